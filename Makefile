@@ -12,9 +12,7 @@ VERSION        ?= $(shell cat VERSION)
 CHANNELS       ?= stable,candidate
 DEFAULT_CHANNEL ?= stable
 
-CR   ?= config/samples/d3os-product.com_v1_dataservice.yaml
 ARGS ?=
-LOAD_SIZES ?= 100,300,1000
 # true: make bundle pins images by digest, and asks their registries for it.
 USE_IMAGE_DIGESTS ?= false
 
@@ -46,7 +44,7 @@ export KUBECONFIG
 # Where suites find a cluster, or what to make one of.
 ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)' \
 	PROMETHEUS='$(PROMETHEUS)' ETCD='$(ETCD)'
-# With a cluster of one's own, one's own kubectl will do.
+# With your own cluster, your own kubectl is used.
 KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubectl)
 
 ##@ Start here
@@ -65,7 +63,7 @@ help: ## Show this.
 		CATALOG_IMG 'the catalog image ($(CATALOG_IMG))' \
 		CONTAINER_TOOL 'docker, podman or buildah ($(CONTAINER_TOOL))' \
 		KUBERNETES 'oldest: the embedded cluster is of the oldest Kubernetes that is supported ($(OLDEST_VERSION))' \
-		CR 'the DataService to render ($(CR))' \
+		MIRROR 'for deploy and build-installer: your own registry, filled by hack/mirror.sh' \
 		ARGS 'more arguments for run, test and bench'
 
 .PHONY: demo
@@ -84,12 +82,8 @@ demo-down: $(KUBECTL) ## Remove what demo started.
 	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh down
 
 .PHONY: clean
-clean: ## Remove what was built, but not the tools (make clean-tools).
-	rm -rf bin/manager bin/agent bin/kubectl-dataservice bin/linux bin/images bin/source coverage.out
-
-.PHONY: clean-tools
-clean-tools: ## Remove the built tools.
-	rm -rf '$(TOOLS)'
+clean: ## Remove what was built (ALL=yes: the tools, too).
+	rm -rf bin/manager bin/agent bin/kubectl-dataservice bin/linux bin/images bin/source coverage.out $(if $(ALL),'$(TOOLS)')
 
 ##@ Development
 
@@ -114,6 +108,7 @@ docs: $(CRD_REF_DOCS) ## Generate the API references in docs/reference, a file f
 	$(CRD_REF_DOCS) --source-path=api/backup --output-path=docs/reference/backup.md $(REF_DOCS)
 	$(CRD_REF_DOCS) --source-path=api/redis --output-path=docs/reference/redis.md $(REF_DOCS)
 	$(CRD_REF_DOCS) --source-path=api/etcd --output-path=docs/reference/etcd.md $(REF_DOCS)
+	$(CRD_REF_DOCS) --source-path=api/mysql --output-path=docs/reference/mysql.md $(REF_DOCS)
 	go run ./hack/troubleshooting
 
 REF_DOCS := --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --log-level=ERROR
@@ -122,24 +117,17 @@ REF_DOCS := --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates 
 verify-generated: ## Fail when generated files are not what their sources generate.
 	@hack/verify-generated.sh
 
-.PHONY: fmt
-fmt: ## Format the code.
-	go fmt ./...
-
-.PHONY: vet
-vet: ## Run go vet.
-	go vet ./...
+.PHONY: figures
+figures: ## Print the size of the source and its bounds.
+	@hack/figures.sh
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) $(HELM) crd-safety ## Run golangci-lint (.golangci.yml), lint the charts, compare the CRD with the latest release's.
+lint: $(GOLANGCI_LINT) $(HELM) $(CRDIFY) ## Run golangci-lint (.golangci.yml), lint the charts, compare the CRDs with those of the latest release.
+	@CRDIFY='$(CRDIFY)' hack/crd-safety.sh
 	$(GOLANGCI_LINT) run
 	cd cmd/kubectl-dataservice && $(GOLANGCI_LINT) run --config ../../.golangci.yml
 	cd cmd/agent && $(GOLANGCI_LINT) run --config ../../.golangci.yml
 	cd hack/monitoring && $(GOLANGCI_LINT) run --config ../../.golangci.yml
-	@hack/helm-lint.sh
-
-.PHONY: helm-lint
-helm-lint: $(HELM) ## Lint and render every chart with each of its ci/ values.
 	@hack/helm-lint.sh
 
 .PHONY: security
@@ -150,23 +138,23 @@ security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LI
 	@hack/govulncheck.sh
 
 .PHONY: test
-# Long tests (test/harness/long.go) are left to `make verify`, which sets SHORT to nothing.
+# Long tests (harness.Long) are left to `make verify`, which sets SHORT to nothing.
 SHORT := -short
-# The tests of the agent wait more than they compute, so they and those of the plugin run beside the others.
-test: export beside = MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' REDIS='$(REDIS)' go test -C cmd/agent $(LINK) -timeout 20m $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./... \
+# The tests of the agent wait more than they compute, so they and those of the plugin run in parallel to the others.
+test: export beside = MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' REDIS='$(REDIS)' go test -C cmd/agent $(LINK) -parallel 4 -timeout 30m $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./... \
 	&& $(ON_CLUSTER) go test -C cmd/kubectl-dataservice $(LINK) $(SHORT) -timeout 20m ./...
 # Garbage is collected a quarter as often. Measured on two cores: test/fields takes 11 s of processor time instead of 14,
 # test/security 19 instead of 25, for some hundred megabytes more of memory.
 test: export GOGC := 400
-test: cluster-tools $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(MYSQL)/mysqld $(PROMETHEUS)/promtool $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests but the long ones (SHORT=: these, too); they start clusters of their own unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
+test: cluster-tools $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(MYSQL)/mysqld $(PROMETHEUS)/promtool $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests except the long ones (SHORT=: these, too); they start their own clusters unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
 	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' $(if $(ARGS),,hack/beside.sh "$$beside" --) go test $(LINK) -p 3 -timeout 20m $(or $(ARGS),$(SHORT) ./...)
 
 $(SOURCE_LINK):
 	@mkdir -p $(@D) && ln -sfn '$(CURDIR)' $@
 
 .PHONY: bench
-bench: cluster-tools ## Measure the operator with many DataServices (test/bench).
-	$(ON_CLUSTER) go run ./test/bench $(ARGS)
+bench: cluster-tools $(REDIS)/redis-server ## Measure the operator with many DataServices (LOAD=100,300,1000: what grows with their number, an hour or more).
+	$(ON_CLUSTER) go run ./test/bench $(if $(LOAD),-only middleware$(comma)load -sizes '$(LOAD)') $(ARGS)
 
 .PHONY: tools
 tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) ## Build every tool that any target needs.
@@ -175,64 +163,76 @@ tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(MARIADB)/mysql
 verify: ## Run everything there is, in full, and print the seconds of each step (root, some hours; STEPS='lint test' runs those).
 	@hack/verify.sh full $(STEPS)
 
+# Steps of verify alone.
+.PHONY: images-verify mirror-verify plugin-verify
+images-verify: $(CYCLONEDX)
+	@hack/images-verify.sh
+mirror-verify: $(OPM) $(TOOLS)/registry
+	@hack/mirror-verify.sh
+plugin-verify: $(KREW) $(TOOLS)/kubectl $(SOURCE_LINK)
+	go test -tags krew -count 1 -timeout 1h -v ./test/krew
+
 .PHONY: fresh-machine
-fresh-machine: ## Show that these targets need nothing but Go, git and make: each on a Debian of its own (root; GO_CACHES=host is fast; ARGS=targets).
+fresh-machine: ## Show that these targets need nothing but Go, git and make: each on a new Debian (root; GO_CACHES=host is fast; ARGS=targets).
 	@hack/fresh.sh $(ARGS)
 
 ##@ Reliability
 
-.PHONY: ha
-ha: cluster-tools $(SOURCE_LINK) ## Stop, kill, freeze and cut off the leader; a standby must take over (test/ha, two minutes; HA_RUNS=times).
-	$(ON_CLUSTER) KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
-
-.PHONY: alerts
-alerts: cluster-tools $(REDIS)/redis-server $(PROMETHEUS)/promtool $(SOURCE_LINK) ## A real Prometheus scrapes the operator: every panel has data, every alert fires for its fault and never else (ALERTS=full: an hour).
-	$(ON_CLUSTER) KUBECONFIG= ALERTS='$(ALERTS)' go test -tags alerts -count 1 -timeout 2h -v $(ARGS) ./test/alerts
-
-.PHONY: load
-load: cluster-tools $(REDIS)/redis-server ## Load the operator with LOAD_SIZES DataServices, and 100 beside 20 RedisClusters, and check what grows (an hour or more).
-	$(ON_CLUSTER) go run ./test/bench -only middleware,load -sizes '$(LOAD_SIZES)' $(ARGS)
-
-.PHONY: chaos
-chaos: cluster-tools $(SOURCE_LINK) ## Crash the operator at every write, make requests fail, and compare how it ends (CHAOS=full: every sample; ARGS='-run X').
-	$(ON_CLUSTER) CHAOS='$(CHAOS)' go test -C test/chaos -count 1 -tags chaos -timeout 2h $(ARGS)
-
 FUZZTIME ?= 30s
+MODEL_RUNS ?= 300
 export FUZZTIME TRANSITIONS
 
-.PHONY: transitions
-transitions: cluster-tools ## Change every property on running DataServices and back (ARGS='-seed N' replays, TRANSITIONS=full tries all).
-	$(ON_CLUSTER) go run ./test/transitions $(ARGS)
+SUITES := alerts backup bad-input chaos etcd fuzz guard ha model mysql redis transitions
+.PHONY: suite $(SUITES) $(SUITES:%=suite-%)
+$(SUITES): %: suite-% # the short form, such as make mysql
+suite: suite-$(SUITE) ## Run a long suite of docs/testing.md in full: SUITE=alerts, backup, bad-input, chaos, etcd, fuzz, guard, ha, model, mysql, redis or transitions (ARGS='-run X').
 
-.PHONY: redis
-redis: cluster-tools $(REDIS)/redis-server $(SOURCE_LINK) ## Break real Redis clusters in every known way and crash the operator between all commands (ARGS='-run X').
-	$(ON_CLUSTER) REDIS_TESTS=full go test -p 1 -parallel 2 -count 1 -timeout 2h -v $(ARGS) ./test/redis ./test/rediscluster
+# Stops, kills, freezes and cuts off the leader; a standby must take over. HA_RUNS=times.
+suite-ha: cluster-tools $(SOURCE_LINK)
+	$(ON_CLUSTER) KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
 
-.PHONY: backup
-backup: $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-server ## Break backups, archives and restores of real databases in every way, and measure them (some hours; ARGS='-run X', BACKUP_SEEDS=N).
+# A real Prometheus scrapes the operator: each panel has data, each alert fires for its fault and never else. ALERTS=full: an hour.
+suite-alerts: cluster-tools $(REDIS)/redis-server $(MYSQL)/mysqld $(PROMETHEUS)/promtool $(SOURCE_LINK)
+	$(ON_CLUSTER) KUBECONFIG= MYSQL='$(MYSQL)' ALERTS='$(ALERTS)' go test -tags alerts -count 1 -timeout 2h -v $(ARGS) ./test/alerts
+
+# Crashes the operator at each write, makes requests fail, and compares how it ends. CHAOS=full: each sample.
+suite-chaos: cluster-tools $(SOURCE_LINK)
+	$(ON_CLUSTER) CHAOS='$(CHAOS)' go test -C test/chaos -count 1 -tags chaos -timeout 2h $(ARGS)
+
+# Changes each property on running DataServices and back (ARGS='-seed N' replays, TRANSITIONS=full tries all), or sends hostile input.
+suite-transitions suite-bad-input: cluster-tools
+	$(ON_CLUSTER) go run ./test/transitions -suite $(@:suite-%=%) $(ARGS)
+
+# Breaks real Redis clusters in each known way and crashes the operator at each step.
+suite-redis: cluster-tools $(REDIS)/redis-server $(SOURCE_LINK)
+	$(ON_CLUSTER) REDIS_TESTS=full go test -parallel 2 -count 1 -timeout 2h -v $(ARGS) ./test/rediscluster
+
+# Breaks backups, archives and restores of real databases in each known way, and measures them: some hours. BACKUP_SEEDS=N.
+suite-backup: $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-server
 	MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' REDIS='$(REDIS)' BACKUP_TESTS=full go test -C cmd/agent -count 1 -timeout 6h -v $(ARGS) ./test
 
-.PHONY: guard
-guard: cluster-tools $(SOURCE_LINK) ## Crash the operator at every write of a switch from one database to another and back (ARGS='-run X').
+# Crashes the operator at each write of a switch from one database to another and back.
+suite-guard: cluster-tools $(SOURCE_LINK)
 	$(ON_CLUSTER) GUARD_TESTS=full go test -count 1 -timeout 2h -v $(ARGS) ./test/guard
 
-.PHONY: etcd
-etcd: cluster-tools $(ETCDS) $(SOURCE_LINK) ## Break real etcd clusters in every known way, upgrade them, and end the operator at each effect (ARGS='-run X').
-	$(ON_CLUSTER) ETCD_TESTS=full go test -p 1 -parallel 2 -count 1 -timeout 3h -v $(ARGS) ./test/etcd ./test/etcdcluster
+# Breaks real etcd clusters in each known way, upgrades them, and ends the operator at each effect.
+suite-etcd: cluster-tools $(ETCDS) $(SOURCE_LINK)
+	$(ON_CLUSTER) ETCD_TESTS=full go test -p 1 -parallel 2 -count 1 -timeout 3h -v $(ARGS) ./test/etcdcluster
 
-.PHONY: bad-input
-bad-input: cluster-tools ## Send invalid and hostile input; it must be refused or reported.
-	$(ON_CLUSTER) go run ./test/transitions -suite bad-input $(ARGS)
+# Takes nodes and volumes of real replicated MySQL databases, ends the operator at each effect, and measures backups. STORIES=100 tells random stories, MYSQL_STORY=seed one.
+suite-mysql: cluster-tools $(MYSQL)/mysqld $(SOURCE_LINK)
+	$(ON_CLUSTER) MYSQL='$(MYSQL)' MYSQL_TESTS=full MYSQL_STORIES='$(STORIES)' go test -parallel $(if $(STORIES),2,1) -count 1 -timeout 8h -v $(ARGS) ./test/mysqlcluster
+	$(if $(STORIES),,MYSQL='$(MYSQL)' MYSQL_TESTS=full go test -C cmd/agent -parallel 2 -count 1 -timeout 2h -v $(ARGS) ./internal/member/mysql/supervisor)
 
-.PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (30s).
+# Runs each fuzz target for FUZZTIME.
+suite-fuzz:
 	@hack/fuzz.sh
 
-MODEL_RUNS ?= 300
-.PHONY: model
-model: $(ETCDS) ## Decide for simulated clusters: Redis under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one), etcd and MySQL under all; and hold etcd's model against etcd.
-	REDIS_MODEL_RUNS=$(MODEL_RUNS) go test -count 1 -timeout 2h -run TestModel $(ARGS) ./internal/kinds/rediscluster/topology
-	ETCD='$(ETCD)' ETCD_MODEL=full go test -count 1 -timeout 2h -v -run 'TestExplore|TestTheModelIsAsEtcd' $(ARGS) ./internal/kinds/etcdcluster/membership
+# Decides for simulated clusters: Redis under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one), etcd and MySQL under all; and holds etcd's
+# model against etcd.
+suite-model: $(ETCDS)
+	REDIS_MODEL_RUNS=$(MODEL_RUNS) go test -count 1 -timeout 2h -run TestModel $(ARGS) ./internal/redis/topology
+	ETCD='$(ETCD)' ETCD_MODEL=full go test -count 1 -timeout 2h -v -run 'TestExplore|TestTheModelIsAsEtcd' $(ARGS) ./internal/etcd/membership
 	MYSQL_MODEL=full go test -count 1 -timeout 2h -v -run 'TestExplore|TestControls' $(ARGS) ./internal/mysql/replication
 
 ##@ Build
@@ -255,18 +255,10 @@ PLUGIN_URL ?= https://example.com/d3os-operator/v$(VERSION)
 plugin-archives: ## Write dist/plugin: the kubectl plugin for six platforms, and an index for krew (PLUGIN_URL).
 	@VERSION='$(VERSION)' PLUGIN_URL='$(PLUGIN_URL)' hack/plugin.sh
 
-.PHONY: plugin-verify
-plugin-verify: $(KREW) $(TOOLS)/kubectl $(SOURCE_LINK) ## Make these archives, and have krew install the plugin from a local index of them (PLUGIN_PLATFORMS='linux/amd64': fewer).
-	KREW='$(KREW)' KUBECTL='$(TOOLS)/kubectl' go test -tags krew -count 1 -timeout 1h -v $(ARGS) ./test/krew
-
-.PHONY: render
-render: ## Print the manifests of a DataService without a cluster (CR=file).
-	@go run . render -f '$(CR)' $(ARGS)
-
 ##@ Cluster
 
 .PHONY: cluster-tools
-cluster-tools: $(CLUSTER_TOOLS) ## Build the control plane, kubectl and kwok (some 7 minutes on two cores, once).
+cluster-tools: $(CLUSTER_TOOLS) # the control plane, kubectl and kwok: some 7 minutes on two cores, once
 
 .PHONY: cluster-up
 cluster-up: $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools $(KUBECTL)) ## Start the embedded cluster (nothing to do when KUBECONFIG is set).
@@ -294,9 +286,9 @@ deploy: cluster-up build-installer ## Install the CRD and run the operator (IMG)
 	$(KUBECTL) apply --server-side --force-conflicts -f dist/install.yaml
 
 .PHONY: build-installer
-build-installer: $(KUSTOMIZE) ## Write dist/install.yaml: the CRD and the operator (IMG), for kubectl apply.
+build-installer: $(KUSTOMIZE) ## Write dist/install.yaml: the CRD and the operator (IMG), for kubectl apply (MIRROR=registry/path: all images come from there).
 	@mkdir -p dist
-	@$(KUSTOMIZE) build config/default | sed 's|image: controller:latest|image: $(IMG)|' >dist/install.yaml
+	@$(KUSTOMIZE) build config/default | sed 's|image: controller:latest|image: $(IMG)|' $(if $(MIRROR),| hack/mirror.sh '$(MIRROR)' rename) >dist/install.yaml
 	@echo 'dist/install.yaml'
 
 .PHONY: undeploy
@@ -312,13 +304,9 @@ bundle: manifests $(KUSTOMIZE) $(OPERATOR_SDK) ## Generate and validate the bund
 		USE_IMAGE_DIGESTS='$(filter-out false,$(USE_IMAGE_DIGESTS))' hack/bundle.sh
 
 .PHONY: bundle-validate
-bundle-validate: $(OPERATOR_SDK) catalog-validate ## Validate bundle, releases and catalog as catalogs do, and `operator-sdk create api`; a warning fails (MULTIARCH_TOOL=docker|podman asks registries).
+bundle-validate: $(OPERATOR_SDK) ## Validate bundle, releases and catalog as catalogs do, and `operator-sdk create api`; a warning fails (MULTIARCH_TOOL=docker|podman asks registries).
 	@OPERATOR_SDK='$(OPERATOR_SDK)' hack/bundle-validate.sh
 	@OPERATOR_SDK='$(OPERATOR_SDK)' hack/create-api-verify.sh
-
-.PHONY: crd-safety
-crd-safety: $(CRDIFY) ## Fail when the CRD could break resources of the latest release.
-	@CRDIFY='$(CRDIFY)' hack/crd-safety.sh
 
 .PHONY: release
 release: ## Keep bundle/ as the release of VERSION, in releases/ (docs/develop/releasing.md).
@@ -326,12 +314,12 @@ release: ## Keep bundle/ as the release of VERSION, in releases/ (docs/develop/r
 
 .PHONY: scorecard
 scorecard: $(if $(USER_CLUSTER),$(OPERATOR_SDK) $(KUBECTL),e2e-tools) ## Scorecard with the built-in and the operator's own tests; without KUBECONFIG on a real node (ARGS=selector).
-	@$(if $(USER_CLUSTER),KUBECTL='$(KUBECTL)' hack/scorecard.sh $(ARGS),USER_CLUSTER= IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/e2e.sh TestScorecard)
+	@$(if $(USER_CLUSTER),KUBECTL='$(KUBECTL)' hack/scorecard.sh $(ARGS),USER_CLUSTER= IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' MYSQL='$(MYSQL)' hack/e2e.sh TestScorecard)
 
 .PHONY: e2e-tools
-e2e-tools: node-tools olm-tools $(if $(filter full,$(E2E)),olm-v1-tools $(VERSITYGW)) $(KUSTOMIZE) $(SOURCE_LINK)
+e2e-tools: node-tools olm-tools $(MYSQL)/mysqld $(if $(filter full,$(E2E)),olm-v1-tools $(VERSITYGW)) $(KUSTOMIZE) $(SOURCE_LINK)
 
 .PHONY: e2e
 e2e: e2e-tools plugin ## Install, upgrade and remove the operator as users do, on real pods: a node of this machine or KUBECONFIG (ARGS=test; E2E=full: with OLM v1 and a store of S3, too).
-	@USER_CLUSTER='$(USER_CLUSTER)' E2E='$(E2E)' IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' hack/e2e.sh $(ARGS)
+	@USER_CLUSTER='$(USER_CLUSTER)' E2E='$(E2E)' IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' MYSQL='$(MYSQL)' hack/e2e.sh $(ARGS)
 

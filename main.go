@@ -14,8 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/platform/plan"
 	"d3os.com/d3os-operator/internal/version"
 )
 
@@ -39,7 +39,7 @@ func run(args []string) error {
 		ctrl.SetLogger(zap.New(zap.UseFlagOptions(&options.Log)))
 		return manager.Run(ctrl.SetupSignalHandler(), options)
 	case "render":
-		return preview.Run(args, os.Stdin, os.Stdout)
+		return plan.Run(args, os.Stdin, os.Stdout)
 	case "version":
 		fmt.Println(version.Version)
 		return nil

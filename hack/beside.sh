@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a command beside another one, and fails if one of them does.
+# Runs two commands in parallel, and fails if one of them does.
 #
 #   hack/beside.sh COMMAND -- OTHER...
 #
@@ -9,7 +9,7 @@ set -uo pipefail
 beside=$1
 shift 2
 kept=$(mktemp)
-set -m # a group of its own, so that it can be ended with all it has started
+set -m # a separate group, so that it can be ended with all it has started
 bash -c "$beside" >"$kept" 2>&1 </dev/null &
 group=$!
 set +m

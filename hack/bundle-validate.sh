@@ -18,7 +18,7 @@ if [[ -z $tool ]]; then
 	export PATH=$PWD/hack/platforms:$PATH
 fi
 
-# unknown: the warnings about images that nobody here can inspect.
+# unknown: the warnings about images that cannot be inspected here.
 unknown() {
 	local own
 	own=$(sed --quiet 's/^ *containerImage: //p' "$1"/manifests/*.clusterserviceversion.yaml)

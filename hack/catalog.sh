@@ -1,10 +1,6 @@
 #!/usr/bin/env bash
-# The file-based catalog: the package and its bundles come out of bundle/ and releases/, the channels are
+# Writes and validates the file-based catalog: the package and its bundles come out of bundle/ and releases/, the channels are
 # written by hand, hack/catalog/channels.yaml. The same sources give the same bytes.
-#
-#   hack/catalog.sh generate   write catalog/ and validate it
-#   hack/catalog.sh validate   validate it
-#   hack/catalog.sh verify     fail when it is not what its sources generate
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -41,7 +37,7 @@ render() {
 		"$opm" render "$folder" --alpha-image-ref-template "$image" --migrate-level bundle-object-to-csv-metadata --output json >"$part"
 		edges "$folder" "$part"
 	done <"$work/bundles"
-	# What the package says of itself is what its newest bundle says.
+	# The package has the texts of its newest bundle.
 	sed -n 's/^  - base64data: //p' "$csv" | base64 --decode >"$work/icon"
 	jq --join-output '.properties[] | select(.type == "olm.csv.metadata").value.description' "$part" >"$work/description"
 	"$opm" init "$package" --default-channel "$(annotation bundle channel.default.v1)" --icon "$work/icon" \
@@ -51,28 +47,12 @@ render() {
 		sed "s|https://github.com/d3os/d3os-operator|$PROJECT_URL|; s|https://d3os.com|$PROJECT_URL|; s|maintainers@d3os.com|$PROJECT_EMAIL|" >"$1"
 }
 
-validate() {
-	"$opm" validate "$1"
-	echo 'opm validate: the catalog is valid'
-}
-
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-case ${1:-} in
-generate)
-	render "$work/catalog.yaml"
-	rm -rf catalog
-	mkdir -p "catalog/$package"
-	# Not with the temporary file's mode.
-	cat "$work/catalog.yaml" >"catalog/$package/catalog.yaml"
-	validate catalog
-	;;
-validate) validate catalog ;;
-verify)
-	mkdir -p "$work/catalog/$package"
-	render "$work/catalog/$package/catalog.yaml"
-	diff --recursive --unified catalog "$work/catalog" || die "the catalog is out of date: run 'make catalog'"
-	validate catalog
-	;;
-*) die "usage: $0 generate|validate|verify" ;;
-esac
+render "$work/catalog.yaml"
+rm -rf catalog
+mkdir -p "catalog/$package"
+# Not with the temporary file's mode.
+cat "$work/catalog.yaml" >"catalog/$package/catalog.yaml"
+"$opm" validate catalog
+echo 'opm validate: the catalog is valid'

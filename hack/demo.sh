@@ -161,7 +161,7 @@ next_steps() {
 		  k apply -f $sample
 		                                              # all of it back as it was
 
-		  make render                                 # the manifests, without a cluster
+		  go run . render -f my.yaml                  # the manifests, without a cluster
 		  make demo-down                              # remove it all
 	TEXT
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Unpacks etcd 3.4 of Debian 12, the start of the chain of upgrades in test/etcd, without installing it. Needs no root. Its
+# Unpacks etcd 3.4 of Debian 12, the start of the chain of upgrades in test/etcdcluster, without installing it. Needs no root. Its
 # Go modules cannot be built any more as they are.
 #
 #   hack/etcd.sh FOLDER    writes etcd-3.4 and etcdctl-3.4

@@ -15,24 +15,24 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/packages.sh
 
 targets=(
-	help fmt images-list render build plugin plugin-archives plugin-verify vet helm-lint generate manifests docs build-installer crd-safety release fuzz bundle
-	verify-generated catalog-validate catalog-verify catalog bundle-validate images images-verify lint security
-	cluster-tools cluster-up install uninstall deploy undeploy cluster-down demo tour demo-down
-	test redis etcd guard backup model alerts transitions bad-input chaos ha bench load
-	tools node-tools node-up node-images node-down node-clean olm-tools olm-v1-tools scorecard e2e clean clean-tools
+	help images-list build plugin plugin-archives generate manifests docs build-installer release bundle
+	verify-generated catalog bundle-validate images lint figures security
+	cluster-up install uninstall deploy undeploy cluster-down demo tour demo-down
+	test suite:{redis,etcd,mysql,guard,backup,model,alerts,transitions,bad-input,chaos,ha,fuzz} bench
+	tools scorecard e2e clean
 )
-declare -A arguments=([fuzz]=FUZZTIME=1s [load]=LOAD_SIZES=10 [plugin-verify]=PLUGIN_PLATFORMS=linux/amd64 [clean-tools]=TOOLS=/tmp/tools)
+# A target with a suite is written as target:suite.
+declare -A arguments=([suite:fuzz]=FUZZTIME=1s)
 # Targets that go on with what another one leaves behind; it runs before them, on their machine.
 declare -A before=(
 	[cluster-down]=cluster-up [demo-down]=demo [tour]=demo [uninstall]=install [undeploy]=deploy
-	[node-images]=node-up [node-down]=node-up [node-clean]=node-up
 )
 # Targets that stop what others leave running.
 declare -A after=([cluster-up]=cluster-down [install]=cluster-down [uninstall]=cluster-down [deploy]=cluster-down
-	[undeploy]=cluster-down [demo]=demo-down [tour]=demo-down [node-up]=node-down [node-images]=node-clean)
+	[undeploy]=cluster-down [demo]=demo-down [tour]=demo-down)
 elsewhere=(
-	docker-build bundle-build catalog-build # docker or podman, which is the user's
-	docker-push bundle-push catalog-push images-push # a registry; make e2e pushes to one
+	docker-build # docker or podman, which is the user's
+	docker-push images-push # a registry; make e2e pushes to one
 	run # ends when the user ends it; make demo runs the operator
 	verify fresh-machine # run the others
 )
@@ -45,7 +45,7 @@ die() { echo "fresh.sh: $*" >&2; exit 1; }
 
 check() {
 	local here there
-	here=$(printf '%s\n' "${targets[@]}" "${elsewhere[@]}" | sort)
+	here=$(printf '%s\n' "${targets[@]%%:*}" "${elsewhere[@]}" | sort -u)
 	there=$(make --no-print-directory help | sed -n 's/^  \x1b\[36m\([a-z0-9-]*\) .*/\1/p' | sort)
 	diff <(echo "$here") <(echo "$there") || die 'the targets above are not both in make help (>) and in hack/fresh.sh (<)'
 }
@@ -75,7 +75,7 @@ layer() {
 	mount -t overlay overlay -o "lowerdir=$1,upperdir=$2,workdir=$2.work" "$3"
 }
 
-# inside TARGET...: in namespaces of its own, enters a new machine and runs make there.
+# inside TARGET...: in new namespaces, enters a new machine and runs make there.
 inside() {
 	local cache=$dir/empty modules=$dir/empty variable environment=()
 	mkdir -p "$dir/empty"
@@ -113,7 +113,7 @@ show() {
 	rm -rf --one-file-system "$dir/machine"
 	mkdir -p "$dir/machine" "$dir/tools" "$dir/logs"
 	git clone --quiet --no-hardlinks . "$dir/machine/checkout"
-	commands=(${before[$target]:+"${before[$target]}"} "$target ${arguments[$target]:-}" ${after[$target]:+"${after[$target]}"})
+	commands=(${before[$target]:+"${before[$target]}"} "${target/:/ SUITE=} ${arguments[$target]:-}" ${after[$target]:+"${after[$target]}"})
 	unshare --mount --pid --ipc --fork --kill-child --propagation private -- "$PWD/hack/fresh.sh" inside "${commands[@]}" \
 		>"$log" 2>&1 </dev/null || status=$?
 	if ((status)); then

@@ -52,45 +52,33 @@ images-push: ## Push what images has built (IMAGES, REGISTRY=host[:port], CERT_D
 images-list: ## Print every image that a cluster without internet needs.
 	@$(images_sh) list
 
-.PHONY: images-verify
-images-verify: $(CYCLONEDX) ## Build the images of HEAD in two different folders: the digests must be the same.
-	@hack/images-verify.sh
-
 .PHONY: docker-build
-docker-build: $(call binaries,$(PLATFORM)) ## Build the operator's image (CONTAINER_TOOL=docker|podman|buildah, PLATFORM).
+docker-build: $(call binaries,$(PLATFORM)) ## Build the operator's image (CONTAINER_TOOL=docker|podman|buildah, PLATFORM); also bundle-build, catalog-build.
 	$(CONTAINER_TOOL) build --platform '$(PLATFORM)' --build-arg VERSION='$(VERSION)' \
 		--build-arg REVISION="$$(git rev-parse HEAD)" --build-arg CREATED="$$(date --utc +%FT%TZ)" --build-arg SOURCE='$(PROJECT_URL)' -t '$(IMG)' .
 
 .PHONY: docker-push
-docker-push: ## Push the operator's image.
+docker-push: ## Push the operator's image; also bundle-push, catalog-push.
 	$(CONTAINER_TOOL) push '$(IMG)'
 
 .PHONY: bundle-build
-bundle-build: ## Build the bundle's image.
+bundle-build:
 	$(CONTAINER_TOOL) build -f bundle.Dockerfile -t '$(BUNDLE_IMG)' .
 
 .PHONY: bundle-push
-bundle-push: ## Push the bundle's image.
+bundle-push:
 	$(CONTAINER_TOOL) push '$(BUNDLE_IMG)'
 
 .PHONY: catalog-build
-catalog-build: ## Build the catalog's image.
+catalog-build:
 	$(CONTAINER_TOOL) build -f catalog.Dockerfile -t '$(CATALOG_IMG)' .
 
 .PHONY: catalog-push
-catalog-push: ## Push the catalog's image.
+catalog-push:
 	$(CONTAINER_TOOL) push '$(CATALOG_IMG)'
 
 ##@ Catalog
 
 .PHONY: catalog
 catalog: $(OPM) ## Generate the file-based catalog from releases/, bundle/ and hack/catalog, and validate it.
-	@OPM='$(OPM)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' hack/catalog.sh generate
-
-.PHONY: catalog-validate
-catalog-validate: $(OPM) ## Validate the catalog.
-	@OPM='$(OPM)' hack/catalog.sh validate
-
-.PHONY: catalog-verify
-catalog-verify: $(OPM) ## Fail when the catalog is not what its sources generate.
-	@OPM='$(OPM)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' hack/catalog.sh verify
+	@OPM='$(OPM)' IMAGE_TAG_BASE='$(IMAGE_TAG_BASE)' hack/catalog.sh

@@ -29,9 +29,10 @@ unpack_all "$release" "$folder/debian" "${packages[@]}"
 
 for program in "${programs[@]}"; do
 	path=${program#*=} own=
-	# Debian compiles in where it installs these.
-	[[ $path != */mysqld ]] || own='--lc-messages-dir="$root/usr/share/mysql" --character-sets-dir="$root/usr/share/mysql/charsets" --plugin-dir="$root/usr/lib/mysql/plugin" --secure-file-priv=NULL'
-	[[ $path != */mariadbd ]] || own='--lc-messages-dir="$root/usr/share/mysql" --character-sets-dir="$root/usr/share/mysql/charsets" --plugin-dir="$root/usr/lib/mysql/plugin"'
+	# Debian compiles in where it installs these. A server reserves 2,300 of the 65,536 requests that Linux has for asynchronous I/O
+	# (fs.aio-max-nr), and does not start where none are left: tests start more servers at a time than that allows.
+	[[ $path != */mysqld ]] || own='--innodb-use-native-aio=OFF --lc-messages-dir="$root/usr/share/mysql" --character-sets-dir="$root/usr/share/mysql/charsets" --plugin-dir="$root/usr/lib/mysql/plugin" --secure-file-priv=NULL'
+	[[ $path != */mariadbd ]] || own='--innodb-use-native-aio=OFF --lc-messages-dir="$root/usr/share/mysql" --character-sets-dir="$root/usr/share/mysql/charsets" --plugin-dir="$root/usr/lib/mysql/plugin"'
 	# Found from the program itself, so that the folder can be moved and linked to. Started by the release's own loader,
 	# which has to fit its C library.
 	cat >"$folder/${program%%=*}" <<-WRAPPER

@@ -22,23 +22,5 @@ define build_module
 	@GOWORK=off CGO_ENABLED=0 go build -C $(1) -ldflags '-s -w' -o $@ $(2)
 endef
 
-##@ Node
-
 .PHONY: node-tools
-node-tools: $(NODE_TOOLS) ## Build what a real node needs (some 10 minutes on two cores, once).
-
-.PHONY: node-up
-node-up: node-tools ## Start a real node on this machine, which runs pods (root, Debian 12 or newer).
-	@hack/node/node.sh up
-
-.PHONY: node-down
-node-down: ## Stop that node and remove all traces of it but its images.
-	@hack/node/node.sh down
-
-.PHONY: node-images
-node-images: ## Build the images of the platform's parts and push them to the node's registry.
-	@hack/node/images.sh
-
-.PHONY: node-clean
-node-clean: node-down ## Remove the node, its registry's images and what they were built from.
-	rm -rf --one-file-system .cluster/registry .cluster/images
+node-tools: $(NODE_TOOLS)

@@ -19,10 +19,8 @@ $(OLM_V1_TOOLS) &: hack/tools/olm-v1/go.mod
 $(TOOLS)/grpc_health_probe: hack/tools/grpc-health-probe/go.mod
 	$(call build_tools,grpc-health-probe,github.com/grpc-ecosystem/grpc-health-probe,grpc_health_probe)
 
-##@ Real OLM
-
 .PHONY: olm-tools
-olm-tools: $(OLM_TOOLS) $(TOOLS)/grpc_health_probe $(OPM) $(CYCLONEDX) $(HELM) $(OPERATOR_SDK) $(SCORECARD_TEST) ## Build OLM and what it runs (some 6 minutes on two cores, once).
+olm-tools: $(OLM_TOOLS) $(TOOLS)/grpc_health_probe $(OPM) $(CYCLONEDX) $(HELM) $(OPERATOR_SDK) $(SCORECARD_TEST)
 
 .PHONY: olm-v1-tools
-olm-v1-tools: $(OLM_V1_TOOLS) ## Build OLM v1, which only `make e2e E2E=full` runs.
+olm-v1-tools: $(OLM_V1_TOOLS)

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hack tests the scripts beside it.
+// Package hack tests the scripts in this folder.
 package hack
 
 import (

@@ -19,7 +19,7 @@ command=$!
 tail --pid="$command" --lines=+1 --follow --sleep-interval=0.2 "$log" 2>/dev/null | grep --line-buffered '^  \[' &
 printer=$!
 (
-	while sleep "$every" >/dev/null 2>&1; do # whoever reads this script does not wait for that sleep
+	while sleep "$every" >/dev/null 2>&1; do # a reader of this script's output does not wait for that sleep
 		printf '  [%s] … still compiling; %d modules downloaded so far, all output is in %s\n' "$(date +%T)" "$(grep -c '^go: downloading' "$log")" "$log"
 	done
 ) &

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-generated=(api config docs/reference docs/operate/troubleshooting.md bundle bundle.Dockerfile SECURITY.md)
+generated=(api config docs/reference docs/operate/troubleshooting.md bundle bundle.Dockerfile catalog SECURITY.md)
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 
@@ -11,14 +11,14 @@ for path in "${generated[@]}"; do
 	[[ ! -e $path ]] || cp --archive --parents "$path" "$before"
 done
 
-make --no-print-directory generate manifests docs bundle
+make --no-print-directory generate manifests docs bundle catalog
 
 stale=
 for path in "${generated[@]}"; do
 	diff --new-file --recursive --unified "$before/$path" "$path" || stale=1
 done
 if [[ $stale ]]; then
-	echo "The files above were not up to date; they are now: commit what 'make generate manifests docs bundle' makes." >&2
+	echo "The files above were not up to date; they are now: commit what 'make generate manifests docs bundle catalog' makes." >&2
 	exit 1
 fi
 # A file that git does not know would be missing from everyone else's tree.

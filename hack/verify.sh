@@ -6,8 +6,8 @@
 #   short   what every change must pass, each suite in its short form (.ci/run)
 #   full    everything there is, each suite in full (make verify)
 #
-# Steps that wait for clusters more than they compute run beside others in the short form: two at a time, each with
-# its output kept until it has ended. There the steps go on after one has failed, and all failures are told at the end.
+# Steps that wait for clusters more than they compute run in parallel to others in the short form: two at a time, each with
+# its output kept until it has ended. There the steps continue after a failure, and all failures are printed at the end.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export CI=1
@@ -24,42 +24,43 @@ declare -A short=(
 	[lint]="$make lint"
 	[verify-generated]="$make verify-generated"
 	[security]="$make security"
-	[catalog-verify]="$make catalog-verify"
 	[test]="$make test"
-	[chaos]="$make chaos"
-	[transitions]="$make transitions"
-	[bad-input]="$make bad-input"
-	[fuzz]="$make fuzz"
+	[chaos]="$make suite SUITE=chaos"
+	[transitions]="$make suite SUITE=transitions"
+	[bad-input]="$make suite SUITE=bad-input"
+	[fuzz]="$make suite SUITE=fuzz"
 	[e2e]="$root$make e2e"
 )
 declare -A full=(
 	[oldest-tools]="$make cluster-tools KUBERNETES=oldest"
 	[bundle-validate]="$make bundle-validate"
 	[images-verify]="$make images-verify"
+	[mirror-verify]="$make mirror-verify"
 	[plugin-verify]="$make plugin-verify"
 	[test]="$make test SHORT="
 	[test-oldest]="$make test SHORT= KUBERNETES=oldest"
-	[chaos]="$make chaos CHAOS=full"
-	[transitions]="$make transitions TRANSITIONS=full"
-	[fuzz]="$make fuzz FUZZTIME=5m"
-	[redis]="$make redis"
-	[backup]="$make backup"
-	[alerts]="$make alerts ALERTS=full"
-	[etcd]="$make etcd"
-	[guard]="$make guard"
-	[ha]="$make ha"
+	[chaos]="$make suite SUITE=chaos CHAOS=full"
+	[transitions]="$make suite SUITE=transitions TRANSITIONS=full"
+	[fuzz]="$make suite SUITE=fuzz FUZZTIME=5m"
+	[redis]="$make suite SUITE=redis"
+	[backup]="$make suite SUITE=backup"
+	[alerts]="$make suite SUITE=alerts ALERTS=full"
+	[etcd]="$make suite SUITE=etcd"
+	[mysql]="$make suite SUITE=mysql"
+	[guard]="$make suite SUITE=guard"
+	[ha]="$make suite SUITE=ha"
 	[e2e]="$root$make e2e E2E=full"
 	[bench]="$make bench"
-	[load]="$make load"
-	[model]="$make model"
+	[load]="$make bench LOAD=100,300,1000"
+	[model]="$make suite SUITE=model"
 )
 # What fails soonest comes first. Fuzzing is not among them: its seeds are part of `make test`, and it has to compile all
 # anew, with coverage, before it tries more.
-first=(build tools lint verify-generated security catalog-verify)
+first=(build tools lint verify-generated security)
 left=(chaos)
 right=(transitions bad-input)
-everything=(build tools oldest-tools lint verify-generated security catalog-verify bundle-validate images-verify plugin-verify
-	test test-oldest redis etcd guard backup model alerts bad-input fuzz ha e2e chaos transitions bench load)
+everything=(build tools oldest-tools lint verify-generated security bundle-validate images-verify mirror-verify plugin-verify
+	test test-oldest redis etcd mysql guard backup model alerts bad-input fuzz ha e2e chaos transitions bench load)
 
 work=$(mktemp -d)
 touch "$work/seconds" "$work/failed"
@@ -104,7 +105,7 @@ trap 'exit 130' INT TERM
 
 # together: the steps of the two lists, side by side.
 together() {
-	set -m # a group of its own, so that it can be ended with all it has started
+	set -m # a separate group, so that it can be ended with all it has started
 	each "${right[@]}" >"$work/right" 2>&1 </dev/null &
 	beside=$!
 	set +m

@@ -15,8 +15,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// server stands in for the mysql client: it answers the question whether the server serves with the text
-// of the file "state", and writes all other statements that it is given to a file of their own.
+// server replaces the mysql client: it answers the query for the server's state with the text of the file "state", and writes each other
+// statement to a separate file.
 const server = `#!/bin/sh
 for argument; do
   case $argument in *hunter2*) echo "a password among the arguments" >&2; exit 1 ;; esac

@@ -13,5 +13,5 @@ const Library = "common"
 
 // FS holds one folder for each chart.
 //
-//go:embed all:common all:cronjob all:etcd all:etcdcluster all:eureka all:microservice all:mysql all:redis all:rediscluster all:third-party
+//go:embed all:common all:cronjob all:etcd all:etcdcluster all:eureka all:microservice all:mongodb all:mysql all:mysqlcluster all:mysqlmembers all:redis all:rediscluster all:third-party
 var FS embed.FS

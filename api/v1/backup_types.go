@@ -5,7 +5,7 @@ package v1
 
 import backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 
-// Backup says where backups of a database go, how, and when.
+// Backup configures the backups of a database: their store and schedule.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.encryption) || has(self.verify.identitySecret)",fieldPath=".verify.identitySecret",message="must be set where encryption is: a check has to open the backup"
 type Backup struct {
@@ -19,7 +19,7 @@ type Backup struct {
 	// +nullable
 	Encryption *backupv1.BackupEncryption `json:"encryption,omitempty"`
 
-	// schedule is when backups are made, in the format of cron. Default: only when a DataBackup asks for one.
+	// schedule of backups, in the format of cron. Default: none, only a DataBackup makes one.
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
 	// +kubebuilder:example=`"30 2 * * *"`
@@ -35,7 +35,7 @@ type Backup struct {
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// retention says which backups stay. Each backup that succeeds removes those that need not.
+	// retention selects the backups that stay. Each backup that succeeds removes the others.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{keep: 14, keepFor: 720h, atLeast: 3}`
 	// +optional
@@ -54,7 +54,7 @@ type Backup struct {
 	// +nullable
 	Verify *BackupVerify `json:"verify,omitempty"`
 
-	// maxLockWait is how long a backup may wait for the moment in which no table is being changed. While it waits,
+	// maxLockWait limits the time for which a backup waits for a moment without changes to tables. While it waits,
 	// changes to tables wait too.
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:MaxLength=16
@@ -77,9 +77,9 @@ type Backup struct {
 	PodTemplate *Object `json:"podTemplate,omitempty"`
 }
 
-// PointInTime says how the binary log of a database is archived.
+// PointInTime configures the archive of a database's binary log.
 type PointInTime struct {
-	// interval is how old what is not in the archive may become.
+	// interval is the maximum age of changes that are not in the archive.
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^([5-9]|[1-9][0-9]{1,2})s$`
@@ -87,7 +87,7 @@ type PointInTime struct {
 	// +optional
 	Interval string `json:"interval,omitempty"`
 
-	// daysOnServer is how long the server keeps its binary log. An archive that is away for longer has a gap.
+	// daysOnServer is the time for which the server keeps its binary log. An archive that is away for longer has a gap.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99
@@ -96,9 +96,9 @@ type PointInTime struct {
 	DaysOnServer int32 `json:"daysOnServer,omitempty"`
 }
 
-// BackupVerify says when and how backups are checked.
+// BackupVerify configures the checks of backups.
 type BackupVerify struct {
-	// schedule is when the newest backup is checked, in the format of cron.
+	// schedule of the checks of the newest backup, in the format of cron.
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
 	// +kubebuilder:example=`"0 5 * * 0"`
@@ -128,7 +128,7 @@ type BackupVerify struct {
 	StorageClassName string `json:"storageClassName,omitempty"`
 }
 
-// RestoreFrom says which backup a new database is made of.
+// RestoreFrom selects the backup that a new database is made of.
 type RestoreFrom struct {
 	// destination is where the backup is kept: the folder of the other database, with its prefix.
 	// +kubebuilder:example=`{claim: {name: backups}}`

@@ -36,7 +36,7 @@ type ComponentStatus struct {
 	// +optional
 	Revision string `json:"revision,omitempty"`
 
-	// message says what the component waits for, or which pod is not well and why.
+	// message lists the objects that the component waits for, or names the unhealthy pod and the reason.
 	// +kubebuilder:example=`waits for mysql`
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -59,8 +59,8 @@ type ComponentStatus struct {
 	// +optional
 	FailedFrom Phase `json:"failedFrom,omitempty"`
 
-	// lastTransitionTime is when phase changed last. Empty while phase is still what an operator
-	// before 0.3.0 wrote.
+	// lastTransitionTime is the time of the last change of phase. Empty while phase was last written by an operator
+	// before 0.3.0.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`

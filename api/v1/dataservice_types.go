@@ -46,8 +46,8 @@ type DataServiceList struct {
 }
 
 // DataServiceSpec declares the components of a platform. A service needs its
-// middleware declared in the same resource, of kind ThirdParty where it runs
-// elsewhere. null means not given, everywhere.
+// middleware declared in the same resource, of kind ThirdParty if it runs
+// elsewhere. A field that is null counts as not given.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.api__dash__manager) || has(self.mysql)",fieldPath=".mysql",reason=FieldValueRequired,message="api-manager needs mysql: declare spec.mysql (kind: ThirdParty for one that runs elsewhere) or remove spec.api-manager"
 // +kubebuilder:validation:XValidation:rule="!has(self.api__dash__manager) || has(self.eureka)",fieldPath=".eureka",reason=FieldValueRequired,message="api-manager needs eureka: declare spec.eureka (kind: ThirdParty for one that runs elsewhere) or remove spec.api-manager"
@@ -72,6 +72,7 @@ type DataServiceList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.eureka) || !has(self.eureka.thirdParty) || self.eureka.thirdParty.url.startsWith('http')",fieldPath=".eureka.thirdParty.url",message="the url of eureka must be http:// or https://"
 // +kubebuilder:validation:XValidation:rule="!has(self.redis) || ((!has(self.additionalServices) || self.additionalServices.all(s, s.name != 'redis')) && (!has(self.cronJobs) || self.cronJobs.all(c, c.name != 'redis')))",fieldPath=".redis",message="may not be set together with an additional service or cron job named 'redis': give that another name"
 // +kubebuilder:validation:XValidation:rule="!has(self.etcd) || ((!has(self.additionalServices) || self.additionalServices.all(s, s.name != 'etcd')) && (!has(self.cronJobs) || self.cronJobs.all(c, c.name != 'etcd')))",fieldPath=".etcd",message="may not be set together with an additional service or cron job named 'etcd': give that another name"
+// +kubebuilder:validation:XValidation:rule="!has(self.mongodb) || ((!has(self.additionalServices) || self.additionalServices.all(s, s.name != 'mongodb')) && (!has(self.cronJobs) || self.cronJobs.all(c, c.name != 'mongodb')))",fieldPath=".mongodb",message="may not be set together with an additional service or cron job named 'mongodb': give that another name"
 type DataServiceSpec struct {
 	// mysql is the relational database of every back end. Its default kind is StatefulSet.
 	// +kubebuilder:example=`{storage: {size: 50Gi}}`
@@ -105,6 +106,13 @@ type DataServiceSpec struct {
 	// +optional
 	// +nullable
 	Etcd *Etcd `json:"etcd,omitempty"`
+
+	// mongodb is a replica set of MongoDB, which MongoDB's own operator runs. Services that name it in dependsOn find its
+	// connection string in their environment. Its default kind is Managed.
+	// +kubebuilder:example=`{replicas: 3, storage: {size: 20Gi}}`
+	// +optional
+	// +nullable
+	MongoDB *MongoDB `json:"mongodb,omitempty"`
 
 	// api-manager defines APIs, manages their life cycle and administers the gateway.
 	// +kubebuilder:example=`{replica: 2}`
@@ -160,7 +168,7 @@ type DataServiceSpec struct {
 	// +nullable
 	Web *Published `json:"web,omitempty"`
 
-	// additionalServices are services of your own.
+	// additionalServices are your own services.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:example=`[{name: reports, image: registry.example.com/team/reports:v1, port: 8080}]`
 	// +listType=map
@@ -169,7 +177,7 @@ type DataServiceSpec struct {
 	// +nullable
 	AdditionalServices []AdditionalService `json:"additionalServices,omitempty"`
 
-	// cronJobs are jobs of your own that run on a schedule.
+	// cronJobs are your own jobs that run on a schedule.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:example=`[{name: clean-up, schedule: "30 2 * * *", image: busybox:1.37}]`
 	// +listType=map
@@ -272,7 +280,7 @@ type NetworkPolicy struct {
 	AdditionalPorts []int32 `json:"additionalPorts,omitempty"`
 }
 
-// RolloutOrder is how components wait for one another.
+// RolloutOrder selects how components wait for one another.
 //
 // +kubebuilder:validation:Enum=Dependency;Sequential
 type RolloutOrder string
@@ -284,7 +292,7 @@ const (
 	OrderSequential RolloutOrder = "Sequential"
 )
 
-// Rollout says how the operator walks through the components.
+// Rollout configures the order in which the operator changes components.
 type Rollout struct {
 	// order is Dependency (a component starts when everything it depends on is ready) or
 	// Sequential (one component after the other).

@@ -18,6 +18,13 @@ const defaultRedisPods = 6
 // defaultEtcdMembers is the default of Etcd.Replicas in the CRD.
 const defaultEtcdMembers = 3
 
+// The defaults of MongoDB.Replicas, Version and Database in the CRD.
+const (
+	defaultMongoDBMembers  = 3
+	defaultMongoDBVersion  = "8.0.12"
+	defaultMongoDBDatabase = "dataservice"
+)
+
 // SetDefaults sets what the API server sets from the CRD's defaults, for a DataService that
 // did not pass through one; a test holds it against the API server. Replica needs none: nil is 1.
 func SetDefaults(ds *DataService) {
@@ -26,10 +33,21 @@ func SetDefaults(ds *DataService) {
 	if m := spec.MySQL; m != nil {
 		setStorage(&m.Storage.Storage)
 		setContainerFields(&m.ContainerFields)
+		if r := m.Replication; r != nil {
+			orDefault(&r.WhenAlone, "Write")
+			orDefault(&r.Failover, "Automatic")
+			orDefault(&r.MaxLag, "10s")
+		}
 	}
 	if e := spec.Etcd; e != nil {
 		setStorage(&e.Storage)
 		orDefault(&e.Replicas, ptr.To[int32](defaultEtcdMembers))
+	}
+	if m := spec.MongoDB; m != nil {
+		setStorage(&m.Storage)
+		orDefault(&m.Replicas, defaultMongoDBMembers)
+		orDefault(&m.Version, defaultMongoDBVersion)
+		orDefault(&m.Database, defaultMongoDBDatabase)
 	}
 	if r := spec.Redis; r != nil {
 		setStorage(&r.Storage)

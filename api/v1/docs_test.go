@@ -5,9 +5,13 @@ package v1
 
 import (
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -23,13 +27,14 @@ var places = map[string]at{
 	"AdditionalService": {"additionalServices", "0"}, "CronJob": {"cronJobs", "0"}, "Defaults": {"defaults"},
 	"NetworkPolicy": {"networkPolicy"}, "Rollout": {"rollout"}, "MySQLStorage": {"mysql", "storage"}, "Storage": {"redis", "storage"}, "ThirdParty": {"mysql", "thirdParty"},
 	"DatabaseUser": {"mysql", "users", "0"}, "ObjectReference": {"mysql", "initScripts", "0"}, "Autoscaling": {"web", "autoscaling"},
-	"Ingress": {"web", "ingress"}, "Redis": {"redis"}, "RedisThirdParty": {"redis", "thirdParty"},
+	"Ingress": {"web", "ingress"}, "MySQLReplication": {"mysql", "replication"}, "Redis": {"redis"}, "RedisThirdParty": {"redis", "thirdParty"},
 	"Etcd": {"etcd"}, "EtcdTLS": {"etcd", "tls"}, "EtcdRecovery": {"etcd", "recovery"}, "EtcdThirdParty": {"etcd", "thirdParty"},
+	"MongoDB": {"mongodb"}, "MongoDBThirdParty": {"mongodb", "thirdParty"},
 	"Backup": {"mysql", "backup"}, "BackupDestination": {"mysql", "backup", "destination"},
 	"S3": {"mysql", "backup", "destination", "s3"}, "BackupClaim": {"mysql", "backup", "destination", "claim"},
 	"SecretName": {"mysql", "backup", "destination", "s3", "caSecret"}, "BackupEncryption": {"mysql", "backup", "encryption"},
 	"BackupRetention": {"mysql", "backup", "retention"}, "PointInTime": {"mysql", "backup", "pointInTime"}, "BackupVerify": {"mysql", "backup", "verify"},
-	"RestoreFrom": {"mysql", "restoreFrom"},
+	"RestoreFrom": {"mysql", "restoreFrom"}, "ImportFrom": {"mysql", "importFrom"},
 }
 
 // row is a field in the API reference.
@@ -75,8 +80,8 @@ func reference(t *testing.T) map[string]map[string]row {
 	return found
 }
 
-// The API reference says of every field what it means, what it is by default and gives an
-// example that the API server accepts.
+// The API reference has the meaning and the default of every field, and an example that the
+// API server accepts.
 func TestEveryFieldIsInTheReference(t *testing.T) {
 	t.Parallel()
 	sections := reference(t)
@@ -160,5 +165,104 @@ func TestObjectsAreNamed(t *testing.T) {
 			found := strings.Contains(strings.ToLower(all), "\n### "+anchor+"\n")
 			assert.Assert(t, found, "%s has no section", anchor)
 		}
+	}
+}
+
+const (
+	statusPage = "../../docs/status.md"
+	everyKind  = "../../internal/reconcile/kinds.go"
+	redis      = "../redis/v1alpha1/status_types.go"
+	ofBackups  = "../backup/v1alpha1/store_types.go" // what clusters with backups have in common
+	topology   = "../../internal/redis/topology/"
+)
+
+// constants are the values of the string constants of a file with a prefix, or with a type.
+func constants(t *testing.T, file, prefix string) []string {
+	t.Helper()
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	assert.NilError(t, err)
+	var found []string
+	ast.Inspect(parsed, func(node ast.Node) bool {
+		spec, ok := node.(*ast.ValueSpec)
+		if !ok || len(spec.Values) == 0 {
+			return true
+		}
+		kind, _ := spec.Type.(*ast.Ident)
+		literal, ok := spec.Values[0].(*ast.BasicLit)
+		if !ok || literal.Kind != token.STRING || !strings.HasPrefix(spec.Names[0].Name, prefix) && (kind == nil || kind.Name != prefix) {
+			return true
+		}
+		value, err := strconv.Unquote(literal.Value)
+		assert.NilError(t, err)
+		found = append(found, value)
+		return true
+	})
+	assert.Assert(t, len(found) > 0, "%s has no %s", file, prefix)
+	slices.Sort(found)
+	return found
+}
+
+// without are the values that are not among others.
+func without(all []string, others ...string) []string {
+	return slices.DeleteFunc(all, func(value string) bool { return slices.Contains(others, value) })
+}
+
+// tables returns the names in the first column of each table of a page, by the title of the column.
+func tables(t *testing.T, file string) map[string][]string {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	assert.NilError(t, err)
+	found := map[string][]string{}
+	title, row := "", 0
+	section := ""
+	for line := range strings.Lines(string(data)) {
+		if heading, ok := strings.CutPrefix(line, "#"); ok {
+			section = strings.TrimSpace(strings.TrimLeft(heading, "#"))
+		}
+		if !strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "|-") {
+			row = 0
+			continue
+		}
+		cell := strings.TrimSpace(strings.Split(line, "|")[1])
+		switch row++; row {
+		case 1:
+			title = section + "/" + cell
+		case 2:
+		default:
+			for name := range strings.SplitSeq(cell, ",") {
+				found[title] = append(found[title], strings.Trim(name, " `"))
+			}
+		}
+	}
+	for _, names := range found {
+		slices.Sort(names)
+	}
+	return found
+}
+
+// Every phase, condition, reason and event of any kind has a row in the status reference, and each row names one that exists.
+func TestEveryReasonIsInTheReference(t *testing.T) {
+	t.Parallel()
+	documented := tables(t, statusPage)
+	failures := constants(t, everyKind, "Reason")
+	events := append(constants(t, "status_types.go", "Event"), "VolumeNotResized", "PolicyChangedObject")
+	slices.Sort(events)
+	for title, want := range map[string][]string{
+		"Reasons of failures/reason":             failures,
+		"Reasons of events/reason":               events,
+		"Phases of a DataService/phase":          constants(t, "status_types.go", "Phase"),
+		"Conditions of a DataService/condition":  constants(t, "status_types.go", "Condition"),
+		"Reasons of a DataService/reason":        without(constants(t, "status_types.go", "Reason"), failures...),
+		"Phases of a RedisCluster/phase":         constants(t, redis, "Phase"),
+		"Conditions of a RedisCluster/condition": slices.Sorted(slices.Values(append(constants(t, redis, "Condition"), constants(t, ofBackups, "Condition")...))),
+		"Reasons of a RedisCluster/reason":       slices.Sorted(slices.Values(append(without(constants(t, redis, "Reason"), failures...), constants(t, ofBackups, "Reason")...))),
+		"Verdicts of a RedisCluster/verdict":     constants(t, topology+"model.go", "Verdict"),
+		"Steps of a RedisCluster/step":           without(constants(t, topology+"step.go", "Action"), "Wait"),
+	} {
+		assert.DeepEqual(t, documented[title], want)
+	}
+	// Every event of the engine is in the table of events.
+	for _, event := range constants(t, "../../internal/reconcile/event.go", "Event") {
+		assert.Assert(t, slices.Contains(events, event), event)
 	}
 }

@@ -3,8 +3,8 @@
 
 package v1
 
-// Etcd is an etcd cluster. The operator makes one EtcdCluster of it, with the name of the component, which carries out
-// everything that has to do with members. The data outlives the DataService.
+// Etcd is an etcd cluster. The operator makes one EtcdCluster of it, with the name of the component, which manages
+// the members. The data outlives the DataService.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.kind) || self.kind != 'ThirdParty' || has(self.thirdParty)",fieldPath=".thirdParty",reason=FieldValueRequired,message="kind ThirdParty needs the thirdParty block with the url of the etcd cluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || (self.size == 'custom') == has(self.resources)",fieldPath=".size",message="resources is required with size 'custom' and may not be set with the other sizes"
@@ -78,7 +78,7 @@ type Etcd struct {
 	// +nullable
 	Config map[string]string `json:"config,omitempty"`
 
-	// tls says how connections are encrypted, between members and from clients. Default: they are not.
+	// tls configures the encryption of connections, between members and from clients. Default: they are not encrypted.
 	// +kubebuilder:example=`{mode: Auto}`
 	// +optional
 	// +nullable
@@ -98,7 +98,7 @@ type Etcd struct {
 	// +nullable
 	Recovery *EtcdRecovery `json:"recovery,omitempty"`
 
-	// backup (ClusterBackup) says where backups of the data go and when they are made. A DataBackup makes one at any time. Default: there are
+	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
 	// +optional
@@ -106,7 +106,7 @@ type Etcd struct {
 	Backup *Object `json:"backup,omitempty"`
 
 	// restoreFrom (ClusterRestore) is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay. Taking it away replaces the pods one by one.
+	// time; afterwards it means nothing, and may stay: pods do not have the store any more.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
@@ -133,14 +133,14 @@ type Etcd struct {
 
 	SchedulingFields `json:",inline"`
 
-	// thirdParty says where etcd of kind ThirdParty runs: all members of the cluster, or some of them.
+	// thirdParty has the addresses of etcd of kind ThirdParty: all members of the cluster, or some of them.
 	// +kubebuilder:example=`{url: "https://10.0.0.1:2379,10.0.0.2:2379", tlsSecret: etcd-client}`
 	// +optional
 	// +nullable
 	ThirdParty *EtcdThirdParty `json:"thirdParty,omitempty"`
 }
 
-// EtcdTLS says how connections of etcd are encrypted.
+// EtcdTLS configures the encryption of etcd's connections.
 //
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Secrets' ? (has(self.serverSecret) && has(self.peerSecret) && has(self.clientSecret)) : (!has(self.serverSecret) && !has(self.peerSecret) && !has(self.clientSecret))",message="serverSecret, peerSecret and clientSecret must be given when mode is 'Secrets', and may not be given otherwise"
 type EtcdTLS struct {

@@ -34,7 +34,7 @@ type Middleware struct {
 	// +nullable
 	Version string `json:"version,omitempty"`
 
-	// thirdParty says where middleware of kind ThirdParty runs. Other kinds ignore it.
+	// thirdParty has the address of middleware of kind ThirdParty. Other kinds ignore it.
 	// +kubebuilder:example=`{url: https://login.example.com}`
 	// +optional
 	// +nullable
@@ -68,7 +68,7 @@ type ThirdParty struct {
 	// +nullable
 	Username string `json:"username,omitempty"`
 
-	// password of username. Whoever may read the DataService can read it: prefer secretRef.
+	// password of username. Everyone who may read the DataService can read it: prefer secretRef.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:example=`secret`
 	// +optional
@@ -90,20 +90,33 @@ type ThirdParty struct {
 
 // MySQL is the relational database.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.replica) || self.replica <= 1",fieldPath=".replica",message="mysql runs as one pod: several would be separate databases behind one address"
+// +kubebuilder:validation:XValidation:rule="!has(self.replica) || self.replica <= 5",fieldPath=".replica",message="must be at most 5"
+// +kubebuilder:validation:XValidation:rule="!(has(self.replica) && self.replica > 1 || has(self.replication)) || !has(self.kind) || self.kind == 1 || self.kind == 'StatefulSet'",fieldPath=".kind",message="must be StatefulSet with replica above 1 and with replication"
+// +kubebuilder:validation:XValidation:rule="!(has(self.replica) && self.replica > 1 || has(self.replication)) || !(has(self.image) && self.image.matches('(^|/)[^/:@]*mariadb[^/:@]*([:@][^/]*)?$|:v?([0-7]|8[.][0-3])([.@-][^/]*)?$') || has(self.version) && self.version.matches('^v?([0-7]|8[.][0-3])([.-].*)?$') || has(self.serverVersion) && self.serverVersion.matches('^([0-7][.]|8[.][0-3]$|1[0-9][.])'))",fieldPath=".replica",message="above 1, or with replication, image, version and serverVersion must be of MySQL 8.4 or newer: MariaDB and older servers can lose acknowledged transactions"
+// +kubebuilder:validation:XValidation:rule="!(has(self.replica) && self.replica > 1 || has(self.replication)) || !(has(oldSelf.replica) && oldSelf.replica > 1 || has(oldSelf.replication)) || (has(self.name) ? self.name : 'mysql-dataservice') == (has(oldSelf.name) ? oldSelf.name : 'mysql-dataservice')",fieldPath=".name",message="may not be changed with replica above 1 or with replication: under another name mysql starts without its data"
+// +kubebuilder:validation:XValidation:rule="!has(self.replication) || !has(self.replication.primary) || !has(self.replica) || self.replica == 0 || self.replication.primary < self.replica",fieldPath=".replication.primary",message="must be the ordinal of a member, below replica"
 // +kubebuilder:validation:XValidation:rule="!has(self.thirdParty) || self.thirdParty.url.matches('^mysql://[^/]+/?$')",fieldPath=".thirdParty.url",message="the url of mysql must be mysql://host:port, without the name of a schema"
 // +kubebuilder:validation:XValidation:rule="!has(self.backup) || !(has(self.kind) && (self.kind == 2 || self.kind == 3 || self.kind == 'DaemonSet' || self.kind == 'ThirdParty'))",fieldPath=".backup",message="needs a mysql with a volume in the cluster: kind StatefulSet or Deployment"
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || !(has(self.kind) && (self.kind == 2 || self.kind == 3 || self.kind == 'DaemonSet' || self.kind == 'ThirdParty'))",fieldPath=".restoreFrom",message="needs a mysql with a volume in the cluster: only kind StatefulSet or Deployment has one"
+// +kubebuilder:validation:XValidation:rule="!has(self.importFrom) || !has(self.restoreFrom) && !(has(self.kind) && (self.kind == 2 || self.kind == 3 || self.kind == 'DaemonSet' || self.kind == 'ThirdParty'))",fieldPath=".importFrom",message="needs a mysql with a volume (kind StatefulSet or Deployment), and no restoreFrom"
 type MySQL struct {
 	Middleware `json:",inline"`
 
 	// acceptLoss repeats what is lost by a switch to the database that name names, as status.loses.accept of the DataRestore
-	// or the condition DatabaseSwitch says. Without it the database in use runs on. Default: nothing may be lost.
+	// or the condition DatabaseSwitch says, or by an import without its source, as the condition Imported says. Without it the
+	// database in use runs on. Default: nothing may be lost.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
 	// +optional
 	// +nullable
 	AcceptLoss string `json:"acceptLoss,omitempty"`
+
+	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. So does a replica above 1 by itself, and one server
+	// keeps its data. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: none, one server.
+	// +kubebuilder:example=`{whenAlone: Block}`
+	// +optional
+	// +nullable
+	Replication *MySQLReplication `json:"replication,omitempty"`
 
 	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The settings of
 	// the server suit it, and an image of another series is refused before it starts. Data of another
@@ -159,8 +172,8 @@ type MySQL struct {
 	// +nullable
 	Users []DatabaseUser `json:"users,omitempty"`
 
-	// backup says where backups go, how, and when. Declaring it restarts the server once, for the account that
-	// backups are made with. Default: there are none.
+	// backup configures the store and the schedule of backups. Declaring it restarts the server once, for the account that
+	// makes the backups. Default: there are none.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
 	// +optional
 	// +nullable
@@ -172,6 +185,13 @@ type MySQL struct {
 	// +optional
 	// +nullable
 	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
+
+	// importFrom is the running server that a new database is copied from, and follows until cutOver. Services wait until then. With several
+	// members, one server makes the copy, and then becomes the first of them. Default: a new database is empty.
+	// +kubebuilder:example=`{host: old-db.example.com, credentialsSecret: {name: old-db}}`
+	// +optional
+	// +nullable
+	ImportFrom *ImportFrom `json:"importFrom,omitempty"`
 }
 
 // DatabaseName is the name of a database.
@@ -208,7 +228,7 @@ type ObjectReference struct {
 	Name string `json:"name"`
 }
 
-// RetentionPolicy says what becomes of data when its DataService or component goes.
+// RetentionPolicy defines the fate of the data when its DataService or component is deleted.
 //
 // +kubebuilder:validation:Enum=Retain;Delete
 type RetentionPolicy string

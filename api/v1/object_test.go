@@ -6,12 +6,15 @@ package v1
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -64,8 +67,8 @@ func plain(t *testing.T, v any) any {
 
 func TestObjectsAreObjects(t *testing.T) {
 	t.Parallel()
-	for _, where := range objects(t) {
-		values := []any{"text", []any{map[string]any{}}, int64(1), true}
+	for i, where := range objects(t) {
+		values := []any{"text", []any{map[string]any{}}, int64(1), true}[i%4:][:1]
 		if where.last() == "0" {
 			values = append(values, nil)
 		}
@@ -80,8 +83,8 @@ func TestObjectsAreObjects(t *testing.T) {
 	}
 }
 
-// A resource that does not decode would stop the operator's cache for everybody: whatever the
-// API server takes in, the Go types do too, and keep as it is what the operator alone can judge.
+// A resource that does not decode would stop the operator's cache for all resources. So the Go types decode every value that the
+// API server accepts, and keep the values unchanged that only the operator can validate.
 func TestGarbageDecodes(t *testing.T) {
 	t.Parallel()
 	spec := any(everything(t))
@@ -114,7 +117,7 @@ func TestNumbersDecode(t *testing.T) {
 			return
 		}
 		fields++
-		for _, value := range []any{1e20, 1e30, -1e30, 1e300, 1.5, 2.0, int64(1 << 31), int64(-1 << 31), int64(math.MaxInt64), int64(math.MinInt64), "1", strings.Repeat("9", 16)} {
+		for _, value := range []any{1e20, -1e30, 1.5, 2.0, int64(1 << 31), int64(math.MinInt64), strings.Repeat("9", 16)} {
 			t.Run(fmt.Sprintf("%s=%v", where, value), func(t *testing.T) {
 				t.Parallel()
 				object := withSpec(put(t, where, value))
@@ -127,4 +130,61 @@ func TestNumbersDecode(t *testing.T) {
 		}
 	})
 	assert.Assert(t, fields > 40, "only %d were found", fields)
+}
+
+// needed are the optional fields that a rule asks for all the same: see violations.
+var needed = []string{"spec.mysql", "spec.eureka", "spec.uuc", "spec.uuc.thirdParty", "spec.additionalServices[0].image",
+	"spec.etcd.tls.serverSecret", "spec.etcd.tls.peerSecret", "spec.etcd.tls.clientSecret"}
+
+// A field that is null counts as not given: null is accepted for every optional field and reads as its
+// absence. A field that does not exist is refused next to every one that does.
+func TestNullIsNotGiven(t *testing.T) {
+	t.Parallel()
+	fields := 0
+	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
+		if len(schema.Properties) > 0 {
+			err := validate(t, withSpec(put(t, where.below("unknown"), "a")))
+			assert.ErrorContains(t, err, `unknown field "`+where.below("unknown").String()+`"`)
+		}
+		for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+			field := where.below(name)
+			if slices.Contains(schema.Required, name) || slices.Contains(needed, field.String()) || where.last() == "destination" || len(field) == 1 && twins[name] != "" {
+				continue
+			}
+			fields++
+			t.Run(field.String(), func(t *testing.T) {
+				t.Parallel()
+				given, absent := withSpec(put(t, field, nil)), put(t, field, nil)
+				assert.NilError(t, validate(t, given))
+				delete(get(absent, where).(map[string]any), name)
+				without := withSpec(absent)
+				assert.NilError(t, validate(t, without))
+				assert.DeepEqual(t, decode(t, given).Spec, decode(t, without).Spec)
+			})
+		}
+	})
+	assert.Assert(t, fields > 250, "only %d optional fields were found", fields)
+	for _, spec := range []string{"{mysql: null, eureka: null, uuc: null}", "mysql: null", "auth: null"} {
+		assert.NilError(t, validate(t, resourceOf(t, spec)))
+	}
+}
+
+// The status is a subresource: it is not written with the spec, nor the spec with it.
+func TestTheStatusIsASubresource(t *testing.T) {
+	t.Parallel()
+	ds := &DataService{Spec: DataServiceSpec{Eureka: &Middleware{}}, Status: DataServiceStatus{Phase: PhaseRunning}}
+	ds.Name, ds.Namespace = "platform", newNamespace(t)
+	assert.NilError(t, api.Create(t.Context(), ds))
+	assert.Equal(t, ds.Status.Phase, Phase(""))
+	ds.Status = DataServiceStatus{Phase: PhaseRunning, Components: []ComponentStatus{{Name: "eureka"}}}
+	ds.Spec.Paused = true
+	assert.NilError(t, api.Status().Update(t.Context(), ds))
+	got := &DataService{}
+	assert.NilError(t, api.Get(t.Context(), client.ObjectKeyFromObject(ds), got))
+	assert.Equal(t, got.Status.Phase, PhaseRunning)
+	assert.Equal(t, got.Spec.Paused, false)
+	assert.Equal(t, got.Generation, int64(1))
+	// Zero pods ready is a fact to show, not an absence.
+	assert.Assert(t, is.Contains(asJSON(t, got.Status.Components[0]), "ready"))
+	assert.Assert(t, is.Contains(asJSON(t, got.Status.Components[0]), "desired"))
 }

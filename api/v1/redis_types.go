@@ -4,7 +4,7 @@
 package v1
 
 // Redis is a Redis Cluster. The operator makes one RedisCluster of it, with the name of the
-// component, which carries out everything that has to do with shards and slots.
+// component, which manages the shards and slots.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.kind) || self.kind != 'ThirdParty' || has(self.thirdParty)",fieldPath=".thirdParty",reason=FieldValueRequired,message="kind ThirdParty needs the thirdParty block with the url of the Redis Cluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.thirdParty) || !self.thirdParty.url.startsWith('rediss')",fieldPath=".thirdParty.url",message="must be redis://, without TLS: connections to Redis are not encrypted yet"
@@ -41,8 +41,8 @@ type Redis struct {
 	// +nullable
 	Image string `json:"image,omitempty"`
 
-	// version of Redis, 6.2 or newer. It is the tag of the built-in image; with an image, it only says what that
-	// has. An older one is reported and nothing is changed. Default: that of this operator release.
+	// version of Redis, 6.2 or newer. It is the tag of the built-in image; with an image, it only names the version in
+	// it. An older one is reported and nothing is changed. Default: the version of this operator release.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9]+([._-][A-Za-z0-9]+)*$`
 	// +kubebuilder:example=`7.2.5`
@@ -104,7 +104,7 @@ type Redis struct {
 	// +nullable
 	AntiAffinity string `json:"antiAffinity,omitempty"`
 
-	// monitorImage is the image of a container beside Redis that serves metrics on port 9121, such as
+	// monitorImage is the image of a sidecar of Redis that serves metrics on port 9121, such as
 	// redis_exporter. Default: none.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
@@ -113,7 +113,7 @@ type Redis struct {
 	// +nullable
 	MonitorImage string `json:"monitorImage,omitempty"`
 
-	// backup (ClusterBackup) says where backups of the data go and when they are made. A DataBackup makes one at any time. Default: there are
+	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
 	// +optional
@@ -121,7 +121,7 @@ type Redis struct {
 	Backup *Object `json:"backup,omitempty"`
 
 	// restoreFrom (ClusterRestore) is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay. The cluster must have as many shards as the backup. Taking it away replaces the pods one by one.
+	// time; afterwards it means nothing, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
@@ -148,7 +148,7 @@ type Redis struct {
 
 	SchedulingFields `json:",inline"`
 
-	// thirdParty says where redis of kind ThirdParty runs: all nodes of the cluster, or some of them.
+	// thirdParty has the addresses of redis of kind ThirdParty: all nodes of the cluster, or some of them.
 	// +kubebuilder:example=`{url: "redis://10.0.0.1:6379,10.0.0.2:6379"}`
 	// +optional
 	// +nullable
@@ -184,7 +184,7 @@ type RedisThirdParty struct {
 	// +nullable
 	Username string `json:"username,omitempty"`
 
-	// password of the account. Whoever may read the DataService can read it: prefer secretRef.
+	// password of the account. Everyone who may read the DataService can read it: prefer secretRef.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:example=`secret`
 	// +optional

@@ -3,7 +3,7 @@
 
 package v1
 
-// SchedulingFields say where pods run and what they are labelled with, for one component or, in
+// SchedulingFields configure the placement and the labels of pods, for one component or, in
 // defaults, for all.
 type SchedulingFields struct {
 	// imagePullSecrets (LocalObjectReference) are the credentials for pulling images.
@@ -18,7 +18,7 @@ type SchedulingFields struct {
 	// +nullable
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// nodeSelector is what a node must be labelled with to run the pods.
+	// nodeSelector are the labels that a node must have to run the pods.
 	// +kubebuilder:example=`{disk: ssd}`
 	// +optional
 	// +nullable

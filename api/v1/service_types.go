@@ -15,9 +15,9 @@ type Service struct {
 	ServiceFields `json:",inline"`
 }
 
-// ObjectName is what a component's objects are called.
+// ObjectName sets the name of a component's objects.
 type ObjectName struct {
-	// name of the objects. For mysql, redis and etcd it may not be changed while they run in the cluster. Default:
+	// name of the objects. For mysql, redis, etcd and mongodb it may not be changed while they run in the cluster. Default:
 	// the name of the component; mysql-dataservice for mysql.
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=50
@@ -27,7 +27,7 @@ type ObjectName struct {
 	Name string `json:"name,omitempty"`
 }
 
-// AdditionalService is a service of the user's own. One that depends on mysql, redis, etcd, eureka or uuc
+// AdditionalService is a service of the user's own. One that depends on mysql, redis, etcd, mongodb, eureka or uuc
 // finds their addresses, and the accounts of mysql and redis, in its environment.
 //
 // +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="must not be the name of a built-in component, nor 'platform': choose another name"
@@ -56,7 +56,7 @@ type AdditionalService struct {
 	Ingress *Ingress `json:"ingress,omitempty"`
 }
 
-// ServiceFields are what a service has beyond other workloads.
+// ServiceFields are the fields of a service that other workloads lack.
 type ServiceFields struct {
 	// ports (Port) are further ports of the container and the Service. An entry with the number of port
 	// replaces the main port.
@@ -73,20 +73,20 @@ type ServiceFields struct {
 	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
 
 	// strategy is RollingUpdate (replaces pods gradually) or Recreate (stops all pods first, so the
-	// service is down meanwhile; kind Deployment only).
+	// service is down until new ones are ready; kind Deployment only).
 	// +kubebuilder:validation:Enum=RollingUpdate;Recreate
 	// +kubebuilder:default=RollingUpdate
 	// +kubebuilder:example=`Recreate`
 	// +optional
 	Strategy string `json:"strategy,omitempty"`
 
-	// rollingUpdate is how many pods an update replaces at once. Default: one pod more, none less.
+	// rollingUpdate limits the pods that an update replaces at once. Default: one pod more, none less.
 	// +kubebuilder:example=`{maxSurge: 25%, maxUnavailable: 1}`
 	// +optional
 	// +nullable
 	RollingUpdate *Object `json:"rollingUpdate,omitempty"`
 
-	// minReadySeconds is how long a new pod must be ready before it counts as available. Default: 0.
+	// minReadySeconds is the time in seconds for which a new pod must be ready before it counts as available. Default: 0.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=3600
 	// +kubebuilder:example=`10`
@@ -94,7 +94,7 @@ type ServiceFields struct {
 	// +nullable
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is how long an update may make no progress before the component becomes
+	// progressDeadlineSeconds is the time in seconds without progress of an update after which the component becomes
 	// Degraded. Default: 600 + minReadySeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400
@@ -167,13 +167,13 @@ type Port struct {
 
 // RollingUpdate is the pace of an update, each a number of pods or a percentage.
 type RollingUpdate struct {
-	// maxSurge is how many pods there may be in addition to replica. Default: 1.
+	// maxSurge is the number or percentage of pods in addition to replica. Default: 1.
 	// +kubebuilder:example=`25%`
 	// +optional
 	// +nullable
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 
-	// maxUnavailable is how many pods may be missing. Default: 0.
+	// maxUnavailable is the number or percentage of pods that may be missing. Default: 0.
 	// +kubebuilder:example=`1`
 	// +optional
 	// +nullable
@@ -223,13 +223,13 @@ type DisruptionBudget struct {
 	// +optional
 	Disabled bool `json:"disabled,omitempty"`
 
-	// minAvailable is how many pods must stay available.
+	// minAvailable is the number or percentage of pods that must stay available.
 	// +kubebuilder:example=`50%`
 	// +optional
 	// +nullable
 	MinAvailable *intstr.IntOrString `json:"minAvailable,omitempty"`
 
-	// maxUnavailable is how many pods may be evicted at once. Default: 1.
+	// maxUnavailable is the number or percentage of pods that may be evicted at once. Default: 1.
 	// +kubebuilder:example=`1`
 	// +optional
 	// +nullable

@@ -23,7 +23,7 @@ const (
 	PhaseScaling Phase = "Scaling"
 	// PhaseDegraded: something that should be ready is not, or does not come up.
 	PhaseDegraded Phase = "Degraded"
-	// PhaseFailed: the operator cannot carry out the spec; the message says why.
+	// PhaseFailed: the operator cannot apply the spec; the message has the reason.
 	PhaseFailed Phase = "Failed"
 	// PhasePaused: spec.paused is set.
 	PhasePaused Phase = "Paused"
@@ -57,8 +57,11 @@ const (
 	ConditionStalled = "Stalled"
 )
 
-// ConditionDatabaseSwitch tells of a switch to the database that spec.mysql.name names while another one is in use: True
-// while it is made, False while a person has to act. Only present meanwhile.
+// ConditionImported is True when the database is a copy of the server in spec.mysql.importFrom. Its message has the progress of the copy.
+const ConditionImported = "Imported"
+
+// ConditionDatabaseSwitch reports a switch to the database in spec.mysql.name while another one is in use: True
+// during the switch, False while a person has to act. Absent otherwise.
 const ConditionDatabaseSwitch = "DatabaseSwitch"
 
 // The reasons that conditions carry.
@@ -98,7 +101,7 @@ const (
 	// ReasonServerVersionRefused: the image of a database has a server of another release series than its data,
 	// or than the spec declares. The server does not start.
 	ReasonServerVersionRefused = "ServerVersionRefused"
-	// ReasonVolumeReplaced: another volume took the place of the one that a database is to start on.
+	// ReasonVolumeReplaced: another volume replaced the planned one of a database.
 	ReasonVolumeReplaced = "VolumeReplaced"
 	// ReasonVolumeUnreadable: the volume of a database, or the mark on it, cannot be read.
 	ReasonVolumeUnreadable = "VolumeUnreadable"
@@ -116,9 +119,9 @@ const (
 	ReasonNoBackup = "NoBackup"
 	// ReasonNotVerified: no backup was checked yet.
 	ReasonNotVerified = "NotVerified"
-	// ReasonBackupFailed: the last backup failed, and its pod did not say why.
+	// ReasonBackupFailed: the last backup failed, and its pod reported no reason.
 	ReasonBackupFailed = "BackupFailed"
-	// ReasonVerificationFailed: the last check of a backup failed, and its pod did not say why.
+	// ReasonVerificationFailed: the last check of a backup failed, and its pod reported no reason.
 	ReasonVerificationFailed = "VerificationFailed"
 	// ReasonBackupOverdue: the schedule has had its time and more, and no backup has come to its end.
 	ReasonBackupOverdue = "BackupOverdue"
@@ -128,6 +131,16 @@ const (
 	ReasonArchiveUnusable = "ArchiveUnusable"
 	// ReasonArchived: the archive follows the server, and a backup lies on it.
 	ReasonArchived = "Archived"
+	// ReasonImported: a copy of the server in spec.mysql.importFrom is the database.
+	ReasonImported = "Imported"
+	// ReasonImporting: the server is being copied.
+	ReasonImporting = "Importing"
+	// ReasonImportFollowing: the copy follows the server, until spec.mysql.importFrom.cutOver.
+	ReasonImportFollowing = "ImportFollowing"
+	// ReasonImportWaiting: the copy of a server whose log cannot be followed waits for spec.mysql.importFrom.cutOver.
+	ReasonImportWaiting = "ImportWaiting"
+	// ReasonImportNotRunning: no pod copies the server, and no copy is the database.
+	ReasonImportNotRunning = "ImportNotRunning"
 	// ReasonArchiveStopped: the database is stopped, and the archive with it.
 	ReasonArchiveStopped = "ArchiveStopped"
 	// ReasonNotPrepared: no DataRestore has prepared the database that the spec names. The one before runs on.
@@ -180,8 +193,8 @@ type DataServiceStatus struct {
 	// +optional
 	Ready string `json:"ready,omitempty"`
 
-	// message lists the components in their order, those being worked on in brackets
-	// (mysql->uuc->[eureka]->auth), or says what is wrong: component, pod and reason.
+	// message lists the components in their order, those in progress in brackets
+	// (mysql->uuc->[eureka]->auth), or names the problem: component, pod and reason.
 	// +kubebuilder:example=`mysql->uuc->[eureka]->auth`
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -194,13 +207,13 @@ type DataServiceStatus struct {
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// history says which generations of the spec the operator has kept and seen ready. Missing until the
+	// history lists the generations of the spec that the operator has kept and seen ready. Missing until the
 	// spec is changed under an operator of version 0.3.0 or newer.
 	// +kubebuilder:example=`{generation: 7, readyGeneration: 6}`
 	// +optional
 	History *History `json:"history,omitempty"`
 
-	// backup is what was seen of the backups of mysql. Absent where none are declared.
+	// backup describes the backups of mysql. Absent where none are declared.
 	// +kubebuilder:example=`{lastSuccessful: "2026-01-02T02:31:10Z", lastID: 20260102T023001Z-0a1b2c3d}`
 	// +optional
 	Backup *BackupStatus `json:"backup,omitempty"`
@@ -213,9 +226,9 @@ type DataServiceStatus struct {
 	Components []ComponentStatus `json:"components,omitempty"`
 }
 
-// BackupStatus is what was seen of the backups of a database. The store is the truth.
+// BackupStatus describes the backups of a database as seen last. The store is the truth.
 type BackupStatus struct {
-	// lastSuccessful is when the newest backup was whole in the store.
+	// lastSuccessful is the time when the newest backup was whole in the store.
 	// +kubebuilder:example=`"2026-01-02T02:31:10Z"`
 	// +optional
 	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
@@ -225,7 +238,7 @@ type BackupStatus struct {
 	// +optional
 	LastID string `json:"lastID,omitempty"`
 
-	// lastVerified is when a restore of a backup was found to be good last.
+	// lastVerified is the time of the last successful check of a backup.
 	// +kubebuilder:example=`"2026-01-02T05:04:00Z"`
 	// +optional
 	LastVerified *metav1.Time `json:"lastVerified,omitempty"`

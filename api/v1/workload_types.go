@@ -9,7 +9,7 @@ import (
 
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
 
-// Workload is what every component has, whether middleware or service.
+// Workload are the fields of every component, middleware or service.
 type Workload struct {
 	// image of the container. Default: the built-in image of the component; an additional service has none
 	// and must set it.
@@ -54,7 +54,7 @@ type Workload struct {
 	DependsOn []ComponentName `json:"dependsOn,omitempty"`
 
 	// serviceType is ClusterIP (inside the cluster), NodePort (a port on every node), LoadBalancer, or
-	// Headless (no address of its own). Default: ClusterIP, or NodePort with a nodePort.
+	// Headless (without an address). Default: ClusterIP, or NodePort with a nodePort.
 	// +kubebuilder:validation:Pattern=`^(ClusterIP|NodePort|LoadBalancer|Headless)$`
 	// +kubebuilder:example=`LoadBalancer`
 	// +optional
@@ -82,8 +82,8 @@ type Workload struct {
 // additionalServices or cronJobs.
 type ComponentName string
 
-// Size is how much CPU and memory a component's container gets. The charts' values say how much
-// that is; docs/services.md has the table.
+// Size selects the CPU and memory of a component's container. The charts' values define the
+// amounts; docs/services.md has the table.
 //
 // +kubebuilder:validation:Pattern=`^(small|medium|large|custom)$`
 type Size string
@@ -91,7 +91,7 @@ type Size string
 // SizeCustom is the size whose amounts the field resources gives.
 const SizeCustom Size = "custom"
 
-// ContainerFields are what the spec says of a component's own container.
+// ContainerFields configure a component's main container.
 type ContainerFields struct {
 	// size is small, medium, large, or custom (the amounts of resources). Default: that of spec.defaults for
 	// a service, else the built-in amounts.
@@ -159,7 +159,7 @@ type ContainerFields struct {
 	SecurityContext *Object `json:"securityContext,omitempty"`
 }
 
-// PodFields are what the spec says of a component's pods.
+// PodFields configure a component's pods.
 type PodFields struct {
 	// probes (Probes) configures the health checks. Default: TCP connections to port.
 	// +kubebuilder:example=`{path: /actuator/health, liveness: {disabled: true}}`
@@ -185,7 +185,7 @@ type PodFields struct {
 	// +nullable
 	InitContainers []Object `json:"initContainers,omitempty"`
 
-	// sidecars (Container) run beside the component's container.
+	// sidecars (Container) run next to the component's container.
 	// +kubebuilder:example=`[{name: logs, image: fluent/fluent-bit:4.1.0}]`
 	// +optional
 	// +nullable

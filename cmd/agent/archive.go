@@ -13,20 +13,69 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
 	"d3os.com/d3os-operator/cmd/agent/internal/writer"
 )
 
+// archiving holds the flags that all archives have.
+type archiving struct {
+	state, listen *string
+	giveUp        *time.Duration
+}
+
+// archives adds the flags of an archive.
+func (c *config) archives(interval *time.Duration, bytes *int) archiving {
+	c.DurationVar(interval, "interval", 30*time.Second, "how old what is not in the store may become")
+	c.IntVar(bytes, "segment-bytes", 8<<20, "size from which on a segment is written at once")
+	return archiving{
+		state:  c.String("state", "", "file that is written again each time the archive has caught up; its age is the archive's lag"),
+		listen: c.String("listen", "", "host:port of /ready, which fails while the latest moments cannot be restored, and of /metrics"),
+		giveUp: c.Duration("give-up", 0, "end with the last failure when nothing was archived for this long; 0: never"),
+	}
+}
+
+// run archives to the store until the context ends. begin returns what one try does; archived takes note of each moment that was reached.
+func (w archiving) run(ctx context.Context, c *config, interval time.Duration, bytes int, begin func(s store.Store, archived func(manifest.Head)) func(context.Context) error) error {
+	if interval < time.Second || bytes < 1 {
+		return contract.Errorf(contract.ReasonUsage, "--interval must be a second or more, --segment-bytes 1 or more")
+	}
+	report := &archiveReport{state: *w.state, late: 4 * interval}
+	if *w.listen != "" {
+		stop, err := report.serve(ctx, *w.listen)
+		if err != nil {
+			return err
+		}
+		defer stop()
+	}
+	to, err := c.open(ctx)
+	if err != nil {
+		return err
+	}
+	try := begin(to, func(h manifest.Head) { report.reached(ctx, to, h) })
+	lease, err := writer.Take(ctx, to, writer.Archive, c.writer, max(4*interval, 10*time.Second))
+	if err != nil {
+		return err
+	}
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	defer lease.Keep(ctx, lost)()
+	err = keepArchiving(ctx, try, *w.giveUp, report)
+	if cause := context.Cause(ctx); contract.ReasonOf(cause) == contract.ReasonRefused && cause != nil {
+		return cause
+	}
+	return err
+}
+
 func archiveLog(arguments []string) int {
+	if len(arguments) > 0 && arguments[0] == "mysql" {
+		return archiveMySQL(arguments[1:])
+	}
 	c := newConfig("archive")
 	c.server()
 	c.writes()
 	o := binlog.Options{}
-	c.DurationVar(&o.Interval, "interval", 30*time.Second, "how old what is not in the store may become")
-	c.IntVar(&o.MaxBytes, "segment-bytes", 8<<20, "size from which on a segment is written at once")
+	how := c.archives(&o.Interval, &o.MaxBytes)
 	id := c.Uint("server-id", 0, "the archive's own number among the server's replicas; 0: a random one")
-	state := c.String("state", "", "file that is written anew each time the archive has caught up; its age is the archive's lag")
-	listen := c.String("listen", "", "host:port at which /ready says whether the latest moments can be restored, and /metrics how far the archive is")
-	giveUp := c.Duration("give-up", 0, "end with the last failure when nothing was archived for this long; 0: never")
 	return c.command(arguments, func(ctx context.Context, _ *contract.Result) (err error) {
 		if o.Server, err = c.login(); err != nil {
 			return err
@@ -34,44 +83,21 @@ func archiveLog(arguments []string) int {
 		if o.Recipients, err = c.publicKeys(); err != nil {
 			return err
 		}
-		if o.Interval < time.Second || o.MaxBytes < 1 {
-			return contract.Errorf(contract.ReasonUsage, "--interval must be a second or more, --segment-bytes 1 or more")
-		}
-		report := &archiveReport{state: *state, late: 4 * o.Interval}
-		if *listen != "" {
-			stop, err := report.serve(ctx, *listen)
-			if err != nil {
-				return err
-			}
-			defer stop()
-		}
-		if o.Store, err = c.open(ctx); err != nil {
-			return err
-		}
 		o.Source, o.Keys, o.ServerID = c.source, c.recipients, uint32(*id) //nolint:gosec // a number of 32 bits by definition
-		o.Archived = func(h manifest.Head) { report.reached(ctx, o.Store, h) }
-		lease, err := writer.Take(ctx, o.Store, writer.Archive, c.writer, max(4*o.Interval, 10*time.Second))
-		if err != nil {
-			return err
-		}
-		ctx, lost := context.WithCancelCause(ctx)
-		defer lost(nil)
-		defer lease.Keep(ctx, lost)()
-		err = keepArchiving(ctx, o, *giveUp, report)
-		if cause := context.Cause(ctx); contract.ReasonOf(cause) == contract.ReasonRefused && cause != nil {
-			return cause
-		}
-		return err
+		return how.run(ctx, c, o.Interval, o.MaxBytes, func(s store.Store, archived func(manifest.Head)) func(context.Context) error {
+			o.Store, o.Archived = s, archived
+			return func(ctx context.Context) error { return binlog.Archive(ctx, o) }
+		})
 	})
 }
 
 // keepArchiving goes on after failures that pass, until ctx ends. It ends by itself where a person should hear of a failure:
 // at the begin of a timeline that does not continue the one before, and when nothing was archived for a long time.
-func keepArchiving(ctx context.Context, o binlog.Options, giveUp time.Duration, report *archiveReport) error {
+func keepArchiving(ctx context.Context, archive func(context.Context) error, giveUp time.Duration, report *archiveReport) error {
 	good := time.Now()
 	for wait := time.Second; ; {
 		began := time.Now()
-		err := binlog.Archive(ctx, o)
+		err := archive(ctx)
 		if ctx.Err() != nil {
 			return err
 		}

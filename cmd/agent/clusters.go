@@ -16,11 +16,11 @@ import (
 	etcdsnapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/etcd"
 )
 
-// clusters have commands of their own, under their names.
+// clusters maps each kind of cluster to its backup and restore commands.
 var clusters map[string]struct{ backup, restore func([]string) int }
 
 func init() {
-	clusters = map[string]struct{ backup, restore func([]string) int }{"etcd": {backupEtcd, restoreEtcd}, "redis": {backupRedis, restoreRedis}}
+	clusters = map[string]struct{ backup, restore func([]string) int }{"etcd": {backupEtcd, restoreEtcd}, "mysql": {backupMySQL, restoreMySQL}, "redis": {backupRedis, restoreRedis}}
 }
 
 // draft returns what backups of clusters have in common.
@@ -56,8 +56,8 @@ func backupEtcd(arguments []string) int {
 	})
 }
 
-// birth adds the flags of a restore that is for the members of a new cluster alone. What it returns reports whether this pod
-// may restore: nothing is restored where the operator's record says that the cluster was formed.
+// birth adds the flags of a restore that runs only in members of a new cluster. The returned function reports whether this pod may restore:
+// it may not if the operator's record shows that the cluster was formed.
 func (c *config) birth() func() (bool, error) {
 	born := c.Bool("birth", false, "succeed without a restore where the volume has data, or --record says that the cluster was formed")
 	record := c.String("record", "", "folder with the operator's record, for --birth")

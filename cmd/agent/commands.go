@@ -23,7 +23,8 @@ import (
 )
 
 // commands that work on data.
-var commands = map[string]func([]string) int{"backup": backupServer, "list": listStore, "prune": pruneStore, "restore": restoreVolume, "verify": verifyBackup, "archive": archiveLog}
+var commands = map[string]func([]string) int{"backup": backupServer, "list": listStore, "prune": pruneStore, "restore": restoreVolume, "verify": verifyBackup, "archive": archiveLog, "import": importServer,
+	"fence": fenceServer}
 
 func backupServer(arguments []string) int {
 	if len(arguments) > 0 && clusters[arguments[0]].backup != nil {
@@ -141,7 +142,7 @@ func verifyBackup(arguments []string) int {
 		}
 		err = c.check(ctx, result, *id, restore.Target{Volume: *scratch, Arguments: *more, Until: until})
 		if until != nil && restore.IsOfArchive(err) && !result.Verified {
-			// The archive is of no use: that says nothing of the backup, which is checked alone.
+			// An unusable archive proves nothing about the backup: the backup is checked alone.
 			err = errors.Join(err, c.check(ctx, result, *id, restore.Target{Volume: *scratch, Arguments: *more}))
 		}
 		return errors.Join(err, c.verdict(ctx, result, err))
@@ -162,7 +163,8 @@ func (c *config) check(ctx context.Context, result *contract.Result, id string, 
 	return c.restore(ctx, result, id, target)
 }
 
-// verdict keeps what a verification has proven of the backup, beside it. A failure for any other reason leaves what is there.
+// verdict stores the result of a verification next to the backup. It writes nothing if the verification failed for a reason that proves
+// nothing about the backup.
 func (c *config) verdict(ctx context.Context, result *contract.Result, err error) error {
 	convicted := restore.Convicts(err)
 	if result.ID == "" || !result.Verified && !convicted {

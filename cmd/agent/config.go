@@ -34,8 +34,8 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
-// config is what commands share: where the store is, how the server is reached, which keys there are. Secrets come from
-// the environment, or from the files that it names, and never from arguments.
+// config holds the flags that commands share: the store, the connection to the server, and the keys. Secrets come from the environment, or
+// from files that it names, and never from arguments.
 type config struct {
 	*flag.FlagSet
 	folder      string
@@ -200,20 +200,23 @@ func (c *config) command(arguments []string, do func(ctx context.Context, result
 		return exitFailed
 	}
 	fmt.Println(string(text))
-	c.tell(result)
+	c.report(result)
 	return contract.Exits[result.Reason] // 0 for no reason
 }
 
-// mostTold is the size of a termination message that Kubernetes keeps whole.
-const mostTold = 4096
+// maxTermination is the size of a termination message that Kubernetes keeps whole.
+const maxTermination = 4096
 
-// tell writes the termination message. Lists are left out, and long texts are cut until it is whole.
-func (c *config) tell(result *contract.Result) {
+// maxGTID is the length of a set of GTIDs that the message has room for. The manifest has the whole set.
+const maxGTID = 1024
+
+// report writes the result as the termination message. It omits lists and cuts long texts until the message fits.
+func (c *config) report(result *contract.Result) {
 	// Outside of a container there is no such file, and the last line is all there is.
 	if _, err := os.Stat(c.termination); err != nil && c.termination == "/dev/termination-log" {
 		return
 	}
-	if err := tell(c.termination, shorten(result)); err != nil {
+	if err := writeTermination(c.termination, shorten(result)); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 	}
 }
@@ -222,12 +225,15 @@ func (c *config) tell(result *contract.Result) {
 func shorten(result *contract.Result) contract.Result {
 	short := *result
 	short.Backups, short.Timelines, short.Removed = nil, nil, nil
+	if at := short.Position; at != nil && len(at.GTID) > maxGTID { // a part of a set is another set
+		short.Position = &contract.Position{File: at.File, Offset: at.Offset}
+	}
 	for limit := 700; limit > 10; limit /= 2 {
 		short.Message, short.Warnings = cut(result.Message, limit), nil
 		for _, warning := range result.Warnings[:min(len(result.Warnings), 5)] {
 			short.Warnings = append(short.Warnings, cut(warning, limit*2/7))
 		}
-		if text, err := json.Marshal(short); err != nil || len(text) <= mostTold {
+		if text, err := json.Marshal(short); err != nil || len(text) <= maxTermination {
 			break
 		}
 	}

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// mostFiles is how many files the programs that the agent starts may open. MySQL 5.7 and its tools reserve memory for each file that they
+// mostFiles bounds the files that the programs started by the agent may open. MySQL 5.7 and its tools reserve memory for each file that they
 // may open: 24 MiB for these, many GiB on a node without a limit.
 const mostFiles = 1 << 20
 

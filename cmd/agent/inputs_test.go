@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
 
-// Flags that would have a command remove more, or elsewhere, than what it says are refused before anything is read.
+// Flags that would make a command remove more than they state, or elsewhere, are refused before anything is read.
 func TestOddFlagsAreRefused(t *testing.T) {
 	volume := t.TempDir()
 	for _, arguments := range []string{
@@ -37,18 +37,64 @@ func TestOddFlagsAreRefused(t *testing.T) {
 	assert.Equal(t, len(left), 0)
 }
 
-// Kubernetes cuts a termination message at 4096 bytes, and a message that was cut says nothing. Names may be of any characters.
+// A member of a MySQL database needs to know its pod, its volume and the other members before it touches anything.
+func TestOddMembersAreRefused(t *testing.T) {
+	whole := "--volume=V --ticket=V/ticket --secrets=V --tls=V --domain=db-headless.data.svc"
+	for _, c := range []struct {
+		pod, arguments string
+		code           int
+		says           string
+	}{
+		{"db-0", "", exitUsage, ""},
+		{"db-0", strings.Replace(whole, "--domain=db-headless.data.svc", "", 1), exitUsage, ""},
+		{"db-0", strings.Replace(whole, "--tls=V", "", 1), exitUsage, ""},
+		{"db-0", whole + " --nothing", exitUsage, ""},
+		{"db", whole, exitFailed, "is no pod of a StatefulSet"},
+		{"db-5", whole, exitFailed, "is no pod of a StatefulSet with at most 5 members"},
+		{"db-0", whole, exitFailed, "read the secret"},
+	} {
+		t.Setenv("POD_NAME", c.pod)
+		t.Setenv("POD_NAMESPACE", "data")
+		volume := t.TempDir()
+		report := filepath.Join(t.TempDir(), "report")
+		arguments := strings.Fields("member mysql --report=" + report + " " + strings.ReplaceAll(c.arguments, "=V", "="+volume))
+		assert.Equal(t, run(arguments), c.code, "%s %v", c.pod, arguments)
+		text, err := os.ReadFile(report)
+		assert.Equal(t, err == nil, c.says != "", "%s %v", c.pod, arguments)
+		assert.Assert(t, strings.Contains(string(text), c.says), "%s", text)
+		left, err := os.ReadDir(volume)
+		assert.NilError(t, err)
+		assert.Equal(t, len(left), 0)
+	}
+}
+
+// Kubernetes cuts a termination message at 4096 bytes, which makes its JSON unreadable. Names may contain any characters.
 func TestTerminationMessagesAreWhole(t *testing.T) {
 	for _, character := range []string{"a", "ü", "☃", "😀", "<", "\x01", "\"", "\n", "\xff"} {
 		long := strings.Repeat(character, 5000)
 		file := filepath.Join(t.TempDir(), "report")
 		c := &config{termination: file}
-		c.tell(&contract.Result{Command: "backup", Reason: contract.ReasonDamaged, Message: long, Warnings: []string{long, long, long, long, long, long}, Removed: []string{long}})
+		c.report(&contract.Result{Command: "backup", Reason: contract.ReasonDamaged, Message: long, Warnings: []string{long, long, long, long, long, long}, Removed: []string{long}})
 		text, err := os.ReadFile(file)
 		assert.NilError(t, err)
 		var r contract.Result
 		if err := json.Unmarshal(text, &r); err != nil || len(text) > 4096 || r.Reason != contract.ReasonDamaged || len(r.Message) < 40 || len(r.Warnings) != 5 {
 			t.Errorf("%q: %d bytes, %v: %.200s", character, len(text), err, text)
 		}
+	}
+}
+
+// The report of the guard distinguishes a first start from others: its container may leave a part of a database, and is not guarded when it starts again.
+func TestReportOfTheGuard(t *testing.T) {
+	for _, isFirst := range []bool{true, false} {
+		volume := t.TempDir()
+		if !isFirst {
+			assert.NilError(t, os.MkdirAll(filepath.Join(volume, "mysql", "mysql"), 0o755))
+		}
+		file := filepath.Join(volume, "report")
+		assert.Equal(t, guardVolume([]string{"--volume=" + volume, "--report=" + file, "--server=/nowhere"}), 0)
+		text, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		assert.Equal(t, strings.Contains(string(text), `"firstStart":true`), isFirst, "%s", text)
 	}
 }

@@ -22,16 +22,22 @@ const usage = `usage:
   agent guard FLAGS     decide whether a database server may start on a volume
   agent member etcd FLAGS [-- SERVER FLAGS]
                         become a member of a database as soon as it may start on its volume
+  agent member mysql FLAGS [-- SERVER FLAGS]
+                        run the server of a member of a replicated database
   agent backup FLAGS    back up a database server
-  agent backup etcd|redis FLAGS
+  agent backup etcd|mysql|redis FLAGS
                         back up a cluster
   agent archive FLAGS   keep the binary log of a database server, all the time
   agent list FLAGS      show backups, and which points in time can be restored
   agent restore FLAGS   make the database of a backup on an empty volume, up to a point in time
-  agent restore etcd|redis FLAGS
+  agent restore etcd|mysql|redis FLAGS
                         make the data of a member of a new cluster of a backup
+  agent import FLAGS    make a database of a running server on an empty volume, and follow that server until the cut-over
+  agent fence FLAGS     read whether a server accepts writes, and stop or allow those of all accounts
   agent verify FLAGS    restore a backup to a scratch folder, and check it
   agent prune FLAGS     remove old backups
+  agent cron FLAGS -- COMMAND
+                        start a command at each tick of a schedule with seconds
 
 agent COMMAND -h shows the flags; docs/backup.md explains them.
 `
@@ -58,6 +64,9 @@ func run(args []string) int {
 	if len(args) > 0 && args[0] == "member" {
 		return startMember(args[1:])
 	}
+	if len(args) > 0 && args[0] == "cron" {
+		return runCron(args[1:])
+	}
 	if len(args) > 0 && commands[args[0]] != nil {
 		return commands[args[0]](args[1:])
 	}
@@ -73,7 +82,8 @@ func code(err error) int {
 	return 0
 }
 
-// install copies this program, and writes the limits beside it. An earlier copy is replaced as a whole: the container may have been killed while it copied.
+// install copies this program, and writes the limits next to it. It replaces an earlier copy atomically: the container may have been killed
+// during the copy.
 func install(to string) error {
 	from, err := os.Executable()
 	if err != nil {
@@ -98,6 +108,8 @@ func install(to string) error {
 // report is the termination message of a guard that let the server start.
 type report struct {
 	ID string `json:"id,omitempty"`
+	// FirstStart reports whether the server starts on an empty folder.
+	FirstStart bool `json:"firstStart,omitempty"`
 }
 
 func guardVolume(args []string) int {
@@ -108,6 +120,7 @@ func guardVolume(args []string) int {
 	record := flags.String("record", "", "folder with the operator's record")
 	termination := flags.String("report", "/dev/termination-log", "file for the report")
 	server := flags.String("server", "mysqld", "the server's program, asked for its version")
+	members := flags.Bool("members", false, "judge whether the data can become that of the first member of a MySQLCluster, while a server uses it; write nothing")
 	flags.StringVar(&q.Declared, "declared", "", "release series that the spec declares, such as 5.7")
 	flags.StringVar(&q.Component, "component", "spec.mysql", "the spec's field, for messages")
 	flags.StringVar(&q.Claim, "claim", "", "name of the volume's claim, for messages")
@@ -115,18 +128,22 @@ func guardVolume(args []string) int {
 	if err := flags.Parse(args); err != nil || flags.NArg() > 0 || *volume == "" {
 		return exitUsage
 	}
-	mark, refusal, err := judge(&q, *volume, *data, *record, *server)
+	look := judge
+	if *members {
+		look = judgeMember
+	}
+	mark, refusal, err := look(&q, *volume, *data, *record, *server)
 	if err != nil {
 		refusal = &guard.Refusal{Reason: guard.ReasonUnreadable, Message: err.Error()}
 	}
 	if refusal != nil {
 		fmt.Fprintf(os.Stderr, "%s: %s\n", refusal.Reason, refusal.Message)
-		return max(exitRefused, code(tell(*termination, refusal)))
+		return max(exitRefused, code(writeTermination(*termination, refusal)))
 	}
 	if mark == nil {
 		mark = &guard.Mark{}
 	}
-	return code(tell(*termination, report{ID: mark.ID}))
+	return code(writeTermination(*termination, report{ID: mark.ID, FirstStart: q.Volume.IsEmpty}))
 }
 
 func judge(q *guard.Question, root, data, record, server string) (*guard.Mark, *guard.Refusal, error) {
@@ -160,7 +177,28 @@ func judge(q *guard.Question, root, data, record, server string) (*guard.Mark, *
 	return mark, nil, nil
 }
 
-// serverVersion asks the image's server for its version.
+// judgeMember is judge for data that is to become that of a member.
+func judgeMember(q *guard.Question, root, data, record, server string) (*guard.Mark, *guard.Refusal, error) {
+	var err error
+	if q.Volume, err = guard.ReadVolume(root, data); err != nil {
+		return nil, nil, err
+	}
+	if q.Record, err = guard.ReadRecord(record); err != nil {
+		return nil, nil, err
+	}
+	if q.Server, err = serverVersion(server); err != nil {
+		return nil, nil, err
+	}
+	if refusal := guard.Judge(*q); refusal != nil {
+		return nil, refusal, nil
+	}
+	if why := q.Volume.NoMember(q.Server); why != "" {
+		return nil, &guard.Refusal{Reason: guard.ReasonNoMember, Message: why}, nil
+	}
+	return q.Volume.Mark, nil, nil
+}
+
+// serverVersion returns the version of the image's server.
 func serverVersion(program string) (*guard.Version, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -175,8 +213,8 @@ func serverVersion(program string) (*guard.Version, error) {
 	return version, nil
 }
 
-// tell writes the termination message.
-func tell(file string, what any) error {
+// writeTermination writes the termination message, as JSON.
+func writeTermination(file string, what any) error {
 	text, err := json.Marshal(what)
 	if err != nil {
 		return err

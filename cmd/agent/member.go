@@ -20,6 +20,9 @@ import (
 
 // startMember becomes the server of a member of a database as soon as it may; see package member.
 func startMember(args []string) int {
+	if len(args) > 0 && args[0] == "mysql" {
+		return runMySQL(args[1:])
+	}
 	if len(args) == 0 || args[0] != "etcd" {
 		fmt.Fprint(os.Stderr, usage)
 		return exitUsage
@@ -31,7 +34,7 @@ func startMember(args []string) int {
 	flags.StringVar(&a.Data, "data", "etcd", "folder of the data within the volume")
 	flags.StringVar(&a.Ticket, "ticket", "", "file with the pod's ticket")
 	flags.StringVar(&a.Notes, "notes", "", "folder that lives as long as the pod")
-	flags.StringVar(&a.Record, "record", "", "folder with a file for each pod that says how far its data went")
+	flags.StringVar(&a.Record, "record", "", "folder with a file for each pod with the last known position of its data")
 	flags.StringVar(&server.Domain, "domain", "", "what follows the names of pods in DNS")
 	flags.IntVar(&server.Pods, "pods", 9, "how many pods the StatefulSet may have")
 	flags.StringVar(&server.ServerTLS, "server-tls", "", "folder with the certificate for clients: tls.crt, tls.key, ca.crt")
@@ -39,7 +42,7 @@ func startMember(args []string) int {
 	flags.StringVar(&server.Program, "server", "etcd", "the server's program")
 	wanted := flags.String("version", "", "version of etcd that the image must have, such as 3.6.16; its patch may differ. Empty: any")
 	report := flags.String("report", "", "file for the reason why this program ends, such as /dev/termination-log")
-	watched := flags.Int("watch", 0, "only watch beside the server with this process id; for this program's own use")
+	watched := flags.Int("watch", 0, "only watch the server with this process id; for this program's own use")
 	if err := flags.Parse(args[1:]); err != nil || a.Volume == "" || a.Ticket == "" || a.Notes == "" {
 		fmt.Fprint(os.Stderr, usage)
 		return exitUsage

@@ -89,7 +89,7 @@ func restoreRedis(arguments []string) int {
 	})
 }
 
-// recordedShards returns what the operator's record says of the number of shards; 0 where it says nothing.
+// recordedShards returns the number of shards in the operator's record; 0 for none.
 func (c *config) recordedShards() int {
 	text, err := os.ReadFile(filepath.Join(c.Lookup("record").Value.String(), "shards"))
 	if err != nil {

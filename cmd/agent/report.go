@@ -26,7 +26,7 @@ const (
 	baseKnown   = 6 * time.Hour
 )
 
-// archiveReport is what others are told of the archive at work.
+// archiveReport holds the state of the running archive, for its endpoints.
 type archiveReport struct {
 	state string        // file; "" for none
 	late  time.Duration // age of the last success from which on the archive is not ready
@@ -66,14 +66,14 @@ func (r *archiveReport) reached(ctx context.Context, s store.Store, h manifest.H
 	r.base, r.line, r.looked = base, h.Timeline, time.Now()
 }
 
-// last is when the archive succeeded last.
+// last returns the time of the archive's last success.
 func (r *archiveReport) last() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.at
 }
 
-// status says how far the archive is, and why the latest moments cannot be restored, "" where they can.
+// status returns the progress of the archive, and the reason why the latest moments cannot be restored; "" if they can.
 func (r *archiveReport) status() (contract.Archive, string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,7 +102,7 @@ func (r *archiveReport) serve(ctx context.Context, address string) (stop func(),
 		if a.Problem = problem; problem != "" {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(a) // whoever asked is gone
+		_ = json.NewEncoder(w).Encode(a) // fails when the client is gone
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		a, problem := r.status()

@@ -61,7 +61,7 @@ func TestArchiveAnswers(t *testing.T) {
 	if got := ask("/metrics"); !strings.HasPrefix(got, "200 ") || !strings.Contains(got, "\nmysql_archive_recoverable 0\n") || strings.Contains(got, "reached_timestamp_seconds") {
 		t.Error(got)
 	}
-	// The store is asked for a backup, and has none.
+	// The store has no backup.
 	empty, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)
 	r.reached(t.Context(), empty, manifest.Head{Timeline: "20260102T150405Z-0a1b2c3d", Time: time.Unix(1_800_000_000, 0).UTC()})

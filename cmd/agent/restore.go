@@ -57,7 +57,7 @@ func (c *config) reads(ctx context.Context, id string, until *restore.Until, isC
 	return source, err
 }
 
-// ends adds the flags that say where a replay ends.
+// ends adds the flags that select the end of a replay.
 func (c *config) ends() func() (*restore.Until, error) {
 	moment := c.String("to-time", "", "replay the archive up to this time, such as 2026-11-20T12:00:00Z; or 'latest'")
 	position := c.String("to-position", "", "replay the archive up to this position, FILE:OFFSET")
@@ -159,7 +159,7 @@ func tellStages(folder string) func(stage string) {
 	}
 }
 
-// validate looks whether a restore can succeed, and says what it would restore.
+// validate checks whether a restore can succeed, and returns what it would restore.
 func (c *config) validate(ctx context.Context, result *contract.Result, id string, target restore.Target) error {
 	programs, err := restore.FindPrograms(ctx)
 	if err != nil {
@@ -190,6 +190,9 @@ func (c *config) restore(ctx context.Context, result *contract.Result, id string
 		return err
 	}
 	describe(result, source.Backup)
+	if isFiles(source.Backup) && target.IsScratch {
+		return verifyFiles(ctx, result, source, programs, target)
+	}
 	out, err := restore.Restore(ctx, source, programs, target)
 	result.Verified = out.IsChecked
 	if err != nil {

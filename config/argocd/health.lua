@@ -1,5 +1,5 @@
--- Health of the resources of this operator for Argo CD, of all kinds: DataService, RedisCluster, EtcdCluster, DataBackup,
--- DataRestore. docs/gitops.md says where it goes.
+-- Health of the resources of this operator for Argo CD, of all kinds: DataService, RedisCluster, EtcdCluster,
+-- MySQLCluster, DataBackup, DataRestore. docs/gitops.md says where it goes.
 local status = obj.status
 if status == nil then
   return {status = "Progressing", message = "the operator has not reported on it yet"}
@@ -29,7 +29,8 @@ end
 if found.Degraded ~= nil and found.Degraded.status == "True" then
   return {status = "Degraded", message = found.Degraded.message}
 end
-if status.phase == "Degraded" or status.phase == "Failed" or status.phase == "QuorumLost" then
+local bad = {Degraded = true, Failed = true, QuorumLost = true, Unavailable = true, Lost = true}
+if bad[status.phase] then
   return {status = "Degraded", message = message}
 end
 if found.Ready ~= nil and found.Ready.status == "True" then

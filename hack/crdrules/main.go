@@ -31,6 +31,8 @@ type review struct {
 	// Added or Removed is the rule, to the letter.
 	Added   string `json:"added,omitempty"`
 	Removed string `json:"removed,omitempty"`
+	// Pattern is the newer pattern of a text, to the letter. It accepts all that the older one accepts.
+	Pattern string `json:"pattern,omitempty"`
 	// Why resources that exist do not suffer from the change.
 	Why string `json:"why"`
 }
@@ -64,7 +66,7 @@ func prepare(files []string, all bool) error {
 	before, after := rules(&older), rules(&newer)
 	for _, r := range reviews {
 		if r.Why == "" {
-			return fmt.Errorf("%s: the change of %s does not say why it is safe", files[0], r.Path)
+			return fmt.Errorf("%s: the change of %s does not give the reason why it is safe", files[0], r.Path)
 		}
 		if cmp.Or(r.CRD, "dataservices.d3os-product.com.d3os") != newer.Name {
 			continue
@@ -76,6 +78,9 @@ func prepare(files []string, all bool) error {
 			drop(&newer, added)
 		case r.Removed != "" && before[removed] && !after[removed]:
 			drop(&older, removed)
+		case r.Pattern != "" && hasPattern(&newer, r) && !hasPattern(&older, r):
+			dropPattern(&older, r.Path)
+			dropPattern(&newer, r.Path)
 		case all:
 			return fmt.Errorf("%s: the change of %s is not one between these CRDs: take it out", files[0], r.Path)
 		}
@@ -122,6 +127,22 @@ func drop(crd *apiextensionsv1.CustomResourceDefinition, rule at) {
 	each(crd, func(path string, schema *apiextensionsv1.JSONSchemaProps) {
 		if path == rule.path {
 			schema.XValidations = slices.DeleteFunc(schema.XValidations, func(v apiextensionsv1.ValidationRule) bool { return v.Rule == rule.rule })
+		}
+	})
+}
+
+// hasPattern reports whether a CRD has the pattern of a review.
+func hasPattern(crd *apiextensionsv1.CustomResourceDefinition, r review) (has bool) {
+	each(crd, func(path string, schema *apiextensionsv1.JSONSchemaProps) {
+		has = has || path == r.Path && schema.Pattern == r.Pattern
+	})
+	return has
+}
+
+func dropPattern(crd *apiextensionsv1.CustomResourceDefinition, of string) {
+	each(crd, func(path string, schema *apiextensionsv1.JSONSchemaProps) {
+		if path == of {
+			schema.Pattern = ""
 		}
 	})
 }

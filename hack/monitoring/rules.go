@@ -13,7 +13,7 @@ import (
 type alert struct {
 	name, expr           string
 	wait                 time.Duration // for how long expr has to hold
-	severity             string        // critical: somebody has to act now; warning: today; info: some day
+	severity             string        // critical: a person has to act now; warning: today; info: some day
 	summary, description string
 }
 
@@ -23,13 +23,15 @@ type kind struct {
 	short string // what kubectl dataservice why calls it; empty for a DataService
 	// dataReasons are the reasons of the condition Degraded that say that data is lost or about to be.
 	dataReasons []string
-	hasDegraded bool // it has the phase Degraded; others say Failed
+	hasDegraded bool   // it has the phase Degraded; others say Failed
+	size        string // the field with the size of its volumes
 }
 
 var kinds = []kind{
-	{"DataService", "", []string{"DataLost", "VolumeBeingDeleted", "ServerVersionRefused", "VolumeReplaced", "VolumeUnreadable"}, true},
-	{"RedisCluster", "redis", []string{"SlotsLost", "MajorityLost", "Inconsistent"}, false},
-	{"EtcdCluster", "etcd", []string{"MembersLost", "SplitBrain"}, true},
+	{"DataService", "", []string{"DataLost", "VolumeBeingDeleted", "ServerVersionRefused", "VolumeReplaced", "VolumeUnreadable"}, true, "spec.mysql.storage.size"},
+	{"RedisCluster", "redis", []string{"SlotsLost", "MajorityLost", "Inconsistent"}, false, "spec.storage.size"},
+	{"EtcdCluster", "etcd", []string{"MembersLost", "SplitBrain"}, true, "spec.storage"},
+	{"MySQLCluster", "mysql", []string{"WaitingForConsent", "RecordLost", "Diverged"}, true, "spec.storage.size"},
 }
 
 // leader is true while one of the operator's replicas leads.
@@ -107,11 +109,12 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 	case "DataService":
 		found = append(found, recoverable(scaled, by, recent, named)...)
 		found = append(found, switches(scaled, by, recent, named)...)
-		found = append(found, filling(scaled, named))
 	case "EtcdCluster":
 		found = append(found, quorum(scaled, by, recent, named, look)...)
+	case "MySQLCluster":
+		found = append(found, copies(scaled, by, recent, named, look)...)
 	}
-	return found
+	return append(found, k.filling(scaled, named))
 }
 
 // quorum are the alerts about the quorum of an etcd cluster, and its certificates.
@@ -127,6 +130,22 @@ func quorum(scaled func(time.Duration) time.Duration, by, recent, named, look st
 			expr:        isNot("etcdcluster", by, "CertificatesValid", `!=""`, scaled, recent),
 			summary:     "A certificate of EtcdCluster " + named + " ends soon, has ended or cannot be read.",
 			description: "Its condition CertificatesValid names the Secret. " + look,
+		},
+	}
+}
+
+// copies are the alerts about the primary of a MySQL database, and the copies of its data.
+func copies(scaled func(time.Duration) time.Duration, by, recent, named, look string) []alert {
+	return []alert{
+		{
+			name: "MySQLClusterUnavailable", wait: scaled(2 * time.Minute), severity: "critical",
+			expr:    fmt.Sprintf(`%s (max_over_time(mysqlcluster_phase{phase="Unavailable"}%s)) == 1`, by, recent),
+			summary: "MySQLCluster " + named + " cannot be written.", description: look,
+		},
+		{
+			name: "MySQLClusterWithoutCopy", wait: scaled(15 * time.Minute), severity: "warning",
+			expr:    isNot("mysqlcluster", by, "Redundant", `="Alone"`, scaled, recent) + "\nand on (namespace, mysqlcluster)\n" + by + ` (mysqlcluster_component_pods{state="desired"}) > 1`,
+			summary: "No other member of MySQLCluster " + named + " is known to have each acknowledged transaction.", description: look,
 		},
 	}
 }
@@ -161,14 +180,16 @@ func switches(scaled func(time.Duration) time.Duration, by, recent, named string
 	}
 }
 
-// filling is the alert about the volume of a database. The kubelet tells how full volumes are, and the operator whose they are.
-func filling(scaled func(time.Duration) time.Duration, named string) alert {
+// filling returns the alert about volumes with the data of a kind. The kubelet reports how full volumes are, and the operator's metric
+// names the resource of each volume.
+func (k kind) filling(scaled func(time.Duration) time.Duration, named string) alert {
+	label := strings.ToLower(k.name)
 	return alert{
-		name: "DataServiceVolumeFilling", wait: scaled(15 * time.Minute), severity: "warning",
-		expr: "max by (namespace, dataservice, persistentvolumeclaim) (dataservice_volume)\n* on (namespace, persistentvolumeclaim) group_left ()\n" +
+		name: k.name + "VolumeFilling", wait: scaled(15 * time.Minute), severity: "warning",
+		expr: "max by (namespace, " + label + ", persistentvolumeclaim) (" + label + "_volume)\n* on (namespace, persistentvolumeclaim) group_left ()\n" +
 			"max by (namespace, persistentvolumeclaim) (kubelet_volume_stats_used_bytes / kubelet_volume_stats_capacity_bytes) > 0.85",
-		summary:     "Volume {{ $labels.persistentvolumeclaim }} of DataService " + named + " is full to {{ $value | humanizePercentage }}.",
-		description: "A database without room takes no writes, and can damage what it was writing. Give the volume more room: spec.mysql.storage.size.",
+		summary:     "Volume {{ $labels.persistentvolumeclaim }} of " + k.name + " " + named + " is full to {{ $value | humanizePercentage }}.",
+		description: "A database without room takes no writes, and can damage what it was writing. Give the volume more room: " + k.size + ".",
 	}
 }
 
@@ -200,7 +221,7 @@ func late(label, by, what string, times float64, scaled func(time.Duration) time
 		by, label, what, label, by, label, what, times/float64(time.Hour/scaled(time.Hour)), int64(scaled(2*time.Hour).Seconds()))
 }
 
-// recoverable are the alerts about what a DataService has beside its backups: checks of them, and the archive.
+// recoverable returns the alerts about the checks and the archive of a DataService's backups.
 func recoverable(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
 	const label = "dataservice"
 	return []alert{
@@ -236,7 +257,7 @@ func operator(scaled func(time.Duration) time.Duration) []alert {
 			name: "D3OSOperatorReconcileErrors", wait: scaled(15 * time.Minute), severity: "warning",
 			expr:        `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job=~"d3os-operator.*"}` + rate(5*time.Minute) + `)) > 0.1`,
 			summary:     "Reconciling fails again and again ({{ $labels.controller }}).",
-			description: "{{ $value | humanize }} errors a second. kubectl get dataservices,redisclusters,etcdclusters -A shows which and why.",
+			description: "{{ $value | humanize }} errors a second. kubectl get dataservices,redisclusters,etcdclusters,mysqlclusters -A shows which and why.",
 		},
 		{
 			name: "D3OSOperatorQueueGrows", wait: scaled(15 * time.Minute), severity: "warning",

@@ -14,7 +14,7 @@ registry=${REGISTRY:-198.18.77.2}
 
 prepare() {
 	((EUID == 0)) || die 'the images need root'
-	[[ ${REGISTRY:-} || -e $node_dir/pki/trust ]] || die "no node: run 'make node-up' first"
+	[[ ${REGISTRY:-} || -e $node_dir/pki/trust ]] || die "no node: run 'hack/node/node.sh up' first"
 	storage
 	packages buildah mmdebstrap
 }

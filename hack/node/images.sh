@@ -54,6 +54,15 @@ build() {
 		cp "${TOOLS:-$root/bin/tools}/etcd" "$context"
 		cp "${TOOLS:-$root/bin/tools}/etcds/etcdutl-3.6" "$context/etcdutl"
 		;;
+	mysqlserver)
+		# Only the server and its client: the packages bring Perl along.
+		(
+			cd "${MYSQL:-$root/bin/tools/mysql}"
+			mkdir "$context/mysql"
+			cp --parents --recursive mysql mysqld debian/usr/sbin/mysqld debian/usr/bin/mysql debian/usr/lib64 \
+				debian/usr/lib/*-linux-gnu debian/usr/lib/mysql debian/usr/share/mysql "$context/mysql"
+		)
+		;;
 	s3) cp "${TOOLS:-$root/bin/tools}/versitygw" "$context" ;;
 	probe) cat /etc/ssl/certs/ca-certificates.crt "$node_dir/pki/outside-ca.crt" >"$context/bundle.crt" 2>/dev/null || true ;;
 	service | eureka | orders)
@@ -69,7 +78,7 @@ image_of() { sed -n 's/^image: *\([^ ]\+\).*/\1/p' "$1" | head -n 1; }
 
 prepare
 debian
-parts='debian service eureka mysql web probe orders redis etcd'
+parts='debian service eureka mysql mysqlserver web probe orders redis etcd'
 [[ ${E2E:-} != full ]] || parts+=' s3'
 for part in $parts; do
 	build "$part"
@@ -91,6 +100,8 @@ push_image orders registry.example.com/orders/api:v3
 push_image orders registry.example.com/orders/web:v3
 push_image redis docker.io/library/redis:8.2
 push_image redis docker.io/library/redis:7.0.15
+# It is the version that the tools have, whatever the tag says.
+push_image mysqlserver "$(image_of "$charts/mysqlcluster/values.yaml")"
 # It is the patch of 3.6 that the tools have.
 push_image etcd gcr.io/etcd-development/etcd:v3.6.16
 push_image debian docker.io/library/busybox:1.37

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # A real Kubernetes node on this machine: pods really run. Root, Debian 12 or newer, no Docker; the
-# binaries are built from source (make node-tools).
+# binaries are built from source (make tools).
 #
 #   hack/node/node.sh up|down|status
 #   hack/node/node.sh restart PROCESS      kill one of the node's processes (kubelet, say) and start it again
@@ -267,7 +267,7 @@ up() {
 	((EUID == 0)) || die 'the node needs root'
 	local tool
 	for tool in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kubelet kube-proxy coredns registry node-init node-outside pause; do
-		[[ -x $tools/$tool ]] || die "$tools/$tool is missing: run 'make node-tools' first"
+		[[ -x $tools/$tool ]] || die "$tools/$tool is missing: run 'make tools' first"
 	done
 	lock
 	if running; then
@@ -325,6 +325,7 @@ clean() { [[ ! -d $dir ]] || rm -rf --one-file-system "$dir"; }
 down() {
 	((EUID == 0)) || die 'the node needs root'
 	lock
+	[[ -e $dir/init.pid ]] || ! ip link show "$node" >/dev/null 2>&1 || die "no node runs in $dir, and another one runs on this machine: its network link is $node"
 	stop
 	clean
 	rmdir "$(dirname "$dir")" 2>/dev/null || true

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the images of OLM, of scorecard and of the pods that they and operator-sdk start, and pushes
 # them to the registry of the running node under the names that they are asked for by. The binaries are
-# those of `make olm-tools`.
+# those of `make tools`.
 #
 #   SCORECARD_IMG          the name of the operator's own tests (test/scorecard)
 #   E2E=full               OLM v1, too

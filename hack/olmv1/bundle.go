@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// bundle is what the rights are derived from.
+// bundle is the input for deriving the rights.
 type bundle struct {
 	csv    csv
 	others []manifest
@@ -32,7 +32,7 @@ type manifest struct {
 	Rules []rbacv1.PolicyRule `json:"rules"`
 }
 
-// csv is the part of a ClusterServiceVersion that says what is installed.
+// csv is the part of a ClusterServiceVersion that lists the installed objects.
 type csv struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -94,8 +94,8 @@ func (b *bundle) permissions() []permission {
 	return all
 }
 
-// roleName is what OLM v1 calls the ClusterRole of a permission, and its binding: as much of the names of version and account as
-// leaves room for a digest of the permission.
+// roleName returns the name that OLM v1 gives the ClusterRole of a permission, and its binding: the names of version and account, cut to
+// leave room for a digest of the permission.
 func (b *bundle) roleName(p permission) (string, error) {
 	const longest = 63
 	text, err := json.Marshal(p)

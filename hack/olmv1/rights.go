@@ -41,7 +41,7 @@ type rights struct {
 	given               map[grant]map[string]bool // their verbs
 }
 
-// grant is what a right is about: a path, or a resource with the name of an object, if it is about one.
+// grant is the target of a right: a path, or a resource, with the name of an object if the right is limited to one.
 type grant struct{ group, resource, name, path string }
 
 func newRights() *rights {

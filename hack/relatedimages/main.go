@@ -14,17 +14,19 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
-	"d3os.com/d3os-operator/internal/kinds/etcdcluster"
-	"d3os.com/d3os-operator/internal/kinds/rediscluster"
+	"d3os.com/d3os-operator/internal/etcd"
+	"d3os.com/d3os-operator/internal/mysql/cluster"
+	"d3os.com/d3os-operator/internal/platform/values"
+	"d3os.com/d3os-operator/internal/redis"
 )
 
 type object = map[string]any
 
 func main() {
 	images := values.DefaultImages()
-	maps.Copy(images, rediscluster.DefaultImages())
-	maps.Copy(images, etcdcluster.DefaultImages())
+	maps.Copy(images, redis.DefaultImages())
+	maps.Copy(images, etcd.DefaultImages())
+	maps.Copy(images, cluster.DefaultImages())
 	var env []object
 	for _, key := range slices.Sorted(maps.Keys(images)) {
 		env = append(env, object{"name": values.RelatedImage(key), "value": images[key]})

@@ -1,13 +1,10 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apply makes the cluster hold what a plan says, and writes nothing
-// when it already does.
+// Package apply makes the live objects of an owner equal to its plan, and writes nothing if they already are.
 //
-// The contract: an object is written only when the digest it carries or a
-// field that the plan sets differs from the plan; it is never written over an
-// object of somebody else; it is always written by server-side apply with one
-// field manager, so that fields which others own stay theirs.
+// An object is written only if its digest or a planned field differs from the plan. An object of another owner is never written. Each write
+// is a server-side apply by one field manager, so that other managers keep the fields that they own.
 package apply
 
 import (
@@ -19,23 +16,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// FieldManager owns, in the sense of server-side apply, every field that a plan sets.
+// FieldManager is the manager of every field that a plan sets.
 const FieldManager = object.ManagedBy
 
-// Owner is the DataService that objects are applied for.
-type Owner struct {
-	Name string
-	UID  types.UID
-}
-
-// Action is what became of one object.
+// Action names the effect of Apply on one object.
 type Action string
 
 // The actions.
@@ -43,21 +33,21 @@ const (
 	Unchanged Action = ""
 	Created   Action = "create"
 	Updated   Action = "update"
-	Corrected Action = "correct" // it was as planned once, and somebody changed it
+	Corrected Action = "correct" // another writer changed an object that was as planned
 	Replaced  Action = "replace" // deleted, because Kubernetes cannot change it in place
-	Waiting   Action = "wait"    // it is being deleted; its end brings the next reconciliation
+	Waiting   Action = "wait"    // it is being deleted; the end of the deletion triggers the next reconciliation
 	Deleted   Action = "delete"
 )
 
 // Result is an object after Apply.
 type Result struct {
-	Object *unstructured.Unstructured // as it is in the cluster; nil when it was replaced
+	Object *unstructured.Unstructured // the live object; nil when it was replaced
 	Action Action
-	// Rewrite is what an admission policy changed in it; nil for nothing.
+	// Rewrite lists the fields that an admission policy changed; nil for none.
 	Rewrite *Rewrite
 }
 
-// ConflictError says that an object of that name exists and belongs to somebody else.
+// ConflictError reports that an object with the planned name belongs to another owner.
 type ConflictError struct {
 	Kind, Name string
 	Holder     string
@@ -67,8 +57,8 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s %s exists and belongs to %s; it is left alone: rename the component or remove that object", e.Kind, e.Name, e.Holder)
 }
 
-// UnseenError says that a Secret that the cache does not show exists and is the owner's, with other
-// values than the planned ones. Who generated those must not replace the ones in use.
+// UnseenError reports that the owner's Secret exists with other values than the planned ones, and that the cache does not show it yet. A
+// caller that generated values must not replace the ones in use.
 type UnseenError struct{ Live *unstructured.Unstructured }
 
 func (e *UnseenError) Error() string {
@@ -87,6 +77,8 @@ type Applier struct {
 	preflights *preflights
 	resizes    *resizes
 	originals  client.Reader // nil for none
+	wanted     *wanted
+	watched    watched
 }
 
 // New returns an Applier of an operator of that version. The client must be cached with
@@ -95,17 +87,22 @@ func New(c client.Client, live client.Reader, types *Types, version string) *App
 	return &Applier{
 		client: c, live: live, version: version,
 		compare:  newComparer(types),
-		contests: newContests(), rewrites: newRewrites(), preflights: newPreflights(), resizes: newResizes(),
+		contests: newContests(), rewrites: newRewrites(), preflights: newPreflights(), resizes: newResizes(), wanted: newWanted(),
 	}
 }
 
-// Get returns the live object that a planned one stands for, from the cache, or nil.
-// Nobody may change what it returns. The error is a *NotServedError when the API server does not serve its kind.
+// Get returns the live object of a planned one from the cache, or nil. Callers must not change it. The error is a *NotServedError when the
+// API server does not serve its kind.
 func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	return get(ctx, a.client, planned)
+	live, err := get(ctx, a.client, planned)
+	var missing *NotServedError
+	if errors.As(err, &missing) {
+		a.wanted.add(missing.Kind)
+	}
+	return live, err
 }
 
-// GetLive is Get from the API server: it finds an object that lost the labels by which the cache selects, too.
+// GetLive is Get from the API server. It also finds an object without the labels by which the cache selects.
 func (a *Applier) GetLive(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return get(ctx, a.live, planned)
 }
@@ -125,19 +122,21 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 	return obj, nil
 }
 
-// Apply makes the cluster hold a planned object in the place of a live one, which may be nil. Errors:
+// Apply creates the planned object, or updates the live one, which may be nil. Errors:
 //
-//   - *ConflictError: the object belongs to somebody else. Leave it alone and name it.
+//   - *ConflictError: the object belongs to another owner. Leave it alone and name it.
 //   - *NotAdoptedError: it is the owner's, but another operator made it. Leave it alone and name it.
 //   - *NewerError: a newer version of this operator wrote it. Write nothing of the owner.
-//   - *ContestedError: somebody keeps changing or deleting it. Try again after RetryAfter.
-//   - *UnseenError: there is a Secret though live was nil. Plan again with its values.
-//   - any other wraps that of the API server.
+//   - *ContestedError: another writer keeps changing or deleting it. Try again after RetryAfter.
+//   - *UnseenError: the Secret exists though live was nil. Plan again with its values.
+//   - any other error wraps the API server's.
 func (a *Applier) Apply(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if live == nil {
-		return a.create(ctx, owner, planned)
+		result, err := a.create(ctx, owner, planned)
+		return result, a.nameHolder(ctx, planned, err)
 	}
-	return a.update(ctx, owner, planned, live)
+	result, err := a.update(ctx, owner, planned, live)
+	return result, a.nameHolder(ctx, planned, err)
 }
 
 func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
@@ -186,7 +185,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 			return Result{}, fmt.Errorf("update %s: %w", describe(planned), err)
 		}
 	}
-	// Only now: what an earlier plan had and this one has not, the apply has removed.
+	// After the apply, which removes the fields of an earlier plan.
 	if hasUnplanned(planned, obj) {
 		if obj, err = a.restore(ctx, planned, obj); err != nil {
 			return Result{}, err
@@ -195,7 +194,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	return a.answered(planned, live, obj, action)
 }
 
-// answered returns the result of an update. What a policy has changed as it had been before is no correction.
+// answered returns the result of an update. A write is no correction if a policy changed the same fields before and after it.
 func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, action Action) (Result, error) {
 	rewrite, err := a.remember(planned, answer)
 	if err != nil {
@@ -215,9 +214,8 @@ func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, act
 	return result, nil
 }
 
-// applyOver applies a planned object over a live one. What others wrote can stand in the way,
-// such as a port that has taken a planned name; then the object is restored. The API server calls
-// most of that invalid, but a node port that another port has taken an error of its own.
+// applyOver applies a planned object over a live one. If a foreign entry blocks the apply, such as a port with a planned name, it restores
+// the object instead. The API server answers Invalid in most of these cases, but not for a node port of another port.
 func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
 	obj.SetUID(live.GetUID()) // never re-create, never touch a namesake
@@ -248,13 +246,12 @@ func (a *Applier) wrote(obj *unstructured.Unstructured, action Action) Result {
 	return Result{Object: obj, Action: action}
 }
 
-// replace deletes an object that Kubernetes refuses to change in place; its end brings the
-// next reconciliation, which creates it anew. A StatefulSet leaves its pods running when the
-// new one will adopt them. What holds data is never deleted for that; refused is why it cannot be
-// changed.
+// replace deletes an object that Kubernetes refuses to change in place. The end of the deletion triggers the next reconciliation, which
+// creates the object again. The pods of a StatefulSet keep running if the new StatefulSet will adopt them. An object that holds data is not
+// deleted: the error then wraps refused, the API server's reason.
 func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstructured, refused error) (Result, error) {
 	if precious(live) || object.OutlivesOwner(planned) {
-		return Result{}, fmt.Errorf("update %s: it cannot be changed in place, and is not deleted because it holds what cannot be made anew: "+
+		return Result{}, fmt.Errorf("update %s: it cannot be changed in place, and is not deleted because it holds what the operator cannot create again: "+
 			"take the change of the DataService back, or save what it holds, delete it and create it again: %w", describe(live), refused)
 	}
 	propagation := metav1.DeletePropagationBackground
@@ -268,11 +265,11 @@ func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstr
 	return Result{Action: Replaced}, nil
 }
 
-// errAddress is why a Service is replaced.
+// errAddress is the reason for replacing a Service.
 var errAddress = errors.New("the address of a Service cannot be changed")
 
-// precious reports whether an object holds what the operator could not make anew: data, passwords, which it may have
-// generated, and a resource of its own, with which data may go.
+// precious reports whether the operator could not create the contents of an object again: data, passwords (which it may have generated),
+// and an operator's own resource, because its data may be deleted with it.
 func precious(live *unstructured.Unstructured) bool {
 	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.IsResource(live) || object.OutlivesOwner(live)
 }

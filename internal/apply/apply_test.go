@@ -5,31 +5,39 @@ package apply
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/yaml"
 
+	"d3os.com/d3os-operator/config/crd"
+	"d3os.com/d3os-operator/internal/kube"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/test/apiserver"
 )
 
-// renderings is every set of objects that the tests know: of the DataServices of package
-// preview, of the sample, and of the charts' ci files.
+// renderings returns the sets of objects under test: of the sample, of one with settings of all sorts, and of the charts' ci files.
 func renderings(t *testing.T) map[string]func(*platform) []*unstructured.Unstructured {
 	t.Helper()
 	found := map[string]func(*platform) []*unstructured.Unstructured{}
-	files, err := filepath.Glob("../kinds/dataservice/preview/testdata/*.yaml")
-	assert.NilError(t, err)
-	assert.Assert(t, len(files) > 10, "the DataServices are missing")
-	for _, file := range append(files, "../../config/samples/d3os-product.com_v1_dataservice.yaml") {
+	for _, file := range []string{"../platform/plan/testdata/customised.yaml", "../../config/samples/d3os-product.com_v1_dataservice.yaml"} {
 		found[strings.TrimSuffix(filepath.Base(file), ".yaml")] = func(p *platform) []*unstructured.Unstructured {
 			p.declareAll(read(p.T, file))
 			return p.objects()
@@ -59,6 +67,7 @@ func renderChart(p *platform, chart string, values []byte) []*unstructured.Unstr
 	v := map[string]any{}
 	assert.NilError(p, yaml.Unmarshal(values, &v))
 	v["instance"], v["managedBy"] = p.ds.Name, object.ManagedBy
+	delete(v, "ownerLabels") // the owner is a DataService
 	renderer, err := render.New(kubeVersion)
 	assert.NilError(p, err)
 	rendered, err := renderer.Render(render.Release{Name: p.ds.Name, Namespace: p.ds.Namespace}, []render.Part{{Name: "part", Chart: chart, Values: v}})
@@ -68,16 +77,17 @@ func renderChart(p *platform, chart string, values []byte) []*unstructured.Unstr
 	return rendered[0]
 }
 
-// Whatever the charts render is created with one write each, and then left alone: nothing that
-// the API server fills in or rewrites counts as a difference, also for an operator that has
-// just started.
+// Each rendered object is created with one write. After that, no value that the API server fills in or rewrites counts as a difference,
+// also for an operator that has just started.
 func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 	t.Parallel()
 	all := renderings(t)
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		t.Run(name, func(t *testing.T) { // not parallel: several have the same node port
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := start(t, "{}")
 			objects := all[name](p)
+			otherNodePorts(objects)
 			t.Cleanup(func() { freeNodePorts(t, objects) })
 			for _, obj := range objects {
 				assert.Equal(t, p.apply(obj).Action, Created, describe(obj))
@@ -93,6 +103,20 @@ func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 			}
 			assert.Equal(t, len(traffic.take(p.ds.Namespace)), 0)
 		})
+	}
+}
+
+// lastNodePort is the last of the node ports that otherNodePorts has given.
+var lastNodePort atomic.Int64
+
+// otherNodePorts replaces the node ports of Services by some that no other test has.
+func otherNodePorts(objects []*unstructured.Unstructured) {
+	for _, obj := range objects {
+		for _, port := range items(obj.Object, "spec", "ports") {
+			if port["nodePort"] != nil {
+				port["nodePort"] = 31000 + lastNodePort.Add(1)
+			}
+		}
 	}
 }
 
@@ -138,7 +162,7 @@ func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 			assert.Equal(t, len(traffic.take(p.ds.Namespace)), 1)
 			p.atRest(planned)
 
-			// Nothing of the earlier form is left: it is as if it had been created like this.
+			// The object has no fields of the earlier form.
 			got := fetch(t, planned)
 			freeNodePorts(t, []*unstructured.Unstructured{planned})
 			_, created := running(t, test.after, test.id)
@@ -152,4 +176,116 @@ func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 			assert.DeepEqual(t, got.Object["spec"], want.Object["spec"])
 		})
 	}
+}
+
+// kubeVersion is the Kubernetes version for rendering charts.
+const kubeVersion = "v1.36.0"
+
+// ownVersion is the version of the operator under test.
+const ownVersion = "1.2.3"
+
+// ownTypes holds the schemas of the operator's own kinds.
+var ownTypes = func() *Types {
+	types, err := NewTypes(crd.Files)
+	if err != nil {
+		panic(err)
+	}
+	return types
+}()
+
+var (
+	operator  client.Client // cached, as the operator's
+	apiReader client.Reader // uncached; its requests count as the operator's
+	user      client.Client // a user, uncached
+	traffic   = &recorder{byNamespace: map[string][]call{}}
+)
+
+func TestMain(m *testing.M) {
+	apiserver.Main(m, []string{"../../config/crd/bases", "../../test/behaviour/testdata/mongodbcommunity.yaml"}, func(cfg *rest.Config) (stop func(), err error) {
+		if user, err = client.New(cfg, client.Options{}); err != nil {
+			return nil, err
+		}
+		return startOperatorClient(cfg)
+	})
+}
+
+// startOperatorClient sets up the operator's client and cache as its manager does.
+func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
+	recorded := rest.CopyConfig(cfg)
+	recorded.Wrap(func(next http.RoundTripper) http.RoundTripper { return recording{traffic, next} })
+	kinds := slices.Concat(object.Kinds, object.Resources)
+	c, err := cluster.New(recorded, func(o *cluster.Options) {
+		o.Cache = kube.CacheOptions(kinds, nil, time.Hour, kube.NewLists())
+		o.Client.Cache = &client.CacheOptions{Unstructured: true, EnableReadYourWritesConsistency: ptr.To(true)}
+	})
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	if err := kube.AddIndexes(ctx, c.GetFieldIndexer(), kinds); err != nil {
+		cancel()
+		return nil, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- c.Start(ctx) }()
+	if !c.GetCache().WaitForCacheSync(ctx) {
+		cancel()
+		return nil, fmt.Errorf("fill the cache: %w", <-ended)
+	}
+	operator, apiReader = c.GetClient(), c.GetAPIReader()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			fmt.Fprintln(os.Stderr, "the cache ended with:", err)
+		}
+	}, nil
+}
+
+// call is one request of the operator's.
+type call struct {
+	method, path, body string
+}
+
+// recorder remembers every request to a namespace.
+type recorder struct {
+	mu          sync.Mutex
+	byNamespace map[string][]call
+}
+
+// take returns the requests since the last call.
+func (r *recorder) take(namespace string) []call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	taken := r.byNamespace[namespace]
+	delete(r.byNamespace, namespace)
+	return taken
+}
+
+// recording is the way to the API server past a recorder.
+type recording struct {
+	*recorder
+
+	next http.RoundTripper
+}
+
+func (t recording) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, rest, ok := strings.Cut(r.URL.Path, "/namespaces/")
+	if !ok { // the informers watch all namespaces
+		return t.next.RoundTrip(r)
+	}
+	var body []byte
+	if r.GetBody != nil {
+		again, err := r.GetBody()
+		if err != nil {
+			return nil, err
+		}
+		if body, err = io.ReadAll(again); err != nil {
+			return nil, err
+		}
+	}
+	namespace, rest, _ := strings.Cut(rest, "/")
+	t.mu.Lock()
+	t.byNamespace[namespace] = append(t.byNamespace[namespace], call{r.Method, rest, string(body)})
+	t.mu.Unlock()
+	return t.next.RoundTrip(r)
 }

@@ -18,9 +18,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Who deletes a volume is decided by its claim's controller reference: the owner, which then takes
-// it along; a StatefulSet whose retention policy is Delete, which does so too; or nobody. The
-// functions here pass a claim from one to the other, so that no change of the workload deletes it.
+// A claim's controller reference decides what deletes its volume. If the owner is the controller, the volume is deleted with the owner. If
+// a StatefulSet with the retention policy Delete is, it is deleted with the StatefulSet. Without a controller it stays. These functions
+// change the controller, so that no change of a workload deletes a volume.
 
 // claims lists the claims of an owner that belong to a StatefulSet by their names.
 func (a *Applier) claims(ctx context.Context, from client.Reader, owner object.Owner, set *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
@@ -91,10 +91,10 @@ func (a *Applier) setOwners(ctx context.Context, claim *unstructured.Unstructure
 	return nil
 }
 
-// HoldClaims makes the controllers of the claims behind a planned claim or StatefulSet the planned
-// ones, before anything else of it is applied, and returns the live object as it is then:
-//   - a planned claim that a StatefulSet of the owner has is taken from it;
-//   - a claim that is to be retained is let go, once no StatefulSet would take it.
+// HoldClaims sets the planned controllers of the claims of a planned claim or StatefulSet, before any other part of it is applied. It
+// returns the live object after that.
+//   - A planned claim that belongs to one of the owner's StatefulSets gets the owner as its controller.
+//   - A claim that is to be retained loses its controller, once no StatefulSet would adopt it.
 func (a *Applier) HoldClaims(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
 	case planned.GetKind() == object.ClaimKind.Kind && live != nil:
@@ -137,8 +137,8 @@ func (a *Applier) holdClaim(ctx context.Context, owner object.Owner, planned, li
 	return held, a.LetGo(ctx, owner, held)
 }
 
-// LetGo takes the owner's reference off an object that is to outlive it. A claim that a StatefulSet
-// of the owner would take and delete stays as it is for as long as there is that StatefulSet.
+// LetGo removes the owner's reference from an object that is to outlive the owner. It keeps the reference of a claim while one of the
+// owner's StatefulSets would adopt and delete the claim.
 func (a *Applier) LetGo(ctx context.Context, owner object.Owner, o *unstructured.Unstructured) error {
 	sets := object.EmptyList(object.StatefulSetKind)
 	err := a.client.List(ctx, sets, client.InNamespace(owner.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()})
@@ -153,14 +153,14 @@ func (a *Applier) LetGo(ctx context.Context, owner object.Owner, o *unstructured
 	return a.letGo(ctx, owner, o)
 }
 
-// letGo takes the owner's reference off an object, which it changes.
+// letGo removes the owner's reference from an object, which it changes.
 func (a *Applier) letGo(ctx context.Context, owner object.Owner, o *unstructured.Unstructured) error {
 	return a.setOwners(ctx, o, slices.DeleteFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.UID == owner.UID
 	}))
 }
 
-// deletesClaims reports whether a StatefulSet's claims go with it.
+// deletesClaims reports whether a StatefulSet's claims are deleted with it.
 func deletesClaims(set *unstructured.Unstructured) bool {
 	policy, _, _ := unstructured.NestedString(set.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
 	return policy == "Delete"

@@ -16,17 +16,15 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// comparer reports whether a live object already is what applying a planned one would make it.
-// It asks the library behind server-side apply, with Kubernetes' own schema: lists are maps by
-// their keys, atomic lists are values, and what the plan does not set does not matter.
+// comparer reports whether applying a planned object would change the live one. It uses the library behind server-side apply with
+// Kubernetes' own schema: lists with keys are maps, atomic lists are values, and fields that the plan does not set do not count.
 type comparer struct {
 	types    managedfields.TypeConverter
 	verified *lru.Cache // UID -> verification
 }
 
-// verification remembers that an object was found the same, so that the next event about
-// another object costs nothing for this one. The sizes of a StatefulSet's volumes are told beside its
-// digest: FitVolumes changes them after the digest was made.
+// verification remembers that an object was as planned, so that an event about another object costs no second comparison. It holds the
+// sizes of a StatefulSet's volumes in addition to the digest, because FitVolumes changes them after the digest was computed.
 type verification struct{ resourceVersion, digest, sizes string }
 
 // verifications bounds the memory for comparisons, about 200 bytes each.
@@ -98,9 +96,8 @@ func (c *comparer) mergeTyped(live, planned *unstructured.Unstructured) (has, me
 	return has, merged, nil
 }
 
-// onlyDefaulted reports whether an atomic value differs only in what the API server filled in,
-// such as the volume mode of a claim template. Atomic maps are exact but for those with
-// defaults: an entry more in a selector selects something else.
+// onlyDefaulted reports whether an atomic value differs only in values that the API server filled in, such as the volume mode of a claim
+// template. Atomic maps must be equal, except those with defaults: one more entry in a selector selects other pods.
 func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	if planned == nil {
 		return true // a Go type that always writes the field: nothing is planned for it

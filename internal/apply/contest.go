@@ -14,9 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// An object may be corrected contestFree times within contestWindow, and as often be created again;
-// after that somebody else keeps changing or deleting it, and each further time waits twice as long,
-// up to contestLongest.
+// An object may be corrected contestFree times within contestWindow, and created again as often. After that it counts as contested: each
+// further correction waits twice as long as the one before, at most contestLongest.
 const (
 	contestFree    = 8
 	contestWindow  = 20 * time.Second
@@ -24,8 +23,7 @@ const (
 	contestLongest = 5 * time.Minute
 )
 
-// ContestedError says that another writer keeps changing or deleting an object, so that the
-// operator puts it back less and less often.
+// ContestedError reports that another writer keeps changing or deleting an object. The operator then corrects it at growing intervals.
 type ContestedError struct {
 	Kind, Name string
 	RetryAfter time.Duration
@@ -34,20 +32,20 @@ type ContestedError struct {
 
 func (e *ContestedError) Error() string {
 	if e.Deleted {
-		return fmt.Sprintf("%s %s: somebody keeps deleting it, so it is created again less and less often: stop whoever deletes it (the audit log of the API server says who), or pause the resource", e.Kind, e.Name)
+		return fmt.Sprintf("%s %s: another writer keeps deleting it, so it is created again at growing intervals: stop that writer (the audit log of the API server names it), or pause the resource", e.Kind, e.Name)
 	}
-	return fmt.Sprintf("%s %s: another writer keeps changing fields that the spec declares, so it is corrected less and less often: stop that writer (`kubectl get %s %s -o yaml --show-managed-fields` names it), take the field out of the spec, or pause the resource",
+	return fmt.Sprintf("%s %s: another writer keeps changing fields that the spec declares, so it is corrected at growing intervals: stop that writer (`kubectl get %s %s -o yaml --show-managed-fields` names it), take the field out of the spec, or pause the resource",
 		e.Kind, e.Name, strings.ToLower(e.Kind), e.Name)
 }
 
-// contests remembers how often each object had to be put back lately.
+// contests counts the recent corrections of each object.
 type contests struct {
 	objects *lru.Cache // UID or place -> *contest
 	there   *lru.Cache // place -> digest of what this process created there
 	now     func() time.Time
 }
 
-// place is where an object is created again under another UID.
+// place identifies an object that is created again under another UID.
 type place struct {
 	object.ID
 
@@ -78,8 +76,8 @@ func (c *contests) admit(live *unstructured.Unstructured) error {
 	return nil
 }
 
-// admitAgain allows a creation like admit allows a correction. Only where this process has created
-// exactly this before did somebody delete it.
+// admitAgain limits creations as admit limits corrections. It counts a deletion by another writer only if this process has created exactly
+// this object before.
 func (c *contests) admitAgain(planned *unstructured.Unstructured) error {
 	at := placeOf(planned)
 	if digest, ok := c.there.Get(at); !ok || digest != object.Digest(planned) {
@@ -96,7 +94,7 @@ func (c *contests) made(planned *unstructured.Unstructured) {
 	c.there.Add(placeOf(planned), object.Digest(planned))
 }
 
-// wait counts one more time for a key, or returns how long that has to wait.
+// wait counts one more correction of a key, or returns the time until the next one is allowed.
 func (c *contests) wait(key any) time.Duration {
 	now := c.now()
 	known, ok := c.objects.Get(key)

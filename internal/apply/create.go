@@ -19,19 +19,17 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// create applies an object only if there is none of its name. No object ever has resource
-// version 1 (that is the empty store), so with it the API server creates a missing object and
-// answers Conflict for an existing one: nothing that the cache does not show is written over.
+// create applies an object only if no object has its name. No object ever has resource version 1, which is the empty store's. With it, the
+// API server creates a missing object and answers Conflict for an existing one, also for one that the cache does not show.
 //
-// Kubernetes does not document that for a missing object. It holds from 1.29, the oldest version
-// that docs/install.md names, to 1.36, which the tests run. Should a later one answer Conflict for
-// a missing object as well, as it already does for a UID, the object is posted.
+// Kubernetes does not document this for a missing object. It holds from 1.29, the oldest version in docs/install.md, to 1.36, which the
+// tests run. If a later version answers Conflict for a missing object, as each version does for a UID, create uses POST.
 func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstructured.Unstructured) (Result, error) {
 	const never = "1"
 	if err := a.contests.admitAgain(planned); err != nil {
 		return Result{}, err
 	}
-	for range 2 { // the first one may have met an object that went
+	for range 2 { // the object of the first attempt may have been deleted since
 		obj := planned.DeepCopy()
 		obj.SetResourceVersion(never)
 		stampTemplates(obj)
@@ -68,7 +66,7 @@ func (a *Applier) created(planned, obj *unstructured.Unstructured) (Result, erro
 	return result, nil
 }
 
-// found goes on with a live object that the cache does not show.
+// found updates a live object that the cache does not show.
 func (a *Applier) found(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if err := checkOwner(owner, planned, live); err != nil {
 		return Result{}, err
@@ -107,8 +105,8 @@ func (a *Applier) post(ctx context.Context, planned *unstructured.Unstructured) 
 	return obj, a.finish(ctx, obj)
 }
 
-// finish turns what the field manager owns by an update or a creation into what it owns by apply,
-// and takes the mark off. It is a patch, because the operator may not update every kind.
+// finish makes the field manager own by apply the fields that it owns by update or creation, and removes the annotation. It sends a patch,
+// because the operator may not update every kind.
 func (a *Applier) finish(ctx context.Context, obj *unstructured.Unstructured) error {
 	upgraded := obj.DeepCopy()
 	err := csaupgrade.UpgradeManagedFields(upgraded, sets.New(FieldManager), FieldManager)

@@ -7,12 +7,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,8 +22,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// strict is a client of an API server that asks for resource versions to exist also of an apply, as
-// it does for UIDs. It may end before its first patch.
+// strict is a client of an API server that refuses an apply with a resource version for a missing object, as it refuses one with a UID.
+// With ends, it fails before its first patch.
 type strict struct {
 	client.Client
 
@@ -42,8 +44,8 @@ func (s *strict) Patch(ctx context.Context, obj client.Object, patch client.Patc
 	return s.Client.Patch(ctx, obj, patch, options...)
 }
 
-// Where applying does not create, objects are created all the same, also by an operator that ends
-// halfway, and what the plan no longer says is taken out of them as out of others.
+// An object is created also where an apply with a resource version creates nothing, and by an operator that ends between the two writes. A
+// later plan removes its former fields as usual.
 func TestWhereApplyDoesNotCreate(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{false, true} {
@@ -83,7 +85,7 @@ func TestWhereApplyDoesNotCreate(t *testing.T) {
 	}
 }
 
-// managers is who owns which fields of a live object, whichever DataService it is, and whenever that was.
+// managers returns the field managers of a live object, without the time and the DataService's UID.
 func (p *platform) managers(like *unstructured.Unstructured) string {
 	p.Helper()
 	fields := fetch(p.T, like).GetManagedFields()
@@ -95,11 +97,149 @@ func (p *platform) managers(like *unstructured.Unstructured) string {
 	return strings.ReplaceAll(string(text), string(p.ds.UID), "(uid)")
 }
 
-// withMore returns an earlier form of a planned object, with a label more.
+// withMore returns an earlier form of a planned object, with one more label.
 func withMore(t *testing.T, planned *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	earlier := planned.DeepCopy()
 	set(t, earlier.Object, "yes", "metadata", "labels", "more")
 	set(t, earlier.Object, "earlier", "metadata", "annotations", object.AnnotationDigest)
 	return earlier
+}
+
+// A Service gives up a node port for one of the API server's choice and keeps all else, also where an operator that ended between
+// the two writes left the port that held the number.
+func TestServiceGivesUpANodePort(t *testing.T) {
+	t.Parallel()
+	p, planned := running(t, "{web: {nodePort: 30996, ports: [{name: a, port: 1234, nodePort: 30995}]}}", "Service/web")
+	t.Cleanup(func() { freeNodePorts(t, []*unstructured.Unstructured{planned}) })
+	for what, writes := range map[string]int{"a port of its own": 2, "what an earlier call left": 1} {
+		p.apply(planned)
+		if writes == 1 {
+			edit(t, planned, func(_ *testing.T, o map[string]any) {
+				ports := items(o, "spec", "ports")
+				delete(ports[0], "nodePort")
+				ports = append(ports, map[string]any{"name": releasedPrefix + "0", "port": int64(30996), "nodePort": int64(30996)})
+				set(t, o, list(ports), "spec", "ports")
+			})
+		}
+		live, err := p.Get(t.Context(), planned)
+		assert.NilError(t, err)
+		traffic.take(p.ds.Namespace)
+		assert.NilError(t, p.ReleaseNodePorts(t.Context(), p.owner(), live, []int64{30996}))
+		assert.Equal(t, len(traffic.take(p.ds.Namespace)), writes, what)
+		ports, before := items(fetch(t, planned).Object, "spec", "ports"), items(planned.Object, "spec", "ports")
+		assert.Equal(t, len(ports), len(before), what)
+		for i, port := range ports {
+			assert.Equal(t, port["name"], before[i]["name"], what)
+			assert.Equal(t, port["nodePort"] == before[i]["nodePort"], before[i]["nodePort"] == int64(30995), what)
+			assert.Assert(t, port["nodePort"] != int64(30996) && port["nodePort"] != nil, what)
+		}
+	}
+	p.apply(planned)
+	p.atRest(planned)
+}
+
+// A node port that another Service has is reported with that Service, if it is in the same namespace: nothing of another one is read.
+func TestTakenNodePortNamesItsHolder(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		port    string
+		foreign bool
+		says    string
+	}{
+		"of the namespace": {"30987", false, "provided port is already allocated: Service holder has it"},
+		"of another one":   {"30986", true, "provided port is already allocated"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := start(t, "{web: {nodePort: "+test.port+"}}")
+			number, err := strconv.ParseInt(test.port, 10, 32)
+			assert.NilError(t, err)
+			holder := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.ds.Namespace, Name: "holder"}, Spec: corev1.ServiceSpec{
+				Type: corev1.ServiceTypeNodePort, Ports: []corev1.ServicePort{{Port: 80, NodePort: int32(number)}},
+			}}
+			if test.foreign {
+				holder.Namespace = newNamespace(t)
+			}
+			assert.NilError(t, user.Create(t.Context(), holder))
+			t.Cleanup(func() { assert.NilError(t, user.Delete(context.WithoutCancel(t.Context()), holder)) })
+			_, err = p.try(p.planned("Service/web"))
+			assert.Assert(t, err != nil && strings.HasSuffix(err.Error(), test.says), "%v", err)
+			assert.Assert(t, apierrors.IsInvalid(err))
+		})
+	}
+}
+
+// An object without an owner has annotations against pruning by GitOps tools from its creation, and so have claim templates. They cause no
+// write at rest, and no replacement of an older StatefulSet.
+func TestRetainedObjectsAreNotPruned(t *testing.T) {
+	t.Parallel()
+	const spec = "{mysql: {}}"
+	for _, id := range []string{"Secret/mysql-dataservice-credentials", "StatefulSet/mysql-dataservice"} {
+		t.Run(id, func(t *testing.T) {
+			t.Parallel()
+			p, planned := running(t, spec, id)
+			check := func() {
+				t.Helper()
+				live := fetch(t, planned)
+				set := live.GetKind() == "StatefulSet"
+				assert.Equal(t, object.LacksNoPrune(live), set, "a StatefulSet goes with its owner")
+				templates := 0
+				eachTemplate(live, func(_ int, template *unstructured.Unstructured) {
+					templates++
+					assert.Assert(t, !object.LacksNoPrune(template), "%v", template.GetAnnotations())
+				})
+				assert.Equal(t, templates > 0, set)
+			}
+			check()
+			p.atRest(planned)
+			p.restart()
+			p.atRest(planned)
+			p.declare("{mysql: {labels: {team: a}}}")
+			changed := p.planned(id)
+			if changed.GetKind() == "Secret" {
+				changed.SetLabels(map[string]string{object.LabelInstance: "platform", object.LabelManagedBy: object.ManagedBy, "team": "a"})
+				annotations := changed.GetAnnotations()
+				annotations[object.AnnotationDigest] = "of another plan"
+				changed.SetAnnotations(annotations)
+			}
+			assert.Equal(t, p.apply(changed).Action, Updated)
+			check()
+			p.atRest(changed)
+		})
+	}
+}
+
+// What a user decided about pruning stays.
+func TestDecisionsOfUsersAboutPruningStay(t *testing.T) {
+	t.Parallel()
+	for has, want := range map[string]string{
+		"":                              "Prune=false,Delete=false",
+		"Prune=confirm, Delete=confirm": "Prune=confirm, Delete=confirm",
+		"ServerSideApply=true":          "ServerSideApply=true,Prune=false,Delete=false",
+		"Prune=true":                    "Prune=true,Delete=false",
+		"PrunePropagationPolicy=orphan": "PrunePropagationPolicy=orphan,Prune=false,Delete=false",
+	} {
+		annotations := object.WithoutPrune(nil, map[string]string{"argocd.argoproj.io/sync-options": has})
+		assert.Equal(t, annotations["argocd.argoproj.io/sync-options"], want)
+		o := &unstructured.Unstructured{}
+		o.SetAnnotations(annotations)
+		assert.Assert(t, !object.LacksNoPrune(o), "%q", want)
+	}
+}
+
+// A StatefulSet of an earlier version, without the annotations in its claim templates, counts as planned.
+func TestOlderTemplatesStay(t *testing.T) {
+	t.Parallel()
+	p := start(t, "{mysql: {}}")
+	planned := p.planned("StatefulSet/mysql-dataservice")
+	old := planned.DeepCopy()
+	old.SetResourceVersion("1")
+	p.stampVersion(old)
+	assert.NilError(t, operator.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(old), client.FieldOwner(FieldManager), client.ForceOwnership))
+	p.atRest(planned)
+	p.declare("{mysql: {labels: {team: a}}}")
+	changed := p.planned("StatefulSet/mysql-dataservice")
+	assert.Equal(t, p.apply(changed).Action, Updated)
+	p.atRest(changed)
 }

@@ -4,6 +4,7 @@
 package apply
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -13,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Drift is what somebody else changed of what the plan sets.
+// A planned field that another writer changed gets its planned value again.
 func TestDriftIsCorrected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -81,7 +82,7 @@ func TestDriftIsCorrected(t *testing.T) {
 	}
 }
 
-// Foreign entries are those that change what runs though nobody declared them.
+// Entries that another writer adds are removed if they change what the pods run.
 func TestForeignEntriesAreRemoved(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -102,7 +103,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 		"network of the node":      {"Deployment/proxy", setting(true, "spec", "template", "spec", "hostNetwork")},
 		"service account":          {"Deployment/proxy", setting("admin", "spec", "template", "spec", "serviceAccountName")},
 		"address of a service":     {"Service/proxy", setting([]any{"192.0.2.1"}, "spec", "externalIPs")},
-		// All of a resource of the operator's own is the plan's, see TestUnplannedFieldsOfAResource.
+		// The plan owns all fields of the operator's own resources, see TestUnplannedFieldsOfAResource.
 		"setting of a resource": {"RedisCluster/redis", setting("1gb", "spec", "config", "maxmemory")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -122,7 +123,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 	}
 }
 
-// What others add beside the plan stays: a sidecar with its volume, annotations and labels.
+// Additions of other writers that change no planned container stay: a sidecar with its volume, annotations and labels.
 func TestWelcomeAdditionsStay(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", "Deployment/proxy")
@@ -147,13 +148,45 @@ func TestWelcomeAdditionsStay(t *testing.T) {
 	assert.Equal(t, after.GetAnnotations()["deployment.kubernetes.io/revision"], "1")
 }
 
-// What another writer keeps changing or deleting is put back less and less often.
+// Additions to an Ingress or an autoscaler stay where the spec sets nothing, also when the plan changes. They give the pods no right, and
+// the operator may not update these kinds.
+func TestAdditionsToAnIngressAndAnAutoscalerStay(t *testing.T) {
+	t.Parallel()
+	const spec = "{mysql: {}, eureka: {}, web: {autoscaling: {min: 1, max: %d, cpu: 70}, ingress: {host: h%d.example.com}}}"
+	service := map[string]any{"name": "other", "port": map[string]any{"number": int64(80)}}
+	pace := map[string]any{"scaleDown": map[string]any{"stabilizationWindowSeconds": int64(60)}}
+	for name, test := range map[string]struct {
+		id    string
+		value any
+		path  []string
+	}{
+		"default back end": {"Ingress/web", map[string]any{"service": service}, []string{"spec", "defaultBackend"}},
+		"certificate":      {"Ingress/web", []any{map[string]any{"secretName": "tls"}}, []string{"spec", "tls"}},
+		"pace":             {"HorizontalPodAutoscaler/web", pace, []string{"spec", "behavior", "scaleDown"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p, planned := running(t, fmt.Sprintf(spec, 3, 3), test.id)
+			added := edit(t, planned, setting(test.value, test.path...))
+			p.atRest(planned)
+			p.declare(fmt.Sprintf(spec, 4, 4))
+			assert.Equal(t, p.apply(p.planned(test.id)).Action, Updated)
+			want, _, err := unstructured.NestedFieldNoCopy(added.Object, test.path...)
+			assert.NilError(t, err)
+			got, _, err := unstructured.NestedFieldNoCopy(fetch(t, planned).Object, test.path...)
+			assert.NilError(t, err)
+			assert.DeepEqual(t, got, want)
+		})
+	}
+}
+
+// An object that another writer keeps changing or deleting is corrected at growing intervals.
 func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		disturb func(t *testing.T, planned *unstructured.Unstructured)
-		action  Action // that puts it back
-		is      bool   // there meanwhile
+		action  Action // the correction
+		is      bool   // there while it is contested
 		text    string
 	}{
 		"changed": {func(t *testing.T, planned *unstructured.Unstructured) {
@@ -162,7 +195,7 @@ func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 		"deleted": {func(t *testing.T, planned *unstructured.Unstructured) {
 			assert.NilError(t, user.Delete(t.Context(), fetch(t, planned)))
 			awaitGone(t, planned)
-		}, Created, false, "ConfigMap proxy: somebody keeps deleting it"},
+		}, Created, false, "ConfigMap proxy: another writer keeps deleting it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +214,7 @@ func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 			assert.Equal(t, result.Object != nil, test.is, "the health of what is there is still of interest")
 			assert.Equal(t, len(traffic.take(p.ds.Namespace)), 0)
 
-			// Neither another object is held up, nor a change of the spec.
+			// Other objects and changes of the spec are not delayed.
 			p.apply(p.planned("Service/proxy"))
 			other := planned.DeepCopy()
 			set(t, other.Object, "other", "metadata", "annotations", object.AnnotationDigest)

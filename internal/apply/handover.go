@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// scaleManager owns a workload's number of pods between the plan and an autoscaler.
+// scaleManager owns the number of pods of a workload between the plan and an autoscaler.
 const scaleManager = FieldManager + "-scale"
 
 // handOver keeps a workload's number of pods when the plan stops setting it, because an

@@ -17,8 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Judge says beforehand what Apply would do. It reads and writes nothing, so it does not know what
-// an admission policy or a quota says to it.
+// Judge predicts the result of Apply. It sends no request, so that it cannot predict the decision of an admission policy or a quota.
 type Judge struct{ applier *Applier }
 
 // NewJudge returns a Judge for an operator of that version.
@@ -26,7 +25,7 @@ func NewJudge(types *Types, version string) *Judge {
 	return &Judge{&Applier{compare: newComparer(types), version: version}}
 }
 
-// Verdict is what Apply would do with an object.
+// Verdict is the predicted result of Apply for an object.
 type Verdict struct {
 	Action Action
 	// Result is the object as it would be; that of a replaced one is the planned one.
@@ -43,8 +42,8 @@ type Field struct {
 	Old, New any
 }
 
-// Judge says what Apply would do with a planned object in the place of a live one, which has its
-// managed fields and may be nil. Errors are those of Apply that need no request.
+// Judge predicts what Apply would do with a planned object and its live one, which has its managed fields and may be nil. It returns the
+// errors of Apply that need no request.
 func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructured) (Verdict, error) {
 	if live == nil {
 		return Verdict{Action: Created, Result: planned, NewPods: podTemplate(planned) != nil}, nil
@@ -79,7 +78,7 @@ func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructur
 		return verdict, nil
 	}
 	if (precious(live) || object.OutlivesOwner(planned)) && len(verdict.Fields) > 0 {
-		return Verdict{}, fmt.Errorf("%s cannot be changed in place, and is not deleted because it holds what cannot be made anew: take the change of %s back",
+		return Verdict{}, fmt.Errorf("%s cannot be changed in place, and is not deleted because it holds what the operator cannot create again: take the change of %s back",
 			describe(live), verdict.Fields[0].Path)
 	}
 	verdict.Action = Replaced
@@ -89,7 +88,7 @@ func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructur
 	return verdict, nil
 }
 
-// outcome is the live object after an apply of the planned one, and what that changes.
+// outcome returns the live object as it would be after an apply of the planned one, with the fields that would change.
 func (c *comparer) outcome(planned, live *unstructured.Unstructured, unplanned bool) (Verdict, error) {
 	before, err := c.types.ObjectToTyped(live, typed.AllowDuplicates)
 	if err != nil {
@@ -135,14 +134,14 @@ func (c *comparer) outcome(planned, live *unstructured.Unstructured, unplanned b
 	return verdict, nil
 }
 
-// bookkeeping reports whether a field is the operator's note about an object, and not the object.
+// bookkeeping reports whether a field is an annotation that the operator keeps for itself.
 func bookkeeping(path string) bool {
 	name, isAnnotation := strings.CutPrefix(path, "metadata.annotations.")
 	return isAnnotation && (object.IsNoPrune(name) || slices.Contains([]string{object.AnnotationDigest, object.AnnotationWriter, annotationRestoring}, name))
 }
 
-// givenUp are the fields that an earlier apply set, that the plan has no longer, and that nobody else
-// owns: an apply removes them. The number of pods is handed over and stays (see handOver).
+// givenUp returns the fields that an earlier apply set, that the plan no longer has, and that no other manager owns: an apply removes them.
+// The number of pods is handed over and stays (see handOver).
 func (c *comparer) givenUp(planned, live *unstructured.Unstructured) (*fieldpath.Set, error) {
 	ours, others := &fieldpath.Set{}, &fieldpath.Set{}
 	for _, entry := range live.GetManagedFields() {

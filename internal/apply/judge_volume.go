@@ -17,12 +17,12 @@ import (
 type Resize struct {
 	Claim    *unstructured.Unstructured
 	Has, Get resource.Quantity
-	// Refused says why the claim keeps its size; empty when it gets the other one.
+	// Refused is the cause for which the claim keeps its size; empty if it gets the other one.
 	Refused string
 }
 
-// FitVolumes says what Applier.FitVolumes would make of a planned claim or StatefulSet, and which
-// claims it would resize. Whether a storage class can expand volumes it does not know.
+// FitVolumes predicts the result of Applier.FitVolumes for a planned claim or StatefulSet, and the claims that it would resize. It does not
+// check whether a storage class can expand volumes.
 func (j *Judge) FitVolumes(planned, live *unstructured.Unstructured, claims []*unstructured.Unstructured) (*unstructured.Unstructured, []Resize) {
 	switch {
 	case planned.GetKind() == object.ClaimKind.Kind && live != nil:

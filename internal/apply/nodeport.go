@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,9 +20,9 @@ import (
 // releasedPrefix begins the name of a port that ReleaseNodePorts adds for the time between its two writes.
 const releasedPrefix = "d3os-released-"
 
-// ReleaseNodePorts makes a Service give up node ports: the API server chooses others for the ports that have them. It gives a port
-// that is written without a node port the one that it had, unless another port of the Service has that now. So the first write
-// moves each number to a port of no use, and the second removes that port. One that an earlier call left is removed, too.
+// ReleaseNodePorts makes a Service give up node ports: the API server chooses others for the ports that had them. A port that is written
+// without a node port keeps its number, unless another port of the Service has it now. So the first write moves each number to an
+// unused port, and the second write removes that port. Ports that an interrupted call left are removed, too.
 func (a *Applier) ReleaseNodePorts(ctx context.Context, owner object.Owner, live *unstructured.Unstructured, numbers []int64) error {
 	if err := checkOwner(owner, live, live); err != nil {
 		return err
@@ -71,4 +73,26 @@ func unusedPort(ports []map[string]any, from int64) int64 {
 		from--
 	}
 	return from
+}
+
+// portTaken is the API server's text about a node port that another Service has.
+const portTaken = "provided port is already allocated"
+
+// nameHolder adds to an error about a node port that is taken the Service that has it. Only Services of the object's namespace are read.
+func (a *Applier) nameHolder(ctx context.Context, planned *unstructured.Unstructured, err error) error {
+	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), portTaken) {
+		return err
+	}
+	services := &corev1.ServiceList{}
+	if a.live.List(ctx, services, client.InNamespace(planned.GetNamespace())) != nil {
+		return err // the caller tries again
+	}
+	for i := range services.Items {
+		for _, port := range services.Items[i].Spec.Ports {
+			if port.NodePort != 0 && strings.Contains(err.Error(), fmt.Sprintf("nodePort: Invalid value: %d: %s", port.NodePort, portTaken)) {
+				return fmt.Errorf("%w: Service %s has it", err, services.Items[i].Name)
+			}
+		}
+	}
+	return err
 }

@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/plan"
 )
 
 func newNamespace(t *testing.T) string {
@@ -36,7 +36,7 @@ type platform struct {
 	ds *dsv1.DataService
 }
 
-// start returns a platform of the given spec in a namespace of its own; nothing of it is in the cluster yet.
+// start returns a platform with a spec in a new namespace, without any objects.
 func start(t *testing.T, spec string) *platform {
 	t.Helper()
 	p := &platform{T: t, ds: &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: newNamespace(t), UID: uuid.NewUUID()}}}
@@ -54,18 +54,18 @@ func (p *platform) declare(spec string) {
 // declareAll gives it another name and another spec.
 func (p *platform) declareAll(resource []byte) {
 	p.Helper()
-	ds, err := preview.Parse(resource)
+	ds, err := plan.Parse(resource)
 	assert.NilError(p, err)
 	ds.Namespace, ds.UID = p.ds.Namespace, p.ds.UID
 	p.ds = ds
 }
 
-// restart is an operator that remembers nothing.
+// restart replaces the operator by one with an empty memory.
 func (p *platform) restart() { p.Applier = newApplier(operator) }
 
 func newApplier(c client.Client) *Applier { return New(c, apiReader, ownTypes, ownVersion) }
 
-// by is the same platform beside another operator.
+// by returns the same platform with another operator.
 func (p *platform) by(a *Applier) *platform { return &platform{p.T, a, p.ds} }
 
 func (p *platform) owner() object.Owner { return ownerOf(p.ds) }
@@ -76,7 +76,7 @@ func ownerOf(ds *dsv1.DataService) object.Owner {
 
 func (p *platform) objects() []*unstructured.Unstructured {
 	p.Helper()
-	objects, err := preview.Objects(p.ds, kubeVersion)
+	objects, err := plan.Objects(p.ds, kubeVersion)
 	assert.NilError(p, err)
 	return objects
 }
@@ -110,7 +110,7 @@ func (p *platform) apply(planned *unstructured.Unstructured) Result {
 	return result
 }
 
-// try is Apply in the place of what the cache shows. The planned object stays as it is.
+// try applies a planned object with the cached live one. Apply must not change the planned object.
 func (p *platform) try(planned *unstructured.Unstructured) (Result, error) {
 	p.Helper()
 	before, foreseen := planned.DeepCopy(), p.foresee(planned)
@@ -122,7 +122,7 @@ func (p *platform) try(planned *unstructured.Unstructured) (Result, error) {
 	return result, err
 }
 
-// atRest: applying an object once more changes nothing and asks the API server nothing.
+// atRest checks that applying an object once more changes nothing and sends no request.
 func (p *platform) atRest(planned *unstructured.Unstructured) {
 	p.Helper()
 	traffic.take(p.ds.Namespace)
@@ -130,7 +130,7 @@ func (p *platform) atRest(planned *unstructured.Unstructured) {
 	assert.Equal(p, len(traffic.take(p.ds.Namespace)), 0)
 }
 
-// writes are the requests of the operator's since the last call that are no reads.
+// writes returns the operator's writing requests since the last call.
 func (p *platform) writes() []string {
 	found := []string{}
 	for _, r := range traffic.take(p.ds.Namespace) {
@@ -149,7 +149,7 @@ func fetch(t *testing.T, like *unstructured.Unstructured) *unstructured.Unstruct
 	return obj
 }
 
-// edit lets somebody else change a live object and waits until the operator's cache shows it.
+// edit changes a live object as a user, and waits until the operator's cache shows it.
 func edit(t *testing.T, like *unstructured.Unstructured, change change) *unstructured.Unstructured {
 	t.Helper()
 	obj := fetch(t, like)
@@ -159,7 +159,7 @@ func edit(t *testing.T, like *unstructured.Unstructured, change change) *unstruc
 	return obj
 }
 
-// create lets somebody else create an object and waits until the operator's cache shows it.
+// create creates an object as a user, and waits until the operator's cache shows it.
 func create(t *testing.T, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	created := obj.DeepCopy()
@@ -168,8 +168,7 @@ func create(t *testing.T, obj *unstructured.Unstructured) *unstructured.Unstruct
 	return created
 }
 
-// await returns when the operator's cache shows an object as somebody else left it: not at
-// all, when it lacks the operator's label.
+// await waits until the operator's cache shows an object in this version, or does not show it if it lacks the operator's label.
 func await(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
 	managed := obj.GetLabels()[object.LabelManagedBy] == object.ManagedBy
@@ -202,7 +201,7 @@ func awaitGone(t *testing.T, obj *unstructured.Unstructured) {
 	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(time.Minute))
 }
 
-// change is what somebody does to an object.
+// change changes an object as a user would.
 type change func(t *testing.T, obj map[string]any)
 
 func setting(value any, fields ...string) change {
@@ -226,7 +225,7 @@ func adding(item map[string]any, fields ...string) change {
 	}
 }
 
-// inContainer does to the first container of a workload what it would do to an object.
+// inContainer applies a change to the first container of a workload.
 func inContainer(do change) change {
 	return func(t *testing.T, obj map[string]any) {
 		t.Helper()

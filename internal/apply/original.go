@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// NotAdoptedError says that an object is the owner's, and that this operator did not make it: the
-// original operator did, or somebody who set the owner by hand. What runs on it is not known.
+// NotAdoptedError reports that an object has the owner's reference, but was not created by this operator. Either the original operator
+// created it, or a user set the owner by hand. The pods behind it are unknown.
 type NotAdoptedError struct {
 	Kind, Name string
 	More       int // further objects of that sort
@@ -27,15 +27,14 @@ func (e *NotAdoptedError) Error() string {
 		more = fmt.Sprintf(" (and %d more)", e.More)
 	}
 	return fmt.Sprintf("%s %s%s exists and was not made by this operator, but by an earlier one or by hand: nothing is written. "+
-		"Save its data, if it has any, and delete the object, or give the component another name; this version takes no such object over", e.Kind, e.Name, more)
+		"'kubectl dataservice adopt' takes over what the original operator made. Or save its data, if it has any, and delete the object, or give the component another name", e.Kind, e.Name, more)
 }
 
-// SeeOriginals gives the Applier a cache of the metadata of what the original operator made.
+// SeeOriginals sets the cache with the metadata of the original operator's objects.
 func (a *Applier) SeeOriginals(originals client.Reader) { a.originals = originals }
 
-// CheckAdopted returns a *NotAdoptedError when the original operator made one of the planned objects
-// for this owner. It reads the cache alone. An object without the original's label comes to light
-// when its place is to be taken; see Apply.
+// CheckAdopted returns a *NotAdoptedError if the original operator made one of the planned objects for this owner. It reads only the cache.
+// Apply finds an object without the original's label.
 func (a *Applier) CheckAdopted(ctx context.Context, owner object.Owner, planned []*unstructured.Unstructured) error {
 	if a.originals == nil {
 		return nil

@@ -15,14 +15,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// checkOwner allows writing over an object of this operator's that the owner controls, and over one
-// that nobody controls and that carries the owner's name: retained data and credentials taken up
-// again, or an object with the operator's digest that lost its owner reference.
+// checkOwner allows writing an object that the owner controls. It also allows one without a controller that has the owner's name: retained
+// data and credentials, or an object with the operator's digest that lost its owner reference.
 func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) error {
 	if owner.NotAdopted(live) {
 		return &NotAdoptedError{Kind: planned.GetKind(), Name: planned.GetName()}
@@ -43,7 +43,7 @@ func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) er
 	if owner.Names(live) && ours {
 		return nil
 	}
-	conflict.Holder = "somebody else"
+	conflict.Holder = "another owner"
 	switch other := object.OwnerText(live); {
 	case by == object.ManagedBy && other != "" && !owner.Names(live):
 		conflict.Holder = other
@@ -53,7 +53,7 @@ func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) er
 	return conflict
 }
 
-// OwnerGeneration asks the API server for the generation of an owner's spec: 0 when it is gone, or being deleted.
+// OwnerGeneration reads the generation of an owner's spec from the API server. It returns 0 if the owner is deleted or being deleted.
 func (a *Applier) OwnerGeneration(ctx context.Context, owner object.Owner) (int64, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(owner.GroupVersionKind)
@@ -70,23 +70,25 @@ func (a *Applier) OwnerGeneration(ctx context.Context, owner object.Owner) (int6
 	return live.Generation, nil
 }
 
-// Owned lists, from the cache, what the owner controls in a namespace. The error is a
-// *NewerError when a newer operator wrote some of it, or of what the owner would take up.
+// Owned lists, from the cache, the objects in a namespace that the owner controls. The error is a *NewerError if a newer operator wrote one
+// of them, or a retained object that the owner would adopt.
 func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	var owned, all []*unstructured.Unstructured
 	for _, gvk := range slices.Concat(object.Kinds, object.Resources) {
-		list := object.EmptyList(gvk)
+		isResource := slices.Contains(object.Resources, gvk)
+		if isResource && !a.watched.has(gvk) {
+			continue
+		}
 		// A list that lags is harmless here: deletions carry the UID.
-		err := a.client.List(ctx, list, client.InNamespace(owner.Namespace),
-			client.MatchingFields{object.IndexOwner: owner.Key()}, client.DisableReadYourWritesConsistency)
-		if isNotServed(err) && slices.Contains(object.Resources, gvk) {
+		items, err := a.cached(ctx, owner, gvk, client.DisableReadYourWritesConsistency)
+		if isResource && isNotServed(err) { // its informer starts after the watch
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("list %s of %s/%s: %w", gvk.Kind, owner.Namespace, owner.Name, err)
+			return nil, err
 		}
-		for i := range list.Items {
-			obj := &list.Items[i]
+		for i := range items {
+			obj := &items[i]
 			ref := metav1.GetControllerOf(obj)
 			if ref != nil && ref.UID == owner.UID {
 				owned = append(owned, obj)
@@ -99,11 +101,39 @@ func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructure
 	return owned, a.checkWriter(all...)
 }
 
-// PodsLive asks the API server for the pods of a part of an owner.
+// Controlled lists, from the cache, the objects of one of object.Resources that the owner controls. It returns none while the cache does not
+// have the kind.
+func (a *Applier) Controlled(ctx context.Context, owner object.Owner, gvk schema.GroupVersionKind) (found []*unstructured.Unstructured, err error) {
+	if !a.watched.has(gvk) {
+		return nil, nil
+	}
+	items, err := a.cached(ctx, owner, gvk)
+	if isNotServed(err) { // its informer starts after the watch
+		return nil, nil
+	}
+	for i := range items {
+		if metav1.IsControlledBy(&items[i], &metav1.ObjectMeta{UID: owner.UID}) {
+			found = append(found, &items[i])
+		}
+	}
+	return found, err
+}
+
+// cached lists, from the cache, the objects of a kind that belong to the owner by their labels or their controller.
+func (a *Applier) cached(ctx context.Context, owner object.Owner, gvk schema.GroupVersionKind, options ...client.ListOption) ([]unstructured.Unstructured, error) {
+	list := object.EmptyList(gvk)
+	options = append(options, client.InNamespace(owner.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()})
+	if err := a.client.List(ctx, list, options...); err != nil {
+		return nil, fmt.Errorf("list %s of %s/%s: %w", gvk.Kind, owner.Namespace, owner.Name, err)
+	}
+	return list.Items, nil
+}
+
+// PodsLive lists the pods of a part of an owner from the API server.
 func (a *Applier) PodsLive(ctx context.Context, owner object.Owner, part string) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := a.live.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingLabels(owner.Labels(part))); err != nil {
-		return nil, fmt.Errorf("ask for the pods of %s: %w", part, err)
+		return nil, fmt.Errorf("list the pods of %s: %w", part, err)
 	}
 	pods := make([]*corev1.Pod, len(list.Items))
 	for i := range list.Items {
@@ -118,8 +148,8 @@ func sameSelector(planned, live *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// unchangeable reports whether a Service becomes headless or stops to be: the API server keeps the
-// address that it once gave, or did not give.
+// unchangeable reports whether a Service becomes headless or stops being headless. The API server never changes whether a Service has an
+// address.
 func unchangeable(planned, live *unstructured.Unstructured) bool {
 	if planned.GetKind() != "Service" {
 		return false
@@ -131,8 +161,7 @@ func unchangeable(planned, live *unstructured.Unstructured) bool {
 
 func asStatus(err error, status *apierrors.APIStatus) bool { return errors.As(err, status) }
 
-// immutableCause recognises the API server's two ways to say that a field cannot change
-// (k8s.io/kubernetes/pkg/apis/apps/validation).
+// immutableCause recognises the two texts by which the API server refuses to change a field (k8s.io/kubernetes/pkg/apis/apps/validation).
 func immutableCause(kind string, cause metav1.StatusCause) bool {
 	if strings.Contains(cause.Message, "field is immutable") {
 		return true

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// oneOfEach is a platform with an object of every kind in object.Kinds, and these objects.
+// oneOfEach returns a platform with an object of every kind in object.Kinds, and these objects.
 func oneOfEach(t *testing.T) (*platform, map[string]*unstructured.Unstructured) {
 	t.Helper()
 	p := start(t, `{proxy: {replica: 2, autoscaling: {max: 3}}, mysql: {kind: Deployment, storage: {retention: Delete}}, eureka: {kind: StatefulSet, replica: 2},
@@ -34,7 +34,7 @@ func oneOfEach(t *testing.T) (*platform, map[string]*unstructured.Unstructured) 
 	return p, found
 }
 
-// An object of that name that belongs to somebody else is left exactly as it is. Whose an object is, TestCheckOwner says.
+// An object of another owner with the planned name is not changed. TestCheckOwner has the rules of ownership.
 func TestForeignObjectsAreConflicts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -45,7 +45,7 @@ func TestForeignObjectsAreConflicts(t *testing.T) {
 			o.SetLabels(nil)
 			o.SetAnnotations(nil)
 			o.SetOwnerReferences(nil)
-		}, "somebody else"},
+		}, "another owner"},
 		"of an earlier DataService of the same name": {func(o *unstructured.Unstructured) {
 			o.SetOwnerReferences([]metav1.OwnerReference{{
 				APIVersion: "d3os-product.com.d3os/v1", Kind: "DataService", Name: "platform", UID: "earlier", Controller: ptr.To(true),
@@ -76,7 +76,7 @@ func hide(t *testing.T, obj *unstructured.Unstructured) *unstructured.Unstructur
 	return edit(t, obj, removing("metadata", "labels", object.LabelManagedBy))
 }
 
-// An object that the cache does not show yet is not written over, whoever made it.
+// An existing object that the cache does not show yet is not replaced, regardless of its owner.
 func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 	t.Parallel()
 	for _, gvk := range object.Kinds {
@@ -87,14 +87,14 @@ func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 			p.apply(planned)
 			hidden := hide(t, planned)
 
-			// The request that creates changes nothing by itself: that is the API server's doing.
+			// The creating request itself changes nothing, because the API server refuses it.
 			obj := planned.DeepCopy()
 			obj.SetResourceVersion("1")
 			err := p.Applier.apply(t.Context(), obj, nil)
 			assert.Assert(t, apierrors.IsConflict(err), "%v", err)
 			assert.DeepEqual(t, fetch(t, planned), hidden)
 
-			// It is the owner's all the same, and comes back as it was.
+			// The object still belongs to the owner, and is corrected.
 			assert.Equal(t, p.apply(planned).Action, Corrected)
 			assert.Equal(t, fetch(t, planned).GetUID(), hidden.GetUID())
 			await(t, fetch(t, planned))
@@ -103,7 +103,7 @@ func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 	}
 }
 
-// Values of a Secret that the cache does not show are not written over: they may have been generated.
+// The values of a Secret that the cache does not show stay: they may have been generated.
 func TestUnseenValuesStay(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{mysql: {}}", "Secret/mysql-dataservice-credentials")
@@ -120,7 +120,7 @@ func TestUnseenValuesStay(t *testing.T) {
 	assert.DeepEqual(t, fetch(t, planned).Object["data"], other.Object["data"])
 }
 
-// Retained data and the credentials that open it are taken up by a DataService of the same name.
+// A DataService of the same name adopts retained data and the credentials that open it.
 func TestRetainedObjectsAreTakenUp(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0"} {
@@ -134,7 +134,7 @@ func TestRetainedObjectsAreTakenUp(t *testing.T) {
 			p.restart()
 			p.atRest(p.planned(id))
 
-			// Once they are to go with it, they get an owner.
+			// With the retention Delete they get an owner.
 			p.ds.Spec.MySQL.Storage.Retention = dsv1.RetentionDelete
 			assert.Equal(t, p.apply(p.planned(id)).Action, Updated)
 			live := fetch(t, planned)
@@ -142,7 +142,7 @@ func TestRetainedObjectsAreTakenUp(t *testing.T) {
 			assert.Equal(t, metav1.GetControllerOf(live).UID, p.ds.UID)
 			assert.Assert(t, !object.OutlivesOwner(live))
 
-			// And lose it when they are to stay after all.
+			// With the retention Retain they lose it.
 			p.ds.Spec.MySQL.Storage.Retention = dsv1.RetentionRetain
 			p.apply(p.planned(id))
 			assert.Equal(t, len(fetch(t, planned).GetOwnerReferences()), 0)
@@ -150,8 +150,8 @@ func TestRetainedObjectsAreTakenUp(t *testing.T) {
 	}
 }
 
-// A claim that a StatefulSet made has the labels but no digest; the Deployment that takes its
-// place uses it, and does not shrink it.
+// A claim that a StatefulSet made has the labels but no digest. A Deployment that replaces the StatefulSet uses the claim and does not
+// shrink it.
 func TestAClaimOfAStatefulSetIsTakenUp(t *testing.T) {
 	t.Parallel()
 	p := start(t, "{mysql: {kind: Deployment, storage: {size: 10Gi}}}")
@@ -219,4 +219,55 @@ func TestOwned(t *testing.T) {
 	owned, err = p.Owned(t.Context(), late)
 	assert.NilError(t, err)
 	assert.Equal(t, len(owned), 0)
+}
+
+// Objects carry the version of the operator that wrote them; those of a newer one are left alone.
+func TestObjectsOfANewerOperator(t *testing.T) {
+	t.Parallel()
+	p := start(t, "{proxy: {}, mysql: {}, eureka: {}}")
+	newer, older := p.by(New(operator, apiReader, ownTypes, "1.3.0")), p.by(New(operator, apiReader, ownTypes, "1.2.2"))
+	developers := p.by(New(operator, apiReader, ownTypes, "0.0.0-dev"))
+	objects, proxy, config := p.objects(), p.planned("Deployment/proxy"), p.planned("ConfigMap/proxy")
+	for _, obj := range objects {
+		newer.apply(obj)
+		live := fetch(t, obj)
+		assert.Equal(t, live.GetAnnotations()[object.AnnotationWriter], "1.3.0")
+		assert.Equal(t, object.Digest(live), object.Digest(obj), "the version is no part of the digest")
+		if template, found, _ := unstructured.NestedMap(live.Object, "spec", "template", "metadata", "annotations"); found {
+			_, signed := template[object.AnnotationWriter]
+			assert.Assert(t, !signed, "a version on pods would restart them")
+		}
+		await(t, live)
+	}
+	p.writes()
+	_, err := p.Owned(t.Context(), p.owner())
+	assert.DeepEqual(t, err, &NewerError{Kind: "ConfigMap", Name: "mysql-dataservice", Writer: "1.3.0", Version: ownVersion})
+	assert.ErrorContains(t, err, "written by version 1.3.0 of the operator, and this is 1.2.3")
+	_, err = p.try(proxy)
+	assert.DeepEqual(t, err, &NewerError{Kind: "Deployment", Name: "proxy", Writer: "1.3.0", Version: ownVersion})
+	assert.DeepEqual(t, p.writes(), []string{})
+
+	// A version that cannot be ordered, such as a developer's, blocks no operator.
+	for _, unordered := range []*platform{developers, newer} {
+		owned, err := unordered.Owned(t.Context(), p.owner())
+		assert.NilError(t, err)
+		assert.Equal(t, len(owned), len(slices.DeleteFunc(slices.Clone(objects), object.OutlivesOwner)))
+		assert.Equal(t, unordered.apply(proxy).Action, Unchanged)
+	}
+
+	// An object without the version of a writer is written by any operator. An unchanged object keeps its version.
+	for _, obj := range objects {
+		edit(t, obj, removing("metadata", "annotations", object.AnnotationWriter))
+		p.atRest(obj)
+	}
+	edit(t, proxy, setting(int64(7), "spec", "replicas"))
+	await(t, p.apply(proxy).Object)
+	assert.Equal(t, fetch(t, proxy).GetAnnotations()[object.AnnotationWriter], ownVersion)
+	_, err = older.Owned(t.Context(), p.owner())
+	assert.DeepEqual(t, err, &NewerError{Kind: "Deployment", Name: "proxy", Writer: ownVersion, Version: "1.2.2"})
+
+	// A foreign entry is taken out by an update, which signs as well.
+	edit(t, config, setting("x", "data", "more"))
+	p.apply(config)
+	assert.Equal(t, fetch(t, config).GetAnnotations()[object.AnnotationWriter], ownVersion)
 }

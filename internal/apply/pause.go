@@ -16,12 +16,12 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// pausedDigest stands in the place of a digest on a resource that was paused with its owner: it is none of a plan's, so
-// that the next apply is an update, and not the correction of what somebody else did.
+// pausedDigest matches no plan. After a pause with the owner, the next apply is therefore an update, and not a correction of a foreign
+// change.
 const pausedDigest = "paused"
 
-// Pause pauses a resource of one of object.Resources that the owner controls, and changes nothing else of it. It does
-// nothing for one that is paused already or goes. The next Apply lets it go on.
+// Pause pauses a resource of one of object.Resources that the owner controls, and changes nothing else in it. It does nothing if the
+// resource is paused already or being deleted. The next Apply resumes it.
 func (a *Applier) Pause(ctx context.Context, owner object.Owner, live *unstructured.Unstructured) error {
 	paused, _, _ := unstructured.NestedBool(live.Object, "spec", object.PauseField(live))
 	if paused || live.GetDeletionTimestamp() != nil || !owner.Controls(live) {

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// preflights remembers which objects the API server would take, about 200 bytes each.
+// preflights remembers the objects that passed validation, about 200 bytes each.
 type preflights struct{ passed *lru.Cache }
 
 type preflight struct {
@@ -28,8 +28,8 @@ type preflight struct {
 
 func newPreflights() *preflights { return &preflights{passed: lru.New(4096)} }
 
-// Check asks the API server whether a planned object is valid, without a change, unless it is
-// there already. The error wraps the API server's; what it cannot judge now is no error.
+// Check validates a planned object by a dry run, unless the object already exists. The error wraps the API server's. Check returns no error
+// if the API server cannot validate the object now.
 func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := a.Get(ctx, planned)
 	var notServed *NotServedError

@@ -4,13 +4,15 @@
 package apply
 
 import (
+	"maps"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// stamp writes on an object that is about to be written what is no part of its plan: who writes it and, on an object without an
-// owner, that GitOps tools do not delete it. The live object may be nil.
+// stamp sets annotations that are no part of the plan on an object that is about to be written: the operator's version and, on an object
+// without an owner, that GitOps tools must not delete it. The live object may be nil.
 func (a *Applier) stamp(obj, live *unstructured.Unstructured) {
 	a.stampVersion(obj)
 	if len(obj.GetOwnerReferences()) > 0 {
@@ -23,8 +25,8 @@ func (a *Applier) stamp(obj, live *unstructured.Unstructured) {
 	obj.SetAnnotations(object.WithoutPrune(obj.GetAnnotations(), has))
 }
 
-// stampTemplates sets the same on the templates of a new StatefulSet's claims, which have no owner either. A template cannot be
-// changed later: the claims of an older StatefulSet are annotated by package retained.
+// stampTemplates sets the same annotations on the claim templates of a new StatefulSet, because claims have no owner either. A template
+// cannot be changed later: package retained annotates the claims of older StatefulSets.
 func stampTemplates(set *unstructured.Unstructured) {
 	eachTemplate(set, func(_ int, template *unstructured.Unstructured) {
 		template.SetAnnotations(object.WithoutPrune(template.GetAnnotations(), nil))
@@ -56,9 +58,7 @@ func keepTemplates(planned, live *unstructured.Unstructured) *unstructured.Unstr
 		if annotations == nil {
 			annotations = map[string]string{}
 		}
-		for key, value := range stamped[i] {
-			annotations[key] = value
-		}
+		maps.Copy(annotations, stamped[i])
 		if len(annotations) > 0 {
 			template.SetAnnotations(annotations)
 		}

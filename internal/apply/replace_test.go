@@ -22,9 +22,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// What Kubernetes cannot change is deleted and made anew: a StatefulSet whose volumes change without its pods, but those of
-// another selector go with their workload. A Service keeps its address, or that it has none, for as long as it is there.
-func TestWhatCannotChangeIsMadeAnew(t *testing.T) {
+// An object that Kubernetes cannot change in place is deleted and created again. A StatefulSet with other volumes keeps its pods; the pods
+// of another selector are deleted with their workload. A Service keeps its address, or stays headless, while it exists.
+func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 	t.Parallel()
 	selector := func(t *testing.T, o map[string]any) {
 		set(t, o, "earlier", "spec", "selector", "matchLabels", "app")
@@ -88,7 +88,7 @@ func deletion(t *testing.T, namespace string) (metav1.DeletionPropagation, types
 	return *found[0].PropagationPolicy, *found[0].Preconditions.UID
 }
 
-// A value that the API server refuses for what it is must not cost the running workload.
+// A running workload is not deleted because the API server refuses an invalid value.
 func TestAnInvalidObjectReplacesNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]change{
@@ -130,7 +130,7 @@ func (r *rigid) Delete(context.Context, client.Object, ...client.DeleteOption) e
 	return nil
 }
 
-// What cannot be made anew is never deleted to be created again, whatever the API server says.
+// Objects that hold data or passwords are never deleted to be created again, for any answer of the API server.
 func TestDataAndPasswordsAreNeverReplaced(t *testing.T) {
 	t.Parallel()
 	const head = "\nmetadata: {name: a, namespace: b, labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: d3os-operator}"

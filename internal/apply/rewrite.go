@@ -6,6 +6,7 @@ package apply
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -15,22 +16,22 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// An admission policy may change what the operator asks for, such as an image or a number of pods. The answer to a write shows it.
-// To write the same again would change nothing, so the object stays as the policy made it until its plan changes, or
-// someone changes it, and after retryRewritten, as the policy may be gone.
+// An admission policy may change an object that the operator writes, such as an image or a number of pods. The answer to the write has the
+// changed values. Another write would not help, so the object stays as the policy made it. The operator writes it again when its plan
+// changes, when a user changes it, and after retryRewritten, because the policy may have been removed.
 
-// retryRewritten is how long an object stays as a policy made it without another try.
+// retryRewritten is the time after which the operator writes an object again that a policy changes.
 const retryRewritten = time.Hour
 
-// Rewrite is what an admission policy changed in the operator's last write of an object.
+// Rewrite lists the fields that an admission policy changed in the operator's last write of an object.
 type Rewrite struct {
-	// Fields have the value found as Old, and the one that was asked for as New.
+	// Fields hold the value found as Old, and the requested one as New.
 	Fields []Field
-	// IsNew reports whether it was found by this Apply.
+	// IsNew reports whether this Apply found it.
 	IsNew bool
 }
 
-// rewrites remembers which objects are as a policy made them.
+// rewrites remembers the objects that a policy changed.
 type rewrites struct {
 	objects *lru.Cache // UID -> rewritten
 	now     func() time.Time
@@ -38,8 +39,8 @@ type rewrites struct {
 
 type rewritten struct {
 	digest          string // of the plan
-	version         string // of the object, as the write was answered
-	resourceVersion string // of the object, as it was compared last
+	version         string // of the object in the answer to the write
+	resourceVersion string // of the object at the last comparison
 	found           string // the fields and their values
 	fields          []Field
 	at              time.Time
@@ -47,7 +48,7 @@ type rewritten struct {
 
 func newRewrites() *rewrites { return &rewrites{objects: lru.New(4096), now: time.Now} }
 
-// specVersion changes with each write of what is declared: the generation, where an object has one.
+// specVersion returns a value that changes with each write of the spec: the generation, if an object has one.
 func specVersion(o *unstructured.Unstructured) string {
 	if generation := o.GetGeneration(); generation > 0 {
 		return fmt.Sprint("generation ", generation)
@@ -55,14 +56,15 @@ func specVersion(o *unstructured.Unstructured) string {
 	return o.GetResourceVersion()
 }
 
-// known returns what a policy changed in a live object that is as the last write of this plan was answered, or nil.
+// known returns the fields that a policy changed, if the live object is still the one from the answer to the last write of this plan, or
+// nil.
 func (a *Applier) known(planned, live *unstructured.Unstructured) (*Rewrite, error) {
 	value, ok := a.rewrites.objects.Get(live.GetUID())
 	if !ok {
 		return nil, nil
 	}
 	last := value.(rewritten)
-	if last.digest != object.Digest(planned)+templateSizes(planned) || last.version != specVersion(live) || a.rewrites.now().Sub(last.at) > retryRewritten {
+	if last.digest != planDigest(planned) || last.version != specVersion(live) || a.rewrites.now().Sub(last.at) > retryRewritten {
 		return nil, nil
 	}
 	if last.resourceVersion != live.GetResourceVersion() { // labels and annotations are in no generation
@@ -76,7 +78,7 @@ func (a *Applier) known(planned, live *unstructured.Unstructured) (*Rewrite, err
 	return &Rewrite{Fields: last.fields}, nil
 }
 
-// remember compares the answer to a write with the plan, and returns how a policy changed it, or nil.
+// remember compares the answer to a write with the plan, and returns the fields that a policy changed, or nil.
 func (a *Applier) remember(planned, answer *unstructured.Unstructured) (*Rewrite, error) {
 	fields, err := a.compare.deviation(planned, answer)
 	if err != nil || len(fields) == 0 {
@@ -87,13 +89,18 @@ func (a *Applier) remember(planned, answer *unstructured.Unstructured) (*Rewrite
 	value, ok := a.rewrites.objects.Get(answer.GetUID())
 	isNew := !ok || value.(rewritten).found != found
 	a.rewrites.objects.Add(answer.GetUID(), rewritten{
-		digest: object.Digest(planned) + templateSizes(planned), version: specVersion(answer), resourceVersion: answer.GetResourceVersion(),
+		digest: planDigest(planned), version: specVersion(answer), resourceVersion: answer.GetResourceVersion(),
 		found: found, fields: fields, at: a.rewrites.now(),
 	})
 	return &Rewrite{Fields: fields, IsNew: isNew}, nil
 }
 
-// deviation returns the fields of an object that are not as planned.
+// planDigest identifies the plan of an object, including the sizes of its claim templates, which Digest leaves out.
+func planDigest(planned *unstructured.Unstructured) string {
+	return object.Digest(planned) + templateSizes(planned)
+}
+
+// deviation returns the fields of an object that differ from the plan.
 func (c *comparer) deviation(planned, live *unstructured.Unstructured) ([]Field, error) {
 	planned = keepTemplates(keepGrown(planned, live), live)
 	unplanned := hasUnplanned(planned, live)
@@ -101,17 +108,10 @@ func (c *comparer) deviation(planned, live *unstructured.Unstructured) ([]Field,
 	if err != nil || same && !unplanned {
 		return nil, err
 	}
-	bare := &unstructured.Unstructured{Object: make(map[string]any, len(live.Object))}
-	for key, value := range live.Object {
-		bare.Object[key] = value
-	}
+	bare := &unstructured.Unstructured{Object: maps.Clone(live.Object)}
 	metadata, _ := live.Object["metadata"].(map[string]any)
-	slim := make(map[string]any, len(metadata))
-	for key, value := range metadata {
-		if key != "managedFields" { // the cache has none
-			slim[key] = value
-		}
-	}
+	slim := maps.Clone(metadata)
+	delete(slim, "managedFields") // the cache drops them
 	bare.Object["metadata"] = slim
 	verdict, err := c.outcome(planned, bare, unplanned)
 	return verdict.Fields, err
@@ -129,7 +129,7 @@ func signature(fields []Field) string {
 	return object.Sum([]byte(text.String()))
 }
 
-// Note says which field a policy changed, for people.
+// Note returns a text that names a field which a policy changed.
 func (r *Rewrite) Note(planned *unstructured.Unstructured) string {
 	first := r.Fields[0]
 	text := fmt.Sprintf("%s %s: %s %s", planned.GetKind(), planned.GetName(), object.ByPolicy, first.Path)

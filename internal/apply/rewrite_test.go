@@ -5,6 +5,9 @@ package apply
 
 import (
 	"context"
+	"errors"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,8 +47,8 @@ func setInContainer(field string, value any) func(map[string]any) {
 	}
 }
 
-// What a policy changes is named once, with the value asked for and the one found, and is not written again: not when the object
-// is made, not when the policy comes later, and not for a field that a plan does not set. No correction is reported.
+// A change by a policy is reported once, with the requested and the found value, and is not written again. This holds if the policy exists
+// at the creation, if it comes later, and for a field that the plan does not set. No correction is reported.
 func TestRewrittenObjectsAreNotFought(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -85,7 +88,7 @@ func TestRewrittenObjectsAreNotFought(t *testing.T) {
 					await(t, fetch(t, planned))
 					return result.Rewrite
 				}
-				if made { // someone touches it, so that the operator writes, and the policy changes that
+				if made { // a user changes it, so that the operator writes it, and the policy changes that write
 					touched := fetch(t, planned)
 					c.change(touched.Object)
 					assert.NilError(t, user.Update(t.Context(), touched))
@@ -103,7 +106,7 @@ func TestRewrittenObjectsAreNotFought(t *testing.T) {
 				assert.Equal(t, len(p.writes()), 0, when)
 				assert.Assert(t, !actions[Corrected], "%s: %v", when, actions)
 
-				// After an hour it is tried once more, which finds the same, and at once where the policy is gone.
+				// After an hour the operator writes it once more and finds the same. Without the policy the object becomes as planned.
 				p.rewrites.now = func() time.Time { return time.Now().Add(2 * retryRewritten) }
 				again := put()
 				assert.Assert(t, again != nil && !again.IsNew, "%s: %+v", when, again)
@@ -117,8 +120,8 @@ func TestRewrittenObjectsAreNotFought(t *testing.T) {
 	}
 }
 
-// Where a policy changes one field, what users change in the object is corrected all the same.
-func TestEditsBesideAPolicyAreCorrected(t *testing.T) {
+// If a policy changes one field of an object, edits of its other fields are still corrected.
+func TestEditsOfOtherFieldsAreCorrected(t *testing.T) {
 	t.Parallel()
 	const id = "Deployment/web"
 	for name, edit := range map[string]func(*unstructured.Unstructured){
@@ -153,4 +156,103 @@ func TestEditsBesideAPolicyAreCorrected(t *testing.T) {
 			assert.Equal(t, put().Action, Unchanged)
 		})
 	}
+}
+
+// foresee returns a function that fails the test unless an apply did what a Judge predicted. Every test of this package that applies an
+// object calls it.
+func (p *platform) foresee(planned *unstructured.Unstructured) func(Result, error) {
+	p.Helper()
+	live, err := get(p.Context(), user, planned)
+	assert.NilError(p, err)
+	before := live.DeepCopy()
+	verdict, refused := NewJudge(ownTypes, p.version).Judge(p.owner(), planned, live)
+	return func(result Result, err error) {
+		p.Helper()
+		var foreign *ConflictError
+		var newer *NewerError
+		if errors.As(err, &foreign) || errors.As(err, &newer) {
+			assert.DeepEqual(p, refused, err)
+		}
+		if err != nil {
+			return // a Judge cannot predict most refusals of the API server
+		}
+		assert.NilError(p, refused)
+		assert.Equal(p, verdict.Action, result.Action, "foreseen for %s; fields %v", describe(planned), verdict.Fields)
+		if verdict.Action != Updated && verdict.Action != Corrected {
+			return
+		}
+		after := fetch(p.T, planned)
+		assert.Assert(p, len(verdict.Fields) > 0 || reflect.DeepEqual(content(before), content(after)), "%s changed", describe(planned))
+		for field, want := range content(verdict.Result) {
+			if planned.GetKind() == "Service" {
+				break // the API server drops and chooses fields by the type
+			}
+			assert.Assert(p, has(after.Object[field], want), "%s of %s: foreseen %v, is %v", field, describe(planned), want, after.Object[field])
+		}
+		was, _, _ := unstructured.NestedMap(before.Object, "spec", "template")
+		is, _, _ := unstructured.NestedMap(after.Object, "spec", "template")
+		if podTemplate(planned) != nil {
+			assert.Equal(p, verdict.NewPods, !reflect.DeepEqual(was, is), "new pods of %s; fields %v", describe(planned), verdict.Fields)
+		}
+	}
+}
+
+// has reports whether an object of the API server's has every foreseen value: it fills in more.
+func has(live, foreseen any) bool {
+	switch want := foreseen.(type) {
+	case map[string]any:
+		there, ok := live.(map[string]any)
+		for key, value := range want {
+			if !empty(value) && (!ok || !has(there[key], value)) {
+				return false
+			}
+		}
+		return true
+	case []any:
+		there, ok := live.([]any)
+		return ok && slices.EqualFunc(there, want, has)
+	}
+	return live == foreseen
+}
+
+// content returns an object without the fields that the API server maintains.
+func content(o *unstructured.Unstructured) map[string]any {
+	found := o.DeepCopy().Object
+	delete(found, "metadata")
+	delete(found, "status")
+	return found
+}
+
+// A field that the plan no longer sets is removed, and its old value is reported. A field of another manager stays.
+func TestAJudgeSeesWhatIsRemoved(t *testing.T) {
+	t.Parallel()
+	const id = "Deployment/auth"
+	p, planned := running(t, "{mysql: {}, eureka: {}, auth: {image: 'a:1', envs: [{name: MORE, value: x}], annotations: {team: a}}}", id)
+	edit(t, planned, setting("y", "metadata", "annotations", "somebody"))
+	p.ds.Spec.Auth.Envs, p.ds.Spec.Auth.Annotations = nil, nil
+	planned = p.planned(id)
+	verdict, err := NewJudge(ownTypes, ownVersion).Judge(p.owner(), planned, fetch(t, planned))
+	assert.NilError(t, err)
+	assert.Equal(t, verdict.Result.GetAnnotations()["somebody"], "y")
+	var paths []string
+	for _, f := range verdict.Fields {
+		paths = append(paths, f.Path)
+	}
+	assert.DeepEqual(t, paths, []string{
+		`spec.template.metadata.annotations.team`,
+		`spec.template.spec.containers[name="auth"].env[name="MORE"].name`,
+		`spec.template.spec.containers[name="auth"].env[name="MORE"].value`,
+	})
+	assert.Assert(t, verdict.NewPods)
+	p.apply(planned)
+}
+
+// What holds data is not replaced: a Judge names the field that would need that.
+func TestAJudgeRefusesToReplaceData(t *testing.T) {
+	t.Parallel()
+	p, planned := running(t, "{mysql: {kind: Deployment}}", "PersistentVolumeClaim/data-mysql-dataservice-0")
+	other := planned.DeepCopy()
+	set(t, other.Object, "fast", "spec", "storageClassName")
+	_, err := NewJudge(ownTypes, ownVersion).Judge(p.owner(), other, fetch(t, planned))
+	assert.ErrorContains(t, err, "take the change of spec.storageClassName back")
 }

@@ -6,16 +6,22 @@ package apply
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
-// NotServedError says that the API server does not serve a kind: its CRD is not installed.
+// NotServedError reports that the API server does not serve a kind, because its CRD is not installed.
 type NotServedError struct{ Kind schema.GroupVersionKind }
 
 func (e *NotServedError) Error() string {
+	if e.Kind == object.Foreign {
+		return fmt.Sprintf("the API server does not serve %s of %s: install MongoDB's operator for Kubernetes", e.Kind.Kind, e.Kind.GroupVersion())
+	}
 	return fmt.Sprintf("the API server does not serve %s of %s: install its CRD", e.Kind.Kind, e.Kind.GroupVersion())
 }
 
@@ -25,3 +31,46 @@ func isNotServed(err error) bool {
 	var notCached *cache.ErrResourceNotCached
 	return meta.IsNoMatchError(err) || errors.As(err, &notCached)
 }
+
+// watched holds the kinds of object.Resources that the cache has. A list of any other asks the API server whether its CRD is installed.
+type watched struct{ kinds sync.Map }
+
+func (w *watched) has(gvk schema.GroupVersionKind) bool {
+	_, found := w.kinds.Load(gvk)
+	return found
+}
+
+// AddWatched makes Owned list a kind of object.Resources. Call it when the cache has the kind.
+func (a *Applier) AddWatched(gvk schema.GroupVersionKind) { a.watched.kinds.Store(gvk, true) }
+
+// wanted holds the kinds that a plan has objects of although the API server does not serve them.
+type wanted struct {
+	mu    sync.Mutex
+	kinds map[schema.GroupVersionKind]chan struct{}
+}
+
+func newWanted() *wanted { return &wanted{kinds: map[schema.GroupVersionKind]chan struct{}{}} }
+
+// channel returns the channel of a kind. It is closed by the first call of add.
+func (w *wanted) channel(gvk schema.GroupVersionKind) chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.kinds[gvk] == nil {
+		w.kinds[gvk] = make(chan struct{})
+	}
+	return w.kinds[gvk]
+}
+
+func (w *wanted) add(gvk schema.GroupVersionKind) {
+	c := w.channel(gvk)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	select {
+	case <-c:
+	default:
+		close(c)
+	}
+}
+
+// Wanted returns a channel that is closed when a plan has an object of a kind that the API server does not serve.
+func (a *Applier) Wanted(gvk schema.GroupVersionKind) <-chan struct{} { return a.wanted.channel(gvk) }

@@ -17,24 +17,27 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
-// Types know the schema of every kind that is applied: Kubernetes' own, and those of
-// CustomResourceDefinitions.
+// Types holds the schema of every kind that is applied: Kubernetes' own kinds, and those of CustomResourceDefinitions. That of a
+// foreign kind is deduced from each object.
 type Types struct {
 	builtin managedfields.TypeConverter
 	custom  managedfields.TypeConverter
+	deduced managedfields.TypeConverter      // without a schema: maps are merged, lists are values
 	kinds   map[schema.GroupVersionKind]bool // the custom ones
 }
 
 var _ managedfields.TypeConverter = &Types{}
 
-// gvkExtension says in a schema which kind it is of.
+// gvkExtension is the extension that names the kind of a schema.
 const gvkExtension = "x-kubernetes-group-version-kind"
 
 // NewTypes reads the CustomResourceDefinitions in the YAML files of a file system.
 func NewTypes(definitions fs.FS) (*Types, error) {
-	t := &Types{builtin: applyconfigurations.NewTypeConverter(scheme.Scheme), kinds: map[schema.GroupVersionKind]bool{}}
+	t := &Types{builtin: applyconfigurations.NewTypeConverter(scheme.Scheme), deduced: managedfields.NewDeducedTypeConverter(), kinds: map[schema.GroupVersionKind]bool{}}
 	schemas := map[string]*spec.Schema{}
 	err := fs.WalkDir(definitions, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -89,12 +92,15 @@ func (t *Types) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOpt
 
 // TypedToObject is the reverse of ObjectToTyped.
 func (t *Types) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
-	return t.builtin.TypedToObject(value) // it looks at the value alone
+	return t.builtin.TypedToObject(value) // it reads only the value
 }
 
 func (t *Types) of(gvk schema.GroupVersionKind) managedfields.TypeConverter {
-	if t.kinds[gvk] {
+	switch {
+	case t.kinds[gvk]:
 		return t.custom
+	case gvk == object.Foreign:
+		return t.deduced
 	}
 	return t.builtin
 }

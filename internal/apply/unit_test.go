@@ -31,8 +31,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// newContest returns a time that only the test moves, and how long a correction of an object has to wait then: 0 when it
-// is allowed.
+// newContest returns a time that only the test changes, and a function that returns the wait before a correction: 0 if it is allowed.
 func newContest(t *testing.T) (*time.Time, func(uid types.UID) time.Duration) {
 	t.Helper()
 	now, c := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), newContests()
@@ -86,8 +85,8 @@ func TestRareCorrectionsAreNoContest(t *testing.T) {
 
 const deploymentHead = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, annotations: {d3os-product.com.d3os/digest: d}}\nspec:\n"
 
-// What the drift tests show on an API server is no row here. A resource of the operator's own kinds is compared by the
-// schema of its CustomResourceDefinition: its lists are maps by their keys, too.
+// The drift tests cover other cases on an API server. A resource of the operator's own kinds is compared by the schema of its
+// CustomResourceDefinition: its lists with keys are maps, too.
 func TestContains(t *testing.T) {
 	t.Parallel()
 	const own = "apiVersion: d3os-product.com.d3os/v1\nkind: DataService\n"
@@ -148,8 +147,7 @@ spec: {rollout: {order: Dependency}, mysql: {databases: [b, a], storage: {size: 
 	}
 }
 
-// Digests differ, or the content does: either is a reason to write. What was compared once is
-// compared again only when it changed.
+// A differing digest or differing content is a reason to write. A compared object is compared again only after it changed.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	c := newComparer(ownTypes)
@@ -175,7 +173,7 @@ func TestSame(t *testing.T) {
 	assert.ErrorContains(t, err, "compare Deployment")
 }
 
-// All of a resource of the operator's own is the plan's: what somebody adds to its spec is found, at any depth.
+// The plan owns all fields of the operator's own resources: an added field in the spec is found at any depth.
 func TestUnplannedFieldsOfAResource(t *testing.T) {
 	t.Parallel()
 	const head = "{apiVersion: redis.middleware.hc.cn/v1alpha1, kind: RedisCluster, metadata: {name: a}, spec: "
@@ -258,18 +256,18 @@ func TestCheckOwner(t *testing.T) {
 		"its own, without a mark":        {digested, reference("uid"), notAdopted},
 		"of another operator's":          {digested, "labels: {dataservice: platform, app: a}", notAdopted},
 		"another's, of another operator": {digested, "labels: {dataservice: platform, app: a}, " + reference("other"), "DataService other"},
-		"an original's of another name":  {digested, "labels: {dataservice: other, app: a}", "somebody else"},
+		"an original's of another name":  {digested, "labels: {dataservice: other, app: a}", "another owner"},
 		"another's":                      {digested, labelled + ", " + digested + ", " + reference("other"), "DataService other"},
 		"another's, to be kept":          {kept, labelled + ", " + kept + ", " + reference("other"), "DataService other"},
 		"lost its owner":                 {digested, labelled + ", " + digested, ""},
 		"retained":                       {kept, labelled + ", " + kept, ""},
 		"a claim of a set's":             {kept, labelled, ""},
-		"labelled by hand":               {digested, labelled, "somebody else"},
+		"labelled by hand":               {digested, labelled, "another owner"},
 		"left behind by another":         {digested, "labels: {app.kubernetes.io/instance: other, app.kubernetes.io/managed-by: d3os-operator}, " + digested, "DataService other"},
 		"of another instance":            {kept, "labels: {app.kubernetes.io/instance: other, app.kubernetes.io/managed-by: d3os-operator}, " + kept, "DataService other"},
 		"managed by another":             {kept, "labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: Helm}, " + digested, "Helm"},
-		"nobody's":                       {kept, "name: a", "somebody else"},
-		"an owner that does not control": {digested, "ownerReferences: [{kind: DataService, name: other, uid: uid}]", "somebody else"},
+		"without owner":                  {kept, "name: a", "another owner"},
+		"an owner that does not control": {digested, "ownerReferences: [{kind: DataService, name: other, uid: uid}]", "another owner"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,17 +15,17 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Server-side apply leaves entries that others added to a map or list. Most of them are
-// welcome: labels, annotations, a sidecar that a webhook injects. Some change what runs though
-// nobody declared it: another variable in a component's container, another file in its
-// configuration, another command, another port of its Service, a paused rollout. Others stand in the way: of a
-// disruption budget's two limits only one may be set. The operator removes the entries that change what runs and those that
-// stand in the way (hasUnplanned).
+// Server-side apply keeps entries that others added to a map or list. Most of them are welcome: labels, annotations, a sidecar that a
+// webhook injects. Some change what runs: a variable, a file in a configuration, a command, a port of a Service, a paused rollout. Some
+// block planned fields: of a disruption budget's two limits only one may be set. The operator removes these two sorts (hasUnplanned).
 
-// hasUnplanned reports whether the live object has such entries, or has not been rid of them entirely.
+// hasUnplanned reports whether the live object has such entries, or an unfinished restore.
 func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	if restoring(live) {
 		return true
+	}
+	if object.IsForeign(planned) { // its operator's version decides which defaults the API server adds
+		return false
 	}
 	if object.IsResource(planned) {
 		return unplannedFields(planned.Object["spec"], live.Object["spec"])
@@ -45,8 +45,8 @@ func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	return hasUnplannedOfPods(planned, live)
 }
 
-// defaultInTheWay reports whether a StatefulSet that is to have the strategy OnDelete has settings of RollingUpdate, which
-// the API server fills in and then refuses beside OnDelete. An apply leaves them: nobody owns them.
+// defaultInTheWay reports whether a StatefulSet with the planned strategy OnDelete has settings of RollingUpdate. The API server fills them
+// in, and refuses them together with OnDelete. An apply leaves them, because no manager owns them.
 func defaultInTheWay(planned, live *unstructured.Unstructured) bool {
 	_, there, _ := unstructured.NestedFieldNoCopy(live.Object, rollingUpdate...)
 	return there && isOnDelete(planned)
@@ -59,8 +59,8 @@ func isOnDelete(set *unstructured.Unstructured) bool {
 
 var rollingUpdate = []string{"spec", "updateStrategy", "rollingUpdate"}
 
-// annotationRestoring is on an object between the two writes of a restore or of a creation by post,
-// so that the second one is made even if the operator ends in between.
+// annotationRestoring marks an object between the two writes of a restore or of a creation by post, so that an operator that starts in
+// between makes the second write.
 const annotationRestoring = "d3os-product.com.d3os/restoring"
 
 func markRestoring(obj *unstructured.Unstructured) {
@@ -73,10 +73,9 @@ func restoring(live *unstructured.Unstructured) bool {
 	return live.GetAnnotations()[annotationRestoring] != ""
 }
 
-// restore writes the live object as planned in one update, the plan's own lists exactly so.
-// Unlike an apply, it takes out foreign entries, and also planned variables in another form. Where
-// planned fields change with it, a second write rewrites metadata.managedFields as a server-side apply would: the update made
-// the manager a second owner of its fields, and a later apply could not remove them.
+// restore writes the live object as planned in one update, with exactly the planned items in its lists. Unlike an apply, it removes foreign
+// entries, and planned variables in another form. If planned fields change with it, a second write rewrites metadata.managedFields as a
+// server-side apply would: after an update the manager owns its fields twice, and a later apply could not remove them.
 func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	if !mayRestore(planned.GetKind()) { // its creation ended halfway
 		marked, err := get(ctx, a.live, live) // the cache keeps no field managers
@@ -107,7 +106,7 @@ func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstr
 	return object, a.finish(ctx, object)
 }
 
-// withPlannedLists returns a copy of the live object in which the plan's own lists are as planned.
+// withPlannedLists returns a copy of the live object with the planned items in the lists that the plan owns.
 func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	resource := object.IsResource(planned)
 	object := live.DeepCopy()
@@ -124,7 +123,7 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 		spec, _ := object.Object["spec"].(map[string]any)
 		ports := items(planned.Object, "spec", "ports")
 		for i, port := range ports {
-			// What the API server chose for the port, such as its node port, stays.
+			// Values that the API server chose for the port, such as its node port, stay.
 			if merged := maps.Clone(find(items(spec, "ports"), portKey, portKey(port))); merged != nil {
 				maps.Copy(merged, port)
 				ports[i] = merged
@@ -200,8 +199,8 @@ func unplannedKeys(planned, live map[string]any, field string) bool {
 	return false
 }
 
-// unplannedFields reports whether a part of a resource has fields that the planned one has not. All of a resource of the
-// operator's own is planned: what the API server would fill in as well, but for what is false.
+// unplannedFields reports whether a part of a resource has fields that the planned one lacks. The plan owns all fields of the operator's
+// own resources. Fields that are false count as missing.
 func unplannedFields(planned, live any) bool {
 	switch has := live.(type) {
 	case map[string]any:

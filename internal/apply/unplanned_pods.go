@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// podSpecs are the paths of the specs of pods in workloads.
+// podSpecs are the paths of pod specs in workloads.
 var podSpecs = [][]string{
 	{"spec", "template", "spec"},
 	{"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-// podFields are fields of a pod's spec that change what it runs as.
+// podFields are fields of a pod spec that change what the pod may do.
 var podFields = [][]string{{"hostNetwork"}, {"hostPID"}, {"hostIPC"}, {"serviceAccountName"}, {"serviceAccount"}}
 
 // containerFields are fields of a planned container that change what it runs.
@@ -42,7 +42,7 @@ func removeUnplannedOfPods(planned, object *unstructured.Unstructured) {
 	eachContainer(planned, object, func(want, has map[string]any) { setField(has, "env", want["env"]) })
 }
 
-// eachUnplanned calls a function with each of podFields and containerFields that a live workload has and the plan has not.
+// eachUnplanned calls a function with each of podFields and containerFields that only the live workload has.
 func eachUnplanned(planned, live *unstructured.Unstructured, do func(in map[string]any, path []string)) {
 	for _, path := range podSpecs {
 		want, has := fields(planned, path), fields(live, path)

@@ -27,17 +27,17 @@ var (
 	storageCapacity = []string{"status", "capacity", "storage"}
 )
 
-// resizeAgain is how long the operator waits before it asks again for a size that was refused, if
-// Applier.RetryRefused says nothing else: no event tells that a storage class may expand volumes now.
+// resizeAgain is the default wait before the next attempt to set a refused size (see Applier.RetryRefused). No event reports that a storage
+// class may expand volumes now.
 const resizeAgain = 5 * time.Minute
 
 // Refusal is a volume that does not get the size that was planned for it.
 type Refusal struct {
 	Claim   *unstructured.Unstructured
 	Message string
-	New     bool // it was refused now, not remembered
-	Pending bool // the volume has the size, and its file system has not
-	// Again is when the size may be asked for again; 0 is never, as volumes do not shrink.
+	New     bool // refused by this call, not remembered
+	Pending bool // the volume has the size, but its file system does not
+	// Again is the time until the next attempt; 0 is never, because volumes do not shrink.
 	Again time.Duration
 }
 
@@ -62,16 +62,14 @@ func newResizes() *resizes {
 	return &resizes{refused: lru.New(4096), again: resizeAgain, now: time.Now}
 }
 
-// RetryRefused sets how long a size of a volume that was refused waits for its next try; 0 leaves
-// the five minutes as they are.
+// RetryRefused sets the wait before the next attempt to set a refused size of a volume; 0 is the default of five minutes.
 func (a *Applier) RetryRefused(after time.Duration) { a.resizes.again = cmp.Or(after, resizeAgain) }
 
-// FitVolumes resizes the claims that a planned claim or StatefulSet stands for, and returns the
-// planned object with the sizes that the claims have. A size that is refused (the storage class
-// cannot expand volumes, the claim is not bound yet, the volume is larger than that) is a Refusal
-// and no error: everything else about the object goes on. Kubernetes neither grows the claims of a
-// StatefulSet by itself nor lets its template change; the StatefulSet is then replaced around its
-// running pods (see replace). A claim never gets smaller than the volume that it has.
+// FitVolumes resizes the claims of a planned claim or StatefulSet, and returns the planned object with the sizes of the claims.
+//
+// A refused size is a Refusal and no error, so that the other fields are still applied. The storage class may be unable to expand volumes,
+// the claim may be unbound, or the volume may be larger. Kubernetes does not grow the claims of a StatefulSet, and does not change its
+// claim templates: the StatefulSet is replaced without its pods (see replace). A claim never becomes smaller than its volume.
 func (a *Applier) FitVolumes(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, []Refusal, error) {
 	switch planned.GetKind() {
 	case object.ClaimKind.Kind:
@@ -96,8 +94,8 @@ func (a *Applier) fitClaim(ctx context.Context, owner object.Owner, planned, liv
 	return withSize(likeVolume(planned, live), size, storageRequest...), refusals(refusal), nil
 }
 
-// likeVolume returns a planned claim with the class and the access modes of the live one, which can never change. They
-// differ where a volume was retained, or restored into another class: what runs on it goes on, as a StatefulSet does.
+// likeVolume returns a planned claim with the class and the access modes of the live one, which cannot change. They differ if a volume was
+// retained, or restored into another class. The workload then uses the volume unchanged, as the pods of a StatefulSet do.
 func likeVolume(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	fitted := planned.DeepCopy()
 	spec := fitted.Object["spec"].(map[string]any)
@@ -132,7 +130,7 @@ func (a *Applier) fitTemplates(ctx context.Context, owner object.Owner, planned,
 			if err != nil {
 				return nil, nil, err
 			}
-			if refusal != nil && !refusal.Pending { // the template stays as it is, or follows the claim when it is new
+			if refusal != nil && !refusal.Pending { // the template keeps its size, or gets the claim's if it is new
 				templates[i] = withSize(template, templateSize(live, i, size), storageRequest...).Object
 			}
 			all = append(all, refusals(refusal)...)
@@ -148,7 +146,7 @@ func (a *Applier) fitTemplates(ctx context.Context, owner object.Owner, planned,
 	return fitted, all, nil
 }
 
-// templateSize is the size in a live StatefulSet's template, or the fallback where there is none.
+// templateSize returns the size in a live StatefulSet's claim template, or the fallback if the template is missing.
 func templateSize(live *unstructured.Unstructured, i int, fallback resource.Quantity) resource.Quantity {
 	if live == nil {
 		return fallback
@@ -160,7 +158,7 @@ func templateSize(live *unstructured.Unstructured, i int, fallback resource.Quan
 	return request(&unstructured.Unstructured{Object: templates[i].(map[string]any)})
 }
 
-// templateSizes are the sizes in a StatefulSet's templates, in their order; empty for other kinds.
+// templateSizes returns the sizes in a StatefulSet's claim templates, in their order; empty for other kinds.
 func templateSizes(set *unstructured.Unstructured) string {
 	if set.GetKind() != "StatefulSet" {
 		return ""
@@ -179,14 +177,13 @@ func claimPrefix(template string, set *unstructured.Unstructured) string {
 	return template + "-" + set.GetName() + "-"
 }
 
-// resize asks for a size of a claim and returns the one that it has then.
+// resize sets the size of a claim and returns the size that the claim has after that.
 func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, want resource.Quantity) (resource.Quantity, *Refusal, error) {
 	has, capacity := request(claim), quantity(claim, storageCapacity...)
 	if want.Cmp(has) == 0 {
 		return has, pendingGrowth(claim), nil
 	}
-	// A size that was never reached may be given up again, but the API server takes only one above
-	// what the volume has.
+	// A requested size that the volume never reached may be lowered, but the API server accepts only a size above the volume's.
 	if want.Cmp(has) < 0 && (capacity.IsZero() || want.Cmp(capacity) <= 0) {
 		return has, &Refusal{Claim: claim, Message: fmt.Sprintf(
 			"PersistentVolumeClaim %s stays at %s: a volume cannot shrink to %s", claim.GetName(), has.String(), want.String())}, nil
@@ -194,8 +191,8 @@ func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, 
 	return a.patchSize(ctx, claim, has, want)
 }
 
-// pendingGrowth returns what a person has to know of a claim whose volume has grown and whose file system has not: a class that grows
-// volumes offline alone does that when a pod starts with it.
+// pendingGrowth returns a Refusal for a claim with a grown volume and a file system of the old size: a storage class without online
+// expansion grows the file system when a pod mounts the volume.
 func pendingGrowth(claim *unstructured.Unstructured) *Refusal {
 	conditions, _, _ := unstructured.NestedSlice(claim.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -231,11 +228,11 @@ func (a *Applier) patchSize(ctx context.Context, claim *unstructured.Unstructure
 	return want, nil, nil
 }
 
-// keepGrown returns the planned object, or for a claim that is larger than planned one of the live
-// size: data that is taken up again may lie on a volume that grew in an earlier life.
+// keepGrown returns the planned object. A claim that is larger than planned keeps its live size: retained data may be on a volume that grew
+// earlier.
 func keepGrown(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	size, want, capacity := request(live), request(planned), quantity(live, storageCapacity...)
-	givenUp := want.Cmp(capacity) > 0 && !capacity.IsZero() // FitVolumes took the size back
+	givenUp := want.Cmp(capacity) > 0 && !capacity.IsZero() // FitVolumes set the size back
 	if planned.GetKind() != object.ClaimKind.Kind || want.Cmp(size) >= 0 || givenUp {
 		return planned
 	}

@@ -19,10 +19,11 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// onClass is a platform with a database on a storage class of its own, whose volumes may grow or not, with this in its spec.
+// onClass returns a platform with a database of this spec, on a new storage class that may or may not expand volumes.
 func onClass(t *testing.T, expands bool, mysql string) (*platform, *storagev1.StorageClass) {
 	t.Helper()
 	p := start(t, "{mysql: {"+mysql+"}}")
@@ -34,14 +35,14 @@ func onClass(t *testing.T, expands bool, mysql string) (*platform, *storagev1.St
 	return p, class
 }
 
-// sized returns a planned object with a size of the database's volume.
+// sized returns a planned object with this size of the database's volume.
 func (p *platform) sized(size, id string) *unstructured.Unstructured {
 	p.Helper()
 	p.ds.Spec.MySQL.Storage.Size = resource.MustParse(size)
 	return p.planned(id)
 }
 
-// fit is FitVolumes in the place of what the cache shows.
+// fit calls FitVolumes with the cached live object.
 func (p *platform) fit(planned *unstructured.Unstructured) (fitted, live *unstructured.Unstructured, refused []Refusal) {
 	p.Helper()
 	live, err := p.Get(p.Context(), planned)
@@ -70,7 +71,7 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 		{"10Gi", "10Gi", 0, []string{}},
 		{"20Gi", "20Gi", 0, []string{"PATCH persistentvolumeclaims/data-mysql-dataservice-0"}},
 		{"20Gi", "20Gi", 0, []string{}},
-		{"10Gi", "20Gi", 1, []string{}}, // a volume cannot shrink, and that is said
+		{"10Gi", "20Gi", 1, []string{}}, // a volume cannot shrink, and the refusal is reported
 	} {
 		_, _, refused := p.fit(p.sized(step.size, databaseSet))
 		assert.Equal(t, len(refused), step.refused, step.size)
@@ -90,8 +91,8 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 	assert.Equal(t, has(claim), "30Gi")
 }
 
-// A volume that is there keeps its class and its access mode, which can never change: one that was retained, or restored
-// into another class, is used as it is by a Deployment, too.
+// An existing volume keeps its class and its access mode, which cannot change. A Deployment, too, uses a volume that was retained, or
+// restored into another class, unchanged.
 func TestAVolumeIsUsedAsItIs(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, true, "kind: Deployment, storage: {accessMode: ReadWriteOncePod}")
@@ -109,8 +110,8 @@ func TestAVolumeIsUsedAsItIs(t *testing.T) {
 	}
 }
 
-// H2: a volume whose class cannot grow keeps its size, and the rest of its StatefulSet goes on: it is updated, and its size
-// may be set back. TestVolumeThatCannotGrow (test/behaviour) creates it again as well.
+// H2: a volume keeps its size if its class cannot expand volumes. Its StatefulSet is still updated, and the size may be set back.
+// TestVolumeThatCannotGrow (test/behaviour) creates the StatefulSet again as well.
 func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, false, "")
@@ -139,8 +140,7 @@ func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	_, refused = apply("5Gi")
 	assert.Equal(t, len(refused), 0)
 
-	// The template stayed at the size of the claim, under the digest of a plan with another size. It follows when the
-	// claim gets that size after all.
+	// The template kept the claim's size, under the digest of a plan with another size. It gets the new size when the claim has it.
 	_, refused = apply("20Gi")
 	assert.Equal(t, len(refused), 1)
 	apply("20Gi")
@@ -152,19 +152,19 @@ func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	assert.Equal(t, action, Replaced)
 }
 
-// allowExpansion lets a storage class grow volumes, and returns when the API server knows.
+// allowExpansion allows a storage class to expand volumes, and returns when the API server's admission has seen it.
 func allowExpansion(t *testing.T, class *storagev1.StorageClass, claim *unstructured.Unstructured) {
 	t.Helper()
 	class.AllowVolumeExpansion = ptr.To(true)
 	assert.NilError(t, user.Update(t.Context(), class))
 	assert.NilError(t, wait.PollUntilContextCancel(t.Context(), 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		larger := withSize(claim, resource.MustParse("20Gi"), storageRequest...)
-		return user.Patch(ctx, larger, client.MergeFrom(claim), client.DryRunAll) == nil, nil // its admission knows the class
+		return user.Patch(ctx, larger, client.MergeFrom(claim), client.DryRunAll) == nil, nil // its admission has the new class
 	}))
 }
 
-// A size that was refused is asked for again after five minutes, because no event tells that the class has changed. A
-// StatefulSet that is created meanwhile gets the size that its volume has.
+// A refused size is requested again after five minutes, because no event reports a change of the class. A StatefulSet that is created
+// before that gets the size of its volume.
 func TestARefusedSizeIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, false, "")
@@ -196,7 +196,7 @@ func TestARefusedSizeIsAskedForAgain(t *testing.T) {
 	assert.Equal(t, field(t, fetch(t, claim), storageRequest...), "20Gi")
 }
 
-// claimOf does what the controllers of StatefulSets and volumes do: a bound claim.
+// claimOf creates a bound claim, as the controllers of StatefulSets and volumes do.
 func claimOf(t *testing.T, set *unstructured.Unstructured, name string) *unstructured.Unstructured {
 	t.Helper()
 	templates, _, err := unstructured.NestedSlice(set.Object, "spec", "volumeClaimTemplates")
@@ -211,7 +211,8 @@ func claimOf(t *testing.T, set *unstructured.Unstructured, name string) *unstruc
 	return claim
 }
 
-// A class that grows file systems offline alone waits for the pod: a person has to know, and the StatefulSet follows all the same.
+// A storage class without online expansion grows the file system when a pod mounts the volume. The refusal reports it, and the StatefulSet
+// still gets the new size.
 func TestFileSystemThatWaitsForItsPodIsNamed(t *testing.T) {
 	t.Parallel()
 	claim := func(status string) *unstructured.Unstructured {
@@ -228,4 +229,40 @@ func TestFileSystemThatWaitsForItsPodIsNamed(t *testing.T) {
 	_, refusal, err = (&Applier{}).resize(t.Context(), claim("False"), resource.MustParse("20Gi"))
 	assert.NilError(t, err)
 	assert.Assert(t, refusal == nil)
+}
+
+// scaleAs sets the number of pods by way of the scale subresource, as an autoscaler does.
+func scaleAs(t *testing.T, manager string, object *unstructured.Unstructured, replicas int64) {
+	t.Helper()
+	scale := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": map[string]any{"replicas": replicas},
+		"metadata": map[string]any{"name": object.GetName(), "namespace": object.GetNamespace()},
+	}}
+	assert.NilError(t, user.SubResource("scale").Update(t.Context(), object.DeepCopy(), client.WithSubResourceBody(scale), client.FieldOwner(manager)))
+}
+
+// The number of pods goes from the plan to an autoscaler and back without a jump.
+func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
+	t.Parallel()
+	const id = "Deployment/web"
+	p, _ := running(t, "{web: {replica: 4}}", id)
+	pods := func() any { return field(t, p.apply(p.planned(id)).Object, "spec", "replicas") }
+
+	p.ds.Spec.Web.Autoscaling = &dsv1.Autoscaling{Min: 2, Max: 9}
+	planned := p.planned(id)
+	_, found, err := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas")
+	assert.NilError(t, err)
+	assert.Assert(t, !found)
+	assert.Equal(t, pods(), int64(4))
+
+	scaleAs(t, "autoscaler", planned, 7)
+	await(t, fetch(t, planned))
+	p.atRest(planned)
+
+	// A new revision leaves the number alone as well.
+	p.ds.Spec.Web.Image = "registry.example.com/other:v2"
+	assert.Equal(t, pods(), int64(7))
+
+	p.ds.Spec.Web.Autoscaling, p.ds.Spec.Web.Replica = nil, ptr.To[int32](3)
+	assert.Equal(t, pods(), int64(3))
 }

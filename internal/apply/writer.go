@@ -12,8 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// NewerError says that a newer operator wrote an object, so that this one does not know what
-// it would undo.
+// NewerError reports that a newer operator wrote an object: this version may not know the fields that it would remove.
 type NewerError struct {
 	Kind, Name string
 	Writer     string // version of the operator that wrote it
@@ -25,7 +24,7 @@ func (e *NewerError) Error() string {
 		e.Kind, e.Name, e.Writer, e.Version, e.Writer)
 }
 
-// stampVersion notes on an object that is about to be written who writes it.
+// stampVersion annotates an object that is about to be written with the operator's version.
 func (a *Applier) stampVersion(obj *unstructured.Unstructured) {
 	annotations := obj.GetAnnotations()
 	if annotations == nil {
@@ -35,8 +34,8 @@ func (a *Applier) stampVersion(obj *unstructured.Unstructured) {
 	obj.SetAnnotations(annotations)
 }
 
-// checkWriter returns a *NewerError for the newest of the objects that a newer operator wrote;
-// of several the first by name, so that the error stays the same.
+// checkWriter returns a *NewerError for the newest object that a newer operator wrote. Among equal versions it returns the first by name,
+// so that the error is stable.
 func (a *Applier) checkWriter(objects ...*unstructured.Unstructured) error {
 	var newest *NewerError
 	for _, obj := range objects {

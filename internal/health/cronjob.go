@@ -5,13 +5,17 @@ package health
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// lastRun says when a cron job ran last, and whether it succeeded. Times are UTC.
+// lastRun describes the last run of a cron job: its time, and whether it succeeded. Times are UTC.
 func lastRun(object *unstructured.Unstructured) string {
 	job := &batchv1.CronJob{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job); err != nil {
@@ -32,6 +36,47 @@ func lastRun(object *unstructured.Unstructured) string {
 	default:
 		return fmt.Sprintf("%s; last run %s, did not succeed: `kubectl logs job/%s` says why", schedule, status.LastScheduleTime.UTC().Format(layout), lastJob(job))
 	}
+}
+
+// IsActive reports whether a run of a cron job has not ended.
+func IsActive(object *unstructured.Unstructured) bool {
+	active, _, _ := unstructured.NestedSlice(object.Object, "status", "active")
+	return object.GetKind() == "CronJob" && len(active) > 0
+}
+
+// HeldRun returns the pod of a cron job's run whose work has ended while other containers still run, and a description of these; nil for
+// none. The work is the first container of the cron job's template: a mesh or another webhook may have added others to the pod.
+func HeldRun(object *unstructured.Unstructured, pods []*corev1.Pod) (held *corev1.Pod, text string) {
+	job := &batchv1.CronJob{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job); err != nil || !IsActive(object) {
+		return nil, ""
+	}
+	containers := job.Spec.JobTemplate.Spec.Template.Spec.Containers
+	for _, pod := range pods {
+		owner := metav1.GetControllerOfNoCopy(pod)
+		if owner == nil || owner.Kind != "Job" || !strings.HasPrefix(owner.Name, job.Name+"-") || pod.Status.Phase != corev1.PodRunning || len(containers) == 0 {
+			continue
+		}
+		var others []string
+		hasEnded := false
+		for _, c := range pod.Status.ContainerStatuses {
+			switch {
+			case c.Name == containers[0].Name:
+				hasEnded = c.State.Terminated != nil
+			case c.State.Running != nil:
+				others = append(others, c.Name)
+			}
+		}
+		if hasEnded && len(others) > 0 {
+			slices.Sort(others)
+			verb := "run"
+			if len(others) == 1 {
+				verb = "runs"
+			}
+			return pod, fmt.Sprintf("container %s has ended, and %s still %s", containers[0].Name, strings.Join(others, ", "), verb)
+		}
+	}
+	return nil, ""
 }
 
 // lastJob returns the name of the Job of the last run: the controller of CronJobs names it after the minute it was scheduled for.

@@ -53,7 +53,7 @@ func TestEndedPodsOfAReplicaSetAreNotToBlame(t *testing.T) {
 	assert.Equal(t, PodProblem(ownedBy("StatefulSet", podOf(t, "{phase: Failed, reason: Evicted}"))), "Evicted")
 }
 
-// What a pod says of itself is closer to the cause than what its workload says; of several pods the first by name is told,
+// The status of a pod is closer to the cause than that of its workload. Of several pods the first by name is reported,
 // so that the message stays the same.
 func TestTheCulprit(t *testing.T) {
 	t.Parallel()
@@ -114,7 +114,7 @@ func TestAMissingObjectIsNamed(t *testing.T) {
 	})
 }
 
-// A StatefulSet has no condition that says why its pods are refused; that they are missing is told.
+// A StatefulSet has no condition with the reason why its pods are refused. The missing pods are reported.
 func TestPodsThatAStatefulSetDoesNotCreate(t *testing.T) {
 	t.Parallel()
 	const text = "StatefulSet auth: 0 of 1 pods exist; `kubectl describe statefulset auth` says why the others cannot be created"

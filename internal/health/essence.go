@@ -38,7 +38,7 @@ var leads = []lead{
 	{regexp.MustCompile(`^[Ww]aiting for a volume to be created either by the external provisioner ('[^']*') or manually by the system administrator\..*$`), "no volume from provisioner $1"},
 	{regexp.MustCompile(`^0/\d+ nodes are available: persistentvolumeclaim ("[^"]*") (not found|is being deleted)\..*$`), "claim $1 $2"},
 	// The scheduler found no pod whose eviction would help.
-	{regexp.MustCompile(`^(.*?)\s*preemption: .*$`), "$1"},
+	{regexp.MustCompile(`^(.*?)\s*(?:no new claims to deallocate, )?preemption: .*$`), "$1"},
 }
 
 // pulls are the layers of a failed pull that may follow the name of the image.
@@ -105,11 +105,14 @@ func Essence(message string) string {
 }
 
 // request matches what the operator tried, at the start of its errors, after the component or the field that it is about.
-var request = regexp.MustCompile(`^((?:[a-z][\w.\[\]-]*: )?)(?:apply|check|create|update|replace|delete|read|write) ` +
-	`([A-Z]\w+|pod|claim) (?:[a-z0-9.-]+/)?([a-z0-9.-]+)(?: without server-side apply)?: `)
+var request = regexp.MustCompile(`^((?:[a-z][\w.\[\]-]*: )?)(?:apply|check|create|make|update|replace|delete|read|write|mark|annotate|scale|stop|complete) ` +
+	`([A-Z]\w+|pod|claim) (?:[a-z0-9.-]+/)?([a-z0-9.-]+)(?: without server-side apply| to \d+ pods| of CronJob \S+)?: `)
 
 // step matches a step of the operator that failed.
 var step = regexp.MustCompile(`^step (\w+) \((.*?)\): `)
+
+// clusterPart matches the name of the only part of a RedisCluster, an EtcdCluster or a MySQLCluster.
+var clusterPart = regexp.MustCompile(`^(?:redis|etcd|mysql)\.cluster: `)
 
 // Refusal returns an error about a request of the operator as the object and the essence of what was answered. The step that sent the
 // request follows.
@@ -117,6 +120,7 @@ func Refusal(message string) string {
 	if found := step.FindStringSubmatch(message); found != nil {
 		return Refusal(strings.TrimPrefix(message, found[0])) + " (" + strings.TrimSuffix("step "+found[1]+": "+found[2], ": ") + ")"
 	}
+	message = strings.TrimPrefix(clusterPart.ReplaceAllString(message, ""), "to be tried again: ")
 	if found := request.FindStringSubmatch(message); found != nil {
 		return found[1] + found[2] + " " + found[3] + ": " + Essence(strings.TrimPrefix(message, found[0]))
 	}

@@ -16,22 +16,22 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// State is how a component is.
+// State is the health of a component.
 type State struct {
 	// Settled: every object has reached what was last asked of it, and all pods are ready.
 	Settled bool
 	// Ready and Desired count the pods of the workload.
 	Ready, Desired int32
-	// Problem says which pod or object does not come up, and why; empty while all is well or
+	// Problem names the pod or object that does not come up, and the reason; empty while all is well or
 	// merely takes its time.
 	Problem string
 	// Culprit is the object that Problem is about.
 	Culprit Culprit
-	// Hint says what is not settled, for a component that should be.
+	// Hint names the object that is not settled, for a component that should be.
 	Hint string
 	// HintCulprit is the object that Hint is about.
 	HintCulprit Culprit
-	// Note is what a person may want to know while all is well: the last run of a cron job.
+	// Note informs the user while all is well: the last run of a cron job.
 	Note string
 }
 
@@ -45,7 +45,14 @@ type Culprit struct {
 func Assess(objects []*unstructured.Unstructured, pods []*corev1.Pod) State {
 	state := State{Settled: true}
 	for _, object := range objects {
+		if isMongoDB(object) {
+			state.addMongoDB(object, pods)
+			continue
+		}
 		state.add(object)
+		if pod, text := HeldRun(object, pods); pod != nil {
+			state.Note += ", as " + text
+		}
 	}
 	if !state.Settled {
 		state.blame(pods)
@@ -54,14 +61,14 @@ func Assess(objects []*unstructured.Unstructured, pods []*corev1.Pod) State {
 }
 
 // AddMissing adds a planned object that does not exist. Without it, a component whose other
-// objects are all well would not be settled and nothing would say why.
+// objects are all well would not be settled, and no message would name the reason.
 func (s *State) AddMissing(planned *unstructured.Unstructured) {
 	s.Settled = false
 	s.hint(Culprit{planned.GetKind(), planned.GetName(), "Missing", "it does not exist"}, fmt.Sprintf("%s %s does not exist", planned.GetKind(), planned.GetName()))
 }
 
-// AddDoubt adds a doubt that no object shows, such as one about data; an empty culprit says nothing to people. It takes the
-// place of what a pod says of itself only where it is the cause of that.
+// AddDoubt adds a doubt that no object shows, such as one about data; an empty culprit is not reported. It replaces
+// the problem of a pod only where it is the cause of that problem.
 func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 	s.Settled = false
 	if culprit != (Culprit{}) && (isCause || s.Problem == "") {
@@ -101,8 +108,8 @@ func (s *State) add(object *unstructured.Unstructured) {
 	s.count(object)
 }
 
-// compute is kstatus's judgement, but for a StatefulSet whose pods are replaced by whoever deletes them (OnDelete):
-// kstatus calls that one current whatever its pods are. Here it is once all pods are ready, of whichever revision.
+// compute returns the status by kstatus, except for a StatefulSet with OnDelete: kstatus calls it current whatever the state of its
+// pods. Here it is current once all pods are ready, of whichever revision.
 func compute(object *unstructured.Unstructured) (*status.Result, error) {
 	if strategy, _, _ := unstructured.NestedString(object.Object, "spec", "updateStrategy", "type"); object.GetKind() != "StatefulSet" || strategy != "OnDelete" {
 		return status.Compute(object)
@@ -149,12 +156,15 @@ func (s *State) count(object *unstructured.Unstructured) {
 	}
 }
 
+// ReasonOperator is the reason of the Events that the operator records about its own pod while it lacks a right, a list or a CRD.
+const ReasonOperator = "OperatorNotReady"
+
 // ReasonPodsMissing is the reason of a StatefulSet of which not all pods exist.
 const ReasonPodsMissing = "PodsMissing"
 
-// countMissing tells of a StatefulSet that has been seen by its controller and still lacks pods. It
-// has no condition that says why: a quota, a service account or a priority class that does not exist,
-// an admission policy. Its events do.
+// countMissing reports a StatefulSet that its controller has seen and that still lacks pods. Only its
+// events have the reason: a quota, a service account or a priority class that does not exist,
+// an admission policy.
 func (s *State) countMissing(object *unstructured.Unstructured, exist int32, observed int32) {
 	if s.HintCulprit.Reason == ReasonPodsMissing || object.GetKind() != "StatefulSet" || s.Settled || exist >= s.Desired || int64(observed) < object.GetGeneration() || object.GetDeletionTimestamp() != nil {
 		return
@@ -164,8 +174,8 @@ func (s *State) countMissing(object *unstructured.Unstructured, exist int32, obs
 	s.hint(culprit, fmt.Sprintf("StatefulSet %s: %s", culprit.Name, culprit.Message))
 }
 
-// blame names the first pod that does not come up; what a pod says of itself is closer to the cause than what its
-// workload says. A pod whose node cannot be reached comes first: the one in its place waits for its volume.
+// blame names the first pod that does not come up; its status is closer to the cause than that of its
+// workload. A pod whose node cannot be reached comes first: the one in its place waits for its volume.
 func (s *State) blame(pods []*corev1.Pod) {
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })

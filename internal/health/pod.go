@@ -5,9 +5,7 @@ package health
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodProblem says why a pod does not come up, as "Reason: message", or nothing when it is well
+// PodProblem returns the reason why a pod does not come up, as "Reason: message". It is empty for a pod that is well
 // or merely starting. The text stays the same while the cause does: it has no counters, no
 // times, and does not alternate with the kubelet's retries.
 func PodProblem(pod *corev1.Pod) string {
@@ -84,10 +82,10 @@ func unboundClaim(pod *corev1.Pod) string {
 	return claimOf(pod)
 }
 
-// readinessGates is why a pod with all containers ready is not ready while its node is well.
+// readinessGates is the reason of a pod that is not ready while all its containers are ready and its node is well.
 const readinessGates = "ReadinessGatesNotReady"
 
-// podHint says what a pod that is not ready is doing, as the reason in one word and as a text.
+// podHint describes the progress of a pod that is not ready: the reason in one word, and a text.
 func podHint(pod *corev1.Pod) (reason, text string) {
 	if gone(pod) {
 		return "", ""
@@ -113,7 +111,7 @@ func gone(pod *corev1.Pod) bool {
 	return ended && owner != nil && owner.Kind == "ReplicaSet"
 }
 
-// notReadySince is when a pod stopped being ready, or zero when that is not known.
+// notReadySince returns the time at which a pod stopped being ready, or zero when that is not known.
 func notReadySince(pod *corev1.Pod) metav1.Time {
 	if c := condition(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionFalse {
 		return c.LastTransitionTime
@@ -132,8 +130,11 @@ func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) strin
 		return imagePull(waiting)
 	}
 	if ended := lastEnd(c, notReadySince); ended != nil && ended.ExitCode != 0 {
-		if told := told(ended.Message); told != "" {
-			return told
+		if own := OwnWords(ended.Message); own != "" {
+			return own
+		}
+		if line := LastError(strings.Split(ended.Message, "\n")); line != "" && !isStopped(ended) {
+			return fmt.Sprintf("CrashLoopBackOff: %s (container %s, %s)", line, c.Name, ExitCode(ended))
 		}
 		return fmt.Sprintf("CrashLoopBackOff: container %s ended with %s", c.Name, ExitCode(ended))
 	}
@@ -141,6 +142,12 @@ func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) strin
 		return fmt.Sprintf("CrashLoopBackOff: container %s keeps ending", c.Name)
 	}
 	return ""
+}
+
+// isStopped reports whether the kernel or the kubelet ended a container: what it printed last is not the cause.
+func isStopped(ended *corev1.ContainerStateTerminated) bool {
+	const killed, terminated = 128 + 9, 128 + 15
+	return ended.ExitCode == killed || ended.ExitCode == terminated
 }
 
 // ExitCode returns the exit code of a container that ended, with the reason unless it is the usual one: "exit code 137 (OOMKilled)".
@@ -155,8 +162,8 @@ func ExitCode(ended *corev1.ContainerStateTerminated) string {
 // startErrors are the reasons of a container whose program the runtime could not start.
 var startErrors = []string{"StartError", "ContainerCannotRun", "RunContainerError"}
 
-// startProblem says which program of a container cannot be started, or nothing. The kubelet tells it
-// by turns as the reason why the container waits and as its last end; that is one problem.
+// startProblem names the program of a container that cannot be started, or nothing. The kubelet reports it in turn
+// as the reason why the container waits and as its last end; that is one problem.
 func startProblem(c corev1.ContainerStatus) string {
 	var message string
 	waiting, ended := c.State.Waiting, c.State.Terminated
@@ -179,6 +186,20 @@ func startProblem(c corev1.ContainerStatus) string {
 	return strings.TrimSuffix(fmt.Sprintf("StartError: container %s cannot start: %s", c.Name, message), ": ")
 }
 
+// Readiness returns whether a pod is ready, and since when that is so.
+func Readiness(pod *corev1.Pod) (ready bool, since time.Time) {
+	if c := condition(pod, corev1.PodReady); c != nil {
+		return c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
+	}
+	return false, pod.CreationTimestamp.Time
+}
+
+// IsReady reports whether a pod is ready.
+func IsReady(pod *corev1.Pod) bool {
+	ready, _ := Readiness(pod)
+	return ready
+}
+
 // Unready reports whether a pod runs and is not ready: its containers have started, and a probe has
 // not succeeded yet, or no longer does.
 func Unready(pod *corev1.Pod) bool {
@@ -186,25 +207,13 @@ func Unready(pod *corev1.Pod) bool {
 	return !gone(pod) && pod.Status.Phase == corev1.PodRunning && c != nil && c.Status == corev1.ConditionFalse && PodProblem(pod) == ""
 }
 
-// told is why a container ended by its own words: a termination message that is a JSON object with a reason in one word and
-// a message, as the operator's agent writes it. Empty for any other.
-func told(message string) string {
-	var own struct{ Reason, Message string }
-	if json.Unmarshal([]byte(message), &own) != nil || own.Message == "" || !oneWord.MatchString(own.Reason) {
-		return ""
-	}
-	return own.Reason + ": " + own.Message
-}
-
-var oneWord = regexp.MustCompile(`^[A-Z][A-Za-z]{2,63}$`)
-
 // lastEnd is the end of a container that keeps the container from being ready now, or nil. A
-// crashing container is by turns terminated, waiting and running; it is one problem.
+// crashing container is in turn terminated, waiting and running; it is one problem.
 //
-// A running container that crashed before is taken for crashing only while it has not been ready
+// A running container that crashed before counts as crashing only while it has not been ready
 // since: then its pod is not ready since a time before the container started. Where the pod was
 // ready in between, the crash is history (it may be weeks old), and something else is wrong now.
-// Nor is a crash to blame while the container is created anew, as after a restart of the node.
+// Nor is a crash to blame while the container is created again, as after a restart of the node.
 func lastEnd(c corev1.ContainerStatus, notReadySince metav1.Time) *corev1.ContainerStateTerminated {
 	switch {
 	case c.State.Terminated != nil:

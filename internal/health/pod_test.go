@@ -21,7 +21,7 @@ func podOf(t *testing.T, status string) *corev1.Pod {
 	return pod
 }
 
-// problems are what pods of some status are told to have.
+// problems lists pod statuses and the problem that is reported for each.
 type problems map[string]struct{ status, want string }
 
 func (rows problems) check(t *testing.T) {
@@ -43,40 +43,42 @@ func TestPodProblem(t *testing.T) {
 	t.Parallel()
 	const pull = `ImagePullBackOff: image registry/auth:v9: not found`
 	problems{
-		"nothing known":                        {"{}", ""},
-		"pending":                              {"{phase: Pending}", ""},
-		"running and ready":                    {`{phase: Running, containerStatuses: [{name: auth, ready: true, restartCount: 3, state: {running: {}}, lastState: {terminated: {exitCode: 1}}}]}`, ""},
-		"starting":                             {`{phase: Running, containerStatuses: [{name: auth, ready: false, restartCount: 0, state: {running: {}}}]}`, ""},
-		"container creating":                   {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: ContainerCreating}}}]}`, ""},
-		"initializing":                         {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, ""},
-		"waiting for nothing said":             {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {}}}]}`, ""},
-		"unschedulable":                        {unschedulable, "Unschedulable: 0/3 nodes are available: 3 Insufficient memory."},
-		"volume not bound yet":                 {unbound, ""},
-		"scheduled":                            {`{phase: Pending, conditions: [{type: PodScheduled, status: "True"}]}`, ""},
-		"gated":                                {`{phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: m}]}`, ""},
-		"failed pull":                          {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull, message: 'failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
-		"failed pull, between tries":           {`{containerStatuses: [{name: auth, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "registry/auth:v9": ErrImagePull: failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
-		"failed pull without a message":        {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull}}}]}`, "ImagePullBackOff"},
-		"failed pull in an init container":     {`{initContainerStatuses: [{name: init, state: {waiting: {reason: ErrImagePull, message: m}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "ImagePullBackOff: m"},
-		"no such key":                          {`{containerStatuses: [{name: auth, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "a" not found'}}}]}`, `CreateContainerConfigError: secret "a" not found`},
-		"crash loop, waiting":                  {`{phase: Running, containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff, message: "back-off 40s restarting"}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
-		"crash loop, running":                  {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {running: {}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
-		"crash loop, ended":                    {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {terminated: {exitCode: 137, reason: OOMKilled}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
-		"crash, first":                         {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
-		"crash, waiting for the first restart": {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
-		"crash loop of unknown cause":          {`{containerStatuses: [{name: auth, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}`, "CrashLoopBackOff: container auth keeps ending"},
-		"crash without a reason":               {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
-		"a server that ends by itself":         {`{containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 0, reason: Completed}}}]}`, "CrashLoopBackOff: container auth keeps ending"},
-		"init container done":                  {`{initContainerStatuses: [{name: init, ready: true, state: {terminated: {exitCode: 0, reason: Completed}}}], containerStatuses: [{name: auth, ready: true, state: {running: {}}}]}`, ""},
-		"init container crashes":               {`{initContainerStatuses: [{name: init, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 2, reason: Error}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "CrashLoopBackOff: container init ended with exit code 2"},
-		"init container that says why":         {`{initContainerStatuses: [{name: guard, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 3, reason: Error, message: '{"reason":"DataLost","message":"the volume is empty: put it back"}'}}}]}`, "DataLost: the volume is empty: put it back"},
-		"words that are no reason":             {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"no: reason","message":"m"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
-		"a reason without a message":           {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"DataLost"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
-		"a container that ended well":          {`{initContainerStatuses: [{name: guard, state: {terminated: {exitCode: 0, message: '{"reason":"DataLost","message":"m"}'}}}]}`, ""},
-		"the second container":                 {`{containerStatuses: [{name: auth, ready: true, state: {running: {}}}, {name: mesh, state: {waiting: {reason: InvalidImageName, message: m}}}]}`, "InvalidImageName: m"},
-		"evicted":                              {`{phase: Failed, reason: Evicted, message: "The node was low on resource: memory."}`, "Evicted: The node was low on resource: memory."},
-		"failed":                               {`{phase: Failed}`, "Failed"},
-		"failed with a message":                {`{phase: Failed, message: m}`, "Failed: m"},
+		"nothing known":                            {"{}", ""},
+		"pending":                                  {"{phase: Pending}", ""},
+		"running and ready":                        {`{phase: Running, containerStatuses: [{name: auth, ready: true, restartCount: 3, state: {running: {}}, lastState: {terminated: {exitCode: 1}}}]}`, ""},
+		"starting":                                 {`{phase: Running, containerStatuses: [{name: auth, ready: false, restartCount: 0, state: {running: {}}}]}`, ""},
+		"container creating":                       {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: ContainerCreating}}}]}`, ""},
+		"initializing":                             {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, ""},
+		"waiting for nothing said":                 {`{phase: Pending, containerStatuses: [{name: auth, state: {waiting: {}}}]}`, ""},
+		"unschedulable":                            {unschedulable, "Unschedulable: 0/3 nodes are available: 3 Insufficient memory."},
+		"volume not bound yet":                     {unbound, ""},
+		"scheduled":                                {`{phase: Pending, conditions: [{type: PodScheduled, status: "True"}]}`, ""},
+		"gated":                                    {`{phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: m}]}`, ""},
+		"failed pull":                              {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull, message: 'failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
+		"failed pull, between tries":               {`{containerStatuses: [{name: auth, state: {waiting: {reason: ImagePullBackOff, message: 'Back-off pulling image "registry/auth:v9": ErrImagePull: failed to pull and unpack image "registry/auth:v9": not found'}}}]}`, pull},
+		"failed pull without a message":            {`{containerStatuses: [{name: auth, state: {waiting: {reason: ErrImagePull}}}]}`, "ImagePullBackOff"},
+		"failed pull in an init container":         {`{initContainerStatuses: [{name: init, state: {waiting: {reason: ErrImagePull, message: m}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "ImagePullBackOff: m"},
+		"no such key":                              {`{containerStatuses: [{name: auth, state: {waiting: {reason: CreateContainerConfigError, message: 'secret "a" not found'}}}]}`, `CreateContainerConfigError: secret "a" not found`},
+		"crash loop, waiting":                      {`{phase: Running, containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff, message: "back-off 40s restarting"}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop, running":                      {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {running: {}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop, ended":                        {`{phase: Running, containerStatuses: [{name: auth, restartCount: 5, state: {terminated: {exitCode: 137, reason: OOMKilled}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash, first":                             {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash, waiting for the first restart":     {`{phase: Running, containerStatuses: [{name: auth, restartCount: 0, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]}`, crash},
+		"crash loop of unknown cause":              {`{containerStatuses: [{name: auth, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}}]}`, "CrashLoopBackOff: container auth keeps ending"},
+		"crash without a reason":                   {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
+		"a server that ends by itself":             {`{containerStatuses: [{name: auth, restartCount: 4, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 0, reason: Completed}}}]}`, "CrashLoopBackOff: container auth keeps ending"},
+		"init container done":                      {`{initContainerStatuses: [{name: init, ready: true, state: {terminated: {exitCode: 0, reason: Completed}}}], containerStatuses: [{name: auth, ready: true, state: {running: {}}}]}`, ""},
+		"init container crashes":                   {`{initContainerStatuses: [{name: init, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 2, reason: Error}}}], containerStatuses: [{name: auth, state: {waiting: {reason: PodInitializing}}}]}`, "CrashLoopBackOff: container init ended with exit code 2"},
+		"init container that says why":             {`{initContainerStatuses: [{name: guard, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 3, reason: Error, message: '{"reason":"DataLost","message":"the volume is empty: put it back"}'}}}]}`, "DataLost: the volume is empty: put it back"},
+		"words that are no reason":                 {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"no: reason","message":"m"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
+		"the end of a log":                         {`{containerStatuses: [{name: etcd, restartCount: 2, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 1, message: '{"level":"fatal","msg":"failed to save","error":"no space left on device"}'}}}]}`, "CrashLoopBackOff: failed to save: no space left on device (container etcd, exit code 1)"},
+		"the end of a log, of one that was killed": {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 137, reason: OOMKilled, message: 'failed to reach a peer'}}}]}`, crash},
+		"a reason without a message":               {`{containerStatuses: [{name: auth, state: {terminated: {exitCode: 1, message: '{"reason":"DataLost"}'}}}]}`, "CrashLoopBackOff: container auth ended with exit code 1"},
+		"a container that ended well":              {`{initContainerStatuses: [{name: guard, state: {terminated: {exitCode: 0, message: '{"reason":"DataLost","message":"m"}'}}}]}`, ""},
+		"the second container":                     {`{containerStatuses: [{name: auth, ready: true, state: {running: {}}}, {name: mesh, state: {waiting: {reason: InvalidImageName, message: m}}}]}`, "InvalidImageName: m"},
+		"evicted":                                  {`{phase: Failed, reason: Evicted, message: "The node was low on resource: memory."}`, "Evicted: The node was low on resource: memory."},
+		"failed":                                   {`{phase: Failed}`, "Failed"},
+		"failed with a message":                    {`{phase: Failed, message: m}`, "Failed: m"},
 	}.check(t)
 }
 
@@ -111,7 +113,7 @@ func TestAnOldCrashIsNotToBlame(t *testing.T) {
 	}.check(t)
 }
 
-// The kubelet tells by turns of a program that cannot be started; it is one problem, and it names the program.
+// The kubelet reports a program that cannot be started in two ways in turn; it is one problem, and it names the program.
 func TestAProgramThatCannotStartIsNamed(t *testing.T) {
 	t.Parallel()
 	const (
@@ -129,7 +131,7 @@ func TestAProgramThatCannotStartIsNamed(t *testing.T) {
 	}.check(t)
 }
 
-// A pod whose node is away keeps being told of while it is being deleted: it stays for as long as nobody says that it has ended.
+// A pod whose node is away is reported while it is being deleted: it stays until its node reports its end.
 func TestNodeProblem(t *testing.T) {
 	t.Parallel()
 	const since = `lastTransitionTime: "2026-01-02T03:04:05Z"`

@@ -4,13 +4,17 @@
 package health
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 )
 
-// A resource of another operator's kind is judged by what its conditions say of its latest generation.
+// A resource of another operator's kind is judged by its conditions about its latest generation.
 func TestCustomResource(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: redis.middleware.hc.cn/v1alpha1\nkind: RedisCluster\n"
@@ -83,4 +87,142 @@ status: {observedGeneration: 2, conditions: [{type: Ready, status: "True"}]}`, h
 			assert.Equal(t, culprit.Kind+" "+culprit.Name, "RedisCluster cache", name)
 		}
 	}
+}
+
+func TestCronJobsTellOfTheirLastRun(t *testing.T) {
+	t.Parallel()
+	const (
+		nightly = "spec: {schedule: 30 2 * * *}"
+		failed  = "last run 2026-01-02 02:30 UTC, did not succeed: `kubectl logs job/report-29455350` says why"
+	)
+	for name, test := range map[string]struct{ content, want string }{
+		"none yet":                             {nightly, "runs at 30 2 * * *"},
+		"suspended":                            {"spec: {schedule: 30 2 * * *, suspend: true}", "suspended"},
+		"running":                              {nightly + ", status: {lastScheduleTime: '2026-01-02T02:30:00Z', active: [{name: a}]}", "runs at 30 2 * * *; running since 2026-01-02 02:30 UTC"},
+		"succeeded":                            {nightly + ", status: {lastScheduleTime: '2026-01-02T02:30:00Z', lastSuccessfulTime: '2026-01-02T02:31:00Z'}", "runs at 30 2 * * *; last run 2026-01-02 02:30 UTC, succeeded"},
+		"failed":                               {nightly + ", status: {lastScheduleTime: '2026-01-02T02:30:00Z', lastSuccessfulTime: '2026-01-01T02:31:00Z'}", "runs at 30 2 * * *; " + failed},
+		"never succeeded, and suspended since": {"spec: {schedule: '@daily', suspend: true}, status: {lastScheduleTime: '2026-01-02T02:30:00Z'}", "suspended; " + failed},
+	} {
+		job := objectOf(t, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: report}, "+test.content+"}")
+		state := Assess([]*unstructured.Unstructured{job}, nil)
+		assert.Equal(t, state.Note, test.want, name)
+		assert.Assert(t, state.Settled, name)
+	}
+}
+
+// A container that was added to the pod and never ends keeps the run of a cron job from ending.
+func TestCronJobsTellOfAHeldRun(t *testing.T) {
+	t.Parallel()
+	job := objectOf(t, "{apiVersion: batch/v1, kind: CronJob, metadata: {name: report}, spec: {schedule: '@daily', jobTemplate: {spec: {template: "+
+		"{spec: {containers: [{name: report}, {name: helper}]}}}}}, status: {lastScheduleTime: '2026-01-02T02:30:00Z', active: [{name: report-1}]}}")
+	const ended = "state: {terminated: {exitCode: 0}}"
+	for name, test := range map[string]struct{ owner, status, held string }{
+		"held":             {"report-1", "{phase: Running, containerStatuses: [{name: proxy, state: {running: {}}}, {name: report, " + ended + "}]}", "container report has ended, and proxy still runs"},
+		"held by two":      {"report-1", "{phase: Running, containerStatuses: [{name: proxy, state: {running: {}}}, {name: report, " + ended + "}, {name: helper, state: {running: {}}}]}", "container report has ended, and helper, proxy still run"},
+		"its work goes on": {"report-1", "{phase: Running, containerStatuses: [{name: proxy, " + ended + "}, {name: report, state: {running: {}}}]}", ""},
+		"over":             {"report-1", "{phase: Succeeded, containerStatuses: [{name: report, " + ended + "}]}", ""},
+		"another one's":    {"reporting-1", "{phase: Running, containerStatuses: [{name: proxy, state: {running: {}}}, {name: report, " + ended + "}]}", ""},
+	} {
+		pod := ownedBy("Job", named("report-1-x", podOf(t, test.status)))
+		pod.OwnerReferences[0].Name = test.owner
+		want := "runs at @daily; running since 2026-01-02 02:30 UTC"
+		if test.held != "" {
+			want += ", as " + test.held
+		}
+		assert.Equal(t, Assess([]*unstructured.Unstructured{job}, []*corev1.Pod{pod}).Note, want, name)
+	}
+}
+
+// A MongoDBCommunity is settled when MongoDB's operator has applied its latest spec and all pods of that spec are ready.
+func TestMongoDB(t *testing.T) {
+	t.Parallel()
+	const (
+		spec = `
+spec: {members: 3, version: 8.0.12, users: [{name: a, db: b, passwordSecretRef: {name: c}}], additionalMongodConfig: {net.maxIncomingConnections: 9},
+  statefulSet: {spec: {template: {metadata: {labels: {revision: new}}}}}}`
+		// As MongoDB's operator writes it: with empty fields, and without the contents of three fields.
+		record = `{"members":3,"version":"8.0.12","arbiters":0,"security":{"authentication":{"modes":null},"tls":{"enabled":false}},` +
+			`"users":[{"name":"a","db":"b","passwordSecretRef":{"name":"c","key":""},"additionalConnectionStringConfig":null}],` +
+			`"statefulSet":{"spec":{},"metadata":{}},"agent":{"logLevel":""},"additionalMongodConfig":{},"additionalConnectionStringConfig":{}}`
+		applied = "\nmetadata: {name: store, annotations: {mongodb.com/v1.lastSuccessfulConfiguration: '" + record + "'}}"
+		running = "\nstatus: {phase: Running, currentMongoDBMembers: 3, version: 8.0.12}"
+		ready   = `{metadata: {labels: {revision: new, more: a}}, status: {conditions: [{type: Ready, status: "True"}]}}`
+		unready = `{metadata: {name: store-1, labels: {revision: new}}, status: {phase: Running, conditions: [{type: Ready, status: "False"}]}}`
+		old     = `{metadata: {labels: {revision: old}}, status: {conditions: [{type: Ready, status: "True"}]}}`
+		leaving = `{metadata: {labels: {revision: new}, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {conditions: [{type: Ready, status: "True"}]}}`
+		all     = "[" + ready + "," + ready + "," + ready + "]"
+	)
+	fresh := "\nmetadata: {name: store}"
+	other := strings.ReplaceAll(applied, `"members":3`, `"members":5`)
+	for name, test := range map[string]struct {
+		object, pods  string // no pods: they were not read
+		settled       bool
+		problem, hint string
+		ready         int32
+	}{
+		"running":                     {object: applied + spec + running, pods: all, settled: true, ready: 3},
+		"running, pods not read":      {object: applied + spec + running, settled: true, ready: 3},
+		"no status":                   {object: fresh + spec, pods: "[]", hint: "NotObserved: MongoDB's operator has not reported on it: it must run and watch this namespace"},
+		"no pod":                      {object: fresh + spec + "\nstatus: {phase: Pending, message: not yet ready}", pods: "[]", hint: "Pending: no pod exists: does service account mongodb-database exist? `kubectl describe statefulset store`"},
+		"pending":                     {object: fresh + spec + "\nstatus: {phase: Pending, message: not yet ready}", pods: "[" + ready + "]", hint: "Pending: not yet ready", ready: 1},
+		"failed":                      {object: fresh + spec + "\nstatus: {phase: Failed, message: wrong users}", pods: "[]", problem: "Failed: wrong users"},
+		"failed, by a conflict":       {object: fresh + spec + "\nstatus: {phase: Failed}", pods: "[]", hint: "Failed: MongoDB's operator tries again"},
+		"running, not recorded yet":   {object: fresh + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
+		"running, an older version":   {object: applied + strings.ReplaceAll(spec, "8.0.12", "8.0.15") + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
+		"running, a user more before": {object: strings.ReplaceAll(applied, `"users":[`, `"users":[{"name":"x"},`) + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
+		"running, fewer members":      {object: applied + strings.ReplaceAll(spec, "members: 3", "members: 5") + running, pods: all, hint: "NotObserved: the replica set has 3 of 5 members", ready: 3},
+		"running, of five before":     {object: other + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
+		"a broken record":             {object: strings.ReplaceAll(applied, record, "{") + spec + running, pods: all, hint: "NotObserved: MongoDB's operator has not applied the latest spec yet", ready: 3},
+		"pods of an older template":   {object: applied + spec + running, pods: "[" + ready + "," + old + "," + ready + "]", hint: "PodsNotReady: 2 of 3 pods are ready and of the latest spec", ready: 2},
+		"a pod is not ready":          {object: applied + spec + running, pods: "[" + ready + "," + unready + "," + ready + "]", hint: "pod store-1: not ready: ", ready: 2},
+		"a pod ends":                  {object: applied + spec + running, pods: "[" + ready + "," + leaving + "," + ready + "]", hint: "PodsNotReady: 2 of 3 pods are ready and of the latest spec", ready: 2},
+		"being deleted":               {object: strings.ReplaceAll(applied, "name: store", `name: store, deletionTimestamp: "2026-01-01T00:00:00Z"`) + spec + running, pods: all, hint: "Terminating: it is being deleted", ready: 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var pods []*corev1.Pod
+			if test.pods != "" {
+				assert.NilError(t, yaml.UnmarshalStrict([]byte(test.pods), &pods))
+			}
+			o := objectOf(t, "apiVersion: mongodbcommunity.mongodb.com/v1\nkind: MongoDBCommunity"+test.object)
+			before := o.DeepCopy()
+			s := Assess([]*unstructured.Unstructured{o}, pods)
+			assert.DeepEqual(t, o, before)
+			full := func(text string) string {
+				if text == "" || strings.HasPrefix(text, "pod ") { // what a pod reports comes first
+					return text
+				}
+				return "MongoDBCommunity store: " + text
+			}
+			assert.Equal(t, s.Settled, test.settled)
+			assert.Equal(t, s.Problem, full(test.problem))
+			if test.problem == "" {
+				assert.Equal(t, s.Hint, full(test.hint))
+			}
+			assert.Equal(t, s.Ready, test.ready)
+			assert.Assert(t, NeedsPods(o))
+		})
+	}
+}
+
+func TestLastError(t *testing.T) {
+	t.Parallel()
+	const fatal = `{"level":"fatal","ts":"2026-03-01T11:57:01.123Z","caller":"etcdserver/raft.go:236","msg":"failed to save Raft hard state and entries","error":"no space left on device"}`
+	for want, log := range map[string]string{
+		"ERROR: a":                   "started\nERROR: a\njava.lang.IllegalStateException: b\nbye",
+		"":                           "all is well",
+		"Access denied for user 'a'": "2026-03-01 11:57:01 ERROR java.sql.SQLException: Access denied for user 'a'",
+		"cannot open the port":       "2026-03-01T11:57:01.123Z [FATAL] cannot open the port",
+		"Connection refused":         "Caused by: a.b.ConnectException: Connection refused",
+		"runtime error: nil":         "panic: runtime error: nil\n\ngoroutine 1 [running]:\nmain.failed(...)\n\t/go/panic.go:884",
+		// The servers of the operator's own kinds.
+		"failed to save Raft hard state and entries: no space left on device": fatal + `
+{"level":"warn","ts":"2026-03-01T11:57:01.124Z","msg":"failed to stop","error":"closed"}`,
+		"refused": `{"level":"info","msg":"failed to be read"}` + "\n" + `{"level":"ERROR","message":"refused"}`,
+		"Can't open the append-only file: No space left on device":                  "7:M 26 Nov 2026 13:00:00.123 # Can't open the append-only file: No space left on device",
+		"/scripts/start.sh: 52: cannot create /data/owner: No space left on device": "/scripts/start.sh: 52: cannot create /data/owner: No space left on device",
+	} {
+		assert.Equal(t, LastError(strings.Split(log, "\n")), want)
+	}
+	assert.Equal(t, utf8.RuneCountInString(LastError([]string{"error " + strings.Repeat("x", 500)})), 200)
 }

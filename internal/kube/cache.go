@@ -28,7 +28,7 @@ func managed() labels.Selector {
 // CacheOptions narrow the cache to what the operator manages: of the given kinds and of pods it
 // holds the objects with the operator's label. No namespaces are all of them. Every cached object is
 // given to its informers again after each resync period.
-func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync time.Duration, refusals *Refusals) cache.Options {
+func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync time.Duration, lists *Lists) cache.Options {
 	byObject := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Label: managed(), Transform: slimPod},
 	}
@@ -36,15 +36,16 @@ func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync t
 	for _, gvk := range kinds {
 		byObject[object.Empty(gvk)] = cache.ByObject{Label: managed(), UnsafeDisableDeepCopy: ptr.To(true), Transform: shared.transform}
 	}
-	return cache.Options{
-		SyncPeriod:               &resync,
-		DefaultWatchErrorHandler: refusals.handle,
-		ByObject:                 byObject,
-		DefaultTransform:         cache.TransformStripManagedFields(),
+	options := cache.Options{
+		SyncPeriod:       &resync,
+		ByObject:         byObject,
+		DefaultTransform: cache.TransformStripManagedFields(),
 		// A kind that is read but not watched is a defect, not a reason to watch the cluster.
 		ReaderFailOnMissingInformer: true,
 		DefaultNamespaces:           only(namespaces),
 	}
+	lists.Observe(&options)
+	return options
 }
 
 // only narrows a cache to some namespaces; none are all of them.

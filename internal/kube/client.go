@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cachePatience is how long a read waits for the cache to show what this process wrote. Watches
+// cachePatience limits the time that a read waits for the cache to show what this process wrote. Watches
 // take milliseconds for that.
 const cachePatience = 5 * time.Second
 
@@ -110,7 +110,7 @@ func (c *boundedClient) remember(kind string) {
 	c.lagging[kind] = time.Now().Add(lagMemory)
 }
 
-// kindOf names what the cache keeps apart: the Go type, and the kind where that does not tell.
+// kindOf names what the cache keeps apart: the Go type, and the kind where the type serves several.
 func kindOf(of runtime.Object) string {
 	kind := of.GetObjectKind().GroupVersionKind()
 	return strings.TrimSuffix(fmt.Sprintf("%T", of), "List") + " " + kind.Group + " " + strings.TrimSuffix(kind.Kind, "List")

@@ -5,7 +5,11 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/object"
@@ -130,7 +136,7 @@ func TestReadsShowWhatWasPatched(t *testing.T) {
 	assert.Equal(t, read(c), "11", "the API server says what the cache does not show")
 }
 
-// The end of the reconciliation itself is no reason to read anew.
+// The end of the reconciliation itself is no reason to read again.
 func TestReadsEndWithTheReconciliation(t *testing.T) {
 	c := &boundedClient{Client: &stuck{}, live: &server{}, cached: managed(), patience: time.Hour}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
@@ -162,4 +168,92 @@ func TestALaggingKindIsWaitedForOnce(t *testing.T) {
 		time.Sleep(lagMemory)
 		assert.Equal(t, reads("Service", 1), cachePatience, "it may have caught up")
 	})
+}
+
+func TestEscape(t *testing.T) {
+	for name, c := range map[string]struct {
+		contentType types.PatchType
+		body, want  string
+	}{
+		"an apply without such characters": {types.ApplyYAMLPatchType, `{"a":"é\n\u2028 🙂"}`, `{"a":"é\n\u2028 🙂"}`},
+		"an apply with them":               {types.ApplyYAMLPatchType, "{\"a\x7f\":\"b\u0085c\uffff\"}", `{"a\u007f":"b\u0085c\uffff"}`},
+		"another patch":                    {types.MergePatchType, "{\"a\":\"\x7f\"}", "{\"a\":\"\x7f\"}"},
+	} {
+		transport := Escape(roundTripper{do: func(r *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(r.Body)
+			assert.NilError(t, err)
+			again, err := readBody(r) // as after a redirection or a broken connection
+			assert.NilError(t, err)
+			assert.Equal(t, string(body), c.want, name)
+			assert.Equal(t, again, c.want, name)
+			assert.Equal(t, r.ContentLength, int64(len(body)), name)
+			return &http.Response{}, nil
+		}})
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPatch, "https://cluster", strings.NewReader(c.body))
+		assert.NilError(t, err)
+		r.Header.Set("Content-Type", string(c.contentType))
+		_, err = transport.RoundTrip(r) //nolint:bodyclose // it has none
+		assert.NilError(t, err)
+	}
+}
+
+// informed is an informer as far as Lists reads it.
+type informed struct {
+	version string
+}
+
+func (i *informed) HasSynced() bool                 { return i.version != "" }
+func (i *informed) LastSyncResourceVersion() string { return i.version }
+
+// TestLists: each case lists errors with their times in seconds, and what is reported at which time.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	forbidden := fmt.Errorf("failed to list apps/v1, Kind=StatefulSet: %w", apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "statefulsets"}, "",
+		errors.New(`User "u" cannot list resource "statefulsets" in API group "apps" at the cluster scope`)))
+	broken := fmt.Errorf("failed to list a: %w", apierrors.NewInternalError(errors.New("conversion webhook failed")))
+	const (
+		lacks = `the operator cannot list resource "statefulsets" in API group "apps" at the cluster scope: correct its ClusterRole or Role`
+		since = "StatefulSet (apps/v1) since 2026-03-01T12:00:00Z: "
+	)
+	type event struct {
+		at      int
+		err     error  // reported by the reflector
+		version string // reached by the reflector
+		want    []string
+	}
+	for name, events := range map[string][]event{
+		"a right is missing":       {{at: 1, err: forbidden, want: []string{lacks}}, {at: 31, err: forbidden, want: []string{lacks}}},
+		"a right is granted":       {{at: 1, err: forbidden, want: []string{lacks}}, {at: 2, version: "7"}},
+		"a right is withdrawn":     {{version: "7"}, {at: 60, err: forbidden, want: []string{lacks}}, {at: 60 + 121}},
+		"a list fails":             {{err: broken}, {at: 14}, {at: 15, want: []string{"the operator has no list of " + since + "Internal error occurred: conversion webhook failed"}}},
+		"a list fails for long":    {{err: broken}, {at: 20, err: broken, want: []string{"the operator cannot list or watch " + since + "Internal error occurred: conversion webhook failed"}}},
+		"a list has no answer":     {{at: 14}, {at: 15, want: []string{"the operator has no list of " + since + "the API server does not answer it"}}, {at: 16, version: "7"}},
+		"a watch fails":            {{version: "7"}, {err: broken}, {at: 15, err: broken, want: []string{"the operator cannot list or watch " + since + "Internal error occurred: conversion webhook failed"}}, {at: 16, version: "8"}},
+		"a watch fails once":       {{version: "7"}, {err: broken}, {at: 60}},
+		"a watch ends":             {{version: "7"}, {err: io.EOF}, {at: 15, err: io.ErrUnexpectedEOF}},
+		"a version is too old":     {{version: "7"}, {err: apierrors.NewResourceExpired("too old")}, {at: 15, err: apierrors.NewResourceExpired("too old")}},
+		"a watch fails and lasts":  {{version: "7"}, {err: broken}, {at: 200, err: broken}, {at: 214, err: broken}},
+		"everything is listed":     {{at: 1, version: "7"}, {at: 100}},
+		"it has just been started": {{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+			now := start
+			l := NewLists()
+			l.now = func() time.Time { return now }
+			i := &informed{}
+			one := &list{kind: "StatefulSet (apps/v1)", informer: i, created: start}
+			l.all = append(l.all, one, one)
+			for _, e := range events {
+				now = start.Add(time.Duration(e.at) * time.Second)
+				if e.version != "" {
+					i.version = e.version
+				}
+				if e.err != nil {
+					l.failed(one, e.err)
+				}
+				assert.DeepEqual(t, l.Problems(), e.want)
+			}
+		})
+	}
 }

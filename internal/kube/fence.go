@@ -1,9 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube is how the operator reaches the API server: its cache, its
+// Package kube connects the operator to the API server: its cache, its
 // client and its transports. Each of them works around something that the libraries do not do;
-// what and why is said beside it.
+// a comment at each names it, with the reason.
 package kube
 
 import (
@@ -162,7 +162,7 @@ func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectio
 	return nil
 }
 
-// Lease reports whether this replica is the one that may act.
+// Lease reports whether this replica may act.
 type Lease interface {
 	// Held reports whether no other replica may act now.
 	Held() bool

@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"d3os.com/d3os-operator/internal/sized"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // Only small parts are shared, and only so many that they take sharedBytes in all, each counted with
@@ -28,18 +28,18 @@ const (
 )
 
 // interner lets the objects of a cache share the parts that they have alike, such as the probes of
-// all Deployments: DataServices differ in little, and a map takes 300 bytes at least. Whoever reads such a
+// all Deployments: DataServices differ in little, and a map takes 300 bytes at least. A reader of such a
 // cache must not change what it returns.
 type interner struct {
 	seed  maphash.Seed
-	parts *sized.Cache[uint64, any] // hash -> map or slice
+	parts *object.Cache[uint64, any] // hash -> map or slice
 }
 
 func newInterner() *interner {
-	return &interner{seed: maphash.MakeSeed(), parts: sized.New[uint64, any](sharedBytes, nil)}
+	return &interner{seed: maphash.MakeSeed(), parts: object.NewCache[uint64, any](sharedBytes, nil)}
 }
 
-// transform prepares an object for the cache, without what nobody reads there: the field managers. It must not modify its
+// transform prepares an object for the cache, without the field managers, which have no reader. It must not modify its
 // input: an informer may pass the same object twice, and by then its maps are shared with other cached objects.
 func (s *interner) transform(object any) (any, error) {
 	u, ok := object.(*unstructured.Unstructured)
@@ -68,7 +68,7 @@ func (s *interner) share(part any) (shared any, hash uint64, size int) {
 	case string:
 		return sharedText(p), maphash.String(s.seed, p), len(p)
 	case map[string]any:
-		shared, sum, size := make(map[string]any, len(p)), uint64(len(p)), sized.OfMap(len(p))
+		shared, sum, size := make(map[string]any, len(p)), uint64(len(p)), object.SizeOfMap(len(p))
 		for key, value := range p {
 			child, hash, more := s.share(value)
 			shared[sharedText(key)] = child
@@ -77,7 +77,7 @@ func (s *interner) share(part any) (shared any, hash uint64, size int) {
 		}
 		return s.known(shared, s.mix(1, sum), size)
 	case []any:
-		shared, sum, size := make([]any, len(p)), uint64(len(p)), sized.OfSlice(len(p))
+		shared, sum, size := make([]any, len(p)), uint64(len(p)), object.SizeOfSlice(len(p))
 		for i, value := range p {
 			child, hash, more := s.share(value)
 			shared[i] = child

@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/platform/plan"
 )
 
 // objectsIn renders everything.yaml for a namespace.
@@ -26,10 +26,10 @@ func objectsIn(t *testing.T, namespace string) []*unstructured.Unstructured {
 	t.Helper()
 	data, err := os.ReadFile("../../config/samples/everything.yaml")
 	assert.NilError(t, err)
-	ds, err := preview.Parse(data)
+	ds, err := plan.Parse(data)
 	assert.NilError(t, err)
 	ds.Namespace = namespace
-	objects, err := preview.Objects(ds, "v1.36.0")
+	objects, err := plan.Objects(ds, "v1.36.0")
 	assert.NilError(t, err)
 	return objects
 }
@@ -130,7 +130,7 @@ func TestOnlyTheSameIsShared(t *testing.T) {
 }
 
 // What only one object holds is not kept when the object is gone: neither large texts nor many small
-// ones, nor what stands beside a large one.
+// ones, nor what is next to a large one.
 func TestWhatIsSharedIsBounded(t *testing.T) {
 	heap := func() int {
 		var stats runtime.MemStats

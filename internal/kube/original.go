@@ -18,7 +18,7 @@ import (
 // AddOriginals gives a manager a second cache, of what the original operator made, and returns it.
 // The manager's own cache holds what carries this operator's label, so it shows none of that. The
 // second one holds metadata alone: in a cluster that never ran the original operator, nothing.
-func AddOriginals(mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
+func AddOriginals(mgr ctrl.Manager, namespaces []string, lists *Lists, create cache.NewCacheFunc) (cache.Cache, error) {
 	labelled, err := labels.NewRequirement(object.LabelOriginal, selection.Exists, nil)
 	if err != nil {
 		return nil, fmt.Errorf("select what the original operator made: %w", err)
@@ -32,7 +32,8 @@ func AddOriginals(mgr ctrl.Manager, namespaces []string) (cache.Cache, error) {
 		DefaultNamespaces:           only(namespaces),
 		ReaderFailOnMissingInformer: true,
 	}
-	originals, err := cache.New(mgr.GetConfig(), options)
+	lists.Observe(&options)
+	originals, err := create(mgr.GetConfig(), options)
 	if err != nil {
 		return nil, fmt.Errorf("set up the cache of what the original operator made: %w", err)
 	}

@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Of what carries the original's label, only what tells whose it is stays in memory: also this
+// Of what carries the original's label, only what identifies its owner stays in memory: also this
 // operator's digest, where a person has put that label on an object of ours.
 func TestOriginalsAreSlim(t *testing.T) {
 	t.Parallel()

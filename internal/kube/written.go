@@ -17,7 +17,7 @@ import (
 const (
 	// writtenAtMost bounds the versions that are remembered, about 200 bytes each; all but a few have been seen.
 	writtenAtMost = 4096
-	// lookAgain is how soon a read looks into the cache again that has not shown a write yet.
+	// lookAgain is the interval at which a read looks into a cache that has not shown a write yet.
 	lookAgain = 2 * time.Millisecond
 )
 

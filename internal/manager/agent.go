@@ -14,15 +14,15 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/platform/values"
 )
 
 // container is the name of the operator's container in config/manager.
 const container = "manager"
 
-// withAgent returns the images with that of the agent: the given one, else the operator's own, which its pod has. Outside of
-// a pod it is unknown: databases keep the guard that they have. It is an error when the pod cannot be read.
+// withAgent returns the images with the agent's: the given one, else the image of the operator's own pod. Outside of a pod it is unknown,
+// and databases keep their guards. It returns an error if the pod cannot be read.
 func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, env func(string) string) (map[string]string, error) {
 	if images[values.AgentImage] != "" {
 		return images, nil
@@ -30,13 +30,13 @@ func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, 
 	namespace, name := env("POD_NAMESPACE"), env("POD_NAME")
 	if namespace == "" || name == "" {
 		ctrl.Log.Info("RELATED_IMAGE_AGENT and POD_NAME are not set: new databases start without a guard of their data")
-		return with(images, guard.UnknownImage), nil
+		return with(images, mysql.UnknownImage), nil
 	}
 	api, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
 	}
-	// A list, because the operator may list pods and not get one.
+	// A list, because the operator may list pods but may not get one.
 	pods, err := api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
 	if err != nil {
 		return nil, fmt.Errorf("read the operator's own pod %s/%s: %w", namespace, name, err)

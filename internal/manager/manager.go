@@ -1,9 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manager is the operator's process: scheme, cache, probes, metrics,
-// leader election. It imports the API of every kind, because it puts their Go
-// types into the scheme and registers them.
+// Package manager is the operator's process: scheme, cache, probes, metrics and leader election. It imports the API of every kind, because
+// it adds their Go types to the scheme and registers them.
 package manager
 
 import (
@@ -15,6 +14,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -28,33 +28,38 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/config/crd"
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/controller"
-	"d3os.com/d3os-operator/internal/engine"
 	"d3os.com/d3os-operator/internal/kube"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
 )
 
 const (
 	leaseName = "d3os-operator.d3os-product.com.d3os"
 
-	// reconcileTimeout ends a reconciliation whose requests hang; it is then tried again.
+	// reconcileTimeout cancels a reconciliation with hanging requests; it is then retried.
 	reconcileTimeout = 2 * time.Minute
 )
 
-// readTypes reads the schemas of the embedded CRDs, once in a process. Measured: 80 ms of processor time, which the tests, where
-// one process starts 60 operators, would spend for each.
+// readTypes reads the schemas of the embedded CRDs once per process. Measured: 80 ms of processor time, which tests with 60 operators in
+// one process would otherwise spend for each.
 var readTypes = sync.OnceValues(func() (*apply.Types, error) { return apply.NewTypes(crd.Files) })
 
-// Scheme knows the kinds that the operator reads with Go types.
+// readFields reads the fields of the embedded CRDs, once in a process.
+var readFields = sync.OnceValues(func() (map[schema.GroupVersionKind]*fieldTree, error) { return fieldsOf(crd.Files) })
+
+// Scheme returns the Go types that the operator reads.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, dsv1.AddToScheme, redisv1.AddToScheme, etcdv1.AddToScheme, backupv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, dsv1.AddToScheme, redisv1.AddToScheme, etcdv1.AddToScheme, mysqlv1.AddToScheme, backupv1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("build the scheme: %w", err)
 		}
@@ -66,19 +71,22 @@ func Scheme() (*runtime.Scheme, error) {
 type Operator struct {
 	ctrl.Manager
 
-	// Renderer renders charts for the version of Kubernetes that the cluster has.
+	// Renderer renders charts for the cluster's version of Kubernetes.
 	Renderer *render.Renderer
 
-	// Parts are what the controllers of all kinds share. A kind reads and writes with their Client,
-	// which waits for the cache no longer than is good; a test may put another Lease there before it
-	// registers a kind.
-	Parts controller.Parts
+	// Parts are shared by the controllers of all kinds. A kind reads and writes with their Client, which limits its waits for the cache. A
+	// test may set another Lease before it registers a kind.
+	Parts reconcile.Parts
 
-	applier *apply.Applier
-	options Options
+	applier     *apply.Applier
+	options     Options
+	lists       *kube.Lists
+	definitions *definitions
+	readiness   *readiness
+	stopped     chan struct{} // closed when the context of Start ends
 }
 
-// NewWithoutKinds returns an operator that carries out nothing until kinds are registered.
+// NewWithoutKinds returns an operator that reconciles nothing until kinds are registered.
 func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	scheme, err := Scheme()
 	if err != nil {
@@ -88,8 +96,11 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	cfg.UserAgent = "d3os-operator/" + o.Version
 	cfg.QPS = -1 // the API server's priority and fairness decides
 	cfg.Wrap(kube.Escape)
-	refusals := kube.NewRefusals()
-	mgr, lease, err := kube.NewManager(cfg, managerOptions(scheme, o, refusals))
+	lists := kube.NewLists()
+	stopped := make(chan struct{})
+	options := managerOptions(scheme, o, lists)
+	options.NewCache = kube.Stoppable(stopped)
+	mgr, lease, err := kube.NewManager(cfg, options)
 	if err != nil {
 		return nil, fmt.Errorf("set up the manager: %w", err)
 	}
@@ -98,13 +109,14 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 			return nil, fmt.Errorf("add the %s check: %w", name, err)
 		}
 	}
-	if err := mgr.AddReadyzCheck("rights", refusals.Check); err != nil {
-		return nil, fmt.Errorf("add the rights check: %w", err)
-	}
 	if err := kube.AddIndexes(ctx, mgr.GetFieldIndexer(), object.Kinds); err != nil {
 		return nil, err
 	}
-	renderer, err := newRenderer(cfg, scheme)
+	asked, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("set up discovery: %w", err)
+	}
+	renderer, err := newRenderer(asked, scheme)
 	if err != nil {
 		return nil, err
 	}
@@ -119,13 +131,37 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	c := kube.NewClient(mgr.GetClient(), mgr.GetAPIReader())
 	applier := apply.New(c, mgr.GetAPIReader(), types, o.Version)
 	applier.RetryRefused(o.RetryRefused)
+	recorder := mgr.GetEventRecorder("d3os-operator")
+	defined := newDefinitions(readFields, asked.OpenAPIV3(), o.Version)
+	ready := &readiness{
+		sources: map[string]func() []string{"cache": lists.Problems, "definitions": defined.Problems}, logged: map[string]time.Time{},
+		reader: mgr.GetAPIReader(), recorder: recorder, pod: client.ObjectKey{Namespace: o.Namespace, Name: o.PodName},
+	}
+	for source := range ready.sources {
+		if err := mgr.AddReadyzCheck(source, ready.check(source)); err != nil {
+			return nil, fmt.Errorf("add the %s check: %w", source, err)
+		}
+	}
 	return &Operator{
-		Manager: mgr, Renderer: renderer, applier: applier, options: o,
-		Parts: controller.Parts{
-			Client: c, Engine: engine.New(c, applier), Lease: lease,
-			Recorder: mgr.GetEventRecorder("d3os-operator"), RetryRefused: o.RetryRefused, Live: live, Version: o.Version, MaxRollouts: o.MaxRollouts,
+		Manager: mgr, Renderer: renderer, applier: applier, options: o, lists: lists, definitions: defined, readiness: ready, stopped: stopped,
+		Parts: reconcile.Parts{
+			Client: c, Engine: reconcile.NewEngine(c, applier), Lease: lease,
+			Recorder: recorder, RetryRefused: o.RetryRefused, Live: live, Version: o.Version, MaxRollouts: o.MaxRollouts,
+			Heavy: reconcile.NewHeavy(),
 		},
 	}, nil
+}
+
+// Start starts the operator and reports what keeps it from working, also while it waits for its caches.
+func (op *Operator) Start(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var reports sync.WaitGroup
+	reports.Go(func() { op.readiness.run(ctx) })
+	reports.Go(func() { op.definitions.run(ctx) })
+	defer reports.Wait()
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { close(op.stopped) })()
+	return op.Manager.Start(ctx)
 }
 
 // Run starts the operator and returns when the context ends or something fails.
@@ -145,31 +181,26 @@ func Run(ctx context.Context, o Options) error {
 	return mgr.Start(ctx)
 }
 
-func newRenderer(cfg *rest.Config, scheme *runtime.Scheme) (*render.Renderer, error) {
-	client, err := discovery.NewDiscoveryClientForConfig(cfg)
-	if err != nil {
-		return nil, fmt.Errorf("set up discovery: %w", err)
-	}
-	server, err := client.ServerVersion()
+func newRenderer(asked discovery.ServerVersionInterface, scheme *runtime.Scheme) (*render.Renderer, error) {
+	server, err := asked.ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
 	return render.NewFrom(helmcharts.FS, server.GitVersion, scheme)
 }
 
-func managerOptions(scheme *runtime.Scheme, o Options, refusals *kube.Refusals) ctrl.Options {
+func managerOptions(scheme *runtime.Scheme, o Options, lists *kube.Lists) ctrl.Options {
 	metrics := metricsserver.Options{BindAddress: o.MetricsBindAddress, SecureServing: o.MetricsSecure}
 	if o.MetricsSecure {
 		metrics.FilterProvider = filters.WithAuthenticationAndAuthorization
 	}
 	return ctrl.Options{
 		Scheme:  scheme,
-		Cache:   kube.CacheOptions(append(slices.Clone(object.Kinds), object.JobKind), o.WatchNamespaces, o.ResyncPeriod, refusals),
+		Cache:   kube.CacheOptions(append(slices.Clone(object.Kinds), object.JobKind), o.WatchNamespaces, o.ResyncPeriod, lists),
 		Metrics: metrics,
 		Client: client.Options{Cache: &client.CacheOptions{
 			Unstructured: true,
-			// The operator decides from the cache alone; without this it would write again what
-			// it has just written.
+			// The operator decides from the cache alone. Without this option it would repeat its last writes.
 			EnableReadYourWritesConsistency: ptr.To(true),
 		}},
 		HealthProbeBindAddress:        o.ProbeBindAddress,

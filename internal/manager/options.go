@@ -13,17 +13,18 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
-	etcdserver "d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
-	"d3os.com/d3os-operator/internal/kinds/rediscluster/server"
+	etcdserver "d3os.com/d3os-operator/internal/etcd/server"
+	"d3os.com/d3os-operator/internal/mysql/cluster"
+	"d3os.com/d3os-operator/internal/platform/values"
+	"d3os.com/d3os-operator/internal/redis/server"
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// Options are the settings of the operator's process; the flags' help says what each means.
+// Options are the settings of the operator's process; the flags' help describes each.
 type Options struct {
 	WatchNamespaces         []string
 	MaxConcurrentReconciles int
-	// MaxRollouts bounds how many DataServices a new version of the operator changes at once. 0 for no limit.
+	// MaxRollouts limits the DataServices that a new version of the operator changes at once; 0 is no limit.
 	MaxRollouts  int
 	ResyncPeriod time.Duration
 
@@ -38,20 +39,24 @@ type Options struct {
 	ProbeBindAddress   string
 	PprofBindAddress   string
 
-	// Namespace is where the operator's own pods run; empty outside of a pod.
+	// Namespace is the namespace of the operator's own pods; empty outside of a pod.
 	Namespace string
+	// PodName is the operator's own pod; empty outside of a pod.
+	PodName string
 	// Images replace the charts' default images; they come from RELATED_IMAGE_* variables.
 	Images map[string]string
-	// SkipNameValidation allows several managers in one process, as tests have.
+	// SkipNameValidation allows several managers in one process, for tests.
 	SkipNameValidation bool
-	// RetryRefused is how long what an admission policy or a storage class refused waits for its next
-	// try: neither tells of its change. Default: a minute for a spec, five for the size of a volume.
+	// RetryRefused is the wait before the next attempt after an admission policy or a storage class refused a write, because no event
+	// reports that it changed. Default: a minute for a spec, five minutes for the size of a volume.
 	RetryRefused time.Duration
-	// Redis says how the servers of RedisClusters are asked. The zero value is for production.
+	// Redis configures the connections to the servers of RedisClusters. The zero value is for production.
 	Redis server.Options
-	// Etcd says how the members of EtcdClusters are asked. The zero value is for production.
+	// Etcd configures the connections to the members of EtcdClusters. The zero value is for production.
 	Etcd etcdserver.Options
-	// Version is the operator's own; objects carry that of the operator which wrote them.
+	// MySQL configures the connections to the members of MySQLClusters. The zero value is for production.
+	MySQL cluster.Options
+	// Version is the operator's own version, which it writes on objects.
 	Version string
 
 	Log zap.Options
@@ -62,12 +67,13 @@ func ParseOptions(args []string) (Options, error) {
 	o := Options{
 		Images:  values.RelatedImages(os.Environ()),
 		Version: version.Version,
-		// NetworkPolicies admit the operator's pods from this namespace alone.
+		// NetworkPolicies admit the operator's pods only from this namespace.
 		Namespace: os.Getenv("POD_NAMESPACE"),
-		// OLM tells in WATCH_NAMESPACE which namespaces an installation is for; empty is all of them.
+		PodName:   os.Getenv("POD_NAME"),
+		// OLM sets the namespaces of an installation in WATCH_NAMESPACE; empty is all of them.
 		WatchNamespaces: names(os.Getenv("WATCH_NAMESPACE")),
 	}
-	// OLM v0 passes variables of the Subscription on, and no arguments.
+	// OLM v0 passes variables of the Subscription to the operator, but no arguments.
 	if given := os.Getenv("MAX_ROLLOUTS"); given != "" {
 		var err error
 		if o.MaxRollouts, err = count(given); err != nil {
@@ -104,7 +110,7 @@ func ParseOptions(args []string) (Options, error) {
 	return o, nil
 }
 
-// count reads a number that is not negative.
+// count parses a number that is not negative.
 func count(text string) (int, error) {
 	n, err := strconv.Atoi(text)
 	if err == nil && n < 0 {

@@ -8,11 +8,11 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/platform/values"
 )
 
-// OLM says by variables which namespaces to watch, and OLM v0 how many may be rolled out at once; a flag wins over each.
+// OLM sets the watched namespaces by a variable, and OLM v0 the number of concurrent rollouts. A flag wins over each.
 func TestFlagsWinOverVariables(t *testing.T) {
 	for name, test := range map[string]struct {
 		namespaces, rollouts string // variables
@@ -47,7 +47,7 @@ func TestFlagsWinOverVariables(t *testing.T) {
 	}
 }
 
-// Every default image has a variable of its own that replaces it.
+// Every default image can be replaced by its variable.
 func TestRelatedImages(t *testing.T) {
 	want := map[string]string{}
 	for component := range values.DefaultImages() {

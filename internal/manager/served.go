@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// The process ends, and is started again, when DataServices are not served by then.
+	// The process ends, and is restarted, if DataServices are not served by then.
 	resourcePatience = 30 * time.Second
 	resourcePoll     = 200 * time.Millisecond
-	// latecomerPoll is how often the API server is asked for a kind that it does not serve yet.
-	latecomerPoll = 5 * time.Second
+	// servedPoll is the interval between checks for a kind that the API server does not serve yet.
+	servedPoll = 5 * time.Second
 )
 
 // isServed reports whether the API server serves a kind: whether its CRD is installed.
@@ -29,8 +29,7 @@ func isServed(mapper meta.RESTMapper, gvk schema.GroupVersionKind) bool {
 	return err == nil
 }
 
-// awaitServed waits until the API server serves a kind: it may have got the CRD in the same moment
-// as this process.
+// awaitServed waits until the API server serves a kind: its CRD may be created at the same moment as this process.
 func awaitServed(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVersionKind) error {
 	var last error
 	err := wait.PollUntilContextTimeout(ctx, resourcePoll, resourcePatience, true, func(context.Context) (bool, error) {
@@ -43,19 +42,27 @@ func awaitServed(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVe
 	return nil
 }
 
-// latecomer starts the controller of a kind, or a watch of it, when the API server serves it. Until then nothing is
-// watched, and nothing fails: a kind whose CRD nobody installed is one that nobody uses.
-type latecomer struct {
+// crdWaiter starts the controller of a kind, or a watch of it, when the API server serves it. Until then nothing is watched and nothing
+// fails, because a missing CRD means that the kind is not used.
+type crdWaiter struct {
 	mapper meta.RESTMapper
 	gvk    schema.GroupVersionKind
 	start  func(context.Context) error
+	wanted <-chan struct{} // closed when the kind is used; nil to poll from the start
 }
 
-// Start polls until the kind is served.
-func (l *latecomer) Start(ctx context.Context) error {
+// Start polls until the kind is served. Most clusters never use a foreign kind: it is polled for only when it is used.
+func (l *crdWaiter) Start(ctx context.Context) error {
+	if l.wanted != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-l.wanted:
+		}
+	}
 	log := ctrl.Log.WithValues("kind", l.gvk.Kind, "group", l.gvk.Group)
 	log.Info("the API server does not serve this kind: its resources are carried out as soon as its CRD is installed")
-	err := wait.PollUntilContextCancel(ctx, latecomerPoll, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextCancel(ctx, servedPoll, true, func(context.Context) (bool, error) {
 		return isServed(l.mapper, l.gvk), nil
 	})
 	if err != nil {
@@ -66,4 +73,4 @@ func (l *latecomer) Start(ctx context.Context) error {
 }
 
 // NeedLeaderElection is false, so that a standby takes over with a full cache of this kind, too.
-func (*latecomer) NeedLeaderElection() bool { return false }
+func (*crdWaiter) NeedLeaderElection() bool { return false }

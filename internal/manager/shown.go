@@ -8,31 +8,29 @@ import (
 	"fmt"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/internal/kinds"
 	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// scrapePatience bounds how long a scrape may wait for the cache. It does not wait where the cache is filled.
+// scrapePatience limits the wait of a scrape for the cache. A scrape does not wait if the cache is synced.
 const scrapePatience = time.Second
 
-// show is what the metrics of a kind are made from while the operator runs: its resources, as the cache has
-// them. It runs on a standby, too, so that no series ends when the leader changes.
+// show provides the cached resources of a kind to the metrics while the operator runs. It runs on a standby, too, so that no series ends
+// when the leader changes.
 type show[T client.Object, W any] struct {
 	op     *Operator
-	kind   kinds.Kind[T, W]
+	kind   reconcile.Kind[T, W]
 	series *metrics.Series
 }
 
-// Start shows the resources until the operator ends.
+// Start provides the resources until the operator ends.
 func (s *show[T, W]) Start(ctx context.Context) error {
 	gvk := s.kind.GVK()
-	// The controller of the kind has the same one.
+	// The controller of the kind uses the same informer.
 	informer, err := s.op.GetCache().GetInformer(ctx, s.kind.New(), cache.BlockUntilSynced(false))
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", gvk.Kind, err)
@@ -57,31 +55,14 @@ func (s *show[T, W]) Start(ctx context.Context) error {
 // NeedLeaderElection is false: see show.
 func (*show[T, W]) NeedLeaderElection() bool { return false }
 
-// list returns the resources that the cache has. It copies none of them.
+// list returns the cached resources without copying them.
 func (s *show[T, W]) list(ctx context.Context) (found []metrics.Resource, err error) {
-	gvk := s.kind.GVK()
-	object, err := s.op.GetScheme().New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	if err != nil {
-		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
-	}
-	list, ok := object.(client.ObjectList)
-	if !ok {
-		return nil, fmt.Errorf("list %s: %T is no list", gvk.Kind, object)
-	}
-	if err := s.op.GetCache().List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return nil, fmt.Errorf("list %s: %w", gvk.Kind, err)
-	}
-	err = meta.EachListItem(list, func(item runtime.Object) error {
-		resource, ok := item.(T)
-		if !ok {
-			return fmt.Errorf("list %s: an item is a %T", gvk.Kind, item)
-		}
+	err = reconcile.EachListed(ctx, s.op.GetCache(), s.op.GetScheme(), s.kind.GVK(), func(resource T) {
 		is := s.kind.Summary(resource)
 		found = append(found, metrics.Resource{
 			Namespace: resource.GetNamespace(), Name: resource.GetName(), Phase: is.Phase, Generation: resource.GetGeneration(),
 			Observed: is.Generation, Paused: s.kind.Paused(resource), Step: is.Doing.Step, Conditions: is.Conditions, Parts: is.Parts, Members: is.Members, Backups: is.Backups, Claims: is.Claims,
 		})
-		return nil
 	})
 	return found, err
 }

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics holds the operator's own Prometheus metrics, beside those of
-// controller-runtime (queues, reconcile times, requests).
+// Package metrics holds the operator's own Prometheus metrics, in addition to those of controller-runtime (queues, reconcile times,
+// requests).
 package metrics
 
 import (
@@ -19,16 +19,16 @@ var (
 		Help: "Objects written to the API server.",
 	}, []string{"kind", "operation"})
 
-	// SkippedWrites counts objects that were looked at and found to be as declared.
+	// SkippedWrites counts objects that were compared and found as declared.
 	SkippedWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dataservice_object_writes_skipped_total",
 		Help: "Objects that were as declared, so that nothing was written.",
 	}, []string{"kind"})
 
-	// DriftCorrections counts objects that somebody else had changed or deleted and that were put back.
+	// DriftCorrections counts objects that another writer changed or deleted and that the operator restored.
 	DriftCorrections = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dataservice_drift_corrections_total",
-		Help: "Objects that had been changed or deleted by somebody else and were put back.",
+		Help: "Objects that had been changed or deleted by another writer, and that the operator restored.",
 	}, []string{"kind"})
 
 	// StatusWrites counts writes of a DataService's status.

@@ -5,6 +5,8 @@ package metrics_test
 
 import (
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -17,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
-// Scrapes tell of what is there then, once, and of nothing that is gone.
+// A scrape reports each existing resource once, and no deleted one.
 func TestSeriesAreThoseOfTheResources(t *testing.T) {
 	t.Parallel()
 	series := metrics.SeriesOf("Probe")
@@ -36,7 +38,7 @@ func TestSeriesAreThoseOfTheResources(t *testing.T) {
 		Parts:   []metrics.Part{{Name: "one", Ready: true, Pods: 2, Desired: 2}, {Name: "two", Desired: 1, Since: time.Unix(1700000001, 0), Waits: true}},
 	}}
 	stop := series.Show(func() []metrics.Resource { return there })
-	// A second operator of this process that sees the same.
+	// A second operator of this process reports the same resources.
 	t.Cleanup(series.Show(func() []metrics.Resource { return there }))
 	const want = `probe_phase{namespace="a",phase="Running",probe="b"} 1
 probe_generation{namespace="a",probe="b"} 3
@@ -69,7 +71,33 @@ probe_component_waiting{component="two",namespace="a",probe="b"} 1
 	assert.Equal(t, text(t, series), "")
 }
 
-// text is what a scrape of a collector says, but for help and types.
+// Each condition that an alert or a panel asks for has a series.
+func TestConditionsOfRules(t *testing.T) {
+	t.Parallel()
+	var conditions []metav1.Condition
+	for _, file := range []string{"rules.yaml", "dashboard.json"} {
+		text, err := os.ReadFile("../../config/prometheus/" + file)
+		assert.NilError(t, err)
+		for _, found := range regexp.MustCompile(`condition=~?\\?"([A-Za-z|]+)`).FindAllSubmatch(text, -1) {
+			for of := range strings.SplitSeq(string(found[1]), "|") {
+				if !slices.ContainsFunc(conditions, func(c metav1.Condition) bool { return c.Type == of }) {
+					conditions = append(conditions, metav1.Condition{Type: of})
+				}
+			}
+		}
+	}
+	assert.Assert(t, len(conditions) > 5)
+	series := metrics.SeriesOf("Asked")
+	t.Cleanup(series.Show(func() []metrics.Resource {
+		return []metrics.Resource{{Namespace: "a", Name: "b", Conditions: conditions}}
+	}))
+	shown := text(t, series)
+	for _, c := range conditions {
+		assert.Assert(t, strings.Contains(shown, fmt.Sprintf("condition=%q", c.Type)), c.Type)
+	}
+}
+
+// text returns the result of a scrape of a collector, without help and types.
 func text(t *testing.T, collector prometheus.Collector) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()

@@ -9,7 +9,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Redis are the metrics of what RedisClusters do, beside those of every kind.
+// Redis holds the metrics of RedisClusters that other kinds do not have.
 var Redis = newRedisSeries()
 
 // RedisSeries are the metrics of RedisClusters.
@@ -27,7 +27,7 @@ func newRedisSeries() *RedisSeries {
 		}, []string{namespace, cluster}),
 		lost: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rediscluster_slots_lost",
-			Help: "Hash slots of a RedisCluster whose data is gone and that nobody serves before a person consents.",
+			Help: "Hash slots of a RedisCluster without data that stay unserved until a user consents to the loss.",
 		}, []string{namespace, cluster}),
 		nodes: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "rediscluster_nodes",
@@ -38,7 +38,7 @@ func newRedisSeries() *RedisSeries {
 	return s
 }
 
-// Set says how many slots of a cluster are served, how many nodes are in each state, and how many slots are lost.
+// Set sets the number of served slots of a cluster, the number of nodes in each state, and the number of lost slots.
 func (s *RedisSeries) Set(key types.NamespacedName, served int, nodes map[string]int, lost int) {
 	s.served.WithLabelValues(key.Namespace, key.Name).Set(float64(served))
 	s.lost.WithLabelValues(key.Namespace, key.Name).Set(float64(lost))
@@ -47,7 +47,7 @@ func (s *RedisSeries) Set(key types.NamespacedName, served int, nodes map[string
 	}
 }
 
-// Forget drops the series of a cluster that is gone.
+// Forget removes the series of a deleted cluster.
 func (s *RedisSeries) Forget(key types.NamespacedName) {
 	labels := prometheus.Labels{"namespace": key.Namespace, "rediscluster": key.Name}
 	s.served.DeletePartialMatch(labels)

@@ -13,43 +13,42 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Resource is what the metrics tell of one resource.
+// Resource is the input of the metrics of one resource.
 type Resource struct {
 	Namespace, Name string
-	Phase           string // empty while the operator has not looked at it
+	Phase           string // empty until its first reconciliation
 	Generation      int64
 	Observed        int64 // the generation that the status describes
 	Paused          bool
-	Step            string // what is being done to the running system; empty while nothing is
+	Step            string // the step that is being taken on the running system; empty for none
 	Conditions      []metav1.Condition
 	Parts           []Part
-	Members         map[string]int // how many servers are in each state; nil where that is not told
-	Backups         *Backups       // nil where none are declared
-	Claims          []string       // those with its data; nil where that is not told
+	Members         map[string]int // number of servers by state; nil if the kind does not report it
+	Backups         *Backups       // nil without declared backups
+	Claims          []string       // those with its data; nil if the kind does not report them
 }
 
-// Backups is what the metrics tell of the backups of a resource.
+// Backups is the input of the metrics of a resource's backups.
 type Backups struct {
-	// LastSuccessful and LastVerified are when a backup was made, and checked, last; or, where that has not happened yet, since
-	// when it is waited for. Zero where it is not asked for.
+	// LastSuccessful and LastVerified are the times of the last successful backup and check. Before the first one they are the time since
+	// when it is awaited. Zero if none is declared.
 	LastSuccessful, LastVerified time.Time
 	// Every and VerifyEvery are the longest time between two runs of the schedules; 0 for none.
 	Every, VerifyEvery time.Duration
 }
 
-// Part is what the metrics tell of one part of a resource, such as a component of a DataService.
+// Part is the input of the metrics of one part of a resource, such as a component of a DataService.
 type Part struct {
 	Name    string
 	Ready   bool
-	Since   time.Time // when its phase changed last; zero if that is not known
+	Since   time.Time // time of the last change of its phase; zero if unknown
 	Pods    int32     // those that are ready
 	Desired int32
 	Waits   bool // its new revision waits for other parts
 }
 
-// Series are the metrics of the resources of one kind. But for TimeToReady they are made at each scrape
-// from the resources as they are then. So nothing is left of a resource that is gone, and each replica of
-// the operator tells the same, whether it leads or not.
+// Series are the metrics of the resources of one kind. Except TimeToReady they are computed at each scrape from the current resources. So a
+// deleted resource leaves no series, and each replica of the operator reports the same, leader or not.
 type Series struct {
 	// TimeToReady observes the seconds from the creation of a resource until it is first Ready.
 	TimeToReady prometheus.Histogram
@@ -68,8 +67,7 @@ var (
 	series   = map[string]*Series{}
 )
 
-// SeriesOf returns the metrics of a kind, such as DataService: dataservice_phase and so on. The
-// same ones are returned for the same kind.
+// SeriesOf returns the metrics of a kind, such as DataService: dataservice_phase and so on. It returns the same Series for the same kind.
 func SeriesOf(kind string) *Series {
 	seriesMu.Lock()
 	defer seriesMu.Unlock()
@@ -86,16 +84,16 @@ func SeriesOf(kind string) *Series {
 		generation:     desc("generation", "The generation of the spec of a "+kind+"."),
 		observed:       desc("observed_generation", "The generation that the status of a "+kind+" describes."),
 		paused:         desc("paused", "Whether a "+kind+" is paused (1) or not (0)."),
-		step:           desc("step", "1 for the step that is being taken for a "+kind+"; none while nothing is being done.", "step"),
+		step:           desc("step", "1 for the current step of a "+kind+" on the running system; no series without a step.", "step"),
 		condition:      desc("condition", "The conditions of a "+kind+": 1 for True, 0 for others.", "condition", "reason"),
 		conditionSince: desc("condition_since_seconds", "When a condition of a "+kind+" changed its status last, as Unix time.", "condition"),
 		ready:          desc("component_ready", "Whether a component of a "+kind+" is ready (1) or not (0).", "component"),
 		since:          desc("component_since_seconds", "When the phase of a component changed last, as Unix time.", "component"),
 		pods:           desc("component_pods", "The pods of a component: those that are ready, and those that should be.", "component", "state"),
 		members:        desc("members", "The servers of a "+kind+" by state.", "state"),
-		backup:         desc("backup_last_timestamp_seconds", "When a backup of a "+kind+" was made or verified last, or since when that is waited for, as Unix time.", "what"),
+		backup:         desc("backup_last_timestamp_seconds", "Time of the last backup or verification of a "+kind+", or the start of the wait for the first one, as Unix time.", "what"),
 		backupEvery:    desc("backup_period_seconds", "The longest time between two backups of a "+kind+", or verifications, by their schedules.", "what"),
-		volume:         desc("volume", "1 for each claim with the data of a "+kind+", for what the kubelet tells of volumes.", "persistentvolumeclaim"),
+		volume:         desc("volume", "1 for each claim with the data of a "+kind+", for joining it with the kubelet's metrics of volumes.", "persistentvolumeclaim"),
 		waits:          desc("component_waiting", "1 for a component whose new revision waits for others.", "component"),
 	}
 	s.TimeToReady = prometheus.NewHistogram(prometheus.HistogramOpts{
@@ -108,8 +106,7 @@ func SeriesOf(kind string) *Series {
 	return s
 }
 
-// Show makes scrapes tell of the resources that a function returns, until stop is called. The function must
-// not block: it is called at each scrape.
+// Show adds the resources that a function returns to each scrape, until stop is called. The function must not block.
 func (s *Series) Show(resources func() []Resource) (stop func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +129,7 @@ func (s *Series) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect tells of each resource once, also where several operators of this process show it.
+// Collect reports each resource once, also if several operators of this process show it.
 func (s *Series) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	sources := make([]func() []Resource, 0, len(s.sources))
@@ -140,20 +137,20 @@ func (s *Series) Collect(to chan<- prometheus.Metric) {
 		sources = append(sources, source)
 	}
 	s.mu.Unlock()
-	told := map[[2]string]bool{}
+	seen := map[[2]string]bool{}
 	for _, source := range sources {
 		resources := source()
 		for i := range resources {
 			r := &resources[i]
-			if key := [2]string{r.Namespace, r.Name}; !told[key] {
-				told[key] = true
-				s.tell(to, r)
+			if key := [2]string{r.Namespace, r.Name}; !seen[key] {
+				seen[key] = true
+				s.collect(to, r)
 			}
 		}
 	}
 }
 
-func (s *Series) tell(to chan<- prometheus.Metric, r *Resource) {
+func (s *Series) collect(to chan<- prometheus.Metric, r *Resource) {
 	gauge := func(d *prometheus.Desc, value float64, labels ...string) {
 		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value, append([]string{r.Namespace, r.Name}, labels...)...)
 	}
@@ -205,16 +202,16 @@ func (s *Series) tell(to chan<- prometheus.Metric, r *Resource) {
 	}
 }
 
-// isKnown are the conditions that are told of: there is no more than one series for each, whoever writes a status.
+// isKnown are the reported conditions: a status with other conditions adds no series.
 var isKnown = map[string]bool{
 	"Ready": true, "Progressing": true, "Degraded": true, "Paused": true, "Stalled": true, "OperatorChange": true, "SpecIgnored": true,
-	"BackupHealthy": true, "Recoverable": true, "DatabaseSwitch": true, "Available": true, "CertificatesValid": true,
+	"BackupHealthy": true, "Recoverable": true, "DatabaseSwitch": true, "Available": true, "CertificatesValid": true, "Redundant": true,
 }
 
 // wordLimit is longer than any phase, step or reason of the operator's.
 const wordLimit = 40
 
-// word is a value that may be a label: one word. What somebody else has written into a status is Other.
+// word returns a text if it is one word and so may be a label, and "Other" for any other text in a status.
 func word(text string) string {
 	isForeign := func(r rune) bool { return r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z' }
 	if text == "" || len(text) > wordLimit || strings.ContainsFunc(text, isForeign) {

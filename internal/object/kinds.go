@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -33,17 +34,35 @@ var Kinds = []schema.GroupVersionKind{
 	networkingv1.SchemeGroupVersion.WithKind("NetworkPolicy"),
 }
 
-// JobKind is the kind of work that ends. No chart renders one: a Job is made once, by a step, and never put right.
+// JobKind is the kind of a single run. No chart renders one: a step creates a Job once, and it is never corrected.
 var JobKind = batchv1.SchemeGroupVersion.WithKind("Job")
 
-// CronJobKind is the kind of work that is done again and again.
+// CronJobKind is the kind of scheduled runs.
 var CronJobKind = batchv1.SchemeGroupVersion.WithKind("CronJob")
 
-// Resources are the kinds of this operator's own that a chart can render, as part of a resource of another kind. Each
-// is carried out by its own controller. Their CRDs may not be installed.
+// Resources are the custom kinds that a chart can render, as a part of a resource of another kind. Each has its own controller.
+// Their CRDs may be missing.
 var Resources = []schema.GroupVersionKind{
 	{Group: "redis.middleware.hc.cn", Version: "v1alpha1", Kind: "RedisCluster"},
 	{Group: "etcd.database.coreos.com", Version: "v1alpha1", Kind: "EtcdCluster"},
+	{Group: "d3os-product.com.d3os", Version: "v1alpha1", Kind: "MySQLCluster"},
+	Foreign,
+}
+
+// Foreign is the one of Resources that another operator reconciles. Its Go type and its defaults are not known here, and it cannot be
+// paused.
+var Foreign = schema.GroupVersionKind{Group: "mongodbcommunity.mongodb.com", Version: "v1", Kind: "MongoDBCommunity"}
+
+// IsForeign reports whether another operator reconciles an object of one of Resources.
+func IsForeign(o *unstructured.Unstructured) bool { return o.GroupVersionKind() == Foreign }
+
+// ResourceOf returns the resource of a kind that the operator manages.
+func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
+	if gvk == Foreign { // its plural is its singular
+		return gvk.GroupVersion().WithResource("mongodbcommunity")
+	}
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	return plural
 }
 
 // IsResource reports whether an object is of one of Resources.
@@ -51,21 +70,24 @@ func IsResource(o *unstructured.Unstructured) bool {
 	return slices.Contains(Resources, o.GroupVersionKind())
 }
 
-// PauseField is the field of the spec of a resource, of one of Resources, that stops its controller.
+// PauseField returns the spec field that pauses a resource of one of Resources, or "" for a kind without one.
 func PauseField(resource *unstructured.Unstructured) string {
-	if resource.GetKind() == "RedisCluster" {
+	switch resource.GetKind() {
+	case "RedisCluster":
 		return "pause"
+	case Foreign.Kind:
+		return ""
 	}
 	return "paused"
 }
 
-// ConfigMapKind is the kind of settings, and of what the operator remembers of data.
+// ConfigMapKind is the kind of settings, and of the operator's records of data.
 var ConfigMapKind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 
 // ClaimKind is the kind of claims for volumes.
 var ClaimKind = corev1.SchemeGroupVersion.WithKind("PersistentVolumeClaim")
 
-// StatefulSetKind is the kind of workloads with volumes of their own.
+// StatefulSetKind is the kind of workloads with a volume for each pod.
 var StatefulSetKind = appsv1.SchemeGroupVersion.WithKind("StatefulSet")
 
 // IndexOwner is the cache index of every kind by the Key of the owner that its objects belong to.
@@ -90,3 +112,6 @@ const IndexPart = "part"
 
 // PartKey is the value of IndexPart for a part of the owner with that Key.
 func PartKey(owner, part string) string { return owner + "/" + part }
+
+// UnknownImage is planned for the agent's image if the operator does not know it, because it runs outside of a pod.
+const UnknownImage = "unknown"

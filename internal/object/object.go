@@ -1,9 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package object is the vocabulary that everything about objects shares: who
-// owns one, its labels and annotations, its digest, and whether it is kept. It
-// is the lowest package: it imports nothing of this project, and no client.
+// Package object defines the marks of the operator's objects: owners, labels, annotations, digests, and retention. It is the lowest
+// package: it imports no other package of this project, and no client.
 package object
 
 import (
@@ -25,45 +24,49 @@ const (
 
 	// LabelInstance holds the name of the owner.
 	LabelInstance = "app.kubernetes.io/instance"
-	// LabelKind holds the kind of the owner, as <kind>.<group> in lower case. Objects of a
-	// DataService do not carry it: they are older than the label.
+	// LabelKind holds the kind of the owner, as <kind>.<group> in lower case. Objects of a DataService lack it, because they are older than
+	// the label.
 	LabelKind = "d3os-product.com.d3os/kind"
-	// LabelComponent holds the name of the component, that is of the part of the owner.
+	// LabelComponent holds the name of the component, which is a part of the owner.
 	LabelComponent = "app.kubernetes.io/name"
-	// LabelManagedBy marks what the operator manages; its cache holds nothing else.
+	// LabelManagedBy marks the operator's objects; its cache holds only these.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// LabelPartOf holds the name of the product.
 	LabelPartOf = "app.kubernetes.io/part-of"
-	// LabelBackup is on what looks after backups, and on its pods. On the CronJob that makes them its value is the component
-	// that the data is of; the others have an end such as -verify behind that.
+	// LabelBackup is set on the CronJobs of backups and on their pods. On the CronJob that makes the backups its value is the component
+	// with the data; the others have that with a suffix such as -verify.
 	LabelBackup = "d3os-product.com.d3os/backup"
-	// AnnotationDigest holds the digest of an object's desired form.
+	// LabelRevision on pods holds a digest of the template that they were made from, where no other field shows it.
+	LabelRevision = "d3os-product.com.d3os/revision"
+	// AnnotationDigest holds the digest of an object's planned form.
 	AnnotationDigest = "d3os-product.com.d3os/digest"
-	// AnnotationWriter holds the version of the operator that wrote an object last. It is no part
-	// of a plan: an object is not written because of it alone.
+	// AnnotationWriter holds the version of the operator that wrote an object last. It is no part of a plan: a difference in it alone
+	// causes no write.
 	AnnotationWriter = "d3os-product.com.d3os/operator-version"
-	// AnnotationTicket on a pod is the operator's leave for that very pod to start a member of a database without
-	// data, or alone. The agent in the pod reads it.
+	// AnnotationTicket on a pod is the operator's permission for this pod to start a member of a database without data, or alone. The agent
+	// in the pod reads it.
 	AnnotationTicket = "d3os-product.com.d3os/ticket"
-	// AnnotationRestoredTo on a claim is the moment to which a DataRestore has restored a database to it, in whole. It is
-	// prepared then: a DataService can switch to it.
+	// AnnotationAdopt on a MySQLCluster is the mark of the data of one server that it begins with. It means nothing once the database was formed.
+	AnnotationAdopt = "d3os-product.com.d3os/adopt"
+	// AnnotationRestoredTo on a claim is the time to which a DataRestore has restored a database to it. It is set once the restore is
+	// complete, so that a DataService can switch to the claim.
 	AnnotationRestoredTo = "d3os-product.com.d3os/restored-to"
-	// AnnotationCredentials on a claim names the Secret whose passwords open the database on it, where that is not the one that
-	// its name implies.
+	// AnnotationCredentials on a claim names the Secret with the passwords of its database, if that differs from the Secret that the
+	// claim's name implies.
 	AnnotationCredentials = "d3os-product.com.d3os/credentials" //nolint:gosec // a name
-	// AnnotationStarted on a DataBackup or a DataRestore is its UID, written before it makes anything. A copy of it, such as the
-	// one that a restore of the cluster's objects creates without a status, has another UID.
+	// AnnotationStarted on a DataBackup or a DataRestore holds its UID, and is written before its first object. A copy, such as one from a
+	// restore of the cluster's objects, has no status and another UID.
 	AnnotationStarted = "d3os-product.com.d3os/started"
 	// AnnotationPolicy is Helm's: an object with the value keep outlives its release.
 	AnnotationPolicy = "helm.sh/resource-policy"
-	// PolicyKeep is the value of AnnotationPolicy that keeps.
+	// PolicyKeep is the value of AnnotationPolicy for objects that outlive their release.
 	PolicyKeep = "keep"
 )
 
-// domains are those of labels and annotations that mean something to the operator.
+// domains are the domains of the operator's labels and annotations.
 var domains = []string{"d3os-product.com.d3os", "redis.middleware.hc.cn", "etcd.database.coreos.com"}
 
-// IsReserved reports whether a label or annotation is of one of the operator's own domains, or below one: users cannot set it.
+// IsReserved reports whether a label or annotation has one of the operator's domains, or a subdomain: users cannot set it.
 func IsReserved(key string) bool {
 	domain, _, hasDomain := strings.Cut(strings.ToLower(key), "/")
 	return hasDomain && slices.ContainsFunc(domains, func(own string) bool { return domain == own || strings.HasSuffix(domain, "."+own) })
@@ -72,7 +75,7 @@ func IsReserved(key string) bool {
 // ByPolicy is in each message about an object that an admission policy changed.
 const ByPolicy = "a policy of the cluster changed"
 
-// LossSince is the loss of everything after a moment, in the words that a consent has to repeat.
+// LossSince describes the loss of everything after a time, in the words that a consent has to repeat.
 func LossSince(moment string) string { return "everything since " + moment }
 
 // OutlivesOwner reports whether an object outlives its owner.
@@ -80,15 +83,13 @@ func OutlivesOwner(o *unstructured.Unstructured) bool {
 	return o.GetAnnotations()[AnnotationPolicy] == PolicyKeep
 }
 
-// Digest is the digest of the plan that an object was made from; empty for an object that the
-// operator did not write.
+// Digest returns the digest of the plan that an object was made from; empty for an object that the operator did not write.
 func Digest(o *unstructured.Unstructured) string {
 	return o.GetAnnotations()[AnnotationDigest]
 }
 
-// Finish gives a planned object its digest annotation and its owner, and returns the digest
-// without the number of replicas. Objects that Helm would keep (helm.sh/resource-policy: keep) get
-// no owner: they outlive it.
+// Finish sets the digest annotation and the owner of a planned object, and returns the digest without the number of replicas. Objects with
+// helm.sh/resource-policy: keep get no owner, because they outlive it.
 func Finish(o *unstructured.Unstructured, owner Owner) (revision string, err error) {
 	digest, revision, err := digestOf(o)
 	if err != nil {
@@ -106,7 +107,7 @@ func Finish(o *unstructured.Unstructured, owner Owner) (revision string, err err
 	return revision, nil
 }
 
-// Unfinished returns a copy of a planned object as it was before Finish.
+// Unfinished returns a copy of a planned object without the changes of Finish.
 func Unfinished(o *unstructured.Unstructured) *unstructured.Unstructured {
 	o = o.DeepCopy()
 	o.SetOwnerReferences(nil)
@@ -117,8 +118,8 @@ func Unfinished(o *unstructured.Unstructured) *unstructured.Unstructured {
 	return o
 }
 
-// FinishAll finishes the objects of one part of an owner, and returns the part's revision: the digest
-// of all of them without their numbers of replicas. An object outside the owner's namespace is refused.
+// FinishAll finishes the objects of one part of an owner. It returns the part's revision: the digest of all objects without their numbers
+// of replicas. It refuses an object outside the owner's namespace.
 func FinishAll(objects []*unstructured.Unstructured, owner Owner) (revision string, err error) {
 	var revisions []byte
 	for _, o := range objects {
@@ -130,7 +131,7 @@ func FinishAll(objects []*unstructured.Unstructured, owner Owner) (revision stri
 		if err != nil {
 			return "", err
 		}
-		if o.GetKind() != "PodDisruptionBudget" { // it comes and goes with the number of pods
+		if o.GetKind() != "PodDisruptionBudget" { // it depends on the number of pods
 			revisions = append(revisions, revision...)
 		}
 	}
@@ -157,7 +158,7 @@ func digestOf(o *unstructured.Unstructured) (digest, revision string, err error)
 	return Sum(fmt.Appendf(data, "%v", replicas)), revision, nil
 }
 
-// Sum is the digest of some bytes: 24 characters of their SHA-256.
+// Sum returns the first 24 characters of the SHA-256 of some bytes.
 func Sum(data []byte) string {
 	hash := sha256.Sum256(data)
 	return hex.EncodeToString(hash[:12])

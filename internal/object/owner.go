@@ -25,7 +25,7 @@ type Owner struct {
 // kindWithoutLabel is the kind whose objects carry no LabelKind.
 var kindWithoutLabel = schema.GroupKind{Group: "d3os-product.com.d3os", Kind: "DataService"}
 
-// KindLabel returns the value of LabelKind for objects of this owner, or "" where they carry none.
+// KindLabel returns the value of LabelKind for objects of this owner, or "" if they lack it.
 func (o Owner) KindLabel() string { return kindLabel(o.GroupKind()) }
 
 func kindLabel(kind schema.GroupKind) string {
@@ -35,8 +35,8 @@ func kindLabel(kind schema.GroupKind) string {
 	return strings.ToLower(kind.String())
 }
 
-// Labels are those that every object of a part has, on pods too: by them the operator's cache selects,
-// and the engine knows whose an object without a controller is.
+// Labels returns the labels of every object of a part, including pods. The operator's cache selects by them, and they identify the owner of
+// an object without a controller.
 func (o Owner) Labels(part string) map[string]string {
 	labels := map[string]string{LabelManagedBy: ManagedBy, LabelInstance: o.Name, LabelComponent: part}
 	if kind := o.KindLabel(); kind != "" {
@@ -45,7 +45,7 @@ func (o Owner) Labels(part string) map[string]string {
 	return labels
 }
 
-// Reference is the reference to the owner on what it controls.
+// Reference returns the owner reference for the objects that the owner controls.
 func (o Owner) Reference() metav1.OwnerReference {
 	return metav1.OwnerReference{
 		APIVersion: o.GroupVersion().String(), Kind: o.Kind, Name: o.Name, UID: o.UID,
@@ -59,15 +59,14 @@ func (o Owner) Controls(object metav1.Object) bool {
 	return ref != nil && ref.UID == o.UID
 }
 
-// Names reports whether an object carries the name and kind of the owner in its labels. This is
-// how an object without a controller, such as retained data, is known to be the owner's.
+// Names reports whether an object's labels have the name and kind of the owner. They identify the owner of objects without a controller,
+// such as retained data.
 func (o Owner) Names(object metav1.Object) bool {
 	return OwnerKey(object) == o.Key()
 }
 
-// Owns reports whether an object is the owner's: it is the controller, or nobody is, and the object is one of the operator's
-// whose labels name the owner. An object of somebody else, or of an earlier resource of the same name, may carry
-// the same labels: what it says is not believed, and it is not written.
+// Owns reports whether an object is the owner's: the owner is its controller, or it has no controller, the operator wrote it and its labels
+// name the owner. Labels alone prove nothing: an object of another owner, or of an earlier resource of the same name, may have them.
 func (o Owner) Owns(object metav1.Object) bool {
 	if metav1.GetControllerOfNoCopy(object) != nil {
 		return o.Controls(object)
@@ -91,9 +90,8 @@ func OwnerKey(object metav1.Object) string {
 
 func key(kind, name string) string { return kind + "/" + name }
 
-// OwnerOf returns the namespace and name of the resource of the given kind that an object belongs
-// to: its controller, or the one that its labels name where it has none of this project's kinds,
-// such as retained data and pods. The name is empty for an object of another kind of owner.
+// OwnerOf returns the namespace and name of the resource of a kind that an object belongs to: its controller, or, without a controller of
+// this project's kinds, the one in its labels, as for retained data and pods. The name is empty for an object of another kind of owner.
 func OwnerOf(kind schema.GroupKind, object metav1.Object) types.NamespacedName {
 	found := types.NamespacedName{Namespace: object.GetNamespace()}
 	if ref := metav1.GetControllerOfNoCopy(object); ref != nil {
@@ -108,8 +106,7 @@ func OwnerOf(kind schema.GroupKind, object metav1.Object) types.NamespacedName {
 	return found
 }
 
-// OwnerText names for people the owner that an object's labels name, such as "DataService
-// platform"; empty when they name none.
+// OwnerText returns the owner in an object's labels for messages, such as "DataService platform", or "".
 func OwnerText(object metav1.Object) string {
 	labels := object.GetLabels()
 	kind := labels[LabelKind]
@@ -122,7 +119,7 @@ func OwnerText(object metav1.Object) string {
 	return kind + " " + labels[LabelInstance]
 }
 
-// ID identifies an object within its namespace, whatever version of its kind it was read in.
+// ID identifies an object within its namespace, for all versions of its kind.
 type ID struct{ Group, Kind, Name string }
 
 // IDOf returns the ID of an object.

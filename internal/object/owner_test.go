@@ -4,15 +4,24 @@
 package object
 
 import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 )
 
-// Labels alone make no object the owner's: anybody can write them.
+// Labels alone do not make an object the owner's, because any user can write them.
 func TestOwns(t *testing.T) {
 	t.Parallel()
 	owner := Owner{GroupVersionKind: schema.GroupVersionKind{Group: "g", Version: "v1", Kind: "Thing"}, Namespace: "n", Name: "a", UID: "1"}
@@ -39,5 +48,92 @@ func TestOwns(t *testing.T) {
 		"an owner reference without controller": {metav1.ObjectMeta{OwnerReferences: controlledBy("")}, false},
 	} {
 		assert.Equal(t, owner.Owns(&c.object), c.owns, name)
+	}
+}
+
+//go:embed testdata/rule.json
+var rule []byte
+
+type row struct {
+	Name, Clean, Refused string
+	Raw                  []byte
+}
+
+func rows(t *testing.T) []row {
+	t.Helper()
+	var all []row
+	assert.NilError(t, json.Unmarshal(rule, &all))
+	return all
+}
+
+func TestCleanPassword(t *testing.T) {
+	t.Parallel()
+	for _, r := range rows(t) {
+		got, err := CleanPassword(r.Raw)
+		assert.Equal(t, got, r.Clean, r.Name)
+		assert.Equal(t, fmt.Sprint(err), orNil(r.Refused), r.Name)
+	}
+}
+
+func orNil(text string) string {
+	if text == "" {
+		return "<nil>"
+	}
+	return text
+}
+
+// The function read_secret of the charts' scripts has the rule, and is the same text in each. Only the operator checks UTF-8.
+func TestScriptsHaveTheRule(t *testing.T) {
+	t.Parallel()
+	function := ""
+	for _, script := range []string{"rediscluster/files/common.sh", "mysql/files/accounts.sh"} {
+		text, err := os.ReadFile(filepath.Join("../../helm-charts", script))
+		assert.NilError(t, err)
+		_, rest, found := strings.Cut(string(text), "read_secret() {")
+		body, _, ends := strings.Cut(strings.ReplaceAll(rest, "\t", "  "), "\n}\n")
+		assert.Assert(t, found && ends, script)
+		assert.Assert(t, function == "" || function == body, "%s differs", script)
+		function = body
+	}
+	ran := 0
+	for _, shell := range [][]string{{"dash"}, {"bash"}, {"busybox", "sh"}} {
+		if _, err := exec.LookPath(shell[0]); err != nil {
+			continue
+		}
+		ran++
+		for _, r := range rows(t) {
+			if r.Name == "no UTF-8" {
+				continue
+			}
+			file := filepath.Join(t.TempDir(), "password")
+			assert.NilError(t, os.WriteFile(file, r.Raw, 0o600))
+			script := "read_secret() {" + function + "\n}\n" + `if read_secret "$0"; then printf '%s' "$secret"; else printf 'refused: %s' "$refusal"; fi`
+			out, err := exec.Command(shell[0], append(shell[1:], "-euc", script, file)...).CombinedOutput()
+			assert.NilError(t, err, "%s %s: %s", shell, r.Name, out)
+			if r.Refused == "" {
+				assert.Equal(t, string(out), r.Clean, "%s %s", shell, r.Name)
+			} else {
+				assert.Assert(t, strings.HasPrefix(string(out), "refused: it "), "%s %s: %q", shell, r.Name, out)
+			}
+		}
+	}
+	assert.Assert(t, ran > 0, "this machine has no shell")
+}
+
+// Cached passwords of Secrets that no resource names are dropped.
+func TestWhatWasReadIsForgotten(t *testing.T) {
+	t.Parallel()
+	r := NewUserSecrets()
+	now := time.Unix(0, 0)
+	r.Now = func() time.Time { return now }
+	lookup := func(_, name string) (*unstructured.Unstructured, error) {
+		return &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": name}, "data": map[string]any{"password": "cHc="}}}, nil
+	}
+	for _, name := range []string{"a", "b"} {
+		values, _, err := r.Read("data", name, lookup, "password")
+		assert.NilError(t, err)
+		assert.Equal(t, values["password"], "pw")
+		assert.Equal(t, len(r.known), 1)
+		now = now.Add(untilClean)
 	}
 }

@@ -20,15 +20,15 @@ const (
 	argoNoPrune, argoNoDelete = "Prune=false", "Delete=false"
 )
 
-// noPrune holds the value that each annotation gets where it is not set.
+// noPrune holds the default value of each annotation.
 var noPrune = map[string]string{
 	annotationArgoSync:    argoNoPrune + "," + argoNoDelete,
 	annotationArgoCompare: "IgnoreExtraneous",
 	annotationFluxPrune:   "disabled",
 }
 
-// WithoutPrune adds to annotations those by which GitOps tools leave an object alone, and returns them. What a user decided, in
-// the annotations that the live object has, stays. The annotations are no part of a plan and of no digest, like AnnotationWriter.
+// WithoutPrune adds the annotations by which GitOps tools leave an object alone, and returns the result. Values that a user set on the live
+// object stay. These annotations are no part of a plan or digest, like AnnotationWriter.
 func WithoutPrune(annotations, live map[string]string) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}
@@ -46,7 +46,7 @@ func WithoutPrune(annotations, live map[string]string) map[string]string {
 	return annotations
 }
 
-// withOptions adds the options of Argo CD that a user's list does not have.
+// withOptions adds the missing options of Argo CD to a user's list.
 func withOptions(options string) string {
 	for _, option := range []string{argoNoPrune, argoNoDelete} {
 		name, _, _ := strings.Cut(option, "=")
@@ -73,8 +73,8 @@ func LacksNoPrune(o metav1.Object) bool {
 	return false
 }
 
-// IsRetained reports whether an object is one of the operator's that outlives its resource: it has no owner. A claim that a
-// StatefulSet made of its template has no AnnotationPolicy; another object without that has lost its owner, and gets it back.
+// IsRetained reports whether an object of the operator's outlives its resource: it has no owner. A claim that a StatefulSet made from its
+// template has no AnnotationPolicy. Any other object without that annotation has lost its owner, and gets it back.
 func IsRetained(o metav1.Object, isClaim bool) bool {
 	labels := o.GetLabels()
 	if len(o.GetOwnerReferences()) > 0 || labels[LabelManagedBy] != ManagedBy || labels[LabelInstance] == "" {

@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/test/inject"
 )
 
-// FuzzRender: a text in the values of a chart is a text in its objects and in their YAML, whatever it is: never a template,
-// nor YAML, and also where YAML refuses a character of JSON or takes it for a line break.
+// FuzzRender checks that any text in the values of a chart is the same text in its objects and in their YAML: it is never read as a
+// template or as YAML, also if YAML refuses a character of JSON or reads it as a line break.
 func FuzzRender(f *testing.F) {
 	for _, text := range []string{
 		"{{ .Values }}", `{{ fail "x" }}`, "a\nkind: Secret", "---\na: b", "a\x00b", "\u202e", "\x7f", "\u0085", "\u009f", "\u2028", "\ufeff", "\uffff", `"`, `\`, "'", "$(A)", "${1}",
@@ -49,7 +49,7 @@ func FuzzRender(f *testing.F) {
 	assert.NilError(f, err)
 	f.Fuzz(func(t *testing.T, text string) {
 		text = strings.ToValidUTF8(text, "?")
-		// An empty text is not given, and one of these is the operator's to refuse (values).
+		// An empty text counts as not set, and package values refuses these texts.
 		if text == "" || len(text) > 1<<12 || strings.Contains(text, inject.Neutral) {
 			t.Skip("no text, or the one that it is compared with")
 		}

@@ -16,10 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
-// hookAnnotation marks objects that Helm would run around an installation. This engine runs
-// no hooks, so a chart that has one is refused rather than half carried out.
+// hookAnnotation marks objects that Helm would run around an installation. This engine runs no hooks, so it refuses a chart with one.
 const hookAnnotation = "helm.sh/hook"
 
 // parse reads the objects of one rendered file.
@@ -51,8 +52,8 @@ func (r *Renderer) parse(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Escape writes as \uXXXX what JSON has in quotes as it is, and YAML refuses or reads as a line
-// break. In text made by charts, which quote by way of JSON, it stands in quotes only.
+// Escape writes characters as \uXXXX that JSON accepts in quotes and YAML refuses or reads as a line break. Charts quote by way of JSON, so
+// these characters occur only in quotes.
 func Escape(text string) string {
 	if !strings.ContainsFunc(text, unprintable) {
 		return text
@@ -68,7 +69,7 @@ func Escape(text string) string {
 	return out.String()
 }
 
-// YAML writes an object as YAML, also one with characters that YAML reads in escaped form only.
+// YAML encodes an object as YAML, with the characters escaped that YAML accepts only in that form.
 func YAML(object *unstructured.Unstructured) ([]byte, error) {
 	data, err := object.MarshalJSON()
 	if err != nil {
@@ -81,17 +82,16 @@ func unprintable(r rune) bool {
 	return r >= 0x7f && (r <= 0x9f || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff)
 }
 
-// canonical reads one document by way of its Go type, so that it looks as the API server
-// would return it: quantities are normalised (1000m is 1), numbers are int64, unknown fields
-// are an error. It returns nil for a document that holds only comments.
+// canonical decodes one document into its Go type and back, so that it has the form of the API server's answers: quantities are normalised
+// (1000m is 1), numbers are int64, and unknown fields are an error. It returns nil for a document of comments.
 func (r *Renderer) canonical(document []byte) (*unstructured.Unstructured, error) {
 	gvk, ok := kindOf(document)
 	if !ok {
 		return nil, nil
 	}
-	typed, err := r.types.New(gvk)
+	typed, err := r.newObject(gvk)
 	if err != nil {
-		return nil, fmt.Errorf("the operator does not know %s: %w", gvk, err)
+		return nil, err
 	}
 	if err := yaml.UnmarshalStrict(document, typed); err != nil {
 		return nil, fmt.Errorf("%s: %w", gvk.Kind, err)
@@ -104,8 +104,19 @@ func (r *Renderer) canonical(document []byte) (*unstructured.Unstructured, error
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// kindOf finds apiVersion and kind, which charts write at the start of lines, without parsing
-// the document twice.
+// newObject returns an empty object of a kind. A foreign kind has no Go type: its CRD checks its fields.
+func (r *Renderer) newObject(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	if gvk == object.Foreign {
+		return &unstructured.Unstructured{}, nil
+	}
+	typed, err := r.types.New(gvk)
+	if err != nil {
+		return nil, fmt.Errorf("the operator does not know %s: %w", gvk, err)
+	}
+	return typed, nil
+}
+
+// kindOf finds apiVersion and kind, which charts write at the start of lines, without a second parse of the document.
 func kindOf(document []byte) (schema.GroupVersionKind, bool) {
 	var apiVersion, kind string
 	for line := range bytes.Lines(document) {

@@ -1,9 +1,11 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package render turns a chart and values into objects, in memory. It is pure
-// and the only package that knows Helm: no release is stored, no hook is run,
-// no cluster is asked.
+// Package render renders a chart and values into objects, in memory. It is pure, and the only package that uses Helm: it stores no release,
+// runs no hook and sends no request to a cluster.
+//
+// specfield.go and podtemplate.go decode the fields of a spec without a schema in the CRD, because they have Kubernetes' own types. They
+// decode strictly, and their errors name the field.
 package render
 
 import (
@@ -25,12 +27,13 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// Release is where and under which name a chart is rendered.
+// Release is the name and namespace that a chart is rendered for.
 type Release struct {
 	Name      string
 	Namespace string
@@ -45,11 +48,11 @@ type Renderer struct {
 	capabilities *chartutil.Capabilities
 }
 
-// New loads the embedded charts. kubeVersion is the cluster's version, such as v1.36.3: charts are
-// refused that do not support it. They render Kubernetes' own kinds, RedisClusters and EtcdClusters.
+// New loads the embedded charts. kubeVersion is the cluster's version, such as v1.36.3: New refuses charts that do not support it. The
+// charts render Kubernetes' own kinds, RedisClusters, EtcdClusters and MySQLClusters.
 func New(kubeVersion string) (*Renderer, error) {
 	types := apiruntime.NewScheme()
-	for _, add := range []func(*apiruntime.Scheme) error{scheme.AddToScheme, redisv1.AddToScheme, etcdv1.AddToScheme} {
+	for _, add := range []func(*apiruntime.Scheme) error{scheme.AddToScheme, redisv1.AddToScheme, etcdv1.AddToScheme, mysqlv1.AddToScheme} {
 		if err := add(types); err != nil {
 			return nil, fmt.Errorf("build the scheme: %w", err)
 		}
@@ -57,7 +60,7 @@ func New(kubeVersion string) (*Renderer, error) {
 	return NewFrom(helmcharts.FS, kubeVersion, types)
 }
 
-// NewFrom loads the charts in the folders of a file system, which render kinds that the scheme knows.
+// NewFrom loads the charts in the folders of a file system. They render kinds of the scheme.
 func NewFrom(files fs.FS, kubeVersion string, types *apiruntime.Scheme) (*Renderer, error) {
 	version, err := chartutil.ParseKubeVersion(kubeVersion)
 	if err != nil {
@@ -111,21 +114,19 @@ func load(source fs.FS, name string) (*chart.Chart, error) {
 	return c, nil
 }
 
-// Part is a chart to render with values of its own.
+// Part is a chart to render with its values.
 type Part struct {
-	Name   string // tells parts apart in errors
+	Name   string // identifies the part in errors
 	Chart  string
 	Values map[string]any
 }
 
-// umbrella is the name of the chart that holds all parts while they are rendered.
+// umbrella is the name of the chart that contains all parts during rendering.
 const umbrella = "dataservice"
 
-// Render renders several charts in one run of Helm's engine, which parses every template file
-// anew in each run: together they take a third of the time. It returns the objects of each
-// part, in canonical form (see canonical) and in a stable order. Values are not checked
-// against values.schema.json: the API server has checked the resource they come from, and a
-// test holds them against the schema.
+// Render renders several charts in one run of Helm's engine. Each run parses every template file, so one run takes a third of the time of
+// separate ones. It returns the objects of each part in canonical form (see canonical) and in a stable order. It does not check the values
+// against values.schema.json: the API server has validated the resource, and a test checks the values of each field.
 func (r *Renderer) Render(release Release, parts []Part) ([][]*unstructured.Unstructured, error) {
 	files, err := r.execute(release, parts)
 	if err != nil {
@@ -142,7 +143,7 @@ func (r *Renderer) Render(release Release, parts []Part) ([][]*unstructured.Unst
 	return result, cmp.Or(errs...)
 }
 
-// objects parses what was rendered for one part.
+// objects parses the rendered files of one part.
 func (r *Renderer) objects(part Part, files map[string]string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	for _, template := range r.charts[part.Chart].Templates {
@@ -163,7 +164,7 @@ func (r *Renderer) execute(release Release, parts []Part) (map[string]string, er
 	if err != nil {
 		return nil, err
 	}
-	// What chartutil.ToRenderValues builds, without its two deep copies of all values.
+	// The values that chartutil.ToRenderValues builds, without its two deep copies.
 	return engine.Engine{Strict: true}.Render(all, chartutil.Values{
 		"Values":       values,
 		"Capabilities": r.capabilities,
@@ -174,8 +175,8 @@ func (r *Renderer) execute(release Release, parts []Part) (map[string]string, er
 	})
 }
 
-// compose builds the chart that holds all parts: the partial templates of their charts once,
-// and one subchart for each part with what remains.
+// compose builds the chart that contains all parts: the partial templates of their charts once, and one subchart for each part with the
+// other templates.
 func (r *Renderer) compose(parts []Part) (*chart.Chart, map[string]any, error) {
 	all := &chart.Chart{
 		Metadata:  &chart.Metadata{APIVersion: chart.APIVersionV2, Name: umbrella, Version: "0.0.0"},
@@ -201,14 +202,13 @@ func (r *Renderer) compose(parts []Part) (*chart.Chart, map[string]any, error) {
 		}
 		composed[part.Chart] = true
 		all.AddDependency(subchart)
-		// A copy of the chart's defaults: a null in the values takes its key out of both.
+		// A copy of the chart's defaults: a null in the values removes its key from both.
 		values[part.Name] = chartutil.CoalesceTables(maps.Clone(part.Values), apiruntime.DeepCopyJSON(c.Values))
 	}
 	return all, values, nil
 }
 
-// isPartial tells templates that only define others, and the notes for people, from those
-// that render objects.
+// isPartial reports whether a template renders no object: it only defines other templates, or it is the notes.
 func isPartial(template *chart.File) bool {
 	base := path.Base(template.Name)
 	return strings.HasPrefix(base, "_") || base == "NOTES.txt"

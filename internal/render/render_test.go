@@ -19,7 +19,7 @@ const kubeVersion = "v1.36.0"
 
 var release = Release{Name: "platform", Namespace: "data"}
 
-// withChart is a Renderer with one more chart, of one template.
+// withChart returns a Renderer with one more chart, of one template.
 func withChart(t *testing.T, template string) *Renderer {
 	t.Helper()
 	r, err := New(kubeVersion)
@@ -92,7 +92,7 @@ func TestRenderReads(t *testing.T) {
 	}
 }
 
-// Objects look as the API server would return them.
+// Objects have the form of the API server's answers.
 func TestCanonicalForm(t *testing.T) {
 	t.Parallel()
 	objects, err := renderOne(withChart(t, `apiVersion: apps/v1
@@ -126,7 +126,7 @@ status: {replicas: 5}
 	})
 }
 
-// Parts rendered together are what they are alone, in the order in which they were asked for.
+// Parts rendered together equal parts rendered alone, in the requested order.
 func TestPartsDoNotMix(t *testing.T) {
 	t.Parallel()
 	r, err := New(kubeVersion)
@@ -150,7 +150,7 @@ func TestPartsDoNotMix(t *testing.T) {
 	}
 }
 
-// Many may render at once: nothing that they share is written.
+// Concurrent renderings are safe: they do not write to shared values.
 func TestRenderIsSafeForConcurrentUse(t *testing.T) {
 	t.Parallel()
 	r, err := New(kubeVersion)
@@ -178,7 +178,7 @@ func TestRenderIsSafeForConcurrentUse(t *testing.T) {
 	assert.DeepEqual(t, again, want)
 }
 
-// A null takes a default out for the one component that says so.
+// A null in the values of one component removes the default only for that component.
 func TestNullIsForOneRender(t *testing.T) {
 	t.Parallel()
 	r, err := New(kubeVersion)

@@ -17,35 +17,34 @@ import (
 )
 
 const (
-	// patience is how long a rollout may hold back an upgrade. One that takes longer may well need it.
+	// patience limits the time for which a rollout may block an upgrade. A longer rollout may need the upgrade.
 	patience = 30 * time.Minute
-	// namedAtMost bounds the DataServices that a message names.
+	// namedAtMost limits the DataServices that a message names.
 	namedAtMost = 3
 
 	reasonRollingOut = "RolloutInProgress"
 	reasonIdle       = "NoRollout"
 )
 
-// inProgress reports whether a DataService is being rolled out, or is about to be. A rollout that
-// does not get on does not count: it may be the very thing that a newer operator puts right. Nor
-// do mere numbers of pods, which autoscalers change all the time.
+// inProgress reports whether a DataService is being rolled out, or is about to be. A rollout without progress does not count, because a
+// newer operator may fix it. A change of the number of pods does not count, because autoscalers change it often.
 func inProgress(ds *dsv1.DataService) bool {
 	switch {
 	case ds.Spec.Paused || ds.DeletionTimestamp != nil:
 		return false
 	case ds.Status.ObservedGeneration < ds.Generation:
-		return true // the operator has not looked at it yet
+		return true // the operator has not reconciled it yet
 	}
 	return ds.Status.Phase != dsv1.PhaseScaling &&
 		meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionProgressing) &&
 		!meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionDegraded)
 }
 
-// rollouts remembers since when each rollout is in progress.
+// rollouts stores the start of each rollout in progress.
 type rollouts map[types.UID]time.Time
 
-// look returns the names of the DataServices whose rollouts hold back an upgrade, and when the
-// first of these has done so for long enough.
+// look returns the names of the DataServices with rollouts that block an upgrade, and the time when the first of these rollouts reaches
+// patience.
 func (r rollouts) look(all []dsv1.DataService, now time.Time) (names []string, until time.Time) {
 	present := map[types.UID]bool{}
 	for i := range all {
@@ -75,7 +74,7 @@ func (r rollouts) look(all []dsv1.DataService, now time.Time) (names []string, u
 	return names, until
 }
 
-// conditionFor is what OLM is to know of the rollouts that hold back an upgrade.
+// conditionFor returns the condition for OLM for the rollouts that block an upgrade.
 func conditionFor(names []string) metav1.Condition {
 	if len(names) == 0 {
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonIdle, Message: "no rollout of a DataService stands in the way"}

@@ -1,10 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgradeable tells the Operator Lifecycle Manager (OLM) when it may replace this
-// operator by another version: not while a DataService is being rolled out. It does so in the
-// OperatorCondition that OLM has made for the operator, and does nothing where OLM does not run it.
-// It imports the API of DataServices, because their status says whether one is being rolled out.
+// Package upgradeable sets the condition by which the Operator Lifecycle Manager (OLM) may replace this operator by another version: not
+// while a DataService is being rolled out. It sets it in the OperatorCondition that OLM has created, and does nothing if OLM does not run
+// the operator. It imports the API of DataServices, because it reads their status.
 package upgradeable
 
 import (
@@ -25,37 +24,36 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// No RBAC marker: for each operator OLM makes a Role for its OperatorCondition alone (get, update
-// and patch), and binds it to the operator's service account.
+// No RBAC marker: OLM creates a Role for each operator's OperatorCondition (get, update and patch), and binds it to the operator's service
+// account.
 
-// olmVariable is set by OLM, and by nobody else, to the name of the OperatorCondition.
+// olmVariable holds the name of the OperatorCondition. Only OLM sets it.
 const olmVariable = "OPERATOR_CONDITION_NAME"
 
 const (
-	// quiet is how long there must be no rollout before an upgrade is allowed: one rollout often
-	// follows another, and an operator that has just started has not looked at everything yet.
+	// quiet is the time without a rollout before an upgrade is allowed: one rollout often follows another, and an operator that has just
+	// started has not reconciled everything yet.
 	quiet = 5 * time.Second
-	// renameEvery is how often the message may change while upgrades are held back.
+	// renameEvery is the shortest time between two changes of the message while upgrades are blocked.
 	renameEvery = 30 * time.Second
 
 	retryFirst   = time.Second
 	retryLongest = time.Minute
 )
 
-// reconciler keeps the condition Upgradeable. It has one request only, and one worker.
+// reconciler sets the condition Upgradeable. It has a single request and one worker.
 type reconciler struct {
 	cache     client.Reader
 	condition conditions.Condition
 
 	rollouts   rollouts
 	quietSince time.Time         // zero while there are rollouts
-	known      *metav1.Condition // as it is in the OperatorCondition; nil before the first look
+	known      *metav1.Condition // as in the OperatorCondition; nil before the first read
 	written    time.Time
 }
 
@@ -63,7 +61,7 @@ func newReconciler(cache client.Reader, condition conditions.Condition) *reconci
 	return &reconciler{cache: cache, condition: condition, rollouts: rollouts{}}
 }
 
-// SetupWithManager makes the leader keep the condition, if OLM runs this operator.
+// SetupWithManager makes the leader set the condition, if OLM runs this operator.
 func SetupWithManager(mgr ctrl.Manager, skipNameValidation bool) error {
 	if os.Getenv(olmVariable) == "" {
 		return nil
@@ -72,7 +70,7 @@ func SetupWithManager(mgr ctrl.Manager, skipNameValidation bool) error {
 	if err := apiv2.AddToScheme(scheme); err != nil {
 		return fmt.Errorf("build the scheme of OperatorConditions: %w", err)
 	}
-	// Not the manager's: that reads from the cache, which would need rights to list and watch.
+	// Not the manager's client: that one reads from the cache, which would need rights to list and watch.
 	c, err := client.New(mgr.GetConfig(), client.Options{Scheme: scheme, HTTPClient: mgr.GetHTTPClient(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("set up the client of the OperatorCondition: %w", err)
@@ -83,23 +81,23 @@ func SetupWithManager(mgr ctrl.Manager, skipNameValidation bool) error {
 			"check that "+olmVariable+" names it and that the operator may read and update it")
 		return nil
 	}
-	everything := func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{{}} }
-	// There is something to say also when there is no DataService.
-	once := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-		queue.Add(reconcile.Request{})
+	everything := func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{{}} }
+	// The condition is set also without any DataService.
+	once := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
+		queue.Add(ctrl.Request{})
 		return nil
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("upgradeable").
 		Watches(&dsv1.DataService{}, handler.EnqueueRequestsFromMapFunc(everything), builder.WithPredicates(startedOrEnded())).
 		WatchesRawSource(once).
 		WithOptions(controller.Options{
-			RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryFirst, retryLongest),
+			RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryFirst, retryLongest),
 			SkipNameValidation: &skipNameValidation,
 		}).
 		Complete(newReconciler(mgr.GetCache(), condition))
 }
 
-// startedOrEnded lets through DataServices whose rollout has begun or is over.
+// startedOrEnded selects the events in which the rollout of a DataService starts or ends.
 func startedOrEnded() predicate.Predicate {
 	is := func(object client.Object) bool {
 		ds, ok := object.(*dsv1.DataService)
@@ -113,30 +111,30 @@ func startedOrEnded() predicate.Predicate {
 	}
 }
 
-// Reconcile writes the condition if it is another than OLM knows. An error, such as that of an
-// OperatorCondition which is not there, is logged and tried again; nothing else depends on it.
-func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+// Reconcile writes the condition if it differs from the one in the OperatorCondition. An error, such as that of a missing
+// OperatorCondition, is logged and retried; nothing else depends on it.
+func (r *reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	list := &dsv1.DataServiceList{}
 	if err := r.cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-		return reconcile.Result{}, fmt.Errorf("list DataServices: %w", err)
+		return ctrl.Result{}, fmt.Errorf("list DataServices: %w", err)
 	}
 	now := time.Now()
 	names, until := r.rollouts.look(list.Items, now)
 	next := conditionFor(names)
 	if wait := r.hold(next, now); wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil
+		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.tell(ctx, next); err != nil {
-		return reconcile.Result{}, err
+		return ctrl.Result{}, err
 	}
 	if until.IsZero() {
-		return reconcile.Result{}, nil
+		return ctrl.Result{}, nil
 	}
-	return reconcile.Result{RequeueAfter: until.Sub(now)}, nil
+	return ctrl.Result{RequeueAfter: until.Sub(now)}, nil
 }
 
-// hold returns how long a condition is to be kept back, so that it is not written for every
-// step. That upgrades have to wait is said at once.
+// hold returns the delay before a condition is written, so that not every step causes a write. A condition that blocks upgrades is written
+// immediately.
 func (r *reconciler) hold(next metav1.Condition, now time.Time) time.Duration {
 	if next.Status == metav1.ConditionFalse {
 		r.quietSince = time.Time{}
@@ -153,7 +151,7 @@ func (r *reconciler) hold(next metav1.Condition, now time.Time) time.Duration {
 
 func (r *reconciler) tell(ctx context.Context, next metav1.Condition) error {
 	if r.known == nil {
-		// An error here says too little (there is none for a condition not set yet): Set says it.
+		// The error is ignored, because Get returns one also for a condition that is not set yet: Set returns any other.
 		r.known, _ = r.condition.Get(ctx)
 	}
 	if r.known != nil && r.known.Status == next.Status && r.known.Reason == next.Reason && r.known.Message == next.Message {

@@ -16,14 +16,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// dataService is one that the operator has looked at, with the conditions that are True.
+// dataService returns a DataService that was reconciled, with the conditions that are True.
 func dataService(name string, conditions ...string) dsv1.DataService {
 	ds := dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: name, UID: types.UID(name), Generation: 3}}
 	ds.Status.ObservedGeneration = 3
@@ -38,7 +38,7 @@ func with(ds dsv1.DataService, change func(*dsv1.DataService)) dsv1.DataService 
 	return ds
 }
 
-// world is what the cache shows.
+// world is the content of the cache.
 type world struct{ items []dsv1.DataService }
 
 func (w *world) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
@@ -77,13 +77,13 @@ func (o *olm) Set(_ context.Context, status metav1.ConditionStatus, options ...c
 	return nil
 }
 
-// play drives a reconciler as its controller does, in a time of its own.
+// play runs a reconciler as its controller does, in simulated time.
 type play struct {
 	t *testing.T
 	*reconciler
 	*world
 	*olm
-	wake time.Time // when it wants to look again; zero for not at all
+	wake time.Time // time of the requested reconciliation; zero for none
 }
 
 func playing(t *testing.T, test func(p *play)) {
@@ -97,7 +97,7 @@ func playing(t *testing.T, test func(p *play)) {
 
 func (p *play) restart() { p.reconciler = newReconciler(p.world, p.olm) }
 
-// show changes what the cache shows, which is an event.
+// show changes the content of the cache, which is an event.
 func (p *play) show(items ...dsv1.DataService) {
 	p.t.Helper()
 	p.items = items
@@ -106,7 +106,7 @@ func (p *play) show(items ...dsv1.DataService) {
 
 func (p *play) look() {
 	p.t.Helper()
-	result, err := p.Reconcile(p.t.Context(), reconcile.Request{})
+	result, err := p.Reconcile(p.t.Context(), ctrl.Request{})
 	assert.NilError(p.t, err)
 	p.wake = time.Time{}
 	if result.RequeueAfter > 0 {
@@ -114,7 +114,7 @@ func (p *play) look() {
 	}
 }
 
-// pass lets time pass, with all looks that were asked for.
+// pass advances the time, and runs all requested reconciliations.
 func (p *play) pass(d time.Duration) {
 	p.t.Helper()
 	for end := time.Now().Add(d); ; p.look() {
@@ -159,7 +159,7 @@ func TestOneRolloutAfterAnother(t *testing.T) {
 		p.pass(quiet / 2)
 		p.show(rested)
 		p.pass(quiet / 2)
-		p.show(rested, b) // no True in between
+		p.show(rested, b) // True was never written in between
 		p.is(metav1.ConditionFalse, "1 DataService is being rolled out: data/a", 2)
 		p.pass(renameEvery)
 		p.is(metav1.ConditionFalse, "1 DataService is being rolled out: data/b", 3)
@@ -171,7 +171,7 @@ func TestOneRolloutAfterAnother(t *testing.T) {
 	})
 }
 
-// However many there are and however they come and go, OLM hears of it now and then only.
+// Many rollouts that start and end cause few writes of the condition.
 func TestManyRolloutsCostLittle(t *testing.T) {
 	playing(t, func(p *play) {
 		for i := range 500 {
@@ -209,7 +209,7 @@ func TestARestartSaysNothingNew(t *testing.T) {
 	})
 }
 
-// What never ends does not hold back an upgrade for ever, but a later rollout does so again.
+// A rollout that never ends blocks an upgrade only for a time. A later rollout blocks it again.
 func TestARolloutThatNeverEnds(t *testing.T) {
 	playing(t, func(p *play) {
 		slow := dataService("slow", dsv1.ConditionProgressing)
@@ -238,7 +238,7 @@ func TestOLMCannotBeReached(t *testing.T) {
 		p.err = errors.New("no answer")
 		p.items = []dsv1.DataService{dataService("a", dsv1.ConditionProgressing)}
 		for range 3 {
-			_, err := p.Reconcile(t.Context(), reconcile.Request{})
+			_, err := p.Reconcile(t.Context(), ctrl.Request{})
 			assert.ErrorContains(t, err, "no answer")
 		}
 		p.err = nil
@@ -256,5 +256,49 @@ func TestEventsThatMatter(t *testing.T) {
 		for _, now := range []*dsv1.DataService{&rest, &rolling} {
 			assert.Equal(t, p.Update(event.UpdateEvent{ObjectOld: old, ObjectNew: now}), old != now)
 		}
+	}
+}
+
+func TestInProgress(t *testing.T) {
+	progressing := dataService("a", dsv1.ConditionProgressing)
+	unseen := with(dataService("a"), func(ds *dsv1.DataService) { ds.Generation++ })
+	for name, c := range map[string]struct {
+		ds   dsv1.DataService
+		want bool
+	}{
+		"at rest":                         {dataService("a", dsv1.ConditionReady), false},
+		"not ready, but nothing to do":    {dataService("a"), false},
+		"progressing":                     {progressing, true},
+		"scaling":                         {with(progressing, func(ds *dsv1.DataService) { ds.Status.Phase = dsv1.PhaseScaling }), false},
+		"updating":                        {with(progressing, func(ds *dsv1.DataService) { ds.Status.Phase = dsv1.PhaseUpdating }), true},
+		"not looked at":                   {unseen, true},
+		"new":                             {with(unseen, func(ds *dsv1.DataService) { ds.Status = dsv1.DataServiceStatus{} }), true},
+		"stuck":                           {dataService("a", dsv1.ConditionProgressing, dsv1.ConditionDegraded), false},
+		"cannot be carried out":           {dataService("a", dsv1.ConditionStalled, dsv1.ConditionDegraded), false},
+		"changed again while stuck":       {with(unseen, func(ds *dsv1.DataService) { ds.Status = dataService("a", dsv1.ConditionDegraded).Status }), true},
+		"paused":                          {dataService("a", dsv1.ConditionPaused), false},
+		"paused in the middle of it":      {with(progressing, func(ds *dsv1.DataService) { ds.Spec.Paused = true }), false},
+		"paused before it was looked at":  {with(unseen, func(ds *dsv1.DataService) { ds.Spec.Paused = true }), false},
+		"deleted in the middle of it":     {with(progressing, func(ds *dsv1.DataService) { ds.DeletionTimestamp = &metav1.Time{} }), false},
+		"deleted before it was looked at": {with(unseen, func(ds *dsv1.DataService) { ds.DeletionTimestamp = &metav1.Time{} }), false},
+	} {
+		t.Run(name, func(t *testing.T) { assert.Equal(t, inProgress(&c.ds), c.want) })
+	}
+}
+
+func TestMessageNamesAFew(t *testing.T) {
+	var names []string
+	for i, want := range []string{
+		"no rollout of a DataService stands in the way",
+		"1 DataService is being rolled out: data/a0",
+		"2 DataServices are being rolled out: data/a0, data/a1",
+		"3 DataServices are being rolled out: data/a0, data/a1, data/a2",
+		"4 DataServices are being rolled out: data/a0, data/a1, data/a2 and 1 more",
+		"5 DataServices are being rolled out: data/a0, data/a1, data/a2 and 2 more",
+	} {
+		c := conditionFor(names)
+		assert.Equal(t, c.Message, want)
+		assert.Equal(t, c.Status == metav1.ConditionTrue, i == 0)
+		names = append(names, fmt.Sprintf("data/a%d", i))
 	}
 }

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package version knows which version of the operator this binary is.
+// Package version holds the version of the operator.
 package version
 
 import "k8s.io/apimachinery/pkg/util/version"
@@ -9,9 +9,8 @@ import "k8s.io/apimachinery/pkg/util/version"
 // Version is set by the build from the file VERSION.
 var Version = "0.0.0-dev"
 
-// Newer reports whether one version is newer than another by the rules of semantic versioning. A
-// version that has no place in the order is neither: none at all, or 0.0.0, that of a build
-// which was given none.
+// Newer reports whether one version is newer than another by the rules of semantic versioning. It is false for a version that cannot be
+// ordered: an empty one, or 0.0.0, the version of a build without a version.
 func Newer(a, than string) bool {
 	x, y := parse(a), parse(than)
 	return x != nil && y != nil && y.LessThan(x)

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workers runs functions concurrently and brings their panics back to the caller: a panic in a goroutine of its own
-// would end the operator, with everything that it does for other resources. It uses the standard library alone.
+// Package workers runs functions concurrently and passes their panics to the caller. A panic in a separate goroutine would end the operator
+// with the work for all resources. It uses only the standard library.
 package workers
 
 import (
@@ -27,7 +27,7 @@ func Protect(do func() error) (err error) {
 		if value == nil {
 			return
 		}
-		if known, ok := value.(*PanicError); ok { // of a Group: it has the stack of the panic itself
+		if known, ok := value.(*PanicError); ok { // from a Group, with the stack of the panic itself
 			err = known
 			return
 		}
@@ -45,10 +45,10 @@ type Group struct {
 	panicked *PanicError
 }
 
-// SetLimit bounds how many functions run at once. It is called before Go.
+// SetLimit limits the number of functions that run at once. It must be called before Go.
 func (g *Group) SetLimit(n int) { g.slots = make(chan struct{}, n) }
 
-// Go runs a function, once there is room for it.
+// Go starts a function, after waiting for a free slot.
 func (g *Group) Go(do func()) {
 	if g.slots != nil {
 		g.slots <- struct{}{}
@@ -67,7 +67,7 @@ func (g *Group) Go(do func()) {
 	})
 }
 
-// Wait returns when all functions have returned. It panics with the *PanicError of one of them if any has panicked.
+// Wait waits for all functions. It panics with the *PanicError of one of them if any has panicked.
 func (g *Group) Wait() {
 	g.all.Wait()
 	if g.panicked != nil {

@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// A panic in a group reaches the caller, after all functions have returned, and names the place.
+// A panic in a group reaches the caller after all functions have returned, with the place of the panic.
 func TestPanicOfAGroupReachesTheCaller(t *testing.T) {
 	t.Parallel()
 	var ran atomic.Int32

@@ -31,6 +31,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
 
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/cluster"
 )
 
@@ -68,7 +70,7 @@ func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 	ofCluster := []string{"networkpolicies", "persistentvolumeclaims", "pods", "secrets", "services"}
 	needed := map[string][]string{
 		"DataBackup": {"pods"}, "DataRestore": {"persistentvolumeclaims", "pods"}, "DataService": append([]string{"ingresses"}, ofCluster...),
-		"EtcdCluster": ofCluster, "RedisCluster": ofCluster,
+		"EtcdCluster": ofCluster, "MySQLCluster": ofCluster, "RedisCluster": ofCluster,
 	}
 	for _, crd := range readCRDs(t) {
 		kind := crd.Spec.Names.Kind
@@ -89,6 +91,39 @@ func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 			assert.Equal(t, autoscaler.refuses(t, crd, subresource, "pods", was, spec), subresource == "", "%s/%s by the autoscaler", kind, subresource)
 		}
 	}
+}
+
+// Two annotations have effects like fields of a spec: the consent to lose data of a RedisCluster, and the record of a start, without which a
+// backup or a restore that was copied creates pods again. The operator, which may not create pods, records the start.
+func TestAuthorsPolicyCoversAnnotations(t *testing.T) {
+	t.Parallel()
+	for _, crd := range readCRDs(t) {
+		for _, test := range []struct {
+			key, was, is string
+			refused      bool
+		}{
+			{redisv1.AnnotationConsent, "", "node", true},
+			{redisv1.AnnotationConsent, "node", "other", true},
+			{redisv1.AnnotationConsent, "node", "node", false},
+			{object.AnnotationStarted, "", "uid", false},
+			{object.AnnotationStarted, "uid", "", true},
+			{object.AnnotationStarted, "uid", "other", true},
+			{"example.com/note", "a", "b", false},
+		} {
+			policy := readPolicy(t)
+			policy.before, policy.after = annotations(test.key, test.was), annotations(test.key, test.is)
+			refused := policy.refuses(t, crd, "", "pods", map[string]any{}, map[string]any{})
+			assert.Check(t, refused == test.refused, "%s: %s from %q to %q: refused %t", crd.Spec.Names.Kind, test.key, test.was, test.is, refused)
+		}
+	}
+}
+
+// annotations returns one annotation, or none without a value.
+func annotations(key, value string) map[string]string {
+	if value == "" {
+		return nil
+	}
+	return map[string]string{key: value}
 }
 
 // component matches the places of a platform's components, which share their fields.
@@ -149,6 +184,7 @@ type policy struct {
 	rules                   []admissionregistrationv1.NamedRuleWithOperations
 	conditions, validations plugincel.ConditionEvaluator
 	author                  string
+	before, after           map[string]string // annotations of the changed resource
 }
 
 func readPolicy(t *testing.T) policy {
@@ -171,7 +207,7 @@ func readPolicy(t *testing.T) policy {
 		assert.Equal(t, len(compiled.CompilationErrors()), 0, "%v", compiled.CompilationErrors())
 		return compiled
 	}
-	return policy{read.Spec.MatchConstraints.ResourceRules, compile(conditions), compile(validations), "author"}
+	return policy{read.Spec.MatchConstraints.ResourceRules, compile(conditions), compile(validations), "author", nil, nil}
 }
 
 func (p policy) matches(crd *apiextensionsv1.CustomResourceDefinition, subresource string, operation admissionregistrationv1.OperationType) bool {
@@ -190,19 +226,20 @@ func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinit
 	if subresource == "scale" {
 		gvk = schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "Scale"}
 	}
-	object := func(spec map[string]any) runtime.Object {
+	resourceWith := func(spec map[string]any, annotations map[string]string) runtime.Object {
 		o := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 		o.SetGroupVersionKind(gvk)
 		o.SetName("a")
 		o.SetNamespace("data")
+		o.SetAnnotations(annotations)
 		return o
 	}
 	operation, before := admission.Create, runtime.Object(nil)
 	if was != nil {
-		operation, before = admission.Update, object(was)
+		operation, before = admission.Update, resourceWith(was, p.before)
 	}
-	attributes := admission.NewAttributesRecord(object(spec), before, gvk, "data", "a", resource, subresource, operation, nil, false, &user.DefaultInfo{Name: p.author})
-	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(object(spec)), VersionedOldObject: admission.NewLazyObject(before)}
+	attributes := admission.NewAttributesRecord(resourceWith(spec, p.after), before, gvk, "data", "a", resource, subresource, operation, nil, false, &user.DefaultInfo{Name: p.author})
+	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(resourceWith(spec, p.after)), VersionedOldObject: admission.NewLazyObject(before)}
 	request := plugincel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(resource), metav1.GroupVersionKind(gvk))
 	evaluate := func(e plugincel.ConditionEvaluator) (hold bool) {
 		results, _, err := e.ForInput(context.Background(), versioned, request, plugincel.OptionalVariableBindings{Authorizer: without(right)}, nil, celconfig.RuntimeCELCostBudget)

@@ -8,6 +8,7 @@ package alerts_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"syscall"
 	"time"
@@ -21,12 +22,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/databasetest/redistest"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
-	"d3os.com/d3os-operator/test/redis/rig"
 )
 
 type fields = harness.Fields
@@ -50,7 +52,9 @@ func (w *world) service(namespace string, spec fields) {
 
 func (w *world) redis(namespace string, spec fields) {
 	w.Helper()
-	w.create("redis.middleware.hc.cn/v1alpha1", "RedisCluster", namespace, spec)
+	six := fields{"replicas": 6}
+	harness.Merge(six, spec)
+	w.create("redis.middleware.hc.cn/v1alpha1", "RedisCluster", namespace, six)
 }
 
 func (w *world) create(version, kind, namespace string, spec fields) {
@@ -96,7 +100,18 @@ func (w *world) keepChanging(version, kind, namespace, name string, change func(
 	w.Cleanup(func() { cancel(); <-done })
 }
 
-// resourceFaults make the alerts about resources fire; those of EtcdClusters are etcdFaults.
+// allFaults make the alerts about resources fire.
+func allFaults() map[string]func(*world, string) {
+	all := clusterFaults("RedisCluster", name+"-0", "redis", fields{"pause": true}, (*world).redis)
+	maps.Copy(all, clusterFaults("EtcdCluster", name, "etcd", fields{"paused": true}, (*world).etcd))
+	maps.Copy(all, clusterFaults("MySQLCluster", name, "mysql", fields{"paused": true}, (*world).mysql))
+	for _, more := range []map[string]func(*world, string){resourceFaults, etcdFaults, mysqlFaults} {
+		maps.Copy(all, more)
+	}
+	return all
+}
+
+// resourceFaults make the alerts about DataServices fire, and some about RedisClusters.
 var resourceFaults = map[string]func(w *world, namespace string){
 	"DataServiceFailed": func(w *world, namespace string) { // it contradicts itself
 		w.service(namespace, service("registry.example/app:v1", fields{"dependsOn": []any{"nobody"}}))
@@ -104,7 +119,7 @@ var resourceFaults = map[string]func(w *world, namespace string){
 	"DataServiceDegraded": func(w *world, namespace string) {
 		w.service(namespace, service("registry.example/does-not-exist:v1"))
 	},
-	"DataServiceDataInDanger": func(w *world, namespace string) { // somebody deletes the claim of a running database
+	"DataServiceDataInDanger": func(w *world, namespace string) { // a user deletes the claim of a running database
 		w.service(namespace, fields{"mysql": fields{"name": "db"}})
 		w.becomes("dataservice", namespace, "Running")
 		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "data-db-0"}}
@@ -151,7 +166,7 @@ var resourceFaults = map[string]func(w *world, namespace string){
 		w.service(namespace, fields{"mysql": fields{"name": "db"}})
 		w.fills(namespace, "data-db-0")
 	},
-	"DataServiceSwitchWaits": func(w *world, namespace string) { // nobody has prepared it
+	"DataServiceSwitchWaits": func(w *world, namespace string) { // it is not prepared
 		w.service(namespace, fields{"mysql": fields{"name": "db"}})
 		w.becomes("dataservice", namespace, "Running")
 		w.must(w.patch(w.Context(), "d3os-product.com.d3os/v1", "DataService", namespace, name, "spec: {mysql: {name: restored}}"))
@@ -165,33 +180,14 @@ var resourceFaults = map[string]func(w *world, namespace string){
 		w.must(w.patch(w.Context(), "d3os-product.com.d3os/v1", "DataService", namespace, name,
 			"spec: {mysql: {name: restored, acceptLoss: 'everything since "+harness.RestoredTo+"', image: 'registry.example/never-ready:5.7'}}"))
 	},
-	"RedisClusterBackupFailing": func(w *world, namespace string) {
-		w.ended(namespace, "redis.cluster", time.Now(), 40, `{"reason":"Busy","message":"slots move"}`)
-		w.redis(namespace, daily(fields{}))
-	},
-	"RedisClusterBackupMissing": func(w *world, namespace string) {
-		w.ended(namespace, "redis.cluster", time.Now().Add(-48*time.Hour), 0, `{"ok":true,"id":"a"}`)
-		w.redis(namespace, daily(fields{}))
-	},
 	"RedisClusterFailed": func(w *world, namespace string) {
-		w.redis(namespace, fields{"replicas": 6, "version": "5.0.0"})
+		w.redis(namespace, fields{"version": "5.0.0"})
+	},
+	"RedisClusterVolumeFilling": func(w *world, namespace string) {
+		w.redis(namespace, fields{})
+		w.fills(namespace, "data-"+name+"-0-0")
 	},
 	"RedisClusterDataInDanger": loseSlots,
-	"RedisClusterStuck": func(w *world, namespace string) { // pods without a Redis
-		w.redis(namespace, fields{"replicas": 6})
-	},
-	"RedisClusterNotObserved": func(w *world, namespace string) { // see refuseStatus
-		w.redis(namespace, fields{"replicas": 6})
-	},
-	"RedisClusterPaused": func(w *world, namespace string) {
-		w.redis(namespace, fields{"replicas": 6, "pause": true})
-	},
-	"RedisClusterContested": func(w *world, namespace string) {
-		w.redis(namespace, fields{"replicas": 6})
-		w.keepChanging("apps/v1", "StatefulSet", namespace, name+"-0", func(n int) string {
-			return fmt.Sprintf("spec: {template: {spec: {containers: [{name: redis, image: 'registry.example/other:v%d'}]}}}", n)
-		})
-	},
 }
 
 // daily is a spec with backups.
@@ -214,6 +210,7 @@ func (w *world) ended(namespace, label string, at time.Time, code int32, message
 	component, _, _ := strings.Cut(label, "-")
 	of := map[string]schema.GroupVersionKind{
 		"mysql": dsv1.GroupVersion.WithKind("DataService"), "etcd.cluster": etcdv1.GroupVersion.WithKind("EtcdCluster"), "redis.cluster": redisv1.GroupVersion.WithKind("RedisCluster"),
+		"mysql.cluster": mysqlv1.GroupVersion.WithKind("MySQLCluster"),
 	}[component]
 	labels := object.Owner{GroupVersionKind: of, Name: name}.Labels(component + ".backup")
 	labels[object.LabelBackup] = label
@@ -231,9 +228,9 @@ func (w *world) ended(namespace, label string, at time.Time, code int32, message
 
 // loseSlots runs a Redis Cluster and takes both volumes of a shard away from it.
 func loseSlots(w *world, namespace string) {
-	server, err := rig.Program("redis-server")
+	server, err := redistest.Program("redis-server")
 	w.must(err)
-	cli, err := rig.Program("redis-cli")
+	cli, err := redistest.Program("redis-cli")
 	w.must(err)
 	pods, err := emulator.Start(context.WithoutCancel(w.Context()), suite.Config, emulator.Options{
 		Namespace: namespace, Nodes: 3,
@@ -241,7 +238,7 @@ func loseSlots(w *world, namespace string) {
 	})
 	w.must(err)
 	w.Cleanup(func() { w.must(pods.Stop()) })
-	w.redis(namespace, fields{"replicas": 6, "repository": "redis"})
+	w.redis(namespace, fields{"repository": "redis"})
 	w.becomes("rediscluster", namespace, "Running")
 	for _, pod := range []string{name + "-0-0", name + "-0-1"} {
 		w.must(pods.WipeVolume(w.Context(), "data-"+pod))
@@ -262,7 +259,7 @@ func refuseStatus(w *world) {
       - apiGroups: [d3os-product.com.d3os, redis.middleware.hc.cn, etcd.database.coreos.com]
         apiVersions: ["*"]
         operations: [UPDATE]
-        resources: [dataservices/status, redisclusters/status, etcdclusters/status]
+        resources: [dataservices/status, redisclusters/status, etcdclusters/status, mysqlclusters/status]
     validations: [{expression: "false", message: nobody writes a status here}]
 - apiVersion: admissionregistration.k8s.io/v1
   kind: ValidatingAdmissionPolicyBinding

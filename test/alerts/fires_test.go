@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
@@ -46,8 +47,7 @@ func alertNames(t *testing.T) []string {
 
 // No alert is without its fault.
 func TestEveryAlertHasAFault(t *testing.T) {
-	have := slices.Collect(maps.Keys(resourceFaults))
-	have = append(have, slices.Collect(maps.Keys(etcdFaults))...)
+	have := slices.Collect(maps.Keys(allFaults()))
 	have = append(have, slices.Collect(maps.Keys(operatorFaults))...)
 	have = append(have, "D3OSOperatorReconcileErrors") // that of those that are not observed
 	if diff := harness.Difference(have, alertNames(t)); diff != "" {
@@ -55,8 +55,8 @@ func TestEveryAlertHasAFault(t *testing.T) {
 	}
 }
 
-// Each alert about resources fires for its fault and for no other resource, goes on while the leader changes, and ends
-// with the resource, of which no series is left. Meanwhile every panel has data.
+// Each alert about resources fires for its fault and for no other resource. It stays while the leader changes, and ends with the resource,
+// which leaves no series. During the test every panel has data.
 func TestResources(t *testing.T) {
 	w := newWorld(t, 600)
 	leader := w.start(programs.older, nil)
@@ -111,12 +111,12 @@ func TestResources(t *testing.T) {
 	t.Run("nothing is left", func(t *testing.T) {
 		for _, place := range places {
 			w.must(suite.API.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: place}}))
-			for _, resource := range []client.Object{&dsv1.DataService{}, &redisv1.RedisCluster{}, &etcdv1.EtcdCluster{}} {
+			for _, resource := range []client.Object{&dsv1.DataService{}, &redisv1.RedisCluster{}, &etcdv1.EtcdCluster{}, &mysqlv1.MySQLCluster{}} {
 				w.must(suite.API.DeleteAllOf(t.Context(), resource, client.InNamespace(place)))
 			}
 		}
 		for alert, place := range places {
-			expr := fmt.Sprintf(`{__name__=~"(dataservice|rediscluster|etcdcluster)_.*", namespace=%q}`, place)
+			expr := fmt.Sprintf(`{__name__=~"(dataservice|rediscluster|etcdcluster|mysqlcluster)_.*", namespace=%q}`, place)
 			w.until("no series is left of "+alert, func() error {
 				if found := w.now(expr); len(found) > 0 {
 					return fmt.Errorf("%d series: %v", len(found), found[0].Metric)
@@ -140,14 +140,13 @@ func chosen(t *testing.T) map[string]func(*world, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	faults := maps.Clone(resourceFaults)
-	maps.Copy(faults, etcdFaults)
+	faults := allFaults()
 	maps.DeleteFunc(faults, func(alert string, _ func(*world, string)) bool { return !only.MatchString(alert) })
 	return faults
 }
 
 func isWhole(faults map[string]func(*world, string)) bool {
-	return len(faults) == len(resourceFaults)+len(etcdFaults)
+	return len(faults) == len(allFaults())
 }
 
 // longestGap is the longest time, in seconds, for which none of the series had a value since a moment.

@@ -6,16 +6,25 @@
 package alerts_test
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"net"
+	"net/url"
 	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -58,4 +67,98 @@ func TestNormalLife(t *testing.T) {
 		t.Errorf("%d alerts fired: %v", len(found), found)
 	}
 	t.Logf("%d rounds in %s, durations of alerts divided by %d", rounds, time.Since(w.began).Round(time.Second), shorten)
+}
+
+// line is a connection to the API server for a replica, and how long each piece of data takes on it.
+func (w *world) line() (delay *atomic.Int64, kubeconfig string) {
+	w.Helper()
+	config, err := clientcmd.LoadFromFile(suite.Kubeconfig)
+	w.must(err)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	w.must(err)
+	w.Cleanup(func() { listener.Close() })
+	delay = &atomic.Int64{}
+	for _, c := range config.Clusters {
+		server, err := url.Parse(c.Server)
+		w.must(err)
+		c.Server = "https://" + listener.Addr().String()
+		go func() {
+			for {
+				near, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				go connect(near, server.Host, delay)
+			}
+		}()
+	}
+	kubeconfig = filepath.Join(w.dir, "kubeconfig")
+	w.must(clientcmd.WriteToFile(*config, kubeconfig))
+	return delay, kubeconfig
+}
+
+// connect hands on what one side sends to the other, late.
+func connect(near net.Conn, host string, delay *atomic.Int64) {
+	defer near.Close()
+	far, err := net.Dial("tcp", host)
+	if err != nil {
+		return
+	}
+	defer far.Close()
+	go func() { _, _ = io.Copy(near, far) }()
+	type piece struct {
+		data []byte
+		due  time.Time
+	}
+	pieces := make(chan piece, 10000)
+	go func() {
+		for p := range pieces {
+			time.Sleep(time.Until(p.due))
+			if _, err := far.Write(p.data); err != nil {
+				return
+			}
+		}
+	}()
+	defer close(pieces)
+	for {
+		buffer := make([]byte, 64<<10)
+		n, err := near.Read(buffer)
+		if err != nil {
+			return
+		}
+		pieces <- piece{buffer[:n], time.Now().Add(time.Duration(delay.Load()))}
+	}
+}
+
+// panels asks Prometheus what each panel of the dashboard asks, over the time of the test.
+func panels(t *testing.T, w *world) {
+	text, err := os.ReadFile(filepath.Join(cluster.Root(), "config", "prometheus", "dashboard.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var board struct {
+		Panels []struct {
+			Type, Title string
+			Targets     []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal(text, &board); err != nil {
+		t.Fatal(err)
+	}
+	variables := strings.NewReplacer("$namespace", ".*", "$dataservice", ".*", "$component", ".*", "$__rate_interval", "10s")
+	asked := 0
+	for _, panel := range board.Panels {
+		if panel.Type != "row" && len(panel.Targets) == 0 {
+			t.Errorf("panel %q asks nothing", panel.Title)
+		}
+		for _, target := range panel.Targets {
+			asked++
+			if found := w.over(variables.Replace(target.Expr), w.began); len(found) == 0 {
+				t.Errorf("panel %q has no data: %s", panel.Title, target.Expr)
+			}
+		}
+	}
+	if asked < 20 {
+		t.Errorf("%d queries were asked, which are not all", asked)
+	}
 }

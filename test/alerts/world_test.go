@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/cluster"
@@ -41,7 +42,7 @@ type world struct {
 	address  string // of Prometheus
 	began    time.Time
 	replicas []*replica
-	volumes  sync.Map // what the kubelet tells of volumes, by claim
+	volumes  sync.Map // the kubelet's metrics of volumes, by claim
 }
 
 // replica is a process of the operator.
@@ -92,7 +93,7 @@ func newWorld(t *testing.T, shorten int) *world {
 	return w
 }
 
-// kubelet serves what is told of volumes, and returns the address.
+// kubelet serves the metrics of volumes, and returns the address.
 func (w *world) kubelet() string {
 	s := httptest.NewServer(http.HandlerFunc(func(to http.ResponseWriter, _ *http.Request) {
 		w.volumes.Range(func(_, text any) bool {
@@ -104,7 +105,7 @@ func (w *world) kubelet() string {
 	return s.Listener.Addr().String()
 }
 
-// fills has the kubelet tell that a volume is nearly full.
+// fills makes the kubelet report that a volume is nearly full.
 func (w *world) fills(namespace, claim string) {
 	labels := fmt.Sprintf("{namespace=%q,persistentvolumeclaim=%q}", namespace, claim)
 	w.volumes.Store(namespace+"/"+claim, "kubelet_volume_stats_used_bytes"+labels+" 95\nkubelet_volume_stats_capacity_bytes"+labels+" 100\n")
@@ -156,7 +157,7 @@ func (w *world) end(r *replica, kill func()) {
 	w.targets()
 }
 
-// targets tells Prometheus which replicas there are, with the labels that a ServiceMonitor gives them.
+// targets writes the list of replicas for Prometheus, with the labels that a ServiceMonitor sets.
 func (w *world) targets() {
 	w.Helper()
 	type group struct {
@@ -268,7 +269,7 @@ func (w *world) namespace(labels map[string]string) string {
 	w.must(suite.API.Create(w.Context(), namespace))
 	w.Cleanup(func() {
 		ctx := context.WithoutCancel(w.Context())
-		for _, resource := range []client.Object{&dsv1.DataService{}, &redisv1.RedisCluster{}, &etcdv1.EtcdCluster{}} {
+		for _, resource := range []client.Object{&dsv1.DataService{}, &redisv1.RedisCluster{}, &etcdv1.EtcdCluster{}, &mysqlv1.MySQLCluster{}} {
 			w.must(suite.API.DeleteAllOf(ctx, resource, client.InNamespace(namespace.Name)))
 		}
 		w.must(client.IgnoreNotFound(suite.API.Delete(ctx, namespace)))

@@ -1,13 +1,14 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apiserver runs the tests of a package beside a real API server.
+// Package apiserver runs the tests of a package with a real API server.
 package apiserver
 
 import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -27,8 +28,11 @@ func Main(m *testing.M, crds []string, prepare func(*rest.Config) (stop func(), 
 	os.Exit(code)
 }
 
+// startWithin bounds the start of the API server. The default, 20 seconds, is too short while the binaries of other tests are linked on two cores.
+const startWithin = 2 * time.Minute
+
 func run(m *testing.M, crds []string, prepare func(*rest.Config) (func(), error)) (code int, err error) {
-	environment := &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true}
+	environment := &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: startWithin}
 	// Also after a start that failed, which it does with a CRD that the API server refuses.
 	defer func() {
 		if stopErr := environment.Stop(); err == nil {

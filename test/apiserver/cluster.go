@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cluster is what the API of a kind of clusters is to be. Its method Test tries all of it.
+// Cluster describes the expected API of a kind of clusters. Its method Test checks all of it.
 type Cluster struct {
 	API      client.Client // of an API server that has the CRD
 	Kind     schema.GroupVersionKind
 	CRD      string            // its file
 	Accepted []string          // specs that the API server takes
 	Refused  map[string]string // specs that it does not take, and what it says
-	// Changes are changes of a spec. Message is what the API server says to one; nothing if it takes it.
+	// Changes are changes of a spec. Message is the API server's refusal, or "" if it accepts the change.
 	Changes map[string]struct{ From, To, Message string }
 	// Samples are files of resources that the repository shows people, and of what users of the earlier operator have.
 	Samples   []string

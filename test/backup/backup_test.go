@@ -123,8 +123,8 @@ func (s *scene) runs() []string {
 	return strings.Fields(string(text))
 }
 
-// A DataBackup makes one Job of what the DataService declares, and says what came of it. With it goes the Job, and nothing
-// of the store.
+// A DataBackup makes one Job from the declaration in the DataService, and reports its result. Deleting the DataBackup deletes the Job, and
+// nothing in the store.
 func TestABackupOnDemand(t *testing.T) {
 	s := newScene(t)
 	s.start()
@@ -161,8 +161,8 @@ func TestABackupOnDemand(t *testing.T) {
 	}
 }
 
-// What the agent says of a failure is in the status, after one try where a second does not help. It stays there when the
-// Job goes, and when the operator is another.
+// The agent's error message is in the status, after one attempt if a second one cannot help. It stays there when the Job is deleted, and
+// when the operator is replaced.
 func TestAFailureSaysWhy(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
@@ -191,7 +191,7 @@ func TestAFailureSaysWhy(t *testing.T) {
 	}
 }
 
-// A Job of another's is not taken for the backup's.
+// A Job of another owner is not mistaken for the backup's.
 func TestAnothersJob(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// crashes has the operator crash at every write that a backup or a restore causes: before it is sent, after it took effect, and
-// with its answer lost. begin declares what is to be made, isMade reports whether it was, and holds is what must be so in the end.
+// crashes stops the operator at every write that a backup or a restore causes: before the request is sent, after it took effect, and with
+// its answer lost. begin declares the resource, isMade reports whether it was made, and holds checks the end state.
 func crashes(t *testing.T, least int, causes func(harness.Sent) bool, begin func(*scene), isMade func(*scene) bool, holds func(*scene)) {
 	t.Helper()
 	base := newScene(t)

@@ -1,9 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup_test holds the operator against what it promises about backups: on a real API server with Kubernetes' own
-// controllers of Jobs, and pods that the emulator runs. A DataBackup makes one Job whatever happens to the operator, and
-// its status says what the Job's pod said.
+// Package backup_test checks the operator's promises about backups, on a real API server with Kubernetes' own controllers of Jobs and with
+// pods that the emulator runs. A DataBackup makes one Job, also if the operator crashes, and its status has the message of the Job's pod.
 package backup_test
 
 import (
@@ -45,7 +44,7 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m, cluster.Options{Name: "backup"}, nil))
 }
 
-// The file in the store by which a test tells the program how to end, and the one that counts its runs.
+// Files in the store: one makes the program fail, the other counts its runs.
 const (
 	fileFail = "fail"
 	fileRuns = "runs"

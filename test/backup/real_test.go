@@ -4,22 +4,36 @@
 package backup_test
 
 import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"time"
 
+	"gotest.tools/v3/assert"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// A DataBackup of a running database and the archive of its binary log, by the agent's own program: what is in the store is
-// restored to the same rows, by those who have nothing but the store. The status says how safe the data is.
+// The agent's own program makes a DataBackup of a running database and the archive of its binary log. A restore from the store alone gives
+// the same rows. The status reports how safe the data is.
 func TestARealBackup(t *testing.T) {
 	t.Parallel()
 	s := newReal(t)
@@ -77,7 +91,7 @@ func TestARealBackup(t *testing.T) {
 	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
 }
 
-// born makes a new DataService of the store. What its volume loses later is not restored behind anybody's back.
+// born creates a new DataService from the store. If its volume loses the data later, the operator does not restore it on its own.
 func (s *realScene) born(id, rows, want string) {
 	s.Helper()
 	const clone = "clone"
@@ -131,4 +145,204 @@ func (s *realScene) everyMoment(id, rows string) string {
 		s.Errorf("status.backup is %+v", known)
 	}
 	return want
+}
+
+// tools are the programs of a real database server: hack/mariadb.sh unpacks them.
+func tools(t *testing.T) string {
+	t.Helper()
+	server, err := process.Program("MARIADB", "mariadb", "mysqld")
+	assert.NilError(t, err)
+	return filepath.Dir(server)
+}
+
+// agent builds the agent.
+func agent(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "agent")
+	assert.NilError(t, cluster.BuildAgent(t.Context(), file))
+	return file
+}
+
+// realScene is a scene with a real database server, and the agent's own program.
+type realScene struct {
+	*scene
+
+	tools, agent string
+}
+
+func newReal(t *testing.T, settings ...func(*realScene, *emulator.Options)) *realScene {
+	t.Helper()
+	s := &realScene{scene: &scene{Stage: suite.New(t)}, tools: tools(t), agent: agent(t)}
+	entrypoint := filepath.Join(cluster.Root(), "test/backup/testdata/entrypoint.sh")
+	programs := map[string]string{"/entrypoint": entrypoint}
+	for _, program := range []string{"mysqld", "mysql", "mysqldump", "mysql_install_db"} {
+		programs[program] = filepath.Join(s.tools, program)
+	}
+	programs["mysqld"] = filepath.Join(cluster.Root(), "test/backup/testdata/mysqld.sh")
+	options := emulator.Options{Namespace: s.Namespace, Images: map[string]emulator.Image{
+		"example/mysql": {
+			Entrypoint: []string{"/entrypoint", "/var/lib/mysql", "/var/run/mysqld/mysqld.sock", "/etc/mysql/conf.d"}, Executables: programs,
+			Rewrite: s.resolve, Env: map[string]string{"SERVER": filepath.Join(s.tools, "mysqld")},
+			Paths: map[string]string{"SERVER_CONFIG": "/etc/mysql/conf.d/my.cnf"},
+		},
+		"example/agent": {Executables: map[string]string{"/agent": s.agent}},
+	}}
+	for _, set := range settings {
+		set(s, &options)
+	}
+	var err error
+	s.pods, err = emulator.Start(s.Ctx, suite.Config, options)
+	s.Must(err)
+	t.Cleanup(func() {
+		if t.Failed() {
+			s.describe()
+		}
+		s.Must(s.pods.Stop())
+	})
+	s.Claim(store)
+	return s
+}
+
+// describe logs the last output of the pods.
+func (s *realScene) describe() {
+	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
+		for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+			text, _ := s.pods.Log(pod.Name, c.Name)
+			lines := strings.Split(strings.TrimSpace(text), "\n")
+			s.Logf("%s %s: %s\n%s", pod.Name, c.Name, pod.Status.Phase, strings.Join(lines[max(0, len(lines)-12):], "\n"))
+		}
+	}
+}
+
+// address is that of the database's pod, "" while there is none.
+func (s *realScene) address() string { return s.addressOf("db") }
+
+// addressOf is that of the pod of a database, "" while there is none.
+func (s *realScene) addressOf(database string) string {
+	if pod := harness.Lookup[*corev1.Pod](s.Journal, database+"-0"); pod != nil {
+		return pod.Status.PodIP
+	}
+	return ""
+}
+
+// servers finds the address of a database in an argument.
+var servers = regexp.MustCompile(`--server=([a-z0-9-]+):3306`)
+
+// resolve has programs reach the database by the address of its pod, which it waits for: there is no DNS.
+func (s *realScene) resolve(_ *corev1.Pod, text string) string {
+	name := servers.FindStringSubmatch(text)
+	if name == nil {
+		return text
+	}
+	_ = harness.Within(time.Minute, 100*time.Millisecond, s.Next, func() error { // else the program says that it cannot be reached
+		if s.addressOf(name[1]) == "" {
+			return errors.New("there is no pod")
+		}
+		return nil
+	})
+	return strings.ReplaceAll(text, name[0], "--server="+s.addressOf(name[1])+":3306")
+}
+
+// condition waits until a condition of the DataService has a reason.
+func (s *realScene) condition(kind, reason string) *dsv1.DataService {
+	s.Helper()
+	var ds *dsv1.DataService
+	s.Until(kind+": "+reason, func() error {
+		ds = harness.Lookup[*dsv1.DataService](s.Journal, platform)
+		if c := meta.FindStatusCondition(ds.Status.Conditions, kind); c == nil || c.Reason != reason {
+			return fmt.Errorf("it is %+v", c)
+		}
+		return nil
+	})
+	return ds
+}
+
+// archived waits until all that is committed now is in the archive.
+func (s *realScene) archived() {
+	s.Helper()
+	now := time.Now()
+	s.Must(harness.Within(patience, 100*time.Millisecond, s.Next, func() error {
+		heads, err := filepath.Glob(filepath.Join(s.folder(), "binlog", "*", "head.json"))
+		if err != nil || len(heads) == 0 {
+			return fmt.Errorf("no head: %w", err)
+		}
+		text, err := os.ReadFile(heads[len(heads)-1])
+		if err != nil {
+			return err
+		}
+		var head struct{ Time time.Time }
+		if err := json.Unmarshal(text, &head); err != nil || !head.Time.After(now) {
+			return fmt.Errorf("the archive has reached %s: %w", head.Time, err)
+		}
+		return nil
+	}))
+}
+
+// password reads a password of a Secret.
+func (s *realScene) password(secret, key string) string {
+	s.Helper()
+	found := &corev1.Secret{}
+	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: secret}, found))
+	return string(found.Data[key])
+}
+
+// ask runs SQL at a server and returns what it answers.
+func (s *realScene) ask(user, password, sql string, where ...string) (string, error) {
+	args := append([]string{"--no-defaults", "--user=" + user, "--batch", "--skip-column-names", "--execute=" + sql}, where...)
+	command := exec.CommandContext(s.Ctx, filepath.Join(s.tools, "mysql"), args...)
+	command.Env = append(os.Environ(), "MYSQL_PWD="+password)
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return string(out), nil
+}
+
+// job makes a Job of a CronJob, as kubectl create job --from does, and waits until it has ended.
+func (s *realScene) job(name, from string) *batchv1.Job {
+	s.Helper()
+	cron := &batchv1.CronJob{}
+	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: from}, cron))
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Labels: cron.Spec.JobTemplate.Labels}, Spec: cron.Spec.JobTemplate.Spec}
+	backoff := int32(0)
+	job.Spec.BackoffLimit = &backoff
+	s.Must(suite.API.Create(s.Ctx, job))
+	s.Until("the end of "+name, func() error {
+		s.Must(suite.API.Get(s.Ctx, client.ObjectKeyFromObject(job), job))
+		for _, c := range job.Status.Conditions {
+			if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
+				return nil
+			}
+		}
+		return errors.New("it is at work")
+	})
+	return job
+}
+
+// restored restores a backup to a folder, starts a server on it and asks it.
+func (s *realScene) restored(id, sql string, more ...string) string {
+	s.Helper()
+	volume, config := s.TempDir(), filepath.Join(s.TempDir(), "my.cnf")
+	s.Must(os.WriteFile(config, []byte("[mysqld]\nlower_case_table_names = 1\n"), 0o600)) // as the chart has it
+	restore := exec.CommandContext(s.Ctx, s.agent, append([]string{"restore", "--folder=" + s.folder(), "--backup=" + id, "--volume=" + volume,
+		"--server-config=" + config}, more...)...)
+	restore.Env = append(os.Environ(), "AGENT_ROOT_PASSWORD=root", "PATH="+s.tools+":"+os.Getenv("PATH"))
+	if out, err := restore.CombinedOutput(); err != nil {
+		s.Fatalf("restore: %v\n%s", err, out)
+	}
+	ctx, stop := context.WithCancel(s.Ctx)
+	socket := filepath.Join(volume, "s")
+	server := exec.CommandContext(ctx, filepath.Join(s.tools, "mysqld"), "--defaults-file="+config, "--datadir="+filepath.Join(volume, "mysql"), "--socket="+socket,
+		"--skip-networking", "--innodb-buffer-pool-size=32M", "--user=root")
+	s.Must(server.Start())
+	defer func() {
+		stop()
+		_ = server.Wait()
+	}()
+	var answer string
+	s.Must(harness.Within(time.Minute, 100*time.Millisecond, s.Next, func() (err error) {
+		answer, err = s.ask("root", "root", sql, "--protocol=SOCKET", "--socket="+socket)
+		return err
+	}))
+	return answer
 }

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -45,7 +46,7 @@ func (s *scene) comes(name string, phase backupv1.Phase, reason string) (found *
 	return found
 }
 
-// left is what the program has left on a claim's volume, "" for nothing.
+// left returns the file that the program has left on a claim's volume, "" for none.
 func (s *scene) left(claim string) string {
 	s.Helper()
 	folder, err := s.pods.VolumeFolder(s.Ctx, claim)
@@ -57,7 +58,7 @@ func (s *scene) left(claim string) string {
 	return string(text)
 }
 
-// A rehearsal restores to a claim of its own, says what came of it, and goes with its volume.
+// A rehearsal restores to a new claim, reports the result, and is deleted with its volume.
 func TestARehearsal(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -122,5 +123,71 @@ func TestARestoreThatCannotBe(t *testing.T) {
 	}
 	if got := s.left("too-early-restore"); got != "" {
 		t.Errorf("something was written: %q", got)
+	}
+}
+
+// The database of a DataService is made of a running server, which it follows until the cut-over. Its server starts after that alone, and the
+// status reports how far the copy is. The password is wrong at first.
+func TestARealImport(t *testing.T) {
+	t.Parallel()
+	s := newReal(t)
+	s.start()
+	s.Create(archived("db", nil))
+	s.Ready(platform)
+	user, password := s.password("db-credentials", "username"), s.password("db-credentials", "password")
+	do := func(sql string) {
+		_, err := s.ask(user, password, sql, "--host="+s.address())
+		s.Must(err)
+	}
+	do("CREATE DATABASE app; USE app; CREATE TABLE app.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(100)); INSERT INTO app.t (v) SELECT UUID() FROM seq_1_to_5000")
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "old-db"}, StringData: map[string]string{"username": user, "password": "wrong"}}
+	s.Must(suite.API.Create(s.Ctx, secret))
+	const clone = "clone"
+	ds := archived("copy", fields{"backup": nil, "importFrom": fields{"host": "db", "credentialsSecret": fields{"name": "old-db"}}})
+	ds.SetName(clone)
+	s.Create(ds)
+	s.Until("the refusal of the password", func() error {
+		now := s.DataService(clone)
+		if now == nil {
+			return errors.New("it is not there")
+		}
+		if m := now.Status.Message; !strings.Contains(m, "the server refuses") {
+			return fmt.Errorf("the message is %q", m)
+		}
+		return nil
+	})
+	secret.StringData = map[string]string{"password": password}
+	s.Must(suite.API.Update(s.Ctx, secret))
+	imported := func(reason string) *metav1.Condition {
+		s.Helper()
+		var c *metav1.Condition
+		s.Until("Imported: "+reason, func() error {
+			now := s.DataService(clone)
+			if c = meta.FindStatusCondition(now.Status.Conditions, dsv1.ConditionImported); c == nil || c.Reason != reason {
+				return fmt.Errorf("it is %+v, and %q", c, now.Status.Message)
+			}
+			return nil
+		})
+		return c
+	}
+	if c := imported(dsv1.ReasonImportFollowing); c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "import of db:3306: follows, ") || !strings.Contains(c.Message, " s behind (at binlog.") {
+		t.Errorf("the condition is %+v", c)
+	}
+	do("INSERT INTO app.t (v) VALUES ('later')")
+	if now := s.DataService(clone); now.Status.Phase != dsv1.PhaseCreating || !strings.HasPrefix(now.Status.Message, "mysql: import of db:3306: ") {
+		t.Errorf("the phase is %s, the message %q", now.Status.Phase, now.Status.Message)
+	}
+	const rows = "SELECT COUNT(*), SUM(CRC32(CONCAT(id, v))) FROM app.t"
+	want, err := s.ask(user, password, rows, "--host="+s.address())
+	s.Must(err)
+	s.ChangeReady(clone, fields{"mysql": fields{"importFrom": fields{"cutOver": true}}})
+	pod := harness.Lookup[*corev1.Pod](s.Journal, "copy-0")
+	got, err := s.ask(s.password("copy-credentials", "username"), s.password("copy-credentials", "password"), rows, "--host="+pod.Status.PodIP)
+	s.Must(err)
+	if got != want {
+		t.Errorf("the copy has %q, not %q", got, want)
+	}
+	if c := imported(dsv1.ReasonImported); c.Status != metav1.ConditionTrue {
+		t.Errorf("the condition is %+v", c)
 	}
 }

@@ -21,12 +21,12 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// counted is what a test asks of the rows: their number, and a sum that any change of them changes.
+// counted selects the number of rows, and a sum that changes with any row.
 const counted = "SELECT COUNT(*), SUM(CRC32(CONCAT(id, v))) FROM app.t"
 
-// A running database is restored to a moment, beside it. Nothing changes until a person switches, as docs/backup.md says; what
-// is lost then is what the status had named, and the way back brings all of it again.
-func TestARestoreBesideAndTheSwitch(t *testing.T) {
+// A running database is restored to a point in time, on a second volume. Nothing changes until a user switches, as in docs/backup.md. The
+// switch loses what the status named, and switching back restores it.
+func TestRestoreToASecondVolumeAndSwitch(t *testing.T) {
 	t.Parallel()
 	s := newReal(t)
 	s.start()

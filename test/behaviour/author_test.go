@@ -4,19 +4,24 @@
 package behaviour_test
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -27,6 +32,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
@@ -41,6 +47,9 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 		e.Cleanup(func() { e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, object))) })
 	}
 	editor := slices.Concat(e.role("dataservice_editor_role.yaml"), e.role("databackup_editor_role.yaml"), e.role("datarestore_editor_role.yaml"))
+	editor = append(editor, rbacv1.PolicyRule{
+		APIGroups: []string{redisv1.GroupVersion.Group, etcdv1.GroupVersion.Group}, Resources: []string{"redisclusters/scale", "etcdclusters/scale"}, Verbs: []string{"update"},
+	})
 	create := func(group string, resources ...string) rbacv1.PolicyRule {
 		return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: []string{"create"}}
 	}
@@ -73,7 +82,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	ds := escape()
 	e.Must(api.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "admin"}}))
 	e.Must(someone.Create(e.Ctx, ds))
-	e.Start(func(cfg *rest.Config, _ *manager.Options) { // its writes of the status are nobody's business
+	e.Start(func(cfg *rest.Config, _ *manager.Options) { // its writes of the status do not count
 		as(cfg, e.account("operator", e.role("role.yaml")...))
 	})
 	e.Ready(ds.GetName())
@@ -92,6 +101,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 		}
 		e.Must(change(someone, `{"spec":{"`+component+`":{}}}`))
 		e.Until("the operator makes it for "+component, func() error { return api.Get(e.Ctx, client.ObjectKeyFromObject(made), made) })
+		e.mayScale(made, map[client.Client]bool{nobody: false, someone: true, e.autoscaler(): true})
 		e.Must(change(someone, `{"spec":{"`+component+`":null}}`))
 		e.Until("the operator removes it", func() error {
 			return stage.Unless(apierrors.IsNotFound(api.Get(e.Ctx, client.ObjectKeyFromObject(made), made)), "it is there")
@@ -118,6 +128,31 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	e.Until("it goes", func() error { return stage.Unless(e.DataService(ds.GetName()) == nil, "it does not") })
 }
 
+// mayScale expects who may change the number of pods through the subresource scale. Nothing is changed.
+func (e *env) mayScale(made client.Object, by map[client.Client]bool) {
+	e.Helper()
+	for c, may := range by {
+		scale := &autoscalingv1.Scale{
+			ObjectMeta: metav1.ObjectMeta{Namespace: made.GetNamespace(), Name: made.GetName()}, Spec: autoscalingv1.ScaleSpec{Replicas: 9},
+		}
+		options := &client.SubResourceUpdateOptions{UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}}, SubResourceBody: scale}
+		err := c.SubResource("scale").Update(e.Ctx, made, options)
+		if refused := apierrors.IsForbidden(err) && strings.Contains(err.Error(), "create pods"); refused == may || err != nil && !refused {
+			e.Errorf("scale of %T: %v", made, err)
+		}
+	}
+}
+
+// autoscaler returns a client with the account of the controller of HorizontalPodAutoscalers.
+func (e *env) autoscaler() client.Client {
+	e.Helper()
+	cfg := rest.CopyConfig(config)
+	cfg.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:kube-system:horizontal-pod-autoscaler"}
+	c, err := client.New(cfg, client.Options{Scheme: api.Scheme()})
+	e.Must(err)
+	return c
+}
+
 // client is the API as an account with these rights sees it, once it has them.
 func (e *env) client(account string, rules ...rbacv1.PolicyRule) client.Client {
 	e.Helper()
@@ -137,6 +172,79 @@ func objectsOf(e *env, text string) []*unstructured.Unstructured {
 		object := &unstructured.Unstructured{}
 		e.Must(yaml.Unmarshal([]byte(part), &object.Object))
 		found = append(found, object)
+	}
+	return found
+}
+
+// right is one verb on one resource.
+type right struct{ group, resource, verb string }
+
+func texts(rights map[right]bool) []string {
+	var found []string
+	for r := range rights {
+		found = append(found, fmt.Sprintf("%s %s.%s", r.verb, r.resource, r.group))
+	}
+	return found
+}
+
+func rightsOf(rule rbacv1.PolicyRule) []right {
+	var found []right
+	for _, group := range rule.APIGroups {
+		for _, resource := range rule.Resources {
+			for _, verb := range rule.Verbs {
+				found = append(found, right{group, resource, verb})
+			}
+		}
+	}
+	return found
+}
+
+// used returns the rights that the requests of an account of the namespace needed, and the requests that were refused.
+func (e *env) used(account string) (used map[right]bool, refused []string) {
+	e.Helper()
+	used = map[right]bool{}
+	for _, r := range e.audited(account) {
+		used[right{r.Group, r.Resource, r.Verb}] = true
+		if r.Verb == "patch" && r.Code == http.StatusCreated { // the API server asks for both
+			used[right{r.Group, r.Resource, "create"}] = true
+		}
+		if r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized {
+			refused = append(refused, r.String())
+		}
+	}
+	return used, refused
+}
+
+// audited reads what an account of the namespace asked for in the API server's audit log.
+func (e *env) audited(account string) []harness.Sent {
+	e.Helper()
+	file, err := os.Open(audit)
+	e.Must(err)
+	defer func() { _ = file.Close() }()
+	var found []harness.Sent
+	lines := bufio.NewScanner(file)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event auditv1.Event
+		e.Must(json.Unmarshal(lines.Bytes(), &event))
+		o := event.ObjectRef
+		if event.User.Username != "system:serviceaccount:"+e.Namespace+":"+account || o == nil {
+			continue // of others, or discovery, which is everyone's
+		}
+		sent := harness.Sent{Request: harness.Request{
+			Verb: event.Verb, Group: o.APIGroup, Resource: o.Resource, Namespace: o.Namespace, Name: o.Name,
+		}}
+		if o.Subresource != "" {
+			sent.Resource += "/" + o.Subresource
+		}
+		if event.ResponseStatus != nil {
+			sent.Code = int(event.ResponseStatus.Code)
+		}
+		found = append(found, sent)
+	}
+	e.Must(lines.Err())
+	if len(found) == 0 {
+		e.Fatalf("%s has nothing of account %s", audit, account)
 	}
 	return found
 }

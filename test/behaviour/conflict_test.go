@@ -5,6 +5,7 @@ package behaviour_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +17,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // second returns another DataService, whose objects have a prefix.
@@ -29,8 +31,8 @@ func second(prefix string) *unstructured.Unstructured {
 	return ds
 }
 
-// A DataService whose objects would have the names of another's gets none of them, and says so. Two live in one
-// namespace when their components have names of their own.
+// A DataService with object names that another DataService uses gets none of the objects, and reports it. Two DataServices fit in one
+// namespace if their components have different names.
 func TestTwoInOneNamespace(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -70,7 +72,7 @@ func (e *env) signedWith(deployment string) string {
 	return env[i].ValueFrom.SecretKeyRef.Name
 }
 
-// An object of somebody else's is left alone and named; when it goes, its place is taken.
+// An object of another owner is left alone and named. When it is deleted, the planned object is created.
 func TestForeignObject(t *testing.T) {
 	t.Parallel()
 	for _, object := range []client.Object{
@@ -98,7 +100,7 @@ func TestForeignObject(t *testing.T) {
 	}
 }
 
-// idle is a Deployment of somebody else's, without pods.
+// idle returns a Deployment of another owner, without pods.
 func idle(meta metav1.ObjectMeta) *appsv1.Deployment {
 	labels := map[string]string{"mine": "yes"}
 	return &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
@@ -109,4 +111,74 @@ func idle(meta metav1.ObjectMeta) *appsv1.Deployment {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "mine", Image: "mine"}}},
 		},
 	}}
+}
+
+// original brings up what the original operator made for a DataService, and waits until it runs.
+func (e *env) original(ds *dsv1.DataService) []client.Object {
+	e.Helper()
+	var made []client.Object
+	for _, c := range harness.OriginalComponents {
+		for _, object := range c.Objects(ds) {
+			e.Must(api.Create(e.Ctx, object))
+			made = append(made, object)
+		}
+	}
+	e.Until("the original's pods run", func() error { return harness.OriginalsRun(e.Journal) })
+	return made
+}
+
+// contents returns the version of every object of the namespace but the DataService and events.
+func (e *env) contents() map[string]string {
+	found := map[string]string{}
+	for _, object := range e.All() {
+		switch object.(type) {
+		case *dsv1.DataService:
+		default:
+			if id := harness.IDOf(object); !strings.HasPrefix(id, "Event/") && id != "ConfigMap/kube-root-ca.crt" {
+				found[id] = string(object.GetUID()) + "/" + object.GetResourceVersion()
+			}
+		}
+	}
+	return found
+}
+
+// Objects of the original operator have the DataService as their controller. They are left unchanged, no object is created next to them,
+// and the status reports it. Once they are deleted, the platform starts.
+func TestTheOriginalsObjectsAreLeftAlone(t *testing.T) {
+	e := parallel(t)
+	name := e.Create(sample())
+	e.Until("the DataService is seen", func() error { return stage.Unless(e.DataService(name) != nil, "it is not") })
+	made := e.original(e.DataService(name))
+	before := e.contents()
+
+	op := e.Start()
+	for _, condition := range []struct {
+		kind   string
+		status metav1.ConditionStatus
+	}{{dsv1.ConditionReady, metav1.ConditionFalse}, {dsv1.ConditionDegraded, metav1.ConditionTrue}, {dsv1.ConditionStalled, metav1.ConditionTrue}} {
+		e.condition(name, condition.kind, condition.status, dsv1.ReasonNotAdopted, " mysql-dataservice", "nothing is written", "delete")
+	}
+	e.never("something is written", func() bool { return len(op.Since(0, harness.Sent.WritesObject)) > 0 })
+	e.equal("objects that are not as they were", changed(before, e.contents()), nil)
+
+	for _, object := range made {
+		e.Must(api.Delete(e.Ctx, object, client.PropagationPolicy(metav1.DeletePropagationForeground)))
+	}
+	e.Ready(name)
+}
+
+// changed returns what two states differ in.
+func changed(before, after map[string]string) []string {
+	var found []string
+	for id, version := range after {
+		if before[id] != version {
+			found = append(found, id)
+		}
+	}
+	for id := range before {
+		if _, there := after[id]; !there {
+			found = append(found, id+" is gone")
+		}
+	}
+	return found
 }

@@ -23,9 +23,9 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// argo is what Argo CD would do with a namespace where an Application is called like a resource, has nothing in Git, and tracks by
-// the label app.kubernetes.io/instance, as Argo CD does up to 2.x and as long as an installation keeps that setting. It reads every
-// kind that the API server serves. It prunes no object with an owner, and for Endpoints it takes their Service as one.
+// argo does what Argo CD does with an Application that has the name of a resource, has nothing in Git, and tracks by the label
+// app.kubernetes.io/instance, the default up to 2.x. It reads every kind that the API server serves. It prunes no object with an owner, and
+// treats Endpoints as owned by their Service.
 type argo struct {
 	*env
 
@@ -82,8 +82,8 @@ func (a *argo) prune(names ...string) (deleted []string) {
 	return deleted
 }
 
-// What holds data or opens it is not pruned by an Application of the resource's name: not beside the resource, and not when it is
-// gone. What earlier versions wrote is annotated by one write each, and nothing else is written for it.
+// An Application of the resource's name prunes no object that holds or opens data: neither while the resource exists nor after its
+// deletion. Each object of earlier versions is annotated by one write, and nothing else is written for it.
 func TestNothingThatHoldsDataIsPruned(t *testing.T) {
 	e := parallel(t)
 	withAgent := func(_ *rest.Config, o *manager.Options) { o.Images = map[string]string{"agent": "example/agent:v1"} }

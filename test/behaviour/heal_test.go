@@ -21,10 +21,10 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// prompt is how soon a deleted or edited object is back.
+// prompt limits the time until a deleted or edited object is restored.
 const prompt = time.Second
 
-// harm is what somebody does to an object: a strategic merge patch of it, or its deletion.
+// harm is a user's change of an object: a strategic merge patch, or its deletion.
 type harm struct{ what, id, patch string }
 
 // One for some kinds, and for each way in which an object leaves what the operator looks at. Which fields

@@ -1,16 +1,17 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package behaviour_test holds the operator against what it promises its
-// users, on a real API server: each test runs an operator of its own in a
-// namespace of its own, changes something, and looks at live objects and at
-// the requests that the operator sent.
+// Package behaviour_test checks the operator's promises to users on a real API server. Each test runs a separate operator in its own
+// namespace, changes something, and checks live objects and the operator's requests.
 package behaviour_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -21,15 +22,19 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience is how long anything may take that has no promise of its own; the machine may be busy.
+// patience is the time limit for anything without a promised time; the machine may be busy.
 const patience = 2 * time.Minute
 
 // What all tests share.
@@ -56,4 +61,140 @@ func TestMain(m *testing.M) {
 		config, api, audit = suite.Config, suite.API, suite.AuditLog
 		return nil
 	}))
+}
+
+const (
+	// glance is the time for which nothing may happen; reactions take some 30 ms.
+	glance = 400 * time.Millisecond
+
+	sampleName = "dataservice-sample"
+	managedBy  = object.LabelManagedBy
+)
+
+// env is a namespace and what a test does and sees in it.
+type env struct{ *stage.Stage }
+
+// parallel gives a test a namespace while other tests run.
+func parallel(t *testing.T) *env {
+	t.Parallel()
+	return alone(t)
+}
+
+// alone gives a test a namespace, and the machine for itself as far as this process goes.
+func alone(t *testing.T) *env {
+	t.Helper()
+	return &env{suite.New(t)}
+}
+
+// never fails the test when a condition comes to hold while it looks on.
+func (e *env) never(what string, happens func() bool) {
+	e.Helper()
+	if e.Within(glance, func() error {
+		if happens() {
+			return nil
+		}
+		return errors.New("has not happened")
+	}) == nil {
+		e.Fatal(what)
+	}
+	e.CatchUp()
+	if happens() {
+		e.Fatal(what)
+	}
+}
+
+// remove deletes a DataService and waits until nothing that it controlled is left.
+func (e *env) remove(name string) {
+	e.Helper()
+	ds := e.DataService(name)
+	e.Must(api.Delete(e.Ctx, ds.DeepCopy()))
+	e.Until("everything owned goes", func() error {
+		if e.DataService(name) != nil {
+			return errors.New("the DataService is still there")
+		}
+		for _, object := range e.All() {
+			if metav1.IsControlledBy(object, ds) {
+				return fmt.Errorf("%s is still there", harness.IDOf(object))
+			}
+		}
+		return nil
+	})
+}
+
+// fields are parts of a resource, as in a patch.
+type fields = harness.Fields
+
+// sample returns the sample with changes, see harness.Sample.
+func sample(changes ...fields) *unstructured.Unstructured { return harness.Sample(changes...) }
+
+// small returns a DataService with the middleware, auth, proxy and web.
+func small(changes ...fields) *unstructured.Unstructured { return harness.Small(changes...) }
+
+// condition waits until a DataService has a condition whose message names all parts.
+func (e *env) condition(name, kind string, status metav1.ConditionStatus, reason string, parts ...string) {
+	e.Helper()
+	e.Until("condition "+kind, func() error {
+		ds := e.DataService(name)
+		return harness.HasCondition(ds, kind, status, reason, parts...)
+	})
+}
+
+// owned returns what a DataService controls.
+func (e *env) owned(name string) []client.Object {
+	ds := e.DataService(name)
+	if ds == nil {
+		return nil
+	}
+	return slices.DeleteFunc(e.All(), func(object client.Object) bool { return !metav1.IsControlledBy(object, ds) })
+}
+
+// made returns what the operator made: all that it manages but pods and claims.
+func (e *env) made() []client.Object {
+	return slices.DeleteFunc(e.All(), func(object client.Object) bool {
+		kind := harness.KindOf(object)
+		return kind == "Pod" || kind == "PersistentVolumeClaim" || object.GetLabels()[managedBy] != "d3os-operator"
+	})
+}
+
+// versions returns what changes with every write: the generation of workloads, whose status
+// is others' business, and the resource version of the rest.
+func versions(objects ...client.Object) map[string]any {
+	found := map[string]any{}
+	for _, object := range objects {
+		found[harness.IDOf(object)] = object.GetResourceVersion()
+		if object.GetGeneration() > 0 {
+			found[harness.IDOf(object)] = object.GetGeneration()
+		}
+	}
+	return found
+}
+
+// touched returns which objects have another version than before, or are gone.
+func (e *env) touched(before map[string]any) []string {
+	var found []string
+	after := versions(e.All()...)
+	for id, version := range before {
+		if after[id] != version {
+			found = append(found, id)
+		}
+	}
+	return found
+}
+
+// equal fails the test unless two sorted lists are the same.
+func (e *env) equal(what string, got, want []string) {
+	e.Helper()
+	if diff := harness.Difference(got, want); diff != "" {
+		e.Errorf("%s: %s", what, diff)
+	}
+}
+
+// saying returns a text as an error; none for none.
+func saying(text string) error { return stage.Unless(text == "", text) }
+
+// get reads an object of the test's namespace, past the journal.
+func get[T client.Object](e *env, object T, name string) T {
+	e.Helper()
+	e.Must(api.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: name}, object))
+	return object
 }

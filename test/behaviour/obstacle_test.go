@@ -4,98 +4,124 @@
 package behaviour_test
 
 import (
-	"fmt"
-	"slices"
+	"context"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
-	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
-	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// soon makes an operator try again after a second what was refused by something whose change it does not see.
-func soon(_ *rest.Config, o *manager.Options) { o.RetryRefused = time.Second }
-
-// refusing is a policy by which the API server refuses Deployments of a namespace with an image, and its binding.
-const refusing = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: no-image-NAMESPACE}
-spec:
-  matchConstraints:
-    resourceRules: [{operations: [CREATE, UPDATE], apiGroups: [apps], apiVersions: [v1], resources: [deployments]}]
-  validations:
-  - message: that image is not allowed
-    expression: "!object.spec.template.spec.containers.exists(c, c.image == 'IMAGE')"
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: no-image-NAMESPACE}
-spec:
-  policyName: no-image-NAMESPACE
-  validationActions: [Deny]
-  matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}
-`
-
-// forbid puts such a policy into force, and returns its name and what undoes it. Each returns when the API server has
-// taken it up.
-func (e *env) forbid(image string) (policy string, allow func()) {
+// rewriting has an admission webhook change what is created and updated in the namespace, as the policies of a cluster do.
+func (e *env) rewriting(change func(object *unstructured.Unstructured), resources ...schema.GroupResource) {
 	e.Helper()
-	objects := objectsOf(e, strings.NewReplacer("NAMESPACE", e.Namespace, "IMAGE", image).Replace(refusing))
-	for _, object := range objects {
-		e.Must(api.Create(e.Ctx, object))
+	var asked atomic.Bool
+	handler := admission.HandlerFunc(func(_ context.Context, r admission.Request) admission.Response {
+		object := &unstructured.Unstructured{}
+		if err := json.Unmarshal(r.Object.Raw, &object.Object); err != nil {
+			return admission.Errored(http.StatusBadRequest, err)
+		}
+		asked.Store(true)
+		change(object)
+		changed, err := json.Marshal(object)
+		if err != nil {
+			return admission.Errored(http.StatusInternalServerError, err)
+		}
+		return admission.PatchResponseFromRaw(r.Object.Raw, changed)
+	})
+	server := httptest.NewTLSServer(&admission.Webhook{Handler: handler})
+	e.Cleanup(server.Close)
+	hook := admissionregistrationv1.MutatingWebhook{
+		Name: "rewriting.example.com",
+		ClientConfig: admissionregistrationv1.WebhookClientConfig{
+			URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
+		},
+		NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: e.Namespace}},
+		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
+		AdmissionReviewVersions: []string{"v1"},
 	}
-	inForce := func(want bool) {
-		e.Until("the API server follows the policy", func() error {
-			d := harness.Lookup[*appsv1.Deployment](e.Journal, "auth").DeepCopy()
-			d.Spec.Template.Spec.Containers[0].Image, d.ResourceVersion = image, ""
-			err := api.Update(e.Ctx, d, client.DryRunAll)
-			return stage.Unless((err != nil) == want, fmt.Sprint("its answer is ", err))
+	for _, r := range resources {
+		hook.Rules = append(hook.Rules, admissionregistrationv1.RuleWithOperations{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{r.Group}, APIVersions: []string{"v1"}, Resources: []string{r.Resource}},
 		})
 	}
-	inForce(true)
-	return objects[0].GetName(), func() {
-		e.Must(api.Delete(e.Ctx, objects[1]))
-		inForce(false)
+	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{Name: "rewriting-" + e.Namespace}, Webhooks: []admissionregistrationv1.MutatingWebhook{hook},
 	}
+	e.Must(api.Create(e.Ctx, configuration))
+	e.Cleanup(func() { e.Must(api.Delete(context.WithoutCancel(e.Ctx), configuration)) })
+	e.Until("the API server asks the webhook", func() error {
+		err := api.Create(e.Ctx, idle(metav1.ObjectMeta{Namespace: e.Namespace, Name: "probe"}), client.DryRunAll)
+		return errors.Join(err, stage.Unless(asked.Load(), "it does not"))
+	})
 }
 
-// What an admission policy refuses is named with the policy, and that it may pass; the other components run on. The operator
-// gets over it without an event when the policy changes: it tries again after a while, whether a dry run found it or the write.
-func TestAdmissionPolicyThatRefuses(t *testing.T) {
-	t.Parallel()
-	const image = "registry.example/refused:v1"
-	for name, c := range map[string]struct {
-		auth   fields
-		reason string
-		says   string
-	}{
-		"in a dry run": {fields{"sidecars": []any{fields{"name": "more", "image": image}}}, dsv1.ReasonInvalidSpec, "tried again every 1s, as the policy may change"},
-		"in a write":   {fields{"image": image}, dsv1.ReasonApplyFailed, "Deployment"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			e := parallel(t)
-			op := e.Start(soon)
-			ds := e.CreateReady(small())
-			policy, allow := e.forbid(image)
-			e.Change(ds, fields{"auth": c.auth})
-			e.condition(ds, dsv1.ConditionDegraded, metav1.ConditionTrue, c.reason, "auth", policy, "that image is not allowed", c.says)
-			e.never("writes go on", func() bool { return len(op.Since(0, harness.Sent.WritesStatus)) > 20 })
-			allow()
-			e.Ready(ds)
-			has := func(c corev1.Container) bool { return c.Image == image }
-			if pods := e.pods("auth"); len(pods) == 0 || !slices.ContainsFunc(pods[0].Spec.Containers, has) {
-				t.Error("auth does not run the image that is allowed now")
+// A policy that changes the number of pods and the images of workloads costs one note for each object, and no fight: nothing is
+// written again, no correction is reported, and status and `why` name the object, the field and both values.
+func TestRewritingPolicies(t *testing.T) {
+	e := parallel(t)
+	e.rewriting(func(o *unstructured.Unstructured) {
+		if o.GetName() == "web" {
+			_ = unstructured.SetNestedField(o.Object, int64(1), "spec", "replicas")
+		}
+		containers, _, _ := unstructured.NestedSlice(o.Object, "spec", "template", "spec", "containers")
+		for _, c := range containers {
+			c := c.(map[string]any)
+			if image, _ := c["image"].(string); o.GetName() == "auth" && !strings.HasPrefix(image, "mirror.example/") {
+				c["image"] = "mirror.example/" + image
 			}
-		})
+		}
+		_ = unstructured.SetNestedSlice(o.Object, containers, "spec", "template", "spec", "containers")
+	}, schema.GroupResource{Group: "apps", Resource: "deployments"})
+	op := e.Start()
+	name := e.CreateReady(small(fields{"web": fields{"replica": 3}}))
+	e.Rests(op, glance)
+	const says = "Deployment web: a policy of the cluster changed spec.replicas to 1, the operator asked for 3"
+	check := func() {
+		e.Helper()
+		ds := e.DataService(name)
+		for _, c := range ds.Status.Components {
+			if c.Name == "web" && !strings.Contains(c.Message, says) || c.Name == "auth" && !strings.Contains(c.Message, `.image to "mirror.example/`) {
+				e.Errorf("%s says %q", c.Name, c.Message)
+			}
+		}
+		if err := harness.Mentions(ds.Status.Message, "a policy of the cluster changed"); err != nil {
+			e.Errorf("status.message: %v", err)
+		}
+		seen := map[string]int{}
+		for _, event := range harness.Every[*eventsv1.Event](e.Journal) {
+			seen[event.Reason]++
+		}
+		if seen["DriftCorrected"] > 0 || seen["PolicyChangedObject"] != 2 {
+			e.Errorf("events: %v", seen)
+		}
 	}
+	check()
+	for _, d := range []string{"auth", "web"} {
+		if n := len(op.Since(0, func(r harness.Sent) bool { return r.WritesObject() && r.Resource == "deployments" && r.Name == d })); n != 1 {
+			t.Errorf("%s was written %d times", d, n)
+		}
+	}
+	mark := op.Mark()
+	e.Change(name, fields{"proxy": fields{"image": "registry.example/proxy:v2"}})
+	e.Ready(name)
+	e.equal("objects written", harness.Objects(op.Since(mark, harness.Sent.WritesObject)), []string{"Deployment/proxy"})
+	check()
 }

@@ -4,14 +4,12 @@
 package behaviour_test
 
 import (
-	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -90,18 +88,6 @@ func (e *env) component(name, component string, phase dsv1.Phase) error {
 	return stage.Unless(c.Phase == phase, component+" is "+string(c.Phase)+": "+c.Message)
 }
 
-// Sequential creates one component after the other.
-func TestSequentialOrder(t *testing.T) {
-	e := parallel(t)
-	e.Start()
-	e.CreateReady(small(fields{"rollout": fields{"order": "Sequential"}}))
-	e.createdAfter("uuc-probe", "mysql-dataservice")
-	e.createdAfter("eureka", "uuc-probe")
-	e.createdAfter("auth", "eureka")
-	e.createdAfter("proxy", "auth")
-	e.createdAfter("web", "proxy")
-}
-
 // createdAfter expects a Deployment to have been created after a pod of each of others was ready.
 func (e *env) createdAfter(deployment string, others ...string) {
 	e.Helper()
@@ -128,92 +114,97 @@ func (e *env) createdAfter(deployment string, others ...string) {
 	}
 }
 
-// A dependency of the user's is waited for like those of the platform.
-func TestDependsOn(t *testing.T) {
+// A component that changes its name or its kind answers under what its callers use until they, too,
+// use the new one.
+func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
+	t.Parallel()
+	for what, test := range map[string]struct {
+		change  fields
+		goes    []string // the old objects
+		settled []string // workloads that are to be settled before
+	}{
+		"name": {fields{"eureka": fields{"name": "registry"}}, []string{"Deployment/eureka", "Service/eureka"}, []string{"registry", "auth", "proxy"}},
+		"kind": {fields{"eureka": fields{"kind": "StatefulSet"}}, []string{"Deployment/eureka"}, []string{"eureka as StatefulSet"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			e := parallel(t)
+			e.Start()
+			name := e.CreateReady(small())
+			generations := map[string]int64{}
+			for _, d := range harness.Every[*appsv1.Deployment](e.Journal) {
+				generations[d.Name] = d.Generation
+			}
+			mark := e.Mark()
+			e.ChangeReady(name, test.change)
+			for _, goes := range test.goes {
+				e.Until("the old object goes", func() error { return stage.Unless(e.Object(goes) == nil, goes+" is still there") })
+				last := e.settledBefore(goes, mark, generations)
+				for _, workload := range test.settled {
+					if !last[workload] {
+						t.Errorf("%s went before %s was settled: %v", goes, workload, last)
+					}
+				}
+			}
+		})
+	}
+}
+
+// settledBefore returns of each workload whether it was settled when an object went: a Deployment, with another generation than
+// here and all its pods of it available; a StatefulSet, with all its pods ready.
+func (e *env) settledBefore(goes string, mark int, generations map[string]int64) map[string]bool {
+	last := map[string]bool{}
+	for _, c := range e.Since(mark) {
+		if c.ID == goes && (c.Event == watch.Deleted || c.Object.GetDeletionTimestamp() != nil) {
+			break
+		}
+		switch o := c.Object.(type) {
+		case *appsv1.Deployment:
+			last[o.Name] = o.Generation != generations[o.Name] && o.Status.ObservedGeneration == o.Generation &&
+				o.Status.UpdatedReplicas == *o.Spec.Replicas && o.Status.AvailableReplicas == *o.Spec.Replicas && o.Status.Replicas == *o.Spec.Replicas
+		case *appsv1.StatefulSet:
+			last[o.Name+" as StatefulSet"] = o.Status.ReadyReplicas == *o.Spec.Replicas
+		}
+	}
+	return last
+}
+
+// A node port moves to another component in one edit of the spec, also to one that is rolled out earlier, and two are exchanged.
+func TestNodePortsMoveBetweenComponents(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	e.Start()
-	name := e.Create(small(fields{
-		"auth":  fields{"dependsOn": []string{"proxy"}},
-		"proxy": fields{"image": "registry.example/proxy:never-ready"},
-	}))
-	e.Until("auth waits for proxy", func() error {
-		if e.DataService(name) == nil || e.componentStatus(name, "proxy").Phase != dsv1.PhaseCreating {
-			return stage.Unless(false, "proxy is not being created")
-		}
-		return harness.Mentions(e.componentStatus(name, "auth").Message, "waits for proxy")
-	})
-	e.never("auth was created before proxy was ready", func() bool { return harness.Lookup[*appsv1.Deployment](e.Journal, "auth") != nil })
-	e.ChangeReady(name, fields{"proxy": fields{"image": nil}})
-}
-
-// A spec that contradicts itself, or that the API server would refuse, is named with its path and changes nothing, also of
-// other components; what ran keeps running.
-func TestMistakeChangesNothing(t *testing.T) {
-	e := parallel(t)
-	op := e.Start()
-	name := e.CreateReady(small())
-	for i, c := range []struct {
-		name   string
+	ports := func(eureka, auth, web int) fields {
+		return fields{"eureka": fields{"nodePort": eureka}, "auth": fields{"nodePort": auth}, "web": fields{"nodePort": web}}
+	}
+	name := e.CreateReady(small(ports(0, 0, 31957)))
+	with := func(component string, more, all fields) fields {
+		harness.Merge(all[component].(fields), more)
+		return all
+	}
+	sequential := func(all fields) fields { all["rollout"] = fields{"order": "Sequential"}; return all }
+	for _, c := range []struct {
+		what   string
 		change fields
-		undo   fields
-		says   []string
 	}{
-		{"cycle", fields{"auth": fields{"dependsOn": []string{"proxy"}}, "proxy": fields{"dependsOn": []string{"auth"}}},
-			fields{"auth": fields{"dependsOn": nil}, "proxy": fields{"dependsOn": nil}},
-			[]string{"spec.auth.dependsOn", "auth -> proxy -> auth"}},
-		{"a value that only the API server judges",
-			fields{"auth": fields{"sidecars": []any{fields{"name": "more", "image": "registry.example/more:v1", "ports": []any{fields{"containerPort": 99999}}}}}},
-			fields{"auth": fields{"sidecars": nil}}, []string{"spec.auth", "spec.template.spec.containers[1].ports[0].containerPort"}},
-		{"an overlay that the API server refuses", fields{"auth": fields{"podTemplate": fields{"spec": fields{"dnsPolicy": "Sometimes"}}}},
-			fields{"auth": fields{"podTemplate": nil}}, []string{"spec.auth", "spec.template.spec.dnsPolicy"}},
-		{"name of another's object", fields{"auth": fields{"name": "web-template"}}, fields{"auth": fields{"name": nil}},
-			[]string{"spec.web.name", "ConfigMap web-template"}},
+		{"to an earlier component", ports(31957, 0, 0)},
+		{"three in a row", ports(31958, 31957, 0)},
+		{"round", ports(31957, 31956, 31958)},
+		{"round again", ports(31956, 31958, 31957)},
+		{"two exchanged", ports(31956, 31957, 31958)},
+		{"to an earlier component, in order", sequential(ports(31958, 31957, 0))},
+		{"two exchanged, in order", ports(31957, 31958, 0)},
+		{"a component of any node port gives its own up", with("eureka", fields{"serviceType": "NodePort"}, ports(0, 31957, 0))},
+		{"a component that goes gives it up", fields{"eureka": fields{"nodePort": 31957}, "auth": nil}},
 	} {
-		t.Log(c.name) // one platform makes all mistakes: what is told of each is gone before the next
-		image := fmt.Sprint("registry.example/web:v", i+2)
-		before, mark := versions(e.made()...), op.Mark()
-		harness.Merge(c.change, fields{"web": fields{"image": image}})
-		e.Change(name, c.change)
-		e.condition(name, dsv1.ConditionReady, metav1.ConditionFalse, dsv1.ReasonInvalidSpec, c.says...)
-		e.condition(name, dsv1.ConditionStalled, metav1.ConditionTrue, dsv1.ReasonInvalidSpec, c.says...)
-		if ds := e.DataService(name); ds.Status.Phase != dsv1.PhaseFailed || ds.Status.ObservedGeneration != ds.Generation {
-			t.Errorf("phase %s, observed generation %d of %d", ds.Status.Phase, ds.Status.ObservedGeneration, ds.Generation)
+		e.ChangeReady(name, c.change)
+		for component, want := range c.change {
+			spec, _ := want.(fields)
+			if port, _ := spec["nodePort"].(int); port != 0 {
+				service := harness.Lookup[*corev1.Service](e.Journal, component)
+				if service.Spec.Ports[0].NodePort != int32(port) || len(service.Spec.Ports) != 1 {
+					t.Errorf("%s: ports of %s: %v, not %d", c.what, component, service.Spec.Ports, port)
+				}
+			}
 		}
-		e.never("something was written", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > 0 })
-		if n := len(op.Since(mark, harness.Sent.WritesStatus)); n > 1 {
-			t.Errorf("%d status writes", n)
-		}
-		e.equal("objects that have changed", e.touched(before), nil)
-		e.ChangeReady(name, c.undo)
-		e.Until("the rest of the change is carried out", func() error { return stage.Unless(e.runs("web", image), "it is not") })
 	}
-}
-
-// While paused nothing is written but the status; then all is caught up with.
-func TestPaused(t *testing.T) {
-	e := parallel(t)
-	op := e.Start()
-	name := e.CreateReady(small())
-	e.Change(name, fields{"paused": true})
-	e.condition(name, dsv1.ConditionPaused, metav1.ConditionTrue, dsv1.ReasonPaused)
-	mark := op.Mark()
-	e.Must(api.Delete(e.Ctx, harness.Lookup[*corev1.Service](e.Journal, "auth").DeepCopy()))
-	e.Must(api.Delete(e.Ctx, harness.Lookup[*appsv1.Deployment](e.Journal, "proxy").DeepCopy()))
-	e.Change(name, fields{"auth": fields{"image": "registry.example/auth:v2"}, "web": nil})
-	e.Until("the change is seen", func() error {
-		ds := e.DataService(name)
-		return stage.Unless(ds.Status.ObservedGeneration == ds.Generation && ds.Status.Phase == dsv1.PhasePaused, "phase "+string(ds.Status.Phase))
-	})
-	e.never("something was written while paused", func() bool { return len(op.Since(mark, harness.Sent.WritesObject)) > 0 })
-	if err := e.IsReady(name, 0); err == nil {
-		t.Error("ready, though a Deployment is missing")
-	}
-	e.ChangeReady(name, fields{"paused": false})
-	e.Until("auth is updated", func() error { return stage.Unless(e.runs("auth", "registry.example/auth:v2"), "it is not") })
-	if harness.Lookup[*corev1.Service](e.Journal, "auth") == nil || harness.Lookup[*appsv1.Deployment](e.Journal, "proxy") == nil {
-		t.Error("what was deleted is not back")
-	}
-	e.Until("web goes", func() error {
-		return stage.Unless(harness.Lookup[*appsv1.Deployment](e.Journal, "web") == nil, "it is still there")
-	})
 }

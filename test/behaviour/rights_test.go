@@ -27,10 +27,12 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/history"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -64,20 +66,25 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	for _, kind := range []right{
 		{group: dsv1.GroupVersion.Group, resource: "dataservices"},
 		{group: redisv1.GroupVersion.Group, resource: "redisclusters"}, {group: etcdv1.GroupVersion.Group, resource: "etcdclusters"},
+		{group: mysqlv1.GroupVersion.Group, resource: "mysqlclusters"},
 		{group: backupv1.GroupVersion.Group, resource: "databackups"}, {group: backupv1.GroupVersion.Group, resource: "datarestores"},
 	} {
 		used[right{kind.group, kind.resource + "/finalizers", "update"}] = true // see TestOwnersNeedARight
 		used[right{kind.group, kind.resource, "get"}] = true                    // when the cache lags: test/chaos, dataservice-unseen
 	}
-	for _, verb := range []string{"create", "update", "patch", "delete"} { // of spec.redis and spec.etcd: test/rediscluster, test/etcdcluster
+	for _, verb := range []string{"create", "update", "patch", "delete"} { // of spec.redis, spec.etcd and spec.mysql: test/rediscluster, test/etcdcluster, test/mysqlcluster
 		used[right{redisv1.GroupVersion.Group, "redisclusters", verb}] = true
 		used[right{etcdv1.GroupVersion.Group, "etcdclusters", verb}] = true
+		used[right{mysqlv1.GroupVersion.Group, "mysqlclusters", verb}] = true
+	}
+	for _, verb := range []string{"get", "list", "watch", "create", "patch", "delete"} { // of spec.mongodb: TestMongoDB
+		used[right{object.Foreign.Group, "mongodbcommunity", verb}] = true
 	}
 	for _, kind := range []string{"databackups", "datarestores"} { // the UID, before the first object is made: test/backup
 		used[right{backupv1.GroupVersion.Group, kind, "patch"}] = true
 	}
 	used[right{"", "pods", "delete"}] = true      // to replace one of Redis or etcd: test/rediscluster, test/etcdcluster
-	used[right{"", "pods", "patch"}] = true       // a ticket for a member of etcd: test/etcdcluster
+	used[right{"", "pods", "patch"}] = true       // a ticket for a member of etcd or MySQL: test/etcdcluster, test/mysqlcluster
 	used[right{"", "pods", "get"}] = true         // before a step on one of them: test/rediscluster, test/etcdcluster
 	used[right{"batch", "jobs", "create"}] = true // of a backup: test/backup
 	used[right{"batch", "jobs", "delete"}] = true // of a backup that a sidecar keeps from ending: test/backup
@@ -96,17 +103,18 @@ func TestRightsAreThoseUsed(t *testing.T) {
 func (e *env) reportOfOtherKinds() {
 	e.Helper()
 	meta := metav1.ObjectMeta{Name: "other"}
-	redis, etcd := &redisv1.RedisCluster{ObjectMeta: meta}, &etcdv1.EtcdCluster{ObjectMeta: meta}
+	redis, etcd, mysql := &redisv1.RedisCluster{ObjectMeta: meta}, &etcdv1.EtcdCluster{ObjectMeta: meta}, &mysqlv1.MySQLCluster{ObjectMeta: meta}
 	backup, restore := &backupv1.DataBackup{ObjectMeta: meta}, &backupv1.DataRestore{ObjectMeta: meta}
 	e.CreateWith(redis, &redis.Spec, "{pause: true}")
 	e.CreateWith(etcd, &etcd.Spec, "{paused: true}")
+	e.CreateWith(mysql, &mysql.Spec, "{paused: true}")
 	e.CreateWith(backup, &backup.Spec, "{of: {name: nobody}}")
 	e.CreateWith(restore, &restore.Spec, "{of: {name: nobody}}")
 	e.Until("they are reported on", func() error {
-		for _, object := range []client.Object{redis, etcd, backup, restore} {
+		for _, object := range []client.Object{redis, etcd, mysql, backup, restore} {
 			e.Read(object)
 		}
-		return stage.Unless(redis.Status.ObservedGeneration == redis.Generation && etcd.Status.ObservedGeneration == etcd.Generation &&
+		return stage.Unless(redis.Status.ObservedGeneration == redis.Generation && etcd.Status.ObservedGeneration == etcd.Generation && mysql.Status.ObservedGeneration == mysql.Generation &&
 			backup.Status.Reason == backupv1.ReasonSourceNotFound && restore.Status.Reason == backupv1.ReasonSourceNotFound, "not all are")
 	})
 }
@@ -161,7 +169,7 @@ func (e *env) liveThroughEverything() {
 	})
 
 	e.ChangeReady(name, fields{"mysql": fields{"storage": fields{"size": "6Gi"}}})
-	for i := range history.Limit { // more specs than are kept
+	for i := range reconcile.Limit { // more specs than are kept
 		generation := e.Change(name, fields{"web": fields{"labels": fields{"change": fmt.Sprint(i)}}})
 		e.Until("the change is seen", func() error { return harness.Observed(e.DataService(name), generation) })
 	}

@@ -20,10 +20,10 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// platforms is how many DataServices take turns.
+// platforms is the number of DataServices that take turns.
 const platforms = 50
 
-// charts is an operator whose charts have another default image of Eureka, which is how a new version of it is another.
+// charts configures an operator with another default image of Eureka, like a new version of the operator.
 func charts(version string, rollouts int) func(*rest.Config, *manager.Options) {
 	return func(_ *rest.Config, o *manager.Options) {
 		o.Images, o.MaxRollouts = map[string]string{"eureka": "registry.example/eureka:" + version}, rollouts
@@ -32,11 +32,11 @@ func charts(version string, rollouts int) func(*rest.Config, *manager.Options) {
 
 func platform(n int) string { return fmt.Sprintf("p%02d", n) }
 
-// A new version of the operator changes two DataServices at a time, and no further one after one has become Degraded.
-// Healing and changes of users wait for nothing. An operator that takes over knows who has a turn.
+// A new version of the operator changes two DataServices at a time, and no further one after one has become Degraded. Corrections and
+// changes of users do not wait. A new leader continues the turns.
 func TestMaxRollouts(t *testing.T) {
 	harness.Long(t)
-	e := alone(t) // fifty platforms are a load for the tests beside it
+	e := alone(t) // fifty platforms would slow down parallel tests
 	op := e.Start(charts("v1", 0))
 	for n := range platforms {
 		e.Create(&unstructured.Unstructured{Object: fields{

@@ -1,19 +1,29 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Command bench measures the operator: requests, times, throughput, memory. It prints tables with a bound for each number, and fails if a
+// number is outside its bound.
+//
+// With KUBECONFIG set it uses that cluster, which must have no DataServices, and in which pods must become ready. Otherwise it starts a
+// simulated cluster and removes it at the end.
 package main
 
 import (
 	"bufio"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
@@ -24,14 +34,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/platform/plan"
 	"d3os.com/d3os-operator/internal/version"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// bench is what all sections share.
+// bench holds the state that all sections share.
 type bench struct {
 	flags
 	cluster *cluster.Cluster
@@ -92,11 +102,11 @@ func (b *bench) setUp(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if b.sample, err = preview.Parse(sample); err != nil {
+	if b.sample, err = plan.Parse(sample); err != nil {
 		return err
 	}
 	b.sample.Namespace = "default"
-	objects, err := preview.Objects(b.sample, b.version)
+	objects, err := plan.Objects(b.sample, b.version)
 	if err != nil {
 		return err
 	}
@@ -115,14 +125,14 @@ func (b *bench) setUp(ctx context.Context) error {
 	return err
 }
 
-// config is the cluster's, with connections of its own.
+// config returns the cluster's configuration with separate connections.
 func (b *bench) config() *rest.Config {
 	config := rest.CopyConfig(b.cluster.Config)
 	config.Dial = (&net.Dialer{}).DialContext
 	return config
 }
 
-// cleanUp leaves a cluster of the user's as it was, but for the CRDs.
+// cleanUp restores the user's cluster, except the CRDs.
 func (b *bench) cleanUp(ctx context.Context) error {
 	err := errors.Join(os.RemoveAll(b.dir), b.network.Release())
 	if b.cluster.Own {
@@ -163,7 +173,7 @@ func fact(file, name string) string {
 	return "?"
 }
 
-// cpuSeconds is what this process has used.
+// cpuSeconds returns the processor time of this process.
 func cpuSeconds() float64 {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -171,4 +181,148 @@ func cpuSeconds() float64 {
 	}
 	seconds := func(t syscall.Timeval) float64 { return float64(t.Sec) + float64(t.Usec)/1e6 }
 	return seconds(usage.Utime) + seconds(usage.Stime)
+}
+
+// servicesPerNode is the number of DataServices that fit into the memory of a simulated node, with a reserve.
+const servicesPerNode = 15
+
+type flags struct {
+	runs int
+	// clusters is the number of RedisClusters of 6 in the section middleware.
+	clusters int
+	only     []string
+	sizes    []int // numbers of DataServices of the section load, ascending
+}
+
+// most returns the maximum number of DataServices.
+func (f flags) most() int {
+	most := 0
+	for _, name := range f.only {
+		switch name {
+		case "load":
+			most = max(most, f.sizes[len(f.sizes)-1])
+		case "middleware":
+			most = max(most, middlewareServices)
+		case "status":
+			most = max(most, platforms)
+		}
+	}
+	return most
+}
+
+// section is one part of the benchmark; -only selects by name.
+type section struct {
+	name, title string
+	run         func(context.Context, *bench) error
+	asked       bool // runs only when -only names it
+}
+
+// sections in the order in which they run.
+var sections = []section{
+	{"render", "Render one whole DataService", renderTime{}.run, false},
+	{"requests", "Requests for one DataService", requests{}.run, false},
+	{"latency", "Latency, one DataService", latency{}.run, false},
+	{"status", "kubectl dataservice status, 100 DataServices", status{}.run, false},
+	{"middleware", "RedisClusters with real servers beside DataServices", middleware{}.run, true},
+	{"load", "Load: create, change, restart beside, delete", load{}.run, true},
+}
+
+func main() {
+	f, err := parseFlags(os.Args[1:])
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+		err = run(ctx, f)
+		stop()
+	}
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func parseFlags(args []string) (flags, error) {
+	var f flags
+	var names, usual []string
+	for _, s := range sections {
+		names = append(names, s.name)
+		if !s.asked {
+			usual = append(usual, s.name)
+		}
+	}
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	set.IntVar(&f.runs, "runs", 3, "how often what concerns one DataService is repeated")
+	set.IntVar(&f.clusters, "clusters", 20, "how many RedisClusters the section middleware has")
+	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but middleware and load)")
+	f.sizes = []int{100}
+	set.Func("sizes", "comma-separated numbers of DataServices of the section load (default: 100)", func(list string) (err error) {
+		f.sizes, err = parseSizes(list)
+		return err
+	})
+	if err := set.Parse(args); err != nil {
+		return f, err
+	}
+	if set.NArg() > 0 {
+		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
+	}
+	if min(f.runs, f.clusters) < 1 {
+		return f, errors.New("-runs and -clusters must be at least 1")
+	}
+	f.only = usual
+	if *only != "" {
+		f.only = strings.Split(*only, ",")
+	}
+	for _, name := range f.only {
+		if !slices.Contains(names, name) {
+			return f, fmt.Errorf("there is no section %q: try %s", name, strings.Join(names, ", "))
+		}
+	}
+	return f, nil
+}
+
+func parseSizes(list string) (sizes []int, err error) {
+	const least = 2 // one is hot, the others are not
+	for text := range strings.SplitSeq(list, ",") {
+		n, err := strconv.Atoi(strings.TrimSpace(text))
+		if err != nil || n < least {
+			return nil, fmt.Errorf("%q is no number of DataServices: at least %d", text, least)
+		}
+		sizes = append(sizes, n)
+	}
+	slices.Sort(sizes)
+	return slices.Compact(sizes), nil
+}
+
+func run(ctx context.Context, f flags) (err error) {
+	c, err := cluster.Start(ctx, cluster.Options{Name: "bench", Nodes: 2 + f.most()/servicesPerNode})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.Stop()) }()
+
+	b, err := newBench(ctx, c, f)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.cleanUp(context.WithoutCancel(ctx))) }()
+	b.printFacts()
+	for _, s := range sections {
+		if !slices.Contains(f.only, s.name) {
+			continue
+		}
+		b.report.begin(s.name, s.title)
+		begun := time.Now()
+		err := b.removeAll(ctx)
+		if err == nil {
+			err = s.run(ctx, b)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", s.name, err)
+		}
+		b.report.note("\n%s s", number(time.Since(begun).Seconds()))
+	}
+	b.report.totals()
+	if n := len(b.report.outside); n > 0 {
+		return fmt.Errorf("%d numbers lie outside their bounds", n)
+	}
+	return nil
 }

@@ -27,7 +27,7 @@ const (
 	label = "d3os-bench"
 	// alone is the namespace of a DataService that is the only one.
 	alone = label + "-one"
-	// requestsAtOnce is how many requests the benchmark sends at once to set up and clean up.
+	// requestsAtOnce limits the concurrent requests of the benchmark for setup and cleanup.
 	requestsAtOnce = 16
 )
 
@@ -38,8 +38,7 @@ func (b *bench) one(ctx context.Context) (*dsv1.DataService, error) {
 	return ds, b.makeNamespaces(ctx, alone)
 }
 
-// many returns DataServices number from to to, each in a namespace of its own that it makes.
-// They have no node ports, which a cluster has only once.
+// many returns DataServices number from to to, each in a new namespace. They have no node ports, because these are unique in a cluster.
 func (b *bench) many(ctx context.Context, from, to int) ([]*dsv1.DataService, error) {
 	var services []*dsv1.DataService
 	var names []string
@@ -55,17 +54,6 @@ func (b *bench) many(ctx context.Context, from, to int) ([]*dsv1.DataService, er
 // create creates DataServices, several at once.
 func (b *bench) create(ctx context.Context, services ...*dsv1.DataService) error {
 	return inParallel(services, func(ds *dsv1.DataService) error { return b.client.Create(ctx, ds) })
-}
-
-// grow makes the whole fleet with the operator that runs, and waits until it is Ready.
-func (b *bench) grow(ctx context.Context) (err error) {
-	if b.fleet, err = b.many(ctx, 0, b.scale); err != nil {
-		return err
-	}
-	if err := b.create(ctx, b.fleet...); err != nil {
-		return err
-	}
-	return b.awaitReady(ctx, b.fleet...)
 }
 
 // awaitReady waits until these DataServices, as last written by the caller, are ready.
@@ -132,8 +120,8 @@ func (b *bench) removeOne(ctx context.Context, ds *dsv1.DataService) error {
 	return left.awaitNone(ctx, func(client.Object) bool { return false })
 }
 
-// removeAll removes every namespace of the benchmark and waits until it is gone, before each section. No operator
-// may run meanwhile: it would put back what goes.
+// removeAll deletes every namespace of the benchmark and waits until it is deleted, before each section. No operator may run at that time,
+// because it would restore the objects.
 func (b *bench) removeAll(ctx context.Context) error {
 	b.fleet = nil
 	if err := b.deleteNamespaces(ctx); err != nil {

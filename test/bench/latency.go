@@ -7,17 +7,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 )
 
 const (
-	// reactions is how often each is measured.
+	// reactions is the number of measurements of each reaction.
 	reactions = 20
 	// healMilliseconds: a deleted object comes back within a second.
 	healMilliseconds = 1000
@@ -130,4 +136,83 @@ func (latency) react(ctx context.Context, o *operator, do, effect func() error) 
 		return 0, 0, errors.New("the operator has not written the Deployment")
 	}
 	return max(0, patches[0].At.Sub(start)), toEffect, nil
+}
+
+const (
+	// platforms is the number of DataServices for `kubectl dataservice status -A`.
+	platforms = 100
+	// statusTakes limits its duration in milliseconds, and statusTimes the ratio to `kubectl get`, which runs alternately with it.
+	statusTakes = 500
+	statusTimes = 1.5
+	// statusRuns is the number of runs of each; the median counts.
+	statusRuns = 9
+)
+
+// status compares `kubectl dataservice status -A` with `kubectl get dataservices -A`.
+type status struct{}
+
+func (s status) run(ctx context.Context, b *bench) error {
+	plugin := filepath.Join(b.dir, "kubectl-dataservice")
+	if err := cluster.BuildPlugin(ctx, plugin); err != nil {
+		return err
+	}
+	if err := s.platforms(ctx, b); err != nil {
+		return err
+	}
+	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
+	var asked, got []time.Duration
+	for range statusRuns {
+		took, err := b.timed(ctx, plugin, "status", "--all-namespaces")
+		if err != nil {
+			return err
+		}
+		asked = append(asked, took)
+		if took, err = b.timed(ctx, kubectl, "get", "dataservices", "--all-namespaces"); err != nil {
+			return err
+		}
+		got = append(got, took)
+	}
+	is, was := milliseconds(median(asked)), milliseconds(median(got))
+	t := b.report.table("", "ms", "TIMES KUBECTL GET")
+	cell := b.report.check("status of 100 DataServices, ms", is, atMost(statusTakes))
+	times := b.report.check("status of 100 DataServices, times kubectl get", is/was, atMost(statusTimes))
+	t.row("kubectl dataservice status -A", cell, times)
+	t.row("kubectl get dataservices -A", number(was), "")
+	t.flush()
+	b.report.note("\nThe median of %d runs of each, alternately, over %d DataServices; each run is a process, from its start to its end.", statusRuns, platforms)
+	return nil
+}
+
+// platforms makes the DataServices, each with the status of a platform that is ready. No operator runs.
+func (status) platforms(ctx context.Context, b *bench) error {
+	services, err := b.many(ctx, 0, platforms)
+	if err != nil {
+		return err
+	}
+	if err := b.create(ctx, services...); err != nil {
+		return err
+	}
+	return inParallel(services, func(ds *dsv1.DataService) error {
+		now := metav1.Now()
+		ds.Status = dsv1.DataServiceStatus{ObservedGeneration: ds.Generation, Phase: dsv1.PhaseRunning, Ready: "12/12", Message: "mysql->uuc->eureka->auth->web",
+			Conditions: []metav1.Condition{{Type: dsv1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: now}}}
+		for i := range 12 {
+			ds.Status.Components = append(ds.Status.Components, dsv1.ComponentStatus{
+				Name: fmt.Sprintf("component-%d", i), Kind: "Deployment", Phase: dsv1.PhaseRunning, Ready: 1, Desired: 1, LastTransitionTime: ptr.To(now),
+			})
+		}
+		return b.client.Status().Update(ctx, ds)
+	})
+}
+
+// timed runs a program against the cluster and returns how long that took.
+func (b *bench) timed(ctx context.Context, program string, args ...string) (time.Duration, error) {
+	command := exec.CommandContext(ctx, program, args...)
+	command.Env = append(os.Environ(), "KUBECONFIG="+b.cluster.Kubeconfig)
+	began := time.Now()
+	out, err := command.CombinedOutput()
+	if err != nil {
+		return 0, fmt.Errorf("%s %v: %w: %s", filepath.Base(program), args, err, out)
+	}
+	return time.Since(began), nil
 }

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// loadStatus is how many status writes one change may cost, loadCreate how many writes beside
-	// the objects the creation of a DataService: its status, and what others wrote meanwhile.
+	// loadStatus limits the status writes of one change. loadCreate limits the writes for creating a DataService in addition to its
+	// objects: its status, and corrections after writes of others.
 	loadStatus = 5
 	loadCreate = 20
-	// loadGrowth is what a number for each DataService may grow by from the first size to the last.
+	// loadGrowth limits the growth of a number for each DataService from the first size to the last.
 	loadGrowth = 1.5
 	// restarts is the event that the operator starts again.
 	restarts = "restart beside"
 )
 
-// load measures the operator, as a process of its own with the memory that the manifests give it,
-// while ever more DataServices are created, changed, found again after a restart, and deleted.
+// load measures the operator, as a separate process with the memory of the manifests, while more and more DataServices are created,
+// changed, found again after a restart, and deleted.
 type load struct{}
 
-// step is what one event cost for all DataServices that it was about.
+// step is the cost of one event for all of its DataServices.
 type step struct {
 	services, objects int
 	took              time.Duration
@@ -97,8 +97,7 @@ func (l load) size(ctx context.Context, o *operator, r *loadReport, n int) error
 	return nil
 }
 
-// create makes the fleet that large. When all are declared, one more is: how long that takes is
-// how fair the queue is.
+// create creates DataServices up to number n. Then it creates one more: its time shows how fair the queue is.
 func (l load) create(ctx context.Context, b *bench, r *loadReport, n int) error {
 	services, err := b.many(ctx, len(b.fleet), n)
 	if err != nil {
@@ -166,8 +165,7 @@ func (load) change(ctx context.Context, b *bench, n int) error {
 
 const (
 	hotEvery = 100 * time.Millisecond
-	// hotWait is how long anything may be in the queue beside a hot DataService, on average; how
-	// long the rest of a change takes is up to the cluster.
+	// hotWait limits the average time in the queue next to a hot DataService; the rest of a change depends on the cluster.
 	hotWait = 500 * time.Millisecond
 )
 
@@ -246,7 +244,7 @@ func (load) delete(ctx context.Context, o *operator, r *loadReport) error {
 	return nil
 }
 
-// measure tells what an operator used while something was done, and how long that took.
+// measure returns the resources that an operator used during an action, and the action's duration.
 func (o *operator) measure(ctx context.Context, services, objects int, do func() error) (step, error) {
 	before, err := o.usage(ctx)
 	if err != nil {

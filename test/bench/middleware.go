@@ -18,30 +18,30 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/databasetest/redistest"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
-	"d3os.com/d3os-operator/test/redis/rig"
 )
 
 const (
 	// middlewareNamespace is where the RedisClusters are.
 	middlewareNamespace = label + "-redis"
-	// middlewareServices is how many DataServices there are beside them.
+	// middlewareServices is the number of DataServices in addition to the clusters.
 	middlewareServices = 100
-	// middlewareRest is how long nothing may be asked of the API server: two looks at every server.
+	// middlewareRest is the time without any request to the API server: the operator checks every server twice in it.
 	middlewareRest = time.Minute
-	// redisRecords is how often the record of a cluster is written while it forms.
+	// redisRecords is the number of writes of a cluster's record while the cluster forms.
 	redisRecords = 2
 	// redisStatus bounds the status writes of one cluster while it forms: those of a DataService, and one for each step and
 	// each pod that comes, which people watch.
 	redisStatus = createStatus + 21
-	// redisPods is how many servers a cluster has.
+	// redisPods is the number of servers of a cluster.
 	redisPods = 6
-	// hangs is how long a change of one cluster may take beside one whose servers all hang.
+	// hangs limits the time for a change of one cluster while all servers of another cluster hang.
 	hangs = 10 * time.Second
 )
 
-// middleware counts what RedisClusters with real servers cost beside DataServices.
+// middleware counts the requests for RedisClusters with real servers, in addition to DataServices.
 type middleware struct{}
 
 // redisFleet is RedisClusters of 6, and what runs their pods.
@@ -86,7 +86,7 @@ func (m middleware) run(ctx context.Context, b *bench) (err error) {
 	})
 }
 
-// pass lets time pass, which is what is measured at rest.
+// pass waits for a time, during which the measurement at rest runs.
 func pass(ctx context.Context, while time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -99,11 +99,11 @@ func pass(ctx context.Context, while time.Duration) error {
 // startRedis makes the namespace of the RedisClusters, whose pods run real servers.
 func (b *bench) startRedis(ctx context.Context) (*redisFleet, error) {
 	f := &redisFleet{bench: b}
-	server, err := rig.Program("redis-server")
+	server, err := redistest.Program("redis-server")
 	if err != nil {
 		return nil, err
 	}
-	cli, err := rig.Program("redis-cli")
+	cli, err := redistest.Program("redis-cli")
 	if err != nil {
 		return nil, err
 	}

@@ -25,11 +25,11 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// settled is how long nothing must be asked of the API server for an effect to be over. The
-// operator itself holds a mere progress of the status back for a quarter of a second.
+// settled is the time without requests to the API server after which an effect is over. The operator delays a mere progress of the status
+// by a quarter of a second.
 const settled = time.Second
 
-// operator is the operator as a process of its own, with the memory that config/manager gives it.
+// operator is the operator as a separate process, with the memory of config/manager.
 type operator struct {
 	*bench
 
@@ -40,11 +40,10 @@ type operator struct {
 	ended   chan struct{} // closed when it has ended
 	err     error         // what it ended with
 	began   time.Time
-	synced  time.Duration // from its start until its workers started
-	traffic *traffic      // nothing when it is not counted
+	traffic *traffic // nothing when it is not counted
 }
 
-// work is what is done while an operator runs.
+// work is an action while an operator runs.
 type work func(context.Context, *operator) error
 
 // counted has an operator run while something is done, behind a proxy that records its requests.
@@ -107,11 +106,10 @@ func (b *bench) operate(ctx context.Context, kubeconfig string, sent *traffic, d
 		last := o.journal.follow(output)
 		if err := o.command.Wait(); err != nil {
 			o.err = fmt.Errorf("the operator ended: %w: %s", err, last)
-			cancel(o.err) // nobody need wait for it
+			cancel(o.err) // also without a caller that waits
 		}
 	}()
 	if err = o.journal.awaitStart(ctx); err == nil {
-		o.synced = time.Since(o.began)
 		err = do(ctx, o)
 	}
 	_ = o.command.Process.Signal(syscall.SIGTERM) // it may have ended
@@ -132,7 +130,7 @@ func (o *operator) count(ctx context.Context, do func() error) (tally, error) {
 	return o.tally(ctx)
 }
 
-// tally waits until all is quiet and says what was done since the last reset.
+// tally waits for quiet and returns the requests since the last reset.
 func (o *operator) tally(ctx context.Context) (tally, error) {
 	if err := o.traffic.quiet(ctx, settled); err != nil {
 		return tally{}, err

@@ -4,14 +4,23 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
 	"text/tabwriter"
 	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/render"
 )
 
 // report prints tables and remembers what lay outside its bound.
@@ -31,7 +40,7 @@ func (r *report) note(format string, args ...any) {
 	fmt.Fprintf(r.out, format+"\n", args...)
 }
 
-// progress tells those who wait, beside the report.
+// progress prints the progress to standard error, in addition to the report.
 func (r *report) progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "  "+format+"\n", args...)
 }
@@ -129,4 +138,140 @@ func (t *spreads) add(from, to string, values []time.Duration, limit *bound) {
 	p95, longest := sorted[(len(sorted)*95+99)/100-1], sorted[len(sorted)-1]
 	t.row(from, to, number(milliseconds(median(values))), number(milliseconds(p95)),
 		t.report.check(from+", "+to+", longest, ms", milliseconds(longest), limit))
+}
+
+// loadReport collects the tables of load.
+type loadReport struct {
+	*report
+
+	events, latecomers *table
+	memories           *usages
+	heats              *spreads
+	first              map[string]float64 // of each event: what it cost at the first size
+}
+
+func newLoadReport(r *report) *loadReport {
+	return &loadReport{
+		report: r,
+		events: r.table("EVENT", "DATASERVICES", "SECONDS", "OBJECTS/s", "WRITES EACH", "GET", "GROWTH", "POST",
+			"CPU SECONDS", "CPU ms EACH", "RECONCILES EACH"),
+		latecomers: r.table("DATASERVICES", "CREATED AT ONCE", "FIRST OBJECT s", "READY s", "ALL READY s", "SHARE"),
+		memories:   r.usages("DATASERVICES"),
+		heats:      r.spreads("WHILE THERE CHANGES", "MEAN IN THE QUEUE ms"),
+		first:      map[string]float64{},
+	}
+}
+
+// add adds a line to the table of events, with a bound of the writes for each DataService. What must not grow with the
+// number of DataServices are these writes; of a restart, which writes nothing, all that is asked for.
+func (r *loadReport) add(event, services string, s step, writes *bound) {
+	what := event + " " + services
+	r.progress("%s: %s s", what, number(s.took.Seconds()))
+	rate, growth, cost := "", "", s.each(s.used.writes)
+	if s.objects > 0 {
+		rate = number(float64(s.objects) / s.took.Seconds())
+	}
+	if event == restarts {
+		cost = s.used.reads
+	}
+	if first, again := r.first[event]; again {
+		growth = r.check(what+": growth", cost/first, atMost(loadGrowth))
+	} else {
+		r.first[event] = cost
+	}
+	r.events.row(event, services, number(s.took.Seconds()), rate, r.check(what+": writes for each", s.each(s.used.writes), writes),
+		number(s.used.reads), growth, number(s.used.events),
+		number(s.used.cpu), number(1000*s.each(s.used.cpu)), number(s.each(s.used.reconciles)))
+}
+
+func (r *loadReport) print() {
+	for _, t := range []struct {
+		table *table
+		note  string
+	}{
+		{r.events, "Requests by method: writes are PATCH, PUT and DELETE, status included; GET are lists and watches; " +
+			"POST are events.\nGrowth is that of the writes for each, and of GET after a restart, from the first size."},
+		{r.latecomers, "One more DataService, declared when all others were; time from its declaration."},
+		{r.heats.table, "From the change of one image to Ready."},
+		{r.memories.table, "The bound is the limit of config/manager. CPU and reconciles are those of the last event."},
+	} {
+		t.table.flush()
+		r.note("%s\n", t.note)
+	}
+}
+
+// What planning may take, in milliseconds of CPU: twice and more of what was measured on two busy cores (54, 9.4 and 0.08).
+const (
+	renderWhole  = 120
+	renderChange = 30
+	renderCached = 0.3
+)
+
+// renderTime measures what stands before the first write of a reconciliation: graph,
+// credentials, values and charts of the sample.
+type renderTime struct {
+	planner *plan.Planner
+	keeper  *plan.Keeper
+	ds      *dsv1.DataService
+}
+
+func (renderTime) run(_ context.Context, b *bench) error {
+	r := renderTime{keeper: plan.NewKeeper(), ds: b.sample.DeepCopy()}
+	r.ds.UID = "bench"
+	t := b.report.table("", "ms", "CPU ms", "ALLOCATIONS", "BYTES")
+	var failed error
+	measure := func(name string, limit *bound, do func() error) {
+		before := cpuSeconds()
+		result := testing.Benchmark(func(tb *testing.B) {
+			for tb.Loop() {
+				if err := do(); err != nil {
+					failed = err
+					tb.SkipNow()
+				}
+			}
+		})
+		if result.N == 0 {
+			failed = errors.Join(failed, errors.New(name+" could not be measured"))
+			return
+		}
+		each := float64(result.T.Nanoseconds()) / float64(result.N)
+		cpu := b.report.check(name+", CPU ms", (cpuSeconds()-before)*1000/float64(result.N), limit)
+		t.row(name, number(each/1e6), cpu, number(float64(result.AllocsPerOp())), number(float64(result.AllocedBytesPerOp())))
+	}
+	load := func() error {
+		renderer, err := render.New(b.version)
+		if err == nil {
+			r.planner = plan.NewPlanner(renderer, nil)
+		}
+		return err
+	}
+	measure("load the charts", nil, load)
+	measure("first, charts loaded for it", nil, func() error { return errors.Join(load(), r.plan()) })
+	measure("all of it", atMost(renderWhole), func() error { r.planner.Forget(r.ds.Namespace, r.ds.Name); return r.plan() })
+	measure("a new generation, one image changed", atMost(renderChange), r.change)
+	measure("cached", atMost(renderCached), r.plan)
+	t.flush()
+	b.report.note("\nCPU is all of this process's, with garbage collection; unlike the time it hardly depends on who else uses the machine.")
+	return failed
+}
+
+// change changes one image of the sample and plans it.
+func (r *renderTime) change() error {
+	r.ds.Generation++
+	r.ds.Spec.Auth.Image = fmt.Sprintf("registry.example.com/auth:v%d", r.ds.Generation)
+	return r.plan()
+}
+
+// plan plans the sample.
+func (r *renderTime) plan() error {
+	graph, err := r.planner.Graph(r.ds)
+	if err != nil {
+		return err
+	}
+	secrets, err := r.keeper.Plan(r.ds, graph, func(string, string) (*unstructured.Unstructured, error) { return nil, nil }, nil)
+	if err != nil {
+		return err
+	}
+	_, err = r.planner.Make(r.ds, graph, secrets.Credentials)
+	return err
 }

@@ -14,10 +14,10 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// The bounds of single events, beside one write for each object that is new. Each spec is one write more, to the history.
+// Bounds for single events, in addition to one write for each new object. Each spec also costs one write, to the history.
 const (
 	historyWrites = 1
-	// dataRecords is how many objects there are that no chart has: the record of whose data the database's volume holds.
+	// dataRecords is the number of objects that no chart has: the record of the data on the database's volume.
 	dataRecords  = 1
 	createReads  = 8
 	createStatus = 15
@@ -26,14 +26,11 @@ const (
 )
 
 const (
-	// resyncRounds is how many resyncs of every DataService are waited for: the first is over for
-	// sure when the last begins.
+	// resyncRounds is the number of resyncs of every DataService to wait for: the first is certainly over when the last begins.
 	resyncRounds = 3
 	// resyncOften is the period in which the operator looks at one DataService again; with its
 	// jitter it stays above the shortest that informers allow.
 	resyncOften = 2 * time.Second
-	// resyncMany is the period for many.
-	resyncMany = 5 * time.Second
 )
 
 // requests counts what the operator asks and writes for one DataService.
@@ -67,7 +64,7 @@ func (requests) run(ctx context.Context, b *bench) error {
 	if err := b.create(ctx, ds); err != nil {
 		return err
 	}
-	resync, err := b.resync(ctx, 1, resyncOften, ds)
+	resync, err := b.resync(ctx, ds)
 	if err != nil {
 		return err
 	}
@@ -122,7 +119,7 @@ func (o *operator) live(ctx context.Context, propagation metav1.DeletionPropagat
 	return l, o.removeOne(ctx, ds)
 }
 
-// retained tells what outlives its DataService.
+// retained reports whether an object outlives its DataService.
 func retained(o client.Object) bool { return metav1.GetControllerOf(o) == nil }
 
 // changeImage changes the image of a service and waits until that is rolled out.
@@ -139,17 +136,86 @@ func (b *bench) patchImage(ctx context.Context, ds *dsv1.DataService, tag string
 	return b.client.Patch(ctx, ds, client.MergeFrom(before))
 }
 
-// resync counts what an operator does that looks at all DataServices again in each period, once some of them are ready.
-func (b *bench) resync(ctx context.Context, n int, period time.Duration, services ...*dsv1.DataService) (seen tally, err error) {
+// resync counts what an operator does that looks at a DataService again in each period, once it is ready.
+func (b *bench) resync(ctx context.Context, ds *dsv1.DataService) (seen tally, err error) {
 	err = b.counted(ctx, func(ctx context.Context, o *operator) (err error) {
-		if err := o.journal.awaitLooks(ctx, dsv1.Kind, n, 1); err != nil {
+		if err := o.journal.awaitLooks(ctx, dsv1.Kind, 1, 1); err != nil {
 			return err
 		}
-		if err := b.awaitReady(ctx, services...); err != nil {
+		if err := b.awaitReady(ctx, ds); err != nil {
 			return err
 		}
-		seen, err = o.count(ctx, func() error { return o.journal.awaitLooks(ctx, dsv1.Kind, n, resyncRounds) })
+		seen, err = o.count(ctx, func() error { return o.journal.awaitLooks(ctx, dsv1.Kind, 1, resyncRounds) })
 		return err
-	}, "--resync-period="+period.String())
+	}, "--resync-period="+resyncOften.String())
 	return seen, err
+}
+
+// tally counts the operator's requests and reconciliations for one event.
+type tally struct {
+	counts   [classes]int
+	looks    int // reconciliations
+	errors   []string
+	evidence []string
+}
+
+// bounds are those of a tally; nil is none.
+type bounds struct{ writes, statuses, reads *bound }
+
+// none: nothing at all may be asked or written.
+var none = bounds{writes: exactly(0), statuses: exactly(0), reads: exactly(0)}
+
+// tallies is a table of tallies, with the evidence for those that are not as they should be.
+type tallies struct {
+	*table
+
+	wrong []string // the evidence
+}
+
+func (r *report) tallies() *tallies {
+	return &tallies{table: r.table("EVENT", "OBJECT WRITES", "STATUS WRITES", "READS", "CACHE LISTS", "WATCHES",
+		"EVENTS", "LEASES", "DISCOVERY", "RECONCILES", "ERRORS")}
+}
+
+func (t *tallies) add(name string, seen tally, b bounds) {
+	outside := len(t.report.outside)
+	cell := func(what string, n int, bound *bound) string {
+		return t.report.check(name+": "+what, float64(n), bound)
+	}
+	t.row(name,
+		cell("object writes", seen.counts[objectWrite], b.writes),
+		cell("status writes", seen.counts[statusWrite], b.statuses),
+		cell("reads", seen.counts[read], b.reads),
+		fmt.Sprint(seen.counts[cacheList]), fmt.Sprint(seen.counts[watch]), fmt.Sprint(seen.counts[event]),
+		fmt.Sprint(seen.counts[lease]), fmt.Sprint(seen.counts[discover]), fmt.Sprint(seen.looks),
+		cell("errors in the log", len(seen.errors), exactly(0)))
+	if len(t.report.outside) == outside {
+		return
+	}
+	t.wrong = append(t.wrong, "", name+":")
+	t.wrong = append(t.wrong, seen.evidence[:min(len(seen.evidence), 60)]...)
+	t.wrong = append(t.wrong, seen.errors[:min(len(seen.errors), 5)]...)
+}
+
+func (t *tallies) flush() {
+	t.table.flush()
+	for _, line := range t.wrong {
+		t.report.note("%s", line)
+	}
+}
+
+// worst merges tallies of the same event: the maximum of every number, with the evidence of the tally with most writes.
+func worst(all []tally) tally {
+	result := all[0]
+	for _, t := range all[1:] {
+		if t.counts[objectWrite] > result.counts[objectWrite] || t.counts[read] > result.counts[read] || t.counts[statusWrite] > result.counts[statusWrite] {
+			result.evidence = t.evidence
+		}
+		for i := range t.counts {
+			result.counts[i] = max(result.counts[i], t.counts[i])
+		}
+		result.looks = max(result.looks, t.looks)
+		result.errors = append(result.errors, t.errors...)
+	}
+	return result
 }

@@ -7,12 +7,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/test/harness"
 )
 
-// usage is what a process uses; sizes are in MiB.
+// usage holds the resources that a process uses; sizes are in MiB.
 type usage struct {
 	rss, peak, heap, system float64
 	cpu, reconciles         float64
@@ -20,7 +25,7 @@ type usage struct {
 	writes, reads, events   float64 // requests: PATCH, PUT and DELETE; GET; POST
 }
 
-// since is what was used since another look; sizes are those of now.
+// since returns the use since an earlier measurement; sizes are the current ones.
 func (u usage) since(before usage) usage {
 	u.cpu, u.reconciles = u.cpu-before.cpu, u.reconciles-before.reconciles
 	u.queued, u.waited = u.queued-before.queued, u.waited-before.waited
@@ -32,7 +37,7 @@ func (o *operator) usage(ctx context.Context) (usage, error) {
 	var u usage
 	status := fmt.Sprintf("/proc/%d/status", o.command.Process.Pid)
 	u.rss, u.peak = kilobytes(fact(status, "VmRSS")), kilobytes(fact(status, "VmHWM"))
-	if _, err := get(ctx, "http://"+o.profile+"/debug/pprof/heap?gc=1"); err != nil { // so that the heap is what is alive
+	if _, err := get(ctx, "http://"+o.profile+"/debug/pprof/heap?gc=1"); err != nil { // so that the heap has only live objects
 		return u, err
 	}
 	metrics, err := get(ctx, "http://"+o.metrics+"/metrics")
@@ -102,4 +107,79 @@ func (r *report) usages(what string) *usages {
 func (t *usages) add(name string, u usage, peak *bound) {
 	t.row(name, number(u.rss), t.report.check(name+": peak RSS MiB", u.peak, peak), number(u.heap), number(u.system), number(u.cpu),
 		number(u.reconciles))
+}
+
+// class is the purpose of a request.
+type class int
+
+const (
+	objectWrite class = iota
+	statusWrite
+	read
+	cacheList // a cache's initial list, as a list or as the start of a watch
+	watch
+	event
+	lease
+	discover
+	classes // how many there are
+)
+
+func classOf(r harness.Sent) class {
+	switch {
+	case r.Resource == "" || r.Resource[0] == '/':
+		return discover
+	case r.Resource == "events":
+		return event
+	case r.Resource == "leases":
+		return lease
+	case r.Initial:
+		return cacheList
+	case r.Verb == "watch":
+		return watch
+	case r.Reads():
+		return read
+	case r.WritesStatus():
+		return statusWrite
+	default:
+		return objectWrite
+	}
+}
+
+// traffic holds the requests of one client since the last reset.
+type traffic struct {
+	harness.Record
+	from int // in the record
+}
+
+// reset forgets what was recorded.
+func (t *traffic) reset() { t.from = t.Mark() }
+
+// quiet waits until there was no request for a while: what follows of something has followed.
+func (t *traffic) quiet(ctx context.Context, while time.Duration) error {
+	for {
+		next := t.Next()
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(while):
+			return nil
+		case <-next:
+		}
+	}
+}
+
+// tally counts the requests that are as asked for. Its evidence is the reads and writes, and how often each was sent.
+func (t *traffic) tally(is func(harness.Sent) bool) (all tally) {
+	lines := map[string]int{}
+	for _, r := range t.Since(t.from, is) {
+		c := classOf(r)
+		all.counts[c]++
+		if c <= read {
+			lines[r.String()]++
+		}
+	}
+	for _, line := range slices.Sorted(maps.Keys(lines)) {
+		all.evidence = append(all.evidence, fmt.Sprintf("%4d  %s", lines[line], line))
+	}
+	return all
 }

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -20,14 +21,18 @@ import (
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
-	"d3os.com/d3os-operator/internal/kinds/etcdcluster"
-	"d3os.com/d3os-operator/internal/kinds/rediscluster"
+	"d3os.com/d3os-operator/internal/etcd"
 	"d3os.com/d3os-operator/internal/manager"
+	mysqlcluster "d3os.com/d3os-operator/internal/mysql/cluster"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/platform/values"
+	"d3os.com/d3os-operator/internal/redis"
 	"d3os.com/d3os-operator/test/cluster"
 )
 
@@ -38,6 +43,7 @@ const (
 	restoreFile = "bundle/manifests/d3os-product.com.d3os_datarestores.yaml"
 	crdFile     = "bundle/manifests/d3os-product.com.d3os_dataservices.yaml"
 	etcdFile    = "bundle/manifests/etcd.database.coreos.com_etcdclusters.yaml"
+	mysqlFile   = "bundle/manifests/d3os-product.com.d3os_mysqlclusters.yaml"
 	redisFile   = "bundle/manifests/redis.middleware.hc.cn_redisclusters.yaml"
 )
 
@@ -50,7 +56,7 @@ func sorted(list []string) []string {
 // Consoles show a field by its descriptor.
 func TestDescriptors(t *testing.T) {
 	owned := read[csv](t, csvFile).Spec.Definitions.Owned
-	files := []string{backupFile, restoreFile, crdFile, etcdFile, redisFile}
+	files := []string{backupFile, restoreFile, crdFile, etcdFile, mysqlFile, redisFile}
 	assert.Equal(t, len(owned), len(files))
 	for i, file := range files {
 		crd := read[apiextensionsv1.CustomResourceDefinition](t, file)
@@ -81,7 +87,7 @@ func TestResources(t *testing.T) {
 	assert.DeepEqual(t, sorted(got), sorted(want))
 }
 
-// What catalogs mirror is what the charts use, and the operator takes what a mirror sets.
+// The related images are the images of the charts, and the operator uses the values that a mirror sets.
 func TestRelatedImages(t *testing.T) {
 	spec := read[csv](t, csvFile).Spec
 	listed := map[string]string{}
@@ -89,8 +95,9 @@ func TestRelatedImages(t *testing.T) {
 		listed[i.Name] = i.Image
 	}
 	want := values.DefaultImages()
-	maps.Copy(want, rediscluster.DefaultImages())
-	maps.Copy(want, etcdcluster.DefaultImages())
+	maps.Copy(want, redis.DefaultImages())
+	maps.Copy(want, etcd.DefaultImages())
+	maps.Copy(want, mysqlcluster.DefaultImages())
 	assert.DeepEqual(t, listed, want)
 
 	for _, v := range spec.Install.Spec.Deployments[0].Spec.Template.Spec.Containers[0].Env {
@@ -111,8 +118,8 @@ func TestRights(t *testing.T) {
 		apps/controllerrevisions apps/daemonsets apps/deployments apps/statefulsets autoscaling/horizontalpodautoscalers
 		batch/cronjobs batch/jobs coordination.k8s.io/leases networking.k8s.io/ingresses networking.k8s.io/networkpolicies
 		policy/poddisruptionbudgets
-		d3os-product.com.d3os/databackups d3os-product.com.d3os/datarestores d3os-product.com.d3os/dataservices
-		etcd.database.coreos.com/etcdclusters redis.middleware.hc.cn/redisclusters`
+		d3os-product.com.d3os/databackups d3os-product.com.d3os/datarestores d3os-product.com.d3os/dataservices d3os-product.com.d3os/mysqlclusters
+		etcd.database.coreos.com/etcdclusters redis.middleware.hc.cn/redisclusters mongodbcommunity.mongodb.com/mongodbcommunity`
 	spec := read[csv](t, csvFile).Spec.Install.Spec
 	for _, c := range []struct {
 		where       string
@@ -187,8 +194,8 @@ func TestIcon(t *testing.T) {
 	assert.NilError(t, xml.Unmarshal(data, &svg))
 }
 
-// The namespace that a console suggests is the one that make deploy and config/olmv1 create, and the description's
-// example is a DataService that the API knows.
+// The suggested namespace for consoles is the one of make deploy and config/olmv1, and the example in the description is a valid
+// DataService.
 func TestSuggestions(t *testing.T) {
 	c := read[csv](t, csvFile)
 	var suggested corev1.Namespace
@@ -201,7 +208,7 @@ func TestSuggestions(t *testing.T) {
 	example := fence.FindStringSubmatch(c.Spec.Description)
 	assert.Assert(t, example != nil)
 	var manifests strings.Builder
-	assert.NilError(t, preview.Run(nil, strings.NewReader(example[1]), &manifests))
+	assert.NilError(t, plan.Run(nil, strings.NewReader(example[1]), &manifests))
 	for _, want := range []string{"name: mysql-dataservice", "name: eureka", "name: auth", "name: api-manager"} {
 		assert.Assert(t, strings.Contains(manifests.String(), want), want)
 	}
@@ -224,3 +231,195 @@ func TestTheOperatorChangesItsOwnLeaseAlone(t *testing.T) {
 	}
 	assert.Equal(t, found, 1)
 }
+
+type descriptor struct {
+	Path        string `json:"path"`
+	DisplayName string `json:"displayName"`
+	Description string `json:"description"`
+}
+
+type image struct {
+	Name  string `json:"name"`
+	Image string `json:"image"`
+}
+
+type permission struct {
+	Rules []rbacv1.PolicyRule `json:"rules"`
+}
+
+// csv holds the fields of a ClusterServiceVersion that these tests read.
+type csv struct {
+	metav1.ObjectMeta `json:"metadata"`
+
+	Spec struct {
+		Version     string `json:"version"`
+		Description string `json:"description"`
+		Replaces    string `json:"replaces"`
+		Icon        []struct {
+			Data      string `json:"base64data"`
+			MediaType string `json:"mediatype"`
+		} `json:"icon"`
+		RelatedImages []image `json:"relatedImages"`
+		Definitions   struct {
+			Owned []struct {
+				Resources []struct {
+					Kind    string `json:"kind"`
+					Version string `json:"version"`
+				} `json:"resources"`
+				SpecDescriptors   []descriptor `json:"specDescriptors"`
+				StatusDescriptors []descriptor `json:"statusDescriptors"`
+			} `json:"owned"`
+		} `json:"customresourcedefinitions"`
+		Install struct {
+			Spec struct {
+				Deployments []struct {
+					Spec struct {
+						Template corev1.PodTemplateSpec `json:"template"`
+					} `json:"spec"`
+				} `json:"deployments"`
+				Permissions        []permission `json:"permissions"`
+				ClusterPermissions []permission `json:"clusterPermissions"`
+			} `json:"spec"`
+		} `json:"install"`
+	} `json:"spec"`
+}
+
+func read[T any](t *testing.T, file string) T {
+	t.Helper()
+	var into T
+	assert.NilError(t, yaml.Unmarshal(mustRead(t, file), &into), file)
+	return into
+}
+
+func mustRead(t *testing.T, file string) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), file))
+	assert.NilError(t, err)
+	return data
+}
+
+// Every release has a bundle and the commit that it was built from.
+func TestReleasesHaveCommits(t *testing.T) {
+	folders, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "v*"))
+	assert.NilError(t, err)
+	var released, committed []string
+	for _, folder := range folders {
+		released = append(released, strings.TrimPrefix(filepath.Base(folder), "v"))
+	}
+	for line := range strings.Lines(string(mustRead(t, "releases/commits"))) {
+		version, commit, _ := strings.Cut(strings.TrimSpace(line), " ")
+		assert.Assert(t, regexp.MustCompile("^[0-9a-f]{40}$").MatchString(commit), "no commit: %q", line)
+		committed = append(committed, version)
+	}
+	assert.DeepEqual(t, sorted(committed), sorted(released))
+}
+
+// Commands that users copy install this version, and upgrade to it from the last release.
+func TestDocsNameThisVersion(t *testing.T) {
+	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
+	previous := strings.TrimSpace(string(script(t, "hack/released.sh", version)))
+	for _, c := range []struct {
+		file, pattern string
+		want          []string
+	}{
+		{"docs/install.md", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},
+		{"config/olmv1/clustercatalog.yaml", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},
+		{"config/olmv1/clusterextension.yaml", `version: ([0-9.]+)`, []string{version}},
+		{"docs/install.md", `path: /spec/source/catalog/version, value: ([0-9.]+)`, []string{previous}},
+		{"docs/install.md", `newTag: v([0-9.]+)`, []string{version}},
+		{"docs/install.md", `d3os-operator-bundle:v([0-9.]+)`, []string{previous, version}},
+		{"docs/develop/images.md", `d3os-operator-catalog:v([0-9.]+)`, []string{version}},
+	} {
+		var named []string
+		for _, match := range regexp.MustCompile(c.pattern).FindAllStringSubmatch(string(mustRead(t, c.file)), -1) {
+			named = append(named, match[1])
+		}
+		assert.DeepEqual(t, slices.Compact(named), c.want)
+	}
+}
+
+// A mirror of the printed images carries every upgrade that the catalog offers, from the first release on.
+func TestImagesOfEveryUpgradeAreListed(t *testing.T) {
+	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
+	const base = "registry-edge.cosmoplat.com/dataservice/d3os-operator"
+	c := command(t, "hack/images.sh", "list")
+	c.Env = append(c.Environ(), "IMAGE_TAG_BASE="+base, "VERSION="+version)
+	out, err := c.Output()
+	assert.NilError(t, err)
+	listed := strings.Fields(string(out))
+	folders, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "v*"))
+	assert.NilError(t, err)
+	for _, folder := range append(folders, filepath.Join(cluster.Root(), "bundle")) {
+		folder, err = filepath.Rel(cluster.Root(), folder)
+		assert.NilError(t, err)
+		release := read[csv](t, folder+"/manifests/d3os-operator.clusterserviceversion.yaml")
+		want := []string{release.Annotations["containerImage"], base + "-bundle:" + strings.TrimPrefix(release.Name, "d3os-operator.")}
+		for _, related := range release.Spec.RelatedImages {
+			want = append(want, related.Image)
+		}
+		for _, container := range release.Spec.Install.Spec.Deployments[0].Spec.Template.Spec.Containers {
+			want = append(want, container.Image)
+		}
+		assert.Assert(t, len(want) > 10, folder)
+		for _, image := range want {
+			assert.Check(t, slices.Contains(listed, image), "%s needs %s", folder, image)
+		}
+	}
+	assert.Equal(t, len(listed), len(slices.Compact(sorted(listed))), "an image is listed twice")
+}
+
+// Everything that leads to the project leads to the address of hack/project.env, and no file names another one.
+func TestLinksLeadToThePublisher(t *testing.T) {
+	t.Parallel()
+	project := map[string]string{}
+	for line := range strings.Lines(string(mustRead(t, "hack/project.env"))) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && !strings.HasPrefix(line, "#") {
+			project[name] = value
+		}
+	}
+	url, email := project["PROJECT_URL"], project["PROJECT_EMAIL"]
+	assert.Assert(t, url != "" && email != "", "%v", project)
+	catalogued := read[struct {
+		Metadata struct {
+			Annotations map[string]string
+		}
+		Spec struct {
+			Links       []struct{ URL string }
+			Maintainers []struct{ Email string }
+			Provider    struct{ URL string }
+		}
+	}](t, csvFile)
+	assert.Equal(t, catalogued.Metadata.Annotations["repository"], url)
+	assert.Equal(t, catalogued.Spec.Provider.URL, url)
+	assert.Equal(t, catalogued.Spec.Maintainers[0].Email, email)
+	assert.Assert(t, len(catalogued.Spec.Links) > 3)
+	for _, link := range catalogued.Spec.Links {
+		assert.Check(t, strings.HasPrefix(link.URL, url), link.URL)
+	}
+	assert.Assert(t, strings.Contains(string(mustRead(t, "SECURITY.md")), "<"+email+">"))
+	rules := string(mustRead(t, "config/prometheus/rules.yaml"))
+	assert.Equal(t, strings.Count(rules, "runbook_url: "), strings.Count(rules, "runbook_url: "+url+"/"))
+	assert.NilError(t, filepath.WalkDir(cluster.Root(), func(path string, entry fs.DirEntry, err error) error {
+		name, _ := filepath.Rel(cluster.Root(), path)
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && (name == "bin" || name == "dist" || name == "releases" || strings.HasPrefix(entry.Name(), ".") && name != "."):
+			return filepath.SkipDir
+		case entry.IsDir() || !entry.Type().IsRegular():
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		// hack/catalog.sh replaces what released bundles have, and this test searches for it.
+		if name != "hack/catalog.sh" && !strings.HasSuffix(name, "bundle_test.go") {
+			assert.Check(t, !stranger.Match(data), "%s leads to %s", name, stranger.Find(data))
+		}
+		return nil
+	}))
+}
+
+// stranger finds addresses that earlier releases had, on accounts that are not the project's.
+var stranger = regexp.MustCompile(`github\.com/d3os/|https://d3os\.com|@d3os\.com`)

@@ -109,8 +109,7 @@ func hold(resources ...string) func(*scene, *operator) {
 	}
 }
 
-// unseen keeps events back, and then has the operator list anew: what came and went meanwhile it
-// never sees.
+// unseen holds events back, and then makes the operator list again: it never sees the objects that were created and deleted in between.
 func unseen(resources ...string) func(*scene, *operator) {
 	return func(s *scene, op *operator) {
 		op.Hold(resources...)

@@ -139,7 +139,7 @@ func undrifted(s *scene) error {
 // in one step and in several, deletes, and what is put back.
 var everyWrite = []string{"create", "image", "kind-delete", "kind-retain", "volume", "delete", "delete-data", "delete-foreground", "drift"}
 
-// scenarios is what the operator carries out while everything fails around it.
+// scenarios are the operator's tasks under faults.
 var scenarios = []*scenario{
 	{name: "create", act: func(s *scene) { s.create(compact()) }, check: contains("Deployment/hello", "StatefulSet/mysql-dataservice", "4/4")},
 	changes("image", fields{"proxy": fields{"image": "registry.example/proxy:v2"}}, "registry.example/proxy:v2"),
@@ -212,7 +212,7 @@ func (sc *scenario) prepare(s *scene) {
 	}
 }
 
-// ended returns what the scenario still lacks, as far as that can be told without a comparison.
+// ended returns what the scenario still lacks, as far as that is visible without a comparison.
 func (sc *scenario) ended(s *scene) error {
 	switch {
 	case sc.gone:

@@ -3,12 +3,15 @@
 
 //go:build chaos
 
+// Package chaos_test lets the operator crash at every write and lets everything below it fail,
+// and compares what comes of it with a run in which nothing failed: make suite SUITE=chaos.
 package chaos_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -21,21 +24,21 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/chaos/oracle"
+	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 const (
-	// glance is how long a case looks on when nothing may happen; reactions take some 30 ms.
+	// glance is the time for which nothing may happen; reactions take some 30 ms.
 	glance = 400 * time.Millisecond
 	// stare is that for the run that all others are compared with.
 	stare = 1500 * time.Millisecond
 )
 
-// patience is how long anything may take; failed requests are tried again ever less often. When
-// many cases have failed, the rest need not take long.
+// patience limits each wait; failed requests are retried at growing intervals. After many failed cases the other cases get less time.
 func patience() time.Duration {
-	if results.failures() > 4 {
+	if results.sum().failed > 4 {
 		return 20 * time.Second
 	}
 	return time.Minute
@@ -55,7 +58,7 @@ func newStage(t *testing.T) *scene {
 	s := &scene{Stage: suite.New(t), past: past{lives: map[string]map[types.UID]bool{}, secrets: map[string]*unstructured.Unstructured{}}}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("replay: make chaos ARGS='-run %s' CHAOS=full", t.Name())
+			t.Logf("replay: make suite SUITE=chaos ARGS='-run %s' CHAOS=full", t.Name())
 		}
 	})
 	return s
@@ -202,4 +205,34 @@ func (s *scene) ends(op *operator, want oracle.State, history bool) error {
 			return err
 		}
 	}
+}
+
+// leastCrashes is the minimum number of crashes: with fewer, the suite has not tested what it promises.
+const leastCrashes = 120
+
+// What all cases share.
+var (
+	suite   = &stage.Suite{Patience: patience, Lists: lists()}
+	config  *rest.Config
+	api     client.WithWatch // as the cluster's administrator
+	results = &table{lines: map[string]*line{}}
+
+	full = os.Getenv("CHAOS") == "full"
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	var start time.Time
+	code := suite.Main(m, cluster.Options{Name: "chaos", Nodes: 20}, func(context.Context) error {
+		config, api, start = suite.Config, suite.API, time.Now()
+		return nil
+	})
+	fmt.Print(results)
+	fmt.Printf("seed %d, %s\n", seed, time.Since(start).Round(time.Second))
+	if n := results.sum().crashes; code == 0 && !harness.Given("test.run") && !harness.Given("test.skip") && n < leastCrashes {
+		fmt.Printf("only %d crashes; %d were to be seen\n", n, leastCrashes)
+		return 1
+	}
+	return code
 }

@@ -6,10 +6,18 @@
 package chaos_test
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"text/tabwriter"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -21,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// kinds is what counts in a namespace.
+// kinds are the compared kinds of a namespace.
 var kinds = append([]schema.GroupVersionKind{
 	dsv1.GroupVersion.WithKind(dsv1.Kind), corev1.SchemeGroupVersion.WithKind("Pod"),
 }, object.Kinds...)
@@ -37,7 +45,7 @@ func lists() []client.ObjectList {
 	return all
 }
 
-// past is what happened in a namespace.
+// past is the history of a namespace.
 type past struct {
 	read    int                                   // how far in the journal
 	lives   map[string]map[types.UID]bool         // kind/name -> every object that had it
@@ -110,4 +118,119 @@ func (s *scene) state(history bool) oracle.State {
 		}
 	}
 	return state
+}
+
+// The oracle is no rubber stamp: it finds a state that is wrong, a password that was replaced, and
+// an operator that goes on writing.
+func TestOracleFinds(t *testing.T) {
+	t.Parallel()
+	sc := scenarioOf("create")
+	base := sc.without(t)
+	s := newStage(t)
+	op := s.start()
+	sc.act(s)
+	if err := s.ends(op, base.end, true); err != nil {
+		t.Fatal(err)
+	}
+
+	// A writer that always reverts the operator's writes makes it write without end.
+	fight, give := context.WithCancel(s.Ctx)
+	var fighter sync.WaitGroup
+	fighter.Go(func() {
+		for fight.Err() == nil {
+			_ = api.Delete(fight, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.Namespace}})
+		}
+	})
+	if _, err := s.quiet(op, stare, true); err == nil || !strings.Contains(err.Error(), "goes on writing") {
+		t.Errorf("an endless writer: %v", err)
+	}
+	give()
+	fighter.Wait()
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.Namespace}}
+	s.Until("the last that was deleted is back", func() error {
+		return api.Get(s.Ctx, client.ObjectKeyFromObject(config), config)
+	})
+
+	s.stop(op)
+	s.Must(api.Patch(s.Ctx, config, client.RawPatch(types.MergePatchType, []byte(`{"data":{"stray":"x"}}`))))
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "mysql-dataservice-credentials", Namespace: s.Namespace}}
+	s.Must(api.Patch(s.Ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"data":{"password":"b3RoZXI="}}`))))
+	s.Until("the broken end state is found", func() error {
+		diff := oracle.Diff(base.end, s.state(true))
+		for _, part := range []string{"ConfigMap/proxy", "stray", "a generated value was replaced"} {
+			if !strings.Contains(diff, part) {
+				return fmt.Errorf("%q is missing in %q", part, diff)
+			}
+		}
+		return nil
+	})
+}
+
+// table counts what became of the cases.
+type table struct {
+	mu     sync.Mutex
+	lines  map[string]*line // by scenario and mode
+	missed []string         // cases that did not meet what they waited for
+}
+
+type line struct{ cases, passed, failed, missed, crashes int }
+
+// count counts a case when it ends. A case may say that what it waited for did not happen.
+func (t *table) count(test *testing.T, scenario, mode string, crash bool) (miss func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	l := t.lines[scenario+"\t"+mode]
+	if l == nil {
+		l = &line{}
+		t.lines[scenario+"\t"+mode] = l
+	}
+	l.cases++
+	missed := false
+	test.Cleanup(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		switch {
+		case test.Failed():
+			l.failed++
+		case missed:
+			l.missed++
+			t.missed = append(t.missed, test.Name())
+		default:
+			l.passed++
+			if crash {
+				l.crashes++
+			}
+		}
+	})
+	return func() { missed = true }
+}
+
+// sum adds all lines.
+func (t *table) sum() (sum line) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.lines {
+		sum = line{sum.cases + l.cases, sum.passed + l.passed, sum.failed + l.failed, sum.missed + l.missed, sum.crashes + l.crashes}
+	}
+	return sum
+}
+
+// String is the table for people. "Not met" are runs in which the status was written, or a write that another made void repeated, fewer times
+// than in the recorded one, so that there was no such write to crash at; what came of them was compared all the same.
+func (t *table) String() string {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nSCENARIO\tMODE\tCASES\tPASSED\tFAILED\tNOT MET")
+	row := func(name string, l line) {
+		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\n", name, l.cases, l.passed, l.failed, l.missed)
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.lines)) {
+		row(name, *t.lines[name])
+	}
+	row("all\t", t.sum())
+	_ = w.Flush()
+	for _, name := range t.missed {
+		fmt.Fprintln(&text, "not met:", name)
+	}
+	return text.String()
 }

@@ -7,11 +7,17 @@ package chaos_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"d3os.com/d3os-operator/test/chaos/fault"
@@ -76,4 +82,152 @@ func (s *scene) notRefused(op *operator, mark int) {
 	for _, r := range op.Since(mark, func(r harness.Sent) bool { return r.Code == http.StatusForbidden }) {
 		s.Errorf("refused: %v", r)
 	}
+}
+
+// The rights of the operator's account are removed during the work and restored. No condition reports that (the operator may not even write
+// it), but the end state is right.
+func TestRightsWithdrawn(t *testing.T) {
+	for _, name := range []string{"create", "config"} {
+		sc := scenarioOf(name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			base := sc.without(t)
+			results.count(t, name, "rights-withdrawn", false)
+			s := newStage(t)
+			binding := s.account()
+			s.Must(api.Create(s.Ctx, binding.DeepCopy()))
+			t.Cleanup(func() { _ = api.Delete(s.Ctx, binding.DeepCopy()) })
+			op := s.start()
+			sc.prepare(s)
+			s.Until("the operator watches", func() error {
+				if op.Watching("deployments") == 0 {
+					return errors.New("it does not")
+				}
+				return nil
+			})
+			s.Must(api.Delete(s.Ctx, binding.DeepCopy()))
+			sc.act(s)
+			s.Until("it is refused", func() error {
+				if len(op.Since(0, func(r harness.Sent) bool { return r.Code == http.StatusForbidden })) < 3 {
+					return errors.New("it is not")
+				}
+				return nil
+			})
+			s.Must(api.Create(s.Ctx, binding.DeepCopy()))
+			if err := s.ends(op, base.end, true); err != nil {
+				s.Error(err)
+			}
+		})
+	}
+}
+
+// account makes the stage's operators use an account, and returns what gives it the operator's role.
+func (s *scene) account() *rbacv1.ClusterRoleBinding {
+	s.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", Namespace: s.Namespace}}
+	s.Must(api.Create(s.Ctx, account))
+	role := &rbacv1.ClusterRole{}
+	s.Must(harness.ReadYAML("config/rbac/role.yaml", role))
+	role.Name = s.Namespace
+	s.Must(api.Create(s.Ctx, role))
+	s.Cleanup(func() { s.Must(api.Delete(s.Ctx, role)) })
+	token := &authenticationv1.TokenRequest{}
+	s.Must(api.SubResource("token").Create(s.Ctx, account, token))
+	s.token = token.Status.Token
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: s.Namespace},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: s.Namespace},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "operator", Namespace: s.Namespace}},
+	}
+}
+
+// A fresh operator that is shown the past, as by an API server whose cache lags, does no harm
+// with it, and does what is due when the present comes. So with a DataService that was deleted
+// and created again.
+func TestPast(t *testing.T) {
+	everything := []string{"dataservices", "secrets", "configmaps", "persistentvolumeclaims", "services",
+		"deployments", "statefulsets", "horizontalpodautoscalers", "pods"}
+	for i, name := range []string{"create", "image", "removed", "volume", "headless", "third-party", "users", "delete", "recreate"} {
+		sc := scenarioOf(name)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			base := sc.without(t)
+			for turn, past := range []struct {
+				of    string
+				stale []string
+			}{
+				{"all", everything},
+				{"dataservices", everything[:1]},
+				{"objects", everything[1:]},
+				{"secrets", everything[1:2]},
+				{"workloads", []string{"deployments", "statefulsets"}},
+			} {
+				if turn > 0 && !due(i, turn-1, 4) {
+					continue
+				}
+				t.Run(past.of, func(t *testing.T) {
+					t.Parallel()
+					results.count(t, name, "past of "+past.of, false)
+					sc.past(t, base, past.stale)
+				})
+			}
+		})
+	}
+}
+
+func (sc *scenario) past(t *testing.T, base *baseline, stale []string) {
+	s := newStage(t)
+	op := s.start()
+	sc.prepare(s)
+	list := &corev1.ConfigMapList{}
+	s.Must(api.List(s.Ctx, list))
+	sc.act(s)
+	s.Until("it is carried out", func() error { return sc.ended(s) })
+	op.Crash()
+	s.stop(op)
+
+	is := func(r harness.Request) bool {
+		for _, resource := range stale {
+			if r.Resource == resource && (r.Verb == "list" || r.Verb == "watch") {
+				return true
+			}
+		}
+		return false
+	}
+	next := fault.New()
+	next.Hold(stale...)
+	rule := &fault.Rule{When: is, Do: fault.Past(list.ResourceVersion)}
+	next.Rule(rule)
+	op = s.run(next)
+	s.Until("it has read the past", func() error {
+		for _, resource := range stale {
+			if op.Watching(resource) == 0 {
+				return fmt.Errorf("%s are not watched yet", resource)
+			}
+		}
+		return nil
+	})
+	// For a DataService that is gone it does not idle: what it creates has no owner and is collected, again and again.
+	if !sc.gone || !slices.Contains(stale, "dataservices") {
+		s.idle(op)
+	}
+	op.Clear()
+	op.Release()
+	// What the spec said in the past is carried out first, and what is created for a DataService
+	// that is gone goes again.
+	history := !slices.Contains(stale, "dataservices") && !sc.gone
+	if err := s.ends(op, without(base.end, history), history); err != nil {
+		s.Error(err)
+	}
+}
+
+// without leaves the history out of a state unless it is asked for.
+func without(state map[string]any, history bool) map[string]any {
+	kept := map[string]any{}
+	for id, object := range state {
+		if history || !strings.HasPrefix(id, "Lives/") {
+			kept[id] = object
+		}
+	}
+	return kept
 }

@@ -1,8 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster gives a test binary a cluster: the one of KUBECONFIG, or a
-// simulated one of its own (hack/cluster.sh) that ends with the process.
+// Package cluster gives a test binary a cluster: the one of KUBECONFIG, or a simulated one (hack/cluster.sh) that ends with the process.
 package cluster
 
 import (
@@ -23,13 +22,13 @@ import (
 
 // Options describe a simulated cluster. They mean nothing for a cluster of KUBECONFIG.
 type Options struct {
-	// Name tells clusters of one machine apart; the process id is added to it.
+	// Name identifies the cluster on its machine, together with the process ID.
 	Name string
 	// Pods is fast or general, see hack/cluster.sh. Default: fast.
 	Pods string
-	// Nodes is how many nodes there are. Default: 4.
+	// Nodes is the number of nodes. Default: 4.
 	Nodes int
-	// Audit is the path of an audit policy (hack/cluster.sh); none where KUBECONFIG says which cluster.
+	// Audit is the path of an audit policy (hack/cluster.sh); unused with KUBECONFIG.
 	Audit string
 }
 
@@ -37,7 +36,7 @@ type Options struct {
 type Cluster struct {
 	Config     *rest.Config // without client-side limits
 	Kubeconfig string       // path
-	Own        bool         // started by Start, so that nobody else uses it
+	Own        bool         // started by Start, so that no other process uses it
 	AuditLog   string       // path; empty for none
 
 	guard    *exec.Cmd
@@ -126,4 +125,23 @@ func Root() string {
 		}
 	}
 	return dir
+}
+
+// BuildAgent builds the agent's program.
+func BuildAgent(ctx context.Context, file string) error { return build(ctx, "agent", file) }
+
+// BuildPlugin builds the plugin of kubectl.
+func BuildPlugin(ctx context.Context, file string) error {
+	return build(ctx, "kubectl-dataservice", file)
+}
+
+// build builds the program of a module under cmd.
+func build(ctx context.Context, program, file string) error {
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", file, ".") // #nosec G204 -- the tests' own arguments
+	build.Dir = filepath.Join(Root(), "cmd", program)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", program, err, out)
+	}
+	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/platform/plan"
 	"d3os.com/d3os-operator/test/why"
 )
 
@@ -59,7 +59,7 @@ func blocks(t *testing.T, name string) []block {
 	return found
 }
 
-// shows reports whether a block is what a golden file has; a line of … stands for any number of its lines.
+// shows reports whether a block equals a golden file; a line of … stands for any number of its lines.
 func shows(shown, golden []string) bool {
 	var pattern strings.Builder
 	for _, line := range shown {
@@ -72,7 +72,7 @@ func shows(shown, golden []string) bool {
 	return regexp.MustCompile("^" + pattern.String() + "$").MatchString(strings.Join(golden, "\n") + "\n")
 }
 
-// A screen in a page is the one that the program prints, as its golden file has it.
+// A screen in a page equals the program's golden file.
 func TestScreensAreThoseOfThePrograms(t *testing.T) {
 	t.Parallel()
 	count := 0
@@ -95,8 +95,7 @@ func TestScreensAreThoseOfThePrograms(t *testing.T) {
 
 var comment = regexp.MustCompile(`\s+#.*$`)
 
-// What the page about trouble says of the plugin is what the plugin says, and all that it can say is there. The page's tables are those of
-// test/why, with which the corpus is compared.
+// The troubleshooting page has the plugin's texts, and all of them. Its tables come from test/why, which is compared with the corpus.
 func TestTroubleIsWhatThePluginSays(t *testing.T) {
 	t.Parallel()
 	const page = "docs/operate/troubleshooting.md"
@@ -107,7 +106,7 @@ func TestTroubleIsWhatThePluginSays(t *testing.T) {
 	assert.NilError(t, err)
 	text := read(t, page)
 	assert.Equal(t, text, why.Fill(text, causes), "make docs")
-	goldens, err := filepath.Glob(filepath.Join(root, "internal/cli/why/testdata/golden/*.txt"))
+	goldens, err := filepath.Glob(filepath.Join(root, "internal/plugin/why/testdata/golden/*.txt"))
 	assert.NilError(t, err)
 	said := map[string]string{}
 	for _, golden := range goldens {
@@ -139,10 +138,10 @@ func TestExamplesRender(t *testing.T) {
 				continue
 			}
 			count++
-			ds, err := preview.Parse([]byte(text))
+			ds, err := plan.Parse([]byte(text))
 			assert.NilError(t, err, "%s:\n%s", p.path, text)
 			ds.Namespace = "default"
-			objects, err := preview.Objects(ds, preview.KubeVersion)
+			objects, err := plan.Objects(ds, plan.KubeVersion)
 			assert.NilError(t, err, "%s:\n%s", p.path, text)
 			assert.Assert(t, len(objects) > 0)
 		}

@@ -38,7 +38,7 @@ metadata: {name: s3}
 spec: {selector: {app: s3}, ports: [{port: 7070}]}
 `
 
-// withBackups is a platform of a database alone; its first argument is what else its mysql has.
+// withBackups is a platform with only a database; its first argument holds further fields of mysql.
 const withBackups = `
 apiVersion: d3os-product.com.d3os/v1
 kind: DataService

@@ -78,7 +78,7 @@ func (d *document) run(t *testing.T, heading string, numbers ...int) {
 	}
 }
 
-// left is what was never run, but for sections that only the full form runs.
+// left returns the commands that never ran, except in sections that only the full form runs.
 func (d *document) left() []string {
 	var left []string
 	for _, c := range d.order {

@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,9 @@ const (
 	uninstall = "Uninstalling"
 	airGap    = "Without internet"
 )
+
+// mirror is the registry of "Without internet".
+const mirror = "registry.local/mirror/"
 
 // The blocks below "Uninstalling".
 const (
@@ -139,8 +143,8 @@ func TestOLMv1(t *testing.T) {
 	gone(t)
 }
 
-// testStrict holds docs/install.md to what it says of Strict: OLM v1 refuses the CRDs of this version, and changes nothing. It says
-// so in its log, because the list of what it does not know is longer than a status may be.
+// testStrict checks docs/install.md about Strict: OLM v1 refuses the CRDs of this version, and changes nothing. The reason is only in its
+// log, because the list of unknown changes is longer than a status may be.
 func testStrict(t *testing.T) {
 	const set = `kubectl patch clusterextension/d3os-operator --type merge --patch '{"spec": {
   "source": {"catalog": {"version": "%s"}}, "install": {"preflight": {"crdUpgradeSafety": {"enforcement": "%s"}}}}}'`
@@ -179,11 +183,32 @@ func TestScorecard(t *testing.T) {
 	gone(t)
 }
 
+// The images of the platform and of the operator come from a registry of the user's.
 func TestMirror(t *testing.T) {
 	if os.Getenv("E2E_EXEC") == "" {
 		t.Skip("registry.local, the mirror of docs/install.md, is a name of the node of hack/node only")
 	}
+	diagnosed(t)
 	page.run(t, airGap)
+	pods := &corev1.PodList{}
+	for _, namespace := range []string{operatorNamespace, platformNamespace} {
+		if err := api.List(t.Context(), pods, client.InNamespace(namespace)); err != nil {
+			t.Fatal(err)
+		}
+		if len(pods.Items) == 0 {
+			t.Errorf("there are no pods in %s", namespace)
+		}
+		for i := range pods.Items {
+			pod := &pods.Items[i]
+			for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+				if !strings.HasPrefix(c.Image, mirror) {
+					t.Errorf("pod %s runs %s, which is not of %s", pod.Name, c.Image, mirror)
+				}
+			}
+		}
+	}
+	page.run(t, uninstall, uninstallFile)
+	gone(t)
 }
 
 // platform brings the sample up, as docs/install.md says.
@@ -252,7 +277,7 @@ func gone(t *testing.T) {
 	t.Cleanup(func() { removePlatform(t) })
 }
 
-// upgradeable is what the operator of this version tells OLM in its OperatorCondition.
+// upgradeable returns the condition that the operator of this version sets for OLM in its OperatorCondition.
 func upgradeable(ctx context.Context) metav1.ConditionStatus {
 	u := &unstructured.Unstructured{}
 	u.SetAPIVersion("operators.coreos.com/v2")

@@ -30,10 +30,10 @@ import (
 const (
 	// operatorNamespace is where all of docs/install.md puts the operator.
 	operatorNamespace = "d3os-operator-system"
-	// platformNamespace and sample are what docs/install.md brings up.
+	// platformNamespace and sample are the namespace and name of the platform in docs/install.md.
 	platformNamespace = "dataservice"
 	sample            = "dataservice-sample"
-	// patience is how long a thing may take that has no promise of its own.
+	// patience is the time limit for anything without a promised time.
 	patience = 3 * time.Minute
 )
 

@@ -11,19 +11,25 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/snapshot"
 )
 
 // get asks the web front end at its node port, as a browser would.
@@ -58,7 +64,7 @@ func get(ctx context.Context, path string) (int, string, error) {
 	return 0, "", errors.New("the node has no internal address")
 }
 
-// answers waits until the service that a path leads to is the one that is expected.
+// answers waits until the expected service answers at a path.
 func answers(t *testing.T, path, service string) {
 	t.Helper()
 	eventually(t, path+" leads to "+service, time.Minute, func(ctx context.Context) error {
@@ -136,7 +142,7 @@ func testData(t *testing.T) {
 	shell(t, "kubectl wait --namespace "+platformNamespace+" --for condition=Ready dataservice/"+sample+" --timeout 3m")
 }
 
-// lease is who leads now, and how long until another may when it is silent.
+// lease returns the current leader, and the time until another one may lead if it is silent.
 func lease(ctx context.Context) (holder string, duration time.Duration, err error) {
 	leases := &coordinationv1.LeaseList{}
 	if err := api.List(ctx, leases, client.InNamespace(operatorNamespace)); err != nil {
@@ -220,7 +226,7 @@ func testKubelet(t *testing.T) {
 	unchanged(t, before)
 }
 
-// watchUpgradeable looks at what OLM is told until it is asked whether that was to wait.
+// watchUpgradeable watches the condition for OLM until its result is read: whether an upgrade had to wait.
 func watchUpgradeable(t *testing.T) func() bool {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -271,5 +277,98 @@ func diagnose(t *testing.T) {
 		if err != nil {
 			t.Log(err)
 		}
+	}
+}
+
+// look takes a snapshot of the platform when all of its pods are ready: a probe may fail for a moment on a busy machine.
+func look(t *testing.T) (s snapshot.State) {
+	t.Helper()
+	eventually(t, "all pods are ready", time.Minute, func(ctx context.Context) (err error) {
+		if s, err = snapshot.Take(ctx, api, platformNamespace); err != nil {
+			return err
+		}
+		if len(s.Pods) == 0 || len(s.Objects) == 0 {
+			return fmt.Errorf("no platform in %s", platformNamespace)
+		}
+		for pod, state := range s.Pods {
+			if !strings.HasSuffix(state, "ready true") {
+				return fmt.Errorf("%s: %s", pod, state)
+			}
+		}
+		return nil
+	})
+	return s
+}
+
+// brought lists the changes by this version to a platform of the last release: the guard of the database's data, which the next pod of the
+// database has, the record of the data, the protocol of the database's port, and annotations on retained objects. No pod restarts for it.
+var brought = []string{
+	"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data", "Service/mysql-dataservice",
+	"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0",
+}
+
+// unchanged waits until all is well and holds it against the state before: no pod was restarted or
+// replaced and nothing was written but the objects that are named.
+func unchanged(t *testing.T, before snapshot.State, except ...string) {
+	t.Helper()
+	without := func(objects map[string]string) {
+		maps.DeleteFunc(objects, func(id, _ string) bool { return slices.Contains(except, id) })
+	}
+	without(before.Objects)
+	shell(t, "kubectl wait --namespace "+platformNamespace+" --for condition=Ready dataservice/"+sample+" --timeout 3m")
+	var diff string
+	eventually(t, "all is as it was", time.Minute, func(ctx context.Context) error {
+		now, err := snapshot.Take(ctx, api, platformNamespace)
+		if err != nil {
+			return fmt.Errorf("%w; before that:\n%s", err, diff)
+		}
+		without(now.Objects)
+		if diff = cmp.Diff(before, now); diff != "" {
+			return errors.New("the platform has changed (-before +after):\n" + diff)
+		}
+		return nil
+	})
+}
+
+// dataservice runs a command of the plugin on the platform, through kubectl, and returns what it printed with its exit code.
+func dataservice(t *testing.T, arguments string) string {
+	t.Helper()
+	return shell(t, fmt.Sprintf(`export PATH=$PWD/bin:$PATH
+code=0
+kubectl dataservice --namespace %s %s || code=$?
+echo "exit code $code"`, platformNamespace, arguments))
+}
+
+// testPlugin uses the kubectl plugin as people do, on real pods: what breaks is named in the words of a real kubelet, and a
+// rollback mends it.
+func testPlugin(t *testing.T) {
+	says := func(arguments string, words ...string) {
+		t.Helper()
+		eventually(t, arguments, patience, func(context.Context) error {
+			return harness.Mentions(dataservice(t, arguments), words...) //nolint:contextcheck // the shell ends with the test
+		})
+	}
+	says("status "+sample, "Running", "exit code 0")
+	says("why "+sample, "nothing is wrong", "exit code 0")
+	says("diff "+sample, "nothing changes", "exit code 0")
+	says("mysql "+sample+" -- --execute 'select 6 * 7'", "42", "exit code 0")
+	says("logs "+sample+" proxy --tail 1", "[proxy-", "exit code 0")
+
+	// The history begins with a change under this version.
+	shell(t, "kubectl patch --namespace "+platformNamespace+" dataservice "+sample+` --type merge --patch '{"spec": {"auth": {"env": {"HISTORY": "begins"}}}}'
+kubectl wait --namespace `+platformNamespace+` deployment/auth --for 'jsonpath={.spec.template.spec.containers[0].env[?(@.name=="HISTORY")].value}=begins' --timeout 1m`)
+	says("status "+sample, "Running", "exit code 0")
+	says("history "+sample, "Current", "exit code 0")
+	for _, broken := range []struct{ field, cause string }{
+		{`"image": "registry.invalid/proxy:v1"`, "registry.invalid/proxy:v1"},
+		{`"command": ["/there-is-none"]`, "/there-is-none"},
+	} {
+		shell(t, fmt.Sprintf(`kubectl patch --namespace %s dataservice %s --type merge --patch '{"spec": {"proxy": {%s}}}'`, platformNamespace, sample, broken.field))
+		eventually(t, "why names "+broken.cause, patience, func(context.Context) error {
+			lines := strings.SplitN(dataservice(t, "why "+sample), "\n", 3) //nolint:contextcheck // the shell ends with the test
+			return harness.Mentions(strings.Join(lines[:min(2, len(lines))], "\n"), "proxy: pod proxy-", broken.cause, "look at Pod proxy-")
+		})
+		says("rollback "+sample+" --yes", "goes back to revision", "exit code 0")
+		says("status "+sample, "Running", "exit code 0")
 	}
 }

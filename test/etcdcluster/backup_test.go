@@ -4,26 +4,34 @@
 package etcdcluster_test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
-	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/test/databasetest/etcdtest"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
 )
 
 // restores gives the images of etcd what restores snapshots, and leads the name of the cluster's Service to its first pod.
 func restores(o *emulator.Options) {
-	for name, tool := range map[string]string{image: "etcdutl-3.6", image + ":v" + rig.V35: "etcdutl-3.5", image + ":v" + rig.V34: "etcdctl-3.4"} {
+	for name, tool := range map[string]string{image: "etcdutl-3.6", image + ":v" + etcdtest.V35: "etcdutl-3.5", image + ":v" + etcdtest.V34: "etcdctl-3.4"} {
 		found := o.Images[name]
 		inside, _, _ := strings.Cut(tool, "-")
 		found.Executables[inside] = filepath.Join(filepath.Dir(found.Executables["etcd"]), tool)
@@ -38,8 +46,8 @@ func restores(o *emulator.Options) {
 // A cluster that is lost with all of its data comes back from its backup, with another id and under higher revisions. Once it was formed, a
 // lost volume gets its data from the other members, and not from the backup.
 func TestComesBackFromABackup(t *testing.T) {
-	for _, version := range []string{rig.V36, rig.V35, rig.V34} {
-		if version != rig.V36 && !full {
+	for _, version := range []string{etcdtest.V36, etcdtest.V35, etcdtest.V34} {
+		if version != etcdtest.V36 && !full {
 			continue
 		}
 		t.Run(version, func(t *testing.T) {
@@ -48,7 +56,7 @@ func TestComesBackFromABackup(t *testing.T) {
 			s.Claim("backups")
 			const store = "{destination: {claim: {name: backups}}}"
 			tls := "tls: {mode: Auto}"
-			if version == rig.V34 {
+			if version == etcdtest.V34 {
 				tls = "tls: {mode: 'Off'}"
 			}
 			of := fmt.Sprintf("replicas: 3, version: %s, %s, backup: %s", version, tls, store)
@@ -95,6 +103,7 @@ func TestComesBackFromABackup(t *testing.T) {
 
 // What keeps a cluster from being restored is said, and no empty cluster takes its place. Put right, it goes on.
 func TestBirthThatCannotBe(t *testing.T) {
+	harness.Long(t) // the short form has the agent's TestEtcdRefuses
 	s := newScene(t, restores)
 	s.start()
 	s.Claim("backups")
@@ -137,5 +146,122 @@ func TestKilledWhileItComesBack(t *testing.T) {
 	m.live(s, func() error { return s.isReady(3) })
 	s.ready(3)
 	s.holds()
+	s.harmless()
+}
+
+const right = "the value that was acknowledged"
+
+// corrupt replaces the right value in the databases of some members by other ones, which these members do not notice.
+func (s *scene) corrupt(ordinals ...int) {
+	s.Helper()
+	for i, ordinal := range ordinals {
+		release := s.hold(ordinal)
+		volume, err := s.VolumeFolder(s.Ctx, s.claim(ordinal))
+		s.Must(err)
+		file := filepath.Join(volume, "etcd", "member", "snap", "db")
+		data, err := os.ReadFile(file)
+		s.Must(err)
+		if !bytes.Contains(data, []byte(right)) {
+			s.Fatalf("the database of member %d does not have the value", ordinal)
+		}
+		wrong := bytes.Replace([]byte(right), []byte("that"), fmt.Appendf(nil, "WRO%d", i), 1)
+		s.Must(os.WriteFile(file, bytes.ReplaceAll(data, []byte(right), wrong), 0o600))
+		release()
+	}
+	s.Until("all answer", func() error { return s.isReady(3) })
+}
+
+// alarm raises CORRUPT for a member, or for the whole cluster, as the leader's check does.
+func (s *scene) alarm(member uint64) {
+	s.Helper()
+	c, err := s.dial(s.pod(1))
+	s.Must(err)
+	defer c.Close()
+	_, err = etcdserverpb.NewMaintenanceClient(c.ActiveConnection()).Alarm(s.Ctx, &etcdserverpb.AlarmRequest{
+		Action: etcdserverpb.AlarmRequest_ACTIVATE, MemberID: member, Alarm: etcdserverpb.AlarmType_CORRUPT,
+	})
+	s.Must(err)
+}
+
+// memberID returns the id of a member.
+func (s *scene) memberID(ordinal int) uint64 {
+	s.Helper()
+	id, err := strconv.ParseUint(s.ids()[int32(ordinal)], 16, 64)
+	s.Must(err)
+	return id
+}
+
+// lead lets a member lead.
+func (s *scene) lead(to int) {
+	s.Helper()
+	s.Until(fmt.Sprintf("member %d leads", to), func() error {
+		leader, _ := s.leads()
+		if leader == to {
+			return nil
+		}
+		c, err := s.dial(s.pod(leader))
+		s.Must(err)
+		defer c.Close()
+		ctx, cancel := context.WithTimeout(s.Ctx, 5*time.Second)
+		defer cancel()
+		_, err = c.MoveLeader(ctx, s.memberID(to))
+		return fmt.Errorf("it is moved: %w", err)
+	})
+}
+
+// rightEverywhere fails the test unless each member has the right value by itself, and takes writes.
+func (s *scene) rightEverywhere() {
+	s.Helper()
+	for _, pod := range s.pods() {
+		c, err := s.dial(pod)
+		s.Must(err)
+		found, err := c.Get(s.Ctx, "value", clientv3.WithSerializable())
+		s.Must(err)
+		s.Must(c.Close())
+		if len(found.Kvs) != 1 || string(found.Kvs[0].Value) != right {
+			s.Errorf("%s has %v", pod.Name, found.Kvs)
+		}
+	}
+	s.put(1, "after", 0, 1, 2)
+}
+
+// An alarm CORRUPT ends, and costs no right data: where all have the same keys, no member is replaced; where the leader is wrong and names a
+// follower, the leader is; where no two members have the same keys, nothing is changed, and the status has the reason.
+func TestCorruptMembers(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.start()
+	s.create("{replicas: 3}")
+	s.ready(3)
+	c, err := s.dial()
+	s.Must(err)
+	defer c.Close()
+	_, err = c.Put(s.Ctx, "value", right)
+	s.Must(err)
+	s.Pass(time.Second) // it is in the database of all, and not in their logs alone
+
+	before := s.ids()
+	began := time.Now()
+	s.alarm(0)
+	s.Eventually("the alarm ends", func() bool { return s.watchdog.had(began, membership.ActionDisarm) == 1 })
+	s.ready(3)
+	assert.DeepEqual(t, s.ids(), before)
+
+	s.corrupt(1)
+	s.lead(1)
+	s.alarm(s.memberID(0))
+	s.Until("the leader is replaced", func() error { return s.isAnother(1, before) })
+	s.ready(3)
+	now := s.ids()
+	assert.Equal(t, now[0]+now[2], before[0]+before[2], "no other member is replaced")
+	s.rightEverywhere()
+
+	s.corrupt(1, 2)
+	s.alarm(0)
+	s.reports(etcdv1.PhaseDegraded, "CORRUPT: ")
+	s.during("no quorum agrees", 5*time.Second)
+	if ready := s.get().Status.Ready; ready != "0/3" {
+		t.Errorf("ready is %s", ready)
+	}
 	s.harmless()
 }

@@ -4,19 +4,32 @@
 package etcdcluster_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"gotest.tools/v3/golden"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
-	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
-	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/databasetest/etcdtest"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/why"
 )
 
-// longestPause is how long nothing may be written while something planned goes on: an election, and the patience of a client.
+// longestPause limits the time without a write during a planned change: an election, and a client's timeout.
 const longestPause = 5 * time.Second
 
 // scale changes the number of members, and waits until it is so.
@@ -50,6 +63,7 @@ func TestChanges(t *testing.T) {
 	s.start()
 	s.create("{replicas: 1}")
 	t.Logf("1 voter after %.1f s", s.ready(1).Seconds())
+	defer s.staysWell()()
 	cluster := s.get().Status.ClusterID
 	load := s.load()
 	sizes := []int{2, 1}
@@ -65,14 +79,18 @@ func TestChanges(t *testing.T) {
 		began := time.Now()
 		s.Until("all pods are replaced", func() error { return s.replaced(before) })
 		s.ready(3)
-		t.Logf("three pods replaced after %.1f s, the leader moved %d times", time.Since(began).Seconds(), s.watchdog.had(began, membership.ActionMoveLeader))
+		moved := s.watchdog.had(began, membership.ActionMoveLeader)
+		t.Logf("three pods replaced after %.1f s, the leader moved %d times", time.Since(began).Seconds(), moved)
+		if moved == 0 {
+			t.Error("the leader was not moved before its pod was replaced")
+		}
 		if now := s.ids(); fmt.Sprint(now) != fmt.Sprint(ids) {
 			t.Errorf("members were %v and are %v: a pod that is replaced keeps its data", ids, now)
 		}
 		s.scale(1)
 	}
 	load.End(t)
-	if full { // nothing else runs beside it
+	if full { // no other test runs at the same time
 		load.Paused(t, longestPause)
 		s.explained(load)
 	}
@@ -81,7 +99,6 @@ func TestChanges(t *testing.T) {
 	load.Verify(t)
 	s.isCluster(cluster)
 	s.harmless()
-	s.provenHarmless()
 }
 
 // uids returns those of the pods.
@@ -103,25 +120,33 @@ func (s *scene) replaced(before map[string]bool) error {
 	return nil
 }
 
+// staysWell expects that why finds nothing wrong until the returned function is called.
+func (s *scene) staysWell() (end func()) {
+	s.Helper()
+	return why.StaysWell(s.T, suite.Config, etcdv1.GroupVersion.WithKind("EtcdCluster"), s.Namespace, name)
+}
+
 // Minors are walked one at a time under load, and there is no way back.
 func TestUpgrades(t *testing.T) {
 	s := newScene(t)
 	s.start()
-	replicas, versions := 1, []string{rig.V35, rig.V36}
+	replicas, versions := 1, []string{etcdtest.V35, etcdtest.V36}
 	if full {
-		replicas, versions = 3, []string{rig.V34, rig.V35, rig.V36}
+		replicas, versions = 3, []string{etcdtest.V34, etcdtest.V35, etcdtest.V36}
 	}
 	s.create(fmt.Sprintf("{replicas: %d, version: %s}", replicas, versions[0]))
 	s.ready(replicas)
 	cluster, load, began := s.get().Status.ClusterID, s.load(), time.Now()
-	s.change("{version: " + rig.V36 + "}")
-	s.Until("it runs "+rig.V36, func() error {
-		if at := s.get().Status.Version; at != rig.V36 {
+	well := s.staysWell()
+	s.change("{version: " + etcdtest.V36 + "}")
+	s.Until("it runs "+etcdtest.V36, func() error {
+		if at := s.get().Status.Version; at != etcdtest.V36 {
 			return fmt.Errorf("it runs %s", at)
 		}
 		return s.isReady(replicas)
 	})
 	s.ready(replicas)
+	well()
 	t.Logf("%s after %.1f s, the leader moved %d times", strings.Join(versions, " to "), time.Since(began).Seconds(), s.watchdog.had(began, membership.ActionMoveLeader))
 	load.End(t)
 	if full {
@@ -137,7 +162,7 @@ func TestUpgrades(t *testing.T) {
 	if targets = slices.Compact(targets); !slices.Equal(targets, versions) {
 		t.Errorf("the versions on the way were %v, not %v", targets, versions)
 	}
-	s.change("{version: " + rig.V35 + "}")
+	s.change("{version: " + etcdtest.V35 + "}")
 	s.Until("no way back", func() error {
 		if text := s.get().Status.Message; !strings.Contains(text, "go back") {
 			return fmt.Errorf("the status says %s", text)
@@ -146,5 +171,134 @@ func TestUpgrades(t *testing.T) {
 	})
 	s.isCluster(cluster)
 	s.harmless()
-	s.provenHarmless()
+}
+
+// says returns an error until the status has a text.
+func (s *scene) says(text string) error {
+	if status := s.get().Status; !strings.Contains(status.Message, text) {
+		return fmt.Errorf("%s: %s", status.Phase, status.Message)
+	}
+	return nil
+}
+
+// noneStarts reports whether etcd runs in no pod.
+func (s *scene) noneStarts() bool {
+	return !slices.ContainsFunc(s.pods(), func(pod *corev1.Pod) bool {
+		return len(pod.Status.ContainerStatuses) == 0 || pod.Status.ContainerStatuses[0].State.Waiting == nil
+	})
+}
+
+// A cluster that gets an image which does not exist runs again once the image is right, and no person touches a pod: while the
+// other members run, and when no pod has come up since.
+func TestWrongImageThenTheRightOne(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.start()
+	s.create("{replicas: 3}")
+	s.ready(3)
+	s.write()
+	cluster, members := s.get().Status.ClusterID, s.ids()
+
+	s.change("{image: registry.example.com/missing/etcd}")
+	s.Until("the cause is named", func() error { return s.says("no program for image") })
+	s.change("{image: null}")
+	s.ready(3)
+	s.holds()
+
+	s.change("{image: registry.example.com/missing/etcd}")
+	s.Until("the cause is named", func() error { return s.says("no program for image") })
+	for _, pod := range s.pods() { // as when all nodes are drained
+		s.Must(client.IgnoreNotFound(suite.API.Delete(s.Ctx, pod.DeepCopy(), client.GracePeriodSeconds(1))))
+	}
+	s.Until("no pod has its image", func() error {
+		if pods := s.pods(); len(pods) != 3 || !s.noneStarts() {
+			return fmt.Errorf("%d pods", len(pods))
+		}
+		return s.says("no program for image")
+	})
+	s.change("{image: null}")
+	s.ready(3)
+	s.holds()
+	s.isAsBefore(cluster, members)
+}
+
+var (
+	// random are the parts of texts that differ from run to run.
+	random = regexp.MustCompile(`\b[0-9a-f]{12,16}\b`)
+	// blamed is the pod that a message names first. Whether its status still says that it was killed depends on the kubelet.
+	blamed = regexp.MustCompile(`pod my-etcd-cluster-\d: CrashLoopBackOff: container etcd ended with exit code 137; `)
+)
+
+// steps returns the steps in the status since a mark of the journal, in order, each in the form of `kubectl get`.
+func (s *scene) steps(from int) []string {
+	var found []string
+	for _, c := range s.Since(from) {
+		ec, ok := c.Object.(*etcdv1.EtcdCluster)
+		if !ok || ec.Status.Step == "" {
+			continue
+		}
+		st := ec.Status
+		line := fmt.Sprintf("%s %s %s: %s", st.Ready, st.Phase, st.Step, random.ReplaceAllString(blamed.ReplaceAllString(st.Message, ""), "<id>"))
+		if !slices.Contains(found, line) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// eventNotes returns the notes of events about the cluster, once each, in the order of their times.
+func (s *scene) eventNotes() []string {
+	s.Helper()
+	events := s.Events()
+	slices.SortFunc(events, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	var found []string
+	for _, e := range events {
+		line := fmt.Sprintf("%s %s: %s", e.Type, e.Reason, random.ReplaceAllString(e.Note, "<id>"))
+		if e.Regarding.Kind == etcdv1.Kind && !slices.Contains(found, line) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// kubectl runs kubectl in the namespace.
+func (s *scene) kubectl(arguments ...string) string {
+	s.Helper()
+	tools := os.Getenv("TOOLS")
+	if tools == "" {
+		tools = filepath.Join(cluster.Root(), "bin", "tools")
+	}
+	ctx, cancel := context.WithTimeout(s.Ctx, time.Minute)
+	defer cancel()
+	run := exec.CommandContext(ctx, filepath.Join(tools, "kubectl"), append([]string{"--kubeconfig", suite.Kubeconfig, "--namespace", s.Namespace}, arguments...)...)
+	var out, problems bytes.Buffer
+	run.Stdout, run.Stderr = &out, &problems
+	if err := run.Run(); err != nil {
+		s.Fatalf("kubectl %v: %v\n%s", arguments, err, problems.String())
+	}
+	return out.String()
+}
+
+// The replacement of a member is reported while it happens: in the status, which `kubectl get` shows, and by events, which `kubectl
+// describe` shows.
+func TestReplacementIsReported(t *testing.T) {
+	s := newScene(t)
+	s.start()
+	s.create("{replicas: 3}")
+	s.ready(3)
+	mark, before := s.Mark(), s.ids()
+	losses[1].lose(s, 2)
+	s.Until("it is replaced", func() error { return s.isAnother(2, before) })
+	s.ready(3)
+	golden.Assert(t, strings.Join(s.steps(mark), "\n")+"\n", "replacement.golden")
+
+	const removed = "remove my-etcd-cluster-2 from the cluster: its volume is empty"
+	s.Until("events report it", func() error {
+		return harness.Mentions(strings.Join(s.eventNotes(), "\n"), removed, "add my-etcd-cluster-2 to the cluster", "let my-etcd-cluster-2 vote")
+	})
+	age := regexp.MustCompile(`\S+\n$`)
+	golden.Assert(t, age.ReplaceAllString(s.kubectl("get", "etcd"), "<age>\n"), "get.golden")
+	if err := harness.Mentions(s.kubectl("describe", "etcd", name), "Events:", removed, "Cluster ID:", "State:"); err != nil {
+		t.Error(err)
+	}
 }

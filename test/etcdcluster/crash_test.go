@@ -14,10 +14,10 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
+	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/chaos/fault"
-	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/test/databasetest/etcdtest"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -48,9 +48,7 @@ func (m *mortal) next(w *watchdog) *life {
 	if l.before {
 		end = fault.CrashBefore
 	}
-	l.Rule(&fault.Rule{Do: end, When: func(r harness.Request) bool {
-		return r.WritesObject() && l.due(r.Verb+" "+r.Resource)
-	}})
+	l.Rule(&fault.Rule{Do: end, When: func(r harness.Request) bool { return r.WritesObject() && l.due(r.Verb+" "+r.Resource) }})
 	return l
 }
 
@@ -153,9 +151,9 @@ func rolls(s *scene) func() error {
 
 // upgrades brings etcd to the newest version there is.
 func upgrades(s *scene) func() error {
-	s.change("{version: " + rig.V36 + "}")
+	s.change("{version: " + etcdtest.V36 + "}")
 	return func() error {
-		if at := s.get().Status.Version; at != rig.V36 {
+		if at := s.get().Status.Version; at != etcdtest.V36 {
 			return fmt.Errorf("it runs %s", at)
 		}
 		return s.isReady(3)
@@ -172,10 +170,10 @@ func TestKilledAtEveryStep(t *testing.T) {
 		{losses[0].name, losses[0].loses}, {losses[1].name, losses[1].loses}, {losses[2].name, losses[2].loses},
 		{"3 to 1", wants("{replicas: 1}", 1)}, {"1 to 0", wants("{replicas: 0}", 0)}, {"0 to 3", wants("{replicas: 3}", 3)},
 	}
-	voters, version, m := 3, rig.V34, &mortal{within: 20 * time.Minute}
+	voters, version, m := 3, etcdtest.V34, &mortal{within: 20 * time.Minute}
 	if !full {
 		changes = []change{{"1 to 2 members", wants("{replicas: 2}", 2)}}
-		voters, version, m = 2, rig.V36, &mortal{within: patience, Lives: stage.Lives{Skip: 2}} // each third step
+		voters, version, m = 2, etcdtest.V36, &mortal{within: patience, Lives: stage.Lives{Skip: 2}} // each third step
 	}
 	s.create(fmt.Sprintf("{replicas: 1, version: %s}", version))
 	m.live(s, func() error { return s.isReady(1) })

@@ -5,18 +5,30 @@ package etcdcluster_test
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"net"
+	"path"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // A DataService with an etcd becomes ready with it, and a service of the user's own connects with the certificate in its
@@ -43,7 +55,7 @@ func TestInADataService(t *testing.T) {
 	s.write()
 	cluster := s.get().Status.ClusterID
 
-	// The whole spec is the DataService's: what somebody writes is put back, once, and then there is rest.
+	// The DataService owns the whole spec: another writer's change is reverted once, and then nothing is written.
 	planned, err := yaml.Marshal(s.get().Spec)
 	s.Must(err)
 	s.change(`{replicas: 3, paused: true, maintenance: {defragThreshold: "0%"}, networkPolicy: {enabled: true}, config: {log-level: debug}, podTemplate: {metadata: {labels: {a: b}}}}`)
@@ -80,8 +92,8 @@ func TestInADataService(t *testing.T) {
 	s.isCluster(cluster)
 }
 
-// A member that does not answer makes the DataService not ready, and its status names etcd and says what etcd's own says. What
-// uses etcd goes on as it is.
+// A member that does not answer makes the DataService not ready. The status names etcd, with the message of etcd's own status. Clients of
+// etcd are not changed.
 func TestEtcdIsNotReady(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -92,7 +104,7 @@ func TestEtcdIsNotReady(t *testing.T) {
 		t.Errorf("the status says %+v", c)
 	}
 	s.Must(s.Kill(s.pod(0).Name, syscall.SIGSTOP, "etcd"))
-	s.Until("it is told", func() error {
+	s.Until("the status reports it", func() error {
 		child := s.get().Status
 		if c := s.Component("etcd"); c.Phase == dsv1.PhaseRunning || !strings.Contains(c.Message, "EtcdCluster "+name) || !strings.Contains(c.Message, child.Message) {
 			return fmt.Errorf("the DataService says %+v, etcd %s", c, child.Message)
@@ -107,41 +119,85 @@ func TestEtcdIsNotReady(t *testing.T) {
 	s.ready(1)
 }
 
-// etcd moves elsewhere and back: what the operator ran stays until the other answers, and its data for good.
-func TestElsewhereAndBack(t *testing.T) {
-	harness.Long(t)
-	s := newScene(t)
-	s.start()
-	s.CreateReady(s.NewPlatform(withService))
-	s.ready(1)
-	s.write()
-	s.ChangePlatform(`{etcd: {kind: ThirdParty, tls: null, replicas: null, thirdParty: {url: "http://192.0.2.1:2379,192.0.2.2:2379", checkCMD: "exit 1"}}}`)
-	s.AwaitsThirdParty("etcd")
-	s.ready(1)
-	s.Become(`{etcd: {thirdParty: {checkCMD: "exit 0"}}}`)
-	s.gone()
-	if env, _ := s.given(); env["ETCD_ENDPOINTS"] != "http://192.0.2.1:2379,http://192.0.2.2:2379" {
-		t.Errorf("the service is told of %s", env["ETCD_ENDPOINTS"])
+// platform is the name of the DataService of these tests, whose etcd is called as the EtcdCluster of the others.
+const platform = stage.Platform
+
+// withService is a DataService with an etcd and a service that uses it.
+const withService = `{etcd: {name: my-etcd-cluster, replicas: 1, tls: {mode: Auto}},
+	additionalServices: [{name: reports, image: work, command: [sleep, "1000000"], dependsOn: [etcd]}]}`
+
+// given returns what the container of the service has: its environment, and the content of the files of Secrets in it.
+func (s *scene) given() (env map[string]string, files map[string][]byte) {
+	s.Helper()
+	deployment := harness.Lookup[*appsv1.Deployment](s.Journal, "reports")
+	if deployment == nil {
+		s.Fatal("the service does not exist")
 	}
-	s.Become(`{etcd: {kind: Managed, thirdParty: null, replicas: 1, tls: {mode: Auto}}}`)
-	s.ready(1)
-	s.holds()
-	s.asService().Close()
+	env, files = map[string]string{}, map[string][]byte{}
+	pod := deployment.Spec.Template.Spec
+	for _, v := range pod.Containers[0].Env {
+		env[v.Name] = v.Value
+	}
+	for _, mount := range pod.Containers[0].VolumeMounts {
+		for _, volume := range pod.Volumes {
+			if volume.Name != mount.Name || volume.Secret == nil {
+				continue
+			}
+			secret := &corev1.Secret{}
+			s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: volume.Secret.SecretName}, secret))
+			for name, content := range secret.Data {
+				files[path.Join(mount.MountPath, name)] = content
+			}
+		}
+	}
+	return env, files
 }
 
-// An EtcdCluster of that name which is somebody else's is left alone, and the status names it.
-func TestSomebodyElsesEtcdCluster(t *testing.T) {
-	harness.Long(t)
-	s := newScene(t)
-	s.start()
-	s.create("{replicas: 1, paused: true, tls: {mode: Auto}}")
-	before := s.get()
-	s.Create(s.NewPlatform(withService))
-	s.Stalls("ObjectConflict", "EtcdCluster "+name)
-	s.DeletePlatform()
-	s.Eventually("the DataService is gone", func() bool { return s.DataService(platform) == nil })
-	now := s.get()
-	if now.UID != before.UID || now.Generation != before.Generation || len(now.OwnerReferences) > 0 || now.DeletionTimestamp != nil {
-		t.Errorf("it was changed: %+v", now)
+// asService connects to etcd by what the service has in its container, and by nothing else.
+func (s *scene) asService() *clientv3.Client {
+	s.Helper()
+	env, files := s.given()
+	pair, err := tls.X509KeyPair(files[env["ETCD_CERT_FILE"]], files[env["ETCD_KEY_FILE"]])
+	s.Must(err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(files[env["ETCD_CA_FILE"]])
+	want := fmt.Sprintf("https://%s.%s.svc:2379", name, s.Namespace)
+	if env["ETCD_ENDPOINTS"] != want {
+		s.Fatalf("the service has the endpoints %q, not %s", env["ETCD_ENDPOINTS"], want)
 	}
+	// There is no DNS: the name of the Service leads to a pod that is ready.
+	dial := func(ctx context.Context, _ string) (net.Conn, error) {
+		for _, pod := range s.pods() {
+			if stage.IsReady(pod) {
+				return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, "2379"))
+			}
+		}
+		return nil, errors.New("no pod is ready")
+	}
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{env["ETCD_ENDPOINTS"]}, TLS: &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots},
+		Logger: zap.NewNop(), DialOptions: []grpc.DialOption{grpc.WithNoProxy(), grpc.WithContextDialer(dial)},
+	})
+	s.Must(err)
+	return c
+}
+
+// gone waits until the EtcdCluster and its pods are gone, and fails the test unless the data stays.
+func (s *scene) gone() {
+	s.Helper()
+	s.Until("etcd goes", func() error {
+		if ec := harness.Lookup[*etcdv1.EtcdCluster](s.Journal, name); ec != nil || len(s.pods()) > 0 {
+			return fmt.Errorf("%d pods, EtcdCluster: %t", len(s.pods()), ec != nil)
+		}
+		return nil
+	})
+	if harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, s.claim(0)) == nil || harness.Lookup[*corev1.Secret](s.Journal, name+"-ca") == nil {
+		s.Error("the claim or the certificate authorities are gone")
+	}
+}
+
+// isVoting reports whether a change says that etcd is ready.
+func isVoting(c harness.Change) bool {
+	ec, ok := c.Object.(*etcdv1.EtcdCluster)
+	return ok && ec.Status.Phase == etcdv1.PhaseRunning && ec.Status.Ready == "1/1"
 }

@@ -15,9 +15,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
-	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
-	"d3os.com/d3os-operator/test/etcd/rig"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/test/databasetest/etcdtest"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/harness/slowdisk"
 )
 
 // ids returns the ids of members, by ordinal, as the status has them.
@@ -74,7 +76,7 @@ var losses = []loss{
 		folder, err := s.VolumeFolder(s.Ctx, s.claim(ordinal))
 		s.Must(err)
 		s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGSTOP, "etcd")) // it writes nothing from now on
-		s.Must(rig.FlipWAL(folder))
+		s.Must(etcdtest.FlipWAL(folder))
 		s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGKILL, "etcd"))
 	}},
 }
@@ -106,9 +108,8 @@ func (s *scene) neverVotedEmpty(ordinal int, before map[int32]string) {
 	}
 }
 
-// Each fault heals in time under load: a member that crashes is itself again, and the volume of one, which is gone or damaged, is
-// replaced by a new member, which gets the data from the others and never votes without. The full form, beside which nothing else
-// runs, holds that to the times that are promised.
+// Each fault heals in time under load. A member that crashes recovers. A member with a lost or damaged volume is replaced by a new one,
+// which gets the data from the others and never votes without it. The full form, which runs alone, checks the promised times.
 func TestFaults(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -133,6 +134,8 @@ func TestFaults(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 		}
+		s.allHeld(func(int) {}) // all are killed
+		s.ready(3)
 		s.isAsBefore(cluster, before)
 		for _, way := range ways {
 			before := s.ids()
@@ -175,7 +178,7 @@ func TestPaused(t *testing.T) {
 	cluster, before, load := s.get().Status.ClusterID, s.ids(), s.load()
 	while := 3 * time.Second
 	if full {
-		while = 40 * time.Second // the liveness probe fails meanwhile
+		while = 40 * time.Second // the liveness probe fails during that time
 	}
 	leader, follower := s.leads()
 	for what, ordinal := range map[string]int{"the leader": leader, "a follower": follower} {
@@ -214,8 +217,8 @@ func TestPaused(t *testing.T) {
 	s.isAsBefore(cluster, before)
 }
 
-// Two of three lose their data: that is told, and nothing is changed. With a token, the cluster goes on with the data of the
-// third, and is three again.
+// Two of three members lose their data: the status reports it, and nothing is changed. With a token, the cluster continues with the data of
+// the third member, and grows to three again.
 func TestQuorumLost(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
@@ -231,7 +234,7 @@ func TestQuorumLost(t *testing.T) {
 			losses[0].lose(s, other)
 		}
 	}
-	s.Until("it is told", func() error {
+	s.Until("the status reports it", func() error {
 		st := s.get().Status
 		if st.Phase != etcdv1.PhaseQuorumLost || !strings.Contains(st.Message, "spec.recovery.from to "+survivor.Name) {
 			return fmt.Errorf("%s: %s", st.Phase, st.Message)
@@ -251,4 +254,48 @@ func TestQuorumLost(t *testing.T) {
 	if now := s.ids(); now[int32(leader)] != before[int32(leader)] {
 		t.Errorf("the survivor was member %s and is %s", before[int32(leader)], now[int32(leader)])
 	}
+}
+
+// onDisks starts a cluster of three members on disks that a test makes slow or fills.
+func onDisks(t *testing.T) (*scene, *slowdisk.Disks) {
+	t.Helper()
+	harness.Long(t)
+	d := slowdisk.New(t)
+	s := newScene(t, func(o *emulator.Options) {
+		o.Images[image] = emulator.Image{Executables: map[string]string{"etcd": d.Program(o.Images[image].Executables["etcd"])}}
+	})
+	s.start()
+	s.create("{replicas: 3}")
+	s.ready(3)
+	return s, d
+}
+
+// A member with a slow disk keeps its place: no member is removed, no pod is replaced, and the members stay one cluster.
+func TestSlowDisk(t *testing.T) {
+	s, d := onDisks(t)
+	cluster, before, load := s.get().Status.ClusterID, s.ids(), s.load()
+	while := 5 * time.Second
+	if full {
+		while = 40 * time.Second
+	}
+	for _, c := range []struct {
+		leads bool
+		delay time.Duration
+	}{{false, 300 * time.Millisecond}, {true, 300 * time.Millisecond}, {false, 3 * time.Second}, {true, 3 * time.Second}} {
+		ordinal, follower := s.leads()
+		if !c.leads {
+			ordinal = follower
+		}
+		pod := s.pod(ordinal).Name
+		d.Slow(pod, c.delay)
+		s.during("a disk is slow", while)
+		n := d.Delayed(pod)
+		d.Slow(pod, 0)
+		t.Logf("leads: %v; %d syncs took %s longer, for %s: all well %.1f s later", c.leads, n, c.delay, while, s.ready(3).Seconds())
+		if n == 0 {
+			t.Errorf("no sync of %s was slow", pod)
+		}
+	}
+	load.End(t)
+	s.isAsBefore(cluster, before)
 }

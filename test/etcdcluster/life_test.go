@@ -4,7 +4,10 @@
 package etcdcluster_test
 
 import (
+	"bufio"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -15,13 +18,14 @@ import (
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // The sample applies as it is, and is ready with three voters, again and again.
 func TestSample(t *testing.T) {
 	s := newScene(t)
 	s.start()
-	runs, bound := 1, patience // other tests are busy beside this one
+	runs, bound := 1, patience // other tests run at the same time
 	if full {
 		runs, bound = 20, 30*time.Second
 	}
@@ -29,13 +33,10 @@ func TestSample(t *testing.T) {
 	for range runs {
 		from := s.Mark()
 		ec := &etcdv1.EtcdCluster{}
-		s.Must(harness.ReadYAML("internal/kinds/etcdcluster/testdata/sample.yaml", ec))
+		s.Must(harness.ReadYAML("internal/etcd/testdata/sample.yaml", ec))
 		ec.Namespace = s.Namespace
 		s.Must(suite.API.Create(s.Ctx, ec))
-		s.Eventually("a pod runs", func() bool {
-			pod := s.pod(0)
-			return pod != nil && pod.Status.Phase == corev1.PodRunning
-		})
+		s.Eventually("a pod runs", func() bool { pod := s.pod(0); return pod != nil && pod.Status.Phase == corev1.PodRunning })
 		took := s.ready(3)
 		all = append(all, took.Round(100*time.Millisecond))
 		if took > bound {
@@ -75,20 +76,87 @@ func (s *scene) goes(claims int) {
 	}
 }
 
-// A cluster that is deleted leaves its data, and one of the same name takes it up.
-func TestTakesUpItsData(t *testing.T) {
-	harness.Long(t) // the short form deletes its DataService instead: TestInADataService
+// asked returns a member's own counters of requests since its start.
+func (s *scene) asked(pod *corev1.Pod) map[string]int {
+	s.Helper()
+	request, err := http.NewRequestWithContext(s.Ctx, http.MethodGet, "http://"+net.JoinHostPort(pod.Status.PodIP, "2381")+"/metrics", http.NoBody)
+	s.Must(err)
+	response, err := http.DefaultClient.Do(request)
+	s.Must(err)
+	defer response.Body.Close()
+	found := map[string]int{}
+	lines := bufio.NewScanner(response.Body)
+	for lines.Scan() {
+		labels, ok := strings.CutPrefix(lines.Text(), "grpc_server_started_total{")
+		if !ok {
+			continue
+		}
+		_, method, _ := strings.Cut(labels, `grpc_method="`)
+		method, _, _ = strings.Cut(method, `"`)
+		var n float64
+		if _, err := fmt.Sscan(labels[strings.LastIndex(labels, " ")+1:], &n); err != nil {
+			s.Fatal(err)
+		}
+		found[method] += int(n)
+	}
+	s.Must(lines.Err())
+	if found["Status"] == 0 {
+		s.Fatalf("%s does not report how often it was queried: %v", pod.Name, found)
+	}
+	return found
+}
+
+// quiet waits until an operator sends no request to the API server for a while.
+func (s *scene) quiet(op *stage.Operator) {
+	s.Helper()
+	s.Until("it has looked around", func() error {
+		mark := op.Mark()
+		s.Pass(3 * time.Second)
+		if sent := op.Since(mark, func(r harness.Sent) bool { return r.Reads() || r.Writes() }); len(sent) > 0 {
+			return fmt.Errorf("it asks: %v", sent)
+		}
+		return nil
+	})
+}
+
+// At rest the operator sends no request to the API server, and reads from each member every 30 seconds without a write. A new operator does
+// the same.
+func TestAtRest(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
-	s.start()
-	ec := s.create("{replicas: 3}")
+	op := s.start()
+	s.create("{replicas: 3, tls: {mode: Auto}}")
 	s.ready(3)
-	s.write()
-	cluster := s.get().Status.ClusterID
-	s.Must(suite.API.Delete(s.Ctx, ec))
-	s.goes(3)
-	s.create("{replicas: 3}")
-	t.Logf("ready again after %.1f s", s.ready(3).Seconds())
-	s.holds()
-	s.isCluster(cluster)
-	s.harmless()
+	op.Stop()
+	op = s.start()
+	s.quiet(op)
+	looks := 35 * time.Second
+	if full {
+		looks = 10 * time.Minute
+	}
+	before := map[string]map[string]int{}
+	for _, pod := range s.pods() {
+		before[pod.Name] = s.asked(pod)
+	}
+	began := time.Now()
+	s.AsksNothing(op, looks)
+	most, bound := 0, int(time.Since(began)/(30*time.Second))+1
+	for _, pod := range s.pods() {
+		for method, n := range s.asked(pod) {
+			n -= before[pod.Name][method]
+			switch method {
+			case "Status":
+				most = max(most, n)
+			case "MemberList", "Range": // two lists and a read, each time
+			default:
+				if n > 0 {
+					t.Errorf("%s was sent %s %d times", pod.Name, method, n)
+				}
+			}
+		}
+	}
+	t.Logf("%s at rest: each member was asked %d times at most (bound %d), without a write", time.Since(began).Round(time.Second), most, bound)
+	if most > bound || most == 0 {
+		t.Errorf("a member was asked %d times, bound %d", most, bound)
+	}
 }

@@ -7,7 +7,6 @@ package etcdcluster_test
 
 import (
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -22,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience is how long anything may take that has no promise of its own; the machine may be busy.
+// patience is the time limit for anything without a promised time; the machine may be busy.
 const patience = 150 * time.Second
 
 // full reports whether everything is tried: every step at which an operator can be killed, each way to lose a volume, every
@@ -42,6 +41,5 @@ var (
 
 func TestMain(m *testing.M) {
 	slowdisk.Main()
-	audit := filepath.Join(cluster.Root(), "test", "etcdcluster", "audit.yaml")
-	os.Exit(suite.MainWithAgent(m, cluster.Options{Name: "etcdcluster", Audit: audit}, &agent))
+	os.Exit(suite.MainWithAgent(m, cluster.Options{Name: "etcdcluster"}, &agent))
 }

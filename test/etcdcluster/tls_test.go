@@ -4,6 +4,8 @@
 package etcdcluster_test
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -13,12 +15,18 @@ import (
 	"testing"
 	"time"
 
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/internal/kinds/etcdcluster/certs"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // serial is that of the certificate with which a pod's etcd answers on a port.
@@ -74,7 +82,7 @@ func (s *scene) secrets() secrets {
 }
 
 // issue writes certificates into the Secrets of a cluster, made at a time by authorities for clients and for members.
-func (s *scene) issue(names secrets, clients, members certs.Pair, at time.Time) {
+func (s *scene) issue(names secrets, clients, members database.Pair, at time.Time) {
 	s.Helper()
 	service := fmt.Sprintf("%s.%s.svc", name, s.Namespace)
 	hosts := []string{name, name + "." + s.Namespace, service, service + ".cluster.local", "localhost", "127.0.0.1"}
@@ -83,7 +91,7 @@ func (s *scene) issue(names secrets, clients, members certs.Pair, at time.Time) 
 		pod := fmt.Sprintf("%s-%d.%s-headless.%s.svc", name, ordinal, name, s.Namespace)
 		pods = append(pods, pod, pod+".cluster.local")
 	}
-	for secret, leaf := range map[string]certs.Leaf{
+	for secret, leaf := range map[string]database.Leaf{
 		names.server: {Name: "server", Hosts: append(hosts, pods...), Client: true}, names.peer: {Name: "member", Hosts: pods, Client: true},
 		names.client: {Name: "client", Client: true},
 	} {
@@ -112,14 +120,6 @@ func (s *scene) restarts() (n int32) {
 	return n
 }
 
-// several is how many members a test has that needs more than one.
-func several() int {
-	if full {
-		return 3
-	}
-	return 2
-}
-
 // encrypted fails the test if a member takes connections without encryption.
 func (s *scene) encrypted() {
 	s.Helper()
@@ -138,7 +138,10 @@ func TestEncrypted(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	op := s.start()
-	voters := several()
+	voters := 2
+	if full {
+		voters = 3
+	}
 	s.create(fmt.Sprintf("{replicas: %d, tls: {mode: Auto}}", voters))
 	t.Logf("%d voters are ready after %.1f s", voters, s.ready(voters).Seconds())
 	s.write()
@@ -147,8 +150,8 @@ func TestEncrypted(t *testing.T) {
 	ca := &corev1.Secret{}
 	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: name + "-ca"}, ca))
 	first, uids, restarts := s.serve(nil), s.uids(), s.restarts()
-	s.issue(s.secrets(), certs.Pair{Cert: ca.Data["ca.crt"], Key: ca.Data["ca.key"]}, certs.Pair{Cert: ca.Data["peer-ca.crt"], Key: ca.Data["peer-ca.key"]},
-		time.Now().Add(-certs.LeafLife*2/3))
+	s.issue(s.secrets(), database.Pair{Cert: ca.Data["ca.crt"], Key: ca.Data["ca.key"]}, database.Pair{Cert: ca.Data["peer-ca.crt"], Key: ca.Data["peer-ca.key"]},
+		time.Now().Add(-database.LeafLife*2/3))
 	aged := s.serve(first)
 	op = s.start()
 	began := time.Now()
@@ -162,28 +165,236 @@ func TestEncrypted(t *testing.T) {
 	s.quiet(op)
 }
 
-// With Secrets of the user's own, their certificates are used, and those that the user puts in their place.
+// With Secrets of the user's own, their certificates are used, and those that the user puts in their place. A client's certificate of an
+// authority that members do not trust is named by kubectl get, kubectl describe and kubectl dataservice why.
 func TestOwnCertificates(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
-	clients, err := certs.NewAuthority("clients", time.Now())
-	s.Must(err)
-	members, err := certs.NewAuthority("members", time.Now())
-	s.Must(err)
+	authority := func(name string) database.Pair {
+		pair, err := database.NewAuthority(name, time.Now())
+		s.Must(err)
+		return pair
+	}
+	clients, members := authority("clients"), authority("members")
 	own := secrets{"own-server", "own-peer", "own-client"}
 	s.issue(own, clients, members, time.Now())
-	s.start()
-	voters := several()
-	s.create(fmt.Sprintf("{replicas: %d, tls: {mode: Secrets, serverSecret: own-server, peerSecret: own-peer, clientSecret: own-client}}", voters))
-	t.Logf("%d voters are ready after %.1f s", voters, s.ready(voters).Seconds())
+	op := s.start()
+	s.create("{replicas: 3, tls: {mode: Secrets, serverSecret: own-server, peerSecret: own-peer, clientSecret: own-client}}")
+	t.Logf("3 voters are ready after %.1f s", s.ready(3).Seconds())
 	s.write()
 	s.encrypted()
 	first, uids := s.serve(nil), s.uids()
 	s.issue(own, clients, members, time.Now())
 	s.serve(first)
-	s.ready(voters)
+	s.ready(3)
 	s.holds()
 	if n := s.restarts(); n > 0 || fmt.Sprint(s.uids()) != fmt.Sprint(uids) {
 		t.Errorf("members were restarted %d times", n)
 	}
+	s.named(cause{"a certificate of another authority", func(s *scene) func() {
+		op.Stop() // it reads a Secret of the user's every five minutes
+		other := authority("others")
+		s.issue(secrets{"unused-server", "unused-peer", "own-client"}, other, other, time.Now())
+		op = s.start()
+		return func() {
+			op.Stop()
+			s.issue(own, clients, members, time.Now())
+			s.start()
+		}
+	}, []string{"Secret own-client: "}})
+}
+
+// secret returns the data of a Secret of the cluster.
+func (s *scene) secret(suffix string) map[string][]byte {
+	s.Helper()
+	found := &corev1.Secret{}
+	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: name + suffix}, found))
+	return found.Data
+}
+
+// rotated returns why the authorities of before are not replaced by new ones, or nil.
+func (s *scene) rotated(before map[string][]byte) error {
+	now := s.secret("-ca")
+	for _, key := range []string{"ca.crt", "ca.key", "peer-ca.crt", "peer-ca.key"} {
+		if bytes.Equal(now[key], before[key]) {
+			return errors.New(key + " is the former one")
+		}
+	}
+	if len(now) != len(before) {
+		return errors.New("the former authorities are trusted still")
+	}
+	return errors.Join(s.isReady(3), s.check(3))
+}
+
+// opens reports whether a client with credentials gets in at a pod.
+func (s *scene) opens(config *tls.Config, pod *corev1.Pod) error {
+	ctx, cancel := context.WithTimeout(s.Ctx, 3*time.Second)
+	defer cancel()
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: []string{"https://" + pod.Status.PodIP + ":2379"}, TLS: config, Logger: zap.NewNop(),
+		DialOptions: []grpc.DialOption{grpc.WithNoProxy(), grpc.WithAuthority(config.ServerName)},
+	})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	_, err = c.Get(ctx, "key-0")
+	return err
+}
+
+// The certificate authorities of a running cluster are replaced by new keys, under load, while each life of the operator ends at one of
+// its effects. A quorum serves all the time, and at the end the former authorities open nothing.
+func TestAuthoritiesAreReplacedUnderMembers(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.create("{replicas: 3, tls: {mode: Auto}}")
+	m := &mortal{within: 10 * time.Minute, Lives: stage.Lives{Skip: 1}}
+	m.overlap = time.Nanosecond
+	m.live(s, func() error { return s.isReady(3) })
+	s.write()
+	before, cluster, members := s.secret("-ca"), s.get().Status.ClusterID, s.ids()
+	former, _, err := s.credentials()
+	s.Must(err)
+	for _, pod := range s.pods() {
+		s.Must(s.opens(former, pod))
+	}
+	load := s.load()
+	s.change("{tls: {rotation: first}}")
+	m.live(s, func() error { return s.rotated(before) })
+	load.End(t)
+	s.holds()
+	s.isAsBefore(cluster, members)
+	s.harmless()
+	for _, pod := range s.pods() {
+		mixed := former.Clone() // it trusts the server, so that the refusal is the server's
+		current, _, err := s.credentials()
+		s.Must(err)
+		s.Must(s.opens(current, pod))
+		mixed.RootCAs = current.RootCAs
+		if s.opens(mixed, pod) == nil {
+			t.Errorf("a certificate of the former authority opens %s", pod.Name)
+		}
+	}
+	logs, err := s.Logs("etcd")
+	s.Must(err)
+	for _, log := range logs {
+		t.Logf("%s: %d connections were rejected", log.Pod, strings.Count(log.Text, "rejected connection"))
+	}
+
+	after, uids := s.secret("-ca"), s.uids()
+	op := s.start(func(_ *rest.Config, o *manager.Options) { o.Etcd.Overlap = time.Nanosecond })
+	s.ready(3)
+	s.quiet(op)
+	if now := s.secret("-ca"); !bytes.Equal(now["ca.crt"], after["ca.crt"]) || fmt.Sprint(s.uids()) != fmt.Sprint(uids) {
+		t.Error("one request for new authorities was used twice")
+	}
+}
+
+// allSecrets returns the data of the four Secrets of the cluster.
+func (s *scene) allSecrets() map[string]map[string][]byte {
+	s.Helper()
+	found := map[string]map[string][]byte{}
+	for _, suffix := range []string{"-ca", "-server-tls", "-peer-tls", "-client-tls"} {
+		found[suffix] = s.secret(suffix)
+	}
+	return found
+}
+
+// putSecrets replaces the data of Secrets.
+func (s *scene) putSecrets(all map[string]map[string][]byte) {
+	s.Helper()
+	for suffix, data := range all {
+		o := &corev1.Secret{}
+		s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: name + suffix}, o))
+		o.Data = data
+		s.Must(suite.API.Update(s.Ctx, o))
+	}
+}
+
+// strangers replaces all four Secrets by those of authorities that no member knows.
+func (s *scene) strangers() {
+	s.Helper()
+	var made [2]database.Pair
+	for i := range made {
+		var err error
+		made[i], err = database.NewAuthority("of another cluster", time.Now())
+		s.Must(err)
+	}
+	s.issue(s.secrets(), made[0], made[1], time.Now())
+	s.putSecrets(map[string]map[string][]byte{"-ca": {"ca.crt": made[0].Cert, "ca.key": made[0].Key, "peer-ca.crt": made[1].Cert, "peer-ca.key": made[1].Key}})
+}
+
+// namesStrangers waits until the status names the Secret with authorities that the members do not trust, and fails the test if anything was changed.
+func (s *scene) namesStrangers(secrets map[string]map[string][]byte, uids map[string]bool) {
+	s.Helper()
+	s.Until("the Secret is named", func() error {
+		if said := s.get().Status.Message; !strings.HasPrefix(said, "Secret "+name+"-ca has other certificate authorities") {
+			return errors.New(said)
+		}
+		return nil
+	})
+	if fmt.Sprint(s.uids()) != fmt.Sprint(uids) || fmt.Sprint(s.allSecrets()) != fmt.Sprint(secrets) {
+		s.Error("pods or Secrets were changed")
+	}
+}
+
+// All four Secrets are exchanged while no operator runs, as by a restore of another cluster's. The members go on with the authorities that
+// they started with, and the next operator names the Secret and changes nothing. The cluster goes on with the former Secrets, and with the
+// others once no member runs that does not trust them.
+func TestSecretsAreExchangedWithoutAnOperator(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	op := s.start()
+	s.create("{replicas: 3, tls: {mode: Auto}}")
+	s.ready(3)
+	s.write()
+	s.Until("the authorities are recorded", func() error {
+		record := harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-membership")
+		if text := record.Annotations["etcd.database.coreos.com/record"]; !strings.Contains(text, "authority") {
+			return errors.New(text)
+		}
+		return nil
+	})
+	s.quiet(op)
+	former, _, err := s.credentials()
+	s.Must(err)
+	own, uids, cluster, members := s.allSecrets(), s.uids(), s.get().Status.ClusterID, s.ids()
+	op.Stop()
+	before := s.serve(nil)
+	s.strangers()
+	s.serve(before)
+	theirs := s.allSecrets()
+	op = s.start()
+	s.namesStrangers(theirs, uids)
+	for _, pod := range s.pods() { // they serve the exchanged certificates, and trust the former authorities alone
+		mixed := former.Clone()
+		current, _, err := s.credentials()
+		s.Must(err)
+		mixed.RootCAs = current.RootCAs
+		s.Must(s.opens(mixed, pod))
+		if s.opens(current, pod) == nil {
+			t.Errorf("a certificate of an unknown authority opens %s", pod.Name)
+		}
+	}
+	s.putSecrets(own)
+	s.ready(3)
+	s.holds()
+	s.quiet(op)
+	s.isAsBefore(cluster, members)
+	if fmt.Sprint(s.uids()) != fmt.Sprint(uids) {
+		t.Error("pods were replaced")
+	}
+
+	op.Stop()
+	s.putSecrets(theirs)
+	s.start()
+	s.namesStrangers(theirs, uids)
+	s.scale(0)
+	s.scale(3)
+	s.holds()
+	s.isAsBefore(cluster, members)
+	if now := s.allSecrets(); !bytes.Equal(now["-ca"]["ca.key"], theirs["-ca"]["ca.key"]) {
+		t.Error("the cluster did not change to the other authorities")
+	}
+	s.harmless()
 }

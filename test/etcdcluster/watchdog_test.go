@@ -19,10 +19,9 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 
-	"d3os.com/d3os-operator/internal/kinds/etcdcluster/membership"
-	etcdserver "d3os.com/d3os-operator/internal/kinds/etcdcluster/server"
-	"d3os.com/d3os-operator/test/etcd/rig"
-	"d3os.com/d3os-operator/test/etcdcluster/history"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	etcdserver "d3os.com/d3os-operator/internal/etcd/server"
+	"d3os.com/d3os-operator/test/databasetest/etcdtest"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -121,7 +120,7 @@ func (w *watchdog) check(what string, goes func(pod string) bool) {
 	w.harm = append(w.harm, problem)
 }
 
-// voters returns which pods have a vote, and whether they answer a read that a quorum has to agree to. None: nobody answers.
+// voters returns the pods with a vote, and whether they answer a read with a quorum. It is empty if no member answers.
 func (s *scene) voters() map[string]bool {
 	pods := s.pods()
 	var mu sync.Mutex
@@ -185,36 +184,10 @@ func (s *scene) harmless() {
 	s.Logf("the operator had %d effects; at %d of them that take a pod or a member away, the voters that stayed were a quorum", len(w.effects), w.checks)
 }
 
-// provenHarmless fails the test if the operator took a quorum away, by the word of the API server's audit log and of the members'
-// own logs. The test itself must have taken nothing away.
-func (s *scene) provenHarmless() {
-	s.Helper()
-	h := &history.History{}
-	logs, err := s.Logs("etcd")
-	s.Must(err)
-	for _, log := range logs {
-		s.Must(h.Add(history.Log(log)))
-	}
-	s.Must(h.Audited(suite.AuditLog, s.Namespace))
-	harm, moments := h.Harm()
-	for _, text := range harm {
-		s.Error(text)
-	}
-	by := map[string]int{}
-	for _, d := range h.Deletions {
-		by[d.By]++
-	}
-	s.Logf("by the audit log, pods were deleted by %v; by the logs of %d pods, %d members had a vote; at each of the %d moments when one of them went, those that served were a quorum",
-		by, len(logs), h.Members(), moments)
-	if moments == 0 {
-		s.Error("no moment was found at which a pod or a member went")
-	}
-}
-
 // load starts clients that write and read, by the members that are ready.
-func (s *scene) load() *rig.Load {
+func (s *scene) load() *etcdtest.Load {
 	s.Helper()
-	return rig.NewLoad(s.T, func(number int) (*clientv3.Client, error) {
+	return etcdtest.NewLoad(s.T, func(number int) (*clientv3.Client, error) {
 		pods := slices.DeleteFunc(s.pods(), func(pod *corev1.Pod) bool { return !stage.IsReady(pod) })
 		if len(pods) == 0 {
 			return nil, errors.New("no pod is ready")
@@ -223,11 +196,11 @@ func (s *scene) load() *rig.Load {
 	})
 }
 
-// moved is how long before a request fails, at most, the leader was moved or the pod went to which it was sent.
+// moved limits the time between a move of the leader, or the deletion of the pod, and a failed request that it explains.
 const moved = 4 * time.Second
 
 // explained counts the failed requests of a load by what the operator did before, and fails the test if that was nothing.
-func (s *scene) explained(load *rig.Load) {
+func (s *scene) explained(load *etcdtest.Load) {
 	s.Helper()
 	leader, pod, neither := 0, 0, 0
 	for _, failure := range load.Failures() {

@@ -30,8 +30,7 @@ var opaque = map[string]reflect.Type{
 	"RollingUpdate": reflect.TypeFor[dsv1.RollingUpdate](), "DisruptionBudget": reflect.TypeFor[dsv1.DisruptionBudget](),
 }
 
-// roots are types that another chart or other code reads: they need cases of their own even for
-// what they share with others.
+// roots are types that another chart or other code reads: they need separate cases even for the fields that they share with others.
 var roots = []reflect.Type{reflect.TypeFor[dsv1.CronJob](), reflect.TypeFor[dsv1.Defaults]()}
 
 // leaves collects the fields of a type: path to the type that declares it and its name. Paths

@@ -24,16 +24,16 @@ import (
 
 // Case is one change of a DataService.
 type Case struct {
-	// Field is what the case is about, as a path in the spec: mysql.users[].databases.
+	// Field is the field under test, as a path in the spec: mysql.users[].databases.
 	Field string `json:"field"`
-	// What tells cases of one field apart.
+	// What distinguishes cases of one field.
 	What string `json:"what,omitempty"`
 	// Base is the DataService that is changed: a file of the folder bases. Default: base.
 	Base string `json:"base,omitempty"`
 	// Set is a JSON merge patch of the base's spec. Lists of named things may be patched by
 	// name: {cronJobs: {report: {suspend: true}}}.
 	Set map[string]any `json:"set"`
-	// Unchanged says why no manifest changes.
+	// Unchanged is the reason why no manifest changes.
 	Unchanged string `json:"unchanged,omitempty"`
 }
 
@@ -184,7 +184,7 @@ func Merge(to, patch map[string]any) {
 	}
 }
 
-// Difference is what a change means for the manifests. Objects go by kind/name.
+// Difference is the effect of a change on the manifests. Objects are named kind/name.
 type Difference struct {
 	Added, Removed, Changed []string
 }

@@ -14,7 +14,7 @@ import (
 	"gotest.tools/v3/golden"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/platform/plan"
 )
 
 const kubeVersion = "v1.36.0"
@@ -31,10 +31,10 @@ func rendered(t *testing.T, ds *unstructured.Unstructured) []*unstructured.Unstr
 	t.Helper()
 	data, err := ds.MarshalJSON()
 	assert.NilError(t, err)
-	parsed, err := preview.Parse(data)
+	parsed, err := plan.Parse(data)
 	assert.NilError(t, err)
 	parsed.Namespace = "data"
-	objects, err := preview.Objects(parsed, kubeVersion)
+	objects, err := plan.Objects(parsed, kubeVersion)
 	assert.NilError(t, err)
 	return objects
 }

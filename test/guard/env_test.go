@@ -165,7 +165,7 @@ func (e *env) refused(reason string) string {
 	return words
 }
 
-// says waits until the status says of the database what is wrong, in these words.
+// says waits until the status of the database has a reason, and a message with these words.
 func (e *env) says(reason string, words ...string) {
 	e.Helper()
 	e.Until("the status says "+reason, func() error {

@@ -57,8 +57,8 @@ func (e *env) prepare() {
 	e.Must(os.WriteFile(filepath.Join(folder, "d3os-data.json"), []byte(`{"format":1,"id":"0123456789abcdef","server":"5.7.44","restoredFrom":"x"}`), 0o600))
 }
 
-// tells waits until the condition DatabaseSwitch has a reason, and returns its message.
-func (e *env) tells(reason string) string {
+// switchMessage waits until the condition DatabaseSwitch has a reason, and returns its message.
+func (e *env) switchMessage(reason string) string {
 	e.Helper()
 	var message string
 	e.Until("DatabaseSwitch: "+reason, func() error {
@@ -84,7 +84,7 @@ func since(message string) string {
 func (e *env) switchTo(name string) {
 	e.Helper()
 	e.Change(platform, fields{"mysql": fields{"name": name}})
-	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": since(e.tells(dsv1.ReasonLossNotAccepted))}})
+	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": since(e.switchMessage(dsv1.ReasonLossNotAccepted))}})
 }
 
 // inOrder returns what happened after a mark in the order in which it was written, of all kinds.
@@ -145,7 +145,12 @@ func (e *env) isOrderly(mark int, pods bool) (replaced int) {
 // A database is switched when its name and what is lost are in the spec, and not before; and back in the same way.
 func TestASwitchAndBack(t *testing.T) {
 	for _, kind := range kinds {
-		t.Run(kind, func(t *testing.T) { switchesAndBack(t, kind) })
+		t.Run(kind, func(t *testing.T) {
+			if kind != kinds[0] {
+				harness.Long(t)
+			}
+			switchesAndBack(t, kind)
+		})
 	}
 }
 
@@ -159,12 +164,12 @@ func switchesAndBack(t *testing.T, kind string) {
 	mark, pod := e.Mark(), e.pod()
 
 	e.Change(platform, fields{"mysql": fields{"name": restored, "acceptLoss": loss}})
-	if words := e.tells(dsv1.ReasonNotPrepared); !strings.Contains(words, "databaseName: "+restored) {
+	if words := e.switchMessage(dsv1.ReasonNotPrepared); !strings.Contains(words, "databaseName: "+restored) {
 		t.Errorf("message %q", words)
 	}
 	e.Change(platform, fields{"mysql": fields{"acceptLoss": "nothing"}})
 	e.prepare()
-	if words := since(e.tells(dsv1.ReasonLossNotAccepted)); words != loss {
+	if words := since(e.switchMessage(dsv1.ReasonLossNotAccepted)); words != loss {
 		t.Errorf("to accept: %q", words)
 	}
 	e.Rests(op, time.Second)
@@ -185,7 +190,7 @@ func switchesAndBack(t *testing.T, kind string) {
 	e.Rests(op, time.Second)
 
 	e.Change(platform, fields{"mysql": fields{"name": database}})
-	back := since(e.tells(dsv1.ReasonLossNotAccepted))
+	back := since(e.switchMessage(dsv1.ReasonLossNotAccepted))
 	if back == loss || !strings.HasPrefix(back, "everything since 20") {
 		t.Errorf("the way back loses %q", back)
 	}
@@ -233,8 +238,9 @@ func TestASwitchIsBrokenOff(t *testing.T) {
 	equal(t, "starts of the restored database", len(e.starts(restored)), 0)
 }
 
-// A pod of a service that somebody's finalizer keeps holds no switch up: its containers have ended, and do not start again.
+// A pod of a service with a foreign finalizer does not block a switch: its containers have ended, and do not start again.
 func TestASwitchWithAPodThatStays(t *testing.T) {
+	harness.Long(t)
 	e, _ := guardedBy(t, scaled("StatefulSet"))
 	e.prepare()
 	held := e.hold("reports")
@@ -247,7 +253,7 @@ func TestASwitchWithAPodThatStays(t *testing.T) {
 	e.Must(suite.API.Patch(e.Ctx, held, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 }
 
-// hold gives one pod of a service a finalizer, as an operator of somebody else's may.
+// hold gives one pod of a service a finalizer, as another operator may.
 func (e *env) hold(service string) *corev1.Pod {
 	e.Helper()
 	for _, pod := range harness.Every[*corev1.Pod](e.Journal) {

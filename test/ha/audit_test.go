@@ -47,14 +47,14 @@ type term struct {
 	since  time.Time
 }
 
-// story is what the audit log tells of a namespace.
+// story is the part of the audit log about a namespace.
 type story struct {
 	writes []entry
 	terms  []term
 }
 
-// tell returns what the log tells of a namespace up to now.
-func (a *audit) tell(namespace string) (story, error) {
+// story returns the part of the log about a namespace up to now.
+func (a *audit) story(namespace string) (story, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if err := a.read(); err != nil {
@@ -93,7 +93,7 @@ func (a *audit) read() error {
 		if err := json.Unmarshal(line, &event); err != nil {
 			return err
 		}
-		// Replicas are told by the user that they impersonate.
+		// Replicas are identified by the user that they impersonate.
 		if event.ImpersonatedUser == nil || event.ObjectRef == nil || event.ResponseStatus == nil || event.ResponseStatus.Code >= 300 {
 			continue
 		}
@@ -127,8 +127,8 @@ func (s *story) add(event *auditv1.Event) error {
 	return nil
 }
 
-// holder is who held the Lease at a point in time. Nobody is told from a replica whose time has
-// run out but whom nobody has followed: that one is harmless.
+// holder returns the holder of the Lease at a point in time. A replica with an expired Lease and no follower counts as no holder: it is
+// harmless.
 func (s story) holder(at time.Time) string {
 	holder := ""
 	for _, t := range s.terms {
@@ -151,7 +151,7 @@ func (s story) doubles() (found []entry) {
 	return found
 }
 
-// taken is when the first replica but that one acquired the Lease after a point in time.
+// taken returns the time when the first other replica acquired the Lease after a point in time.
 func (s story) taken(from string, after time.Time) (time.Time, bool) {
 	for _, t := range s.terms {
 		if t.since.After(after) && t.holder != "" && t.holder != from {
@@ -161,7 +161,7 @@ func (s story) taken(from string, after time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// worked is when the first write of a replica but that one was carried out after a point in time.
+// worked returns the time of the first write of another replica after a point in time.
 func (s story) worked(from string, after time.Time) (time.Time, bool) {
 	for _, w := range s.writes {
 		if w.received.After(after) && w.by != from {

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/manager"
 )
 
-// takeOver says how a leader is taken away, and what may come of it.
+// takeOver is a way to end a leader, with the limits on the effects.
 type takeOver struct {
 	name  string
 	limit time.Duration // until another one leads
@@ -24,8 +24,8 @@ type takeOver struct {
 	clean bool           // it ends without an error
 }
 
-// A standby takes over from a leader that is stopped, dies, is cut off or sleeps; the two never
-// write at once, and what comes of it is what was declared.
+// A standby takes over from a leader that is stopped, dies, is cut off or sleeps. The two never write at once, and the result is as
+// declared.
 func TestTakeOver(t *testing.T) {
 	options, err := manager.ParseOptions(nil)
 	if err != nil {
@@ -57,7 +57,7 @@ func (s *scene) lose(c takeOver, leader *replica) {
 	quiet := s.disturb()
 	defer quiet()
 	s.until("the leader works", func() bool {
-		_, works := s.tell().worked("", time.Now().Add(-2*unrest))
+		_, works := s.story().worked("", time.Now().Add(-2*unrest))
 		return works
 	})
 	at := time.Now()
@@ -93,12 +93,12 @@ func TestRollingRestart(t *testing.T) {
 func (s *scene) succeeded(leader *replica, at time.Time) time.Duration {
 	s.Helper()
 	s.until("another one works", func() bool {
-		_, works := s.tell().worked(leader.name, at)
+		_, works := s.story().worked(leader.name, at)
 		return works
 	})
-	told := s.tell()
-	leads, _ := told.taken(leader.name, at)
-	works, _ := told.worked(leader.name, at)
+	log := s.story()
+	leads, _ := log.taken(leader.name, at)
+	works, _ := log.worked(leader.name, at)
 	s.leads, s.works = append(s.leads, leads.Sub(at)), append(s.works, works.Sub(at))
 	return leads.Sub(at)
 }
@@ -106,16 +106,16 @@ func (s *scene) succeeded(leader *replica, at time.Time) time.Duration {
 // judge logs what was measured, and fails the test when two have written at once.
 func (s *scene) judge(name string) {
 	s.Helper()
-	told := s.tell()
-	doubles := told.doubles()
+	log := s.story()
+	doubles := log.doubles()
 	s.Logf("%s, %d times: another one led after %s, and had written after %s (min / median / max); %d writes, %d double",
-		name, len(s.leads), spread(s.leads), spread(s.works), len(told.writes), len(doubles))
+		name, len(s.leads), spread(s.leads), spread(s.works), len(log.writes), len(doubles))
 	for i, w := range doubles {
 		if i == 10 {
 			s.Errorf("and %d more", len(doubles)-i)
 			break
 		}
-		s.Errorf("%s, when %q held the lease", w, told.holder(w.received))
+		s.Errorf("%s, when %q held the lease", w, log.holder(w.received))
 	}
 }
 

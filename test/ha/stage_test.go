@@ -3,12 +3,16 @@
 
 //go:build ha
 
+// Package ha_test runs the operator as two processes, one of which leads, and ends the leader in every possible way: make suite SUITE=ha. The API
+// server's audit log has the author and time of each write, and the holders of the Lease.
 package ha_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -22,14 +26,15 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/chaos/oracle"
+	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 const (
-	// patience is how long anything may take that has no bound of its own; the machine may be busy.
+	// patience is the default time limit; the machine may be busy.
 	patience = 90 * time.Second
-	// unrest is how often something changes that the leader has to write for.
+	// unrest is the interval of changes that the leader has to write for.
 	unrest = 60 * time.Millisecond
 )
 
@@ -49,7 +54,7 @@ func newScene(t *testing.T) (*scene, *replica) {
 	t.Parallel()
 	s := &scene{Stage: suite.New(t)}
 	first := s.start()
-	s.until("the first replica leads", func() bool { return s.tell().holder(time.Now()) == first.name })
+	s.until("the first replica leads", func() bool { return s.story().holder(time.Now()) == first.name })
 	s.service = s.DataService(s.CreateReady(harness.Sample()))
 	s.plan = s.objects()
 	return s, first
@@ -66,16 +71,16 @@ func (s *scene) until(what string, holds func() bool) {
 	})
 }
 
-// tell returns the audit log of the namespace.
-func (s *scene) tell() story {
+// story returns the audit log of the namespace.
+func (s *scene) story() story {
 	s.Helper()
-	told, err := auditor.tell(s.Namespace)
+	log, err := auditor.story(s.Namespace)
 	s.Must(err)
-	return told
+	return log
 }
 
-// disturb changes the DataService and deletes objects of it until the returned function is
-// called, so that whoever leads has something to write at any time.
+// disturb changes the DataService and deletes objects of it until the returned function is called, so that the leader has something to
+// write at any time.
 func (s *scene) disturb() (stop func()) {
 	ctx, cancel := context.WithCancel(s.Ctx)
 	var group sync.WaitGroup
@@ -123,4 +128,45 @@ func (s *scene) objects() oracle.State {
 		s.Fatal("the operator manages nothing")
 	}
 	return state
+}
+
+// What all cases share.
+var (
+	suite = &stage.Suite{
+		Patience: func() time.Duration { return patience },
+		Lists:    []client.ObjectList{&dsv1.DataServiceList{}},
+	}
+	auditor *audit
+	binary  string // the operator
+	runs    = 3    // of each case, or HA_RUNS
+)
+
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "d3os-ha-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	policy := filepath.Join(cluster.Root(), "test", "ha", "audit.yaml")
+	return suite.Main(m, cluster.Options{Name: "ha", Nodes: 8, Audit: policy}, func(ctx context.Context) error {
+		return prepare(ctx, dir)
+	})
+}
+
+// prepare builds the operator.
+func prepare(ctx context.Context, dir string) error {
+	auditor = &audit{path: suite.AuditLog, stories: map[string]*story{}}
+	if given := os.Getenv("HA_RUNS"); given != "" {
+		n, err := strconv.Atoi(given)
+		if err != nil || n < 1 {
+			return fmt.Errorf("HA_RUNS is %q, not a number of runs", given)
+		}
+		runs = n
+	}
+	var err error
+	binary, err = harness.Build(ctx, dir)
+	return err
 }

@@ -8,12 +8,15 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -88,7 +91,7 @@ func ReadYAML(path string, into any) error {
 	return nil
 }
 
-// ManagerOptions are those of an operator that runs in this process beside others, for one namespace.
+// ManagerOptions returns the options of an operator that runs in this process with others, for one namespace.
 func ManagerOptions(namespace string) manager.Options {
 	return manager.Options{
 		WatchNamespaces:         []string{namespace},
@@ -120,12 +123,12 @@ func (b *LogBuffer) String() string {
 	return b.data.String()
 }
 
-// Difference says how two lists differ (-want +got), whatever their order.
+// Difference returns the difference of two lists (-want +got), in any order.
 func Difference(got, want []string) string {
 	return cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got)))
 }
 
-// FinalError is what no waiting heals: Within ends with it at once.
+// FinalError is an error that waiting cannot heal: Within returns it immediately.
 type FinalError struct{ Err error }
 
 func (e *FinalError) Error() string { return e.Err.Error() }
@@ -133,9 +136,8 @@ func (e *FinalError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FinalError) Unwrap() error { return e.Err }
 
-// Within waits until a condition holds and returns what is still missing when time is up. It looks
-// when the channel closes that moved returned before the last look, and every so often, for what
-// that channel does not tell of.
+// Within waits until a condition holds, and returns its last error when the time is up. It checks when the channel closes that moved
+// returned before the last check, and at an interval for changes that the channel does not report.
 func Within(limit, often time.Duration, moved func() <-chan struct{}, holds func() error) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -154,5 +156,67 @@ func Within(limit, often time.Duration, moved func() <-chan struct{}, holds func
 		case <-deadline.C:
 			return fmt.Errorf("not within %s: %w", limit, err)
 		}
+	}
+}
+
+// AtOnce sets the number of parallel tests of this process, unless the command line does.
+func AtOnce(tests int) {
+	if !Given("test.parallel") {
+		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // the flag takes any number
+	}
+}
+
+// Given reports whether a flag was given.
+func Given(name string) bool {
+	if !flag.Parsed() {
+		flag.Parse()
+	}
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == name })
+	return given
+}
+
+// Long marks a test that `make test` (go test -short), and with it .ci/run, leaves to `make verify`: the processor time of a
+// minute and more goes into it, and a shorter test of its package shows that the same parts work together.
+func Long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it is long: make verify runs it, and go test without -short")
+	}
+}
+
+// Bound returns how long something may take. A figure that is promised holds where a suite has the machine to itself (full:
+// make suite SUITE=etcd or redis). make test shares its cores with other packages and with whatever else runs, and allows five times
+// as much: nothing was written to an etcd of one member for 4.3 s there, because that member did not get to answer.
+func Bound(promised time.Duration, full bool) time.Duration {
+	if full {
+		return promised
+	}
+	return 5 * promised
+}
+
+// News wakes all goroutines that wait for news.
+type News struct {
+	mu sync.Mutex
+	ch chan struct{}
+}
+
+// Next is closed at the next Raise.
+func (n *News) Next() <-chan struct{} {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ch == nil {
+		n.ch = make(chan struct{})
+	}
+	return n.ch
+}
+
+// Raise wakes those who wait.
+func (n *News) Raise() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.ch != nil {
+		close(n.ch)
+		n.ch = nil
 	}
 }

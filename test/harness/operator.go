@@ -7,15 +7,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/cluster"
 )
 
@@ -80,7 +90,7 @@ func (op *Operator) Wait() error {
 	return op.err
 }
 
-// Cancel tells the operator to end.
+// Cancel asks the operator to end.
 func (op *Operator) Cancel() { op.cancel() }
 
 // Stop ends the operator, waits until it has ended, and returns what it ended with.
@@ -93,3 +103,156 @@ func (op *Operator) Stop(limit time.Duration) error {
 		return errors.New("the operator does not end")
 	}
 }
+
+// Sent is one request that an operator sent.
+type Sent struct {
+	Request
+
+	At   time.Time
+	Code int // of the answer; 0 for none
+}
+
+func (s Sent) String() string { return fmt.Sprintf("%s -> %d", s.Request, s.Code) }
+
+// Record remembers the requests that were sent.
+type Record struct {
+	News // of every request and answer
+
+	mu   sync.Mutex
+	sent []Sent
+}
+
+// Before returns a transport that records what it hands on.
+func (r *Record) Before(next http.RoundTripper) http.RoundTripper {
+	return Transport(func(req *http.Request) (*http.Response, error) {
+		answered := r.Add(Parse(req.Method, req.URL, req.Header.Get("Content-Type")))
+		response, err := next.RoundTrip(req)
+		if response != nil {
+			answered(response.StatusCode)
+		}
+		return response, err
+	})
+}
+
+// Add records a request; what it returns records the answer.
+func (r *Record) Add(request Request) (answered func(code int)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	i := len(r.sent)
+	r.sent = append(r.sent, Sent{Request: request, At: time.Now()})
+	r.Raise()
+	return func(code int) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.sent[i].Code = code
+		r.Raise()
+	}
+}
+
+// Mark is a place in the record: now.
+func (r *Record) Mark() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.sent)
+}
+
+// Since returns the requests after a mark that are as asked for.
+func (r *Record) Since(mark int, is func(Sent) bool) []Sent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var found []Sent
+	for _, s := range r.sent[mark:] {
+		if is(s) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// Objects returns kind and name of what requests are about, sorted, each once.
+func Objects(sent []Sent) []string {
+	kinds := map[string]string{}
+	for _, gvk := range object.Kinds {
+		resource, _ := meta.UnsafeGuessKindToResource(gvk)
+		kinds[resource.Resource] = gvk.Kind
+	}
+	var found []string
+	for _, s := range sent {
+		found = append(found, kinds[s.Resource]+"/"+s.Name)
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// Request is one request to the API server.
+type Request struct {
+	Verb      string // get, list, watch, create, update, patch, apply, delete, try (a dry run)
+	Group     string // apps; empty for the core group
+	Resource  string // deployments, dataservices/status
+	Namespace string
+	Name      string
+	Initial   bool // what a cache begins with: a list of some version, or a watch that starts with one
+}
+
+func (r Request) String() string {
+	return fmt.Sprintf("%s %s/%s/%s", r.Verb, r.Namespace, r.Resource, r.Name)
+}
+
+// Reads reports whether it only asks.
+func (r Request) Reads() bool { return r.Verb == "get" || r.Verb == "list" }
+
+// Writes reports whether it is to change something that users care for; events and leases are not.
+func (r Request) Writes() bool {
+	return !r.Reads() && r.Verb != "watch" && r.Verb != "try" && r.Resource != "events" && r.Resource != "leases" &&
+		!strings.HasSuffix(r.Resource, "reviews")
+}
+
+// WritesStatus reports whether it is to change a status.
+func (r Request) WritesStatus() bool { return r.Writes() && strings.HasSuffix(r.Resource, "/status") }
+
+// WritesObject reports whether it is to change an object, the history of specs aside.
+func (r Request) WritesObject() bool {
+	return r.Writes() && !strings.Contains(r.Resource, "/") && r.Resource != histories
+}
+
+// histories is the resource that holds earlier specs.
+const histories = "controllerrevisions"
+
+// WritesHistory reports whether it is to add a spec to a history, or to drop one.
+func (r Request) WritesHistory() bool { return r.Writes() && r.Resource == histories }
+
+// ReadsHistory reports whether it lists the specs of a full history, so that the oldest can be deleted.
+func (r Request) ReadsHistory() bool { return r.Verb == "list" && r.Resource == histories }
+
+// resolver reads the paths of requests as the API server does.
+var resolver = request.RequestInfoFactory{
+	APIPrefixes: map[string]sets.Empty{"api": {}, "apis": {}}, GrouplessAPIPrefixes: map[string]sets.Empty{"api": {}},
+}
+
+// Parse returns the target of a request to the API server. Discovery has its path as the resource.
+func Parse(method string, u *url.URL, contentType string) Request {
+	info, _ := resolver.NewRequestInfo(&http.Request{Method: method, URL: u}) // an error leaves what could be read
+	r := Request{
+		Verb: info.Verb, Group: info.APIGroup, Resource: path.Join(info.Resource, info.Subresource), Namespace: info.Namespace, Name: info.Name,
+	}
+	query := u.Query()
+	switch {
+	case !info.IsResourceRequest:
+		r.Resource = u.Path
+	case query.Get("dryRun") != "":
+		r.Verb = "try"
+	case r.Verb == "patch" && strings.HasPrefix(contentType, "application/apply-patch"):
+		r.Verb = "apply"
+	}
+	if r.Resource == "namespaces" {
+		r.Namespace = "" // it is in none itself
+	}
+	r.Initial = query.Get("sendInitialEvents") == "true" || r.Verb == "list" && query.Has("resourceVersion")
+	return r
+}
+
+// Transport is a function that is a http.RoundTripper.
+type Transport func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements http.RoundTripper.
+func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) { return t(req) }

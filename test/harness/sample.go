@@ -6,13 +6,19 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
 // SampleFile is the sample of the whole platform.
@@ -106,4 +112,85 @@ func Prerequisites(ctx context.Context, api client.Client, namespace string) err
 		}
 	}
 	return nil
+}
+
+// Observed returns why the operator has not seen a generation of a DataService, or nil.
+func Observed(ds *dsv1.DataService, generation int64) error {
+	switch {
+	case ds == nil:
+		return errors.New("the DataService is not there")
+	case ds.Generation < generation || ds.Status.ObservedGeneration < generation:
+		return fmt.Errorf("%s has not observed generation %d", ds.Name, generation)
+	}
+	return nil
+}
+
+// IsReady returns why a DataService is not ready in a generation, or nil.
+func IsReady(ds *dsv1.DataService, generation int64) error {
+	if err := Observed(ds, generation); err != nil {
+		return err
+	}
+	if err := HasCondition(ds, dsv1.ConditionReady, metav1.ConditionTrue, dsv1.ReasonAllReady); err != nil {
+		return err
+	}
+	if ds.Status.Phase != dsv1.PhaseRunning {
+		return fmt.Errorf("ready, but the phase is %s: %s", ds.Status.Phase, ds.Status.Message)
+	}
+	for _, c := range ds.Status.Components {
+		if c.Ready < c.Desired {
+			return fmt.Errorf("ready, but %s has %d of %d pods", c.Name, c.Ready, c.Desired)
+		}
+	}
+	return nil
+}
+
+// HasCondition returns how a condition differs from what is asked for, or nil.
+func HasCondition(ds *dsv1.DataService, kind string, status metav1.ConditionStatus, reason string, words ...string) error {
+	if ds == nil {
+		return errors.New("the DataService is not there")
+	}
+	c := meta.FindStatusCondition(ds.Status.Conditions, kind)
+	if c == nil {
+		return fmt.Errorf("no condition %s; phase %q, message %q", kind, ds.Status.Phase, ds.Status.Message)
+	}
+	if c.Status != status || reason != "" && c.Reason != reason {
+		return fmt.Errorf("condition %s is %s %s: %s; phase %q", kind, c.Status, c.Reason, c.Message, ds.Status.Phase)
+	}
+	return Mentions(c.Message, words...)
+}
+
+// Mentions returns what a text lacks, or nil. The length of white space does not count: conditions have single spaces, and
+// errors of the API server that they quote do not.
+func Mentions(text string, words ...string) error {
+	for _, word := range words {
+		if !strings.Contains(oneSpaced(text), oneSpaced(word)) {
+			return fmt.Errorf("%q does not mention %q", text, word)
+		}
+	}
+	return nil
+}
+
+func oneSpaced(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// RestoredTo is the moment to which the database of a RestoredClaim was restored.
+const RestoredTo = "2026-01-02T15:29:59Z"
+
+// RestoredClaim is the claim of a database as a DataRestore leaves it, with the passwords of the database that it was
+// restored from.
+func RestoredClaim(namespace, platform, from, database string) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: namespace, Name: "data-" + database + "-0",
+			Labels: map[string]string{
+				"app.kubernetes.io/managed-by": "d3os-operator", "app.kubernetes.io/instance": platform, "app.kubernetes.io/name": "mysql",
+			},
+			Annotations: map[string]string{
+				"d3os-product.com.d3os/restored-to": RestoredTo, "d3os-product.com.d3os/credentials": from + "-credentials", "helm.sh/resource-policy": "keep",
+			},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}},
+		},
+	}
 }

@@ -110,7 +110,7 @@ func forms(text string) []string {
 
 func inner(quoted string) string { return quoted[1 : len(quoted)-1] }
 
-// same expects a value with the text to be the one with Neutral, but for the text.
+// same returns an error unless a value with the text equals the one with Neutral, except for the text.
 func same(neutral, with any, forms []string) error {
 	switch n := neutral.(type) {
 	case string:

@@ -7,6 +7,7 @@
 package krew
 
 import (
+	"cmp"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -25,7 +26,7 @@ import (
 // version is that of the archives.
 const version = "9.8.7"
 
-// index is what is looked at of plugins/dataservice.yaml.
+// index holds the fields of plugins/dataservice.yaml under test.
 type index struct {
 	Spec struct {
 		Version   string
@@ -86,18 +87,19 @@ func TestInstall(t *testing.T) {
 	run(t, repository, author, "git", "commit", "--quiet", "--message=v"+version)
 
 	root := filepath.Join(work, "krew")
+	tools := cmp.Or(os.Getenv("TOOLS"), filepath.Join(cluster.Root(), "bin/tools"))
+	krew, kubectl := filepath.Join(tools, "krew"), filepath.Join(tools, "kubectl")
 	environ := []string{"KREW_ROOT=" + root, "KREW_NO_UPGRADE_CHECK=1", "HOME=" + work,
-		"PATH=" + filepath.Join(root, "bin") + ":" + filepath.Dir(os.Getenv("KUBECTL")) + ":" + os.Getenv("PATH")}
-	krew := os.Getenv("KREW")
+		"PATH=" + filepath.Join(root, "bin") + ":" + tools + ":" + os.Getenv("PATH")}
 	run(t, work, environ, krew, "index", "add", "d3os", "file://"+repository)
 	found := run(t, work, environ, krew, "search", "dataservice")
 	assert.Assert(t, strings.Contains(found, "d3os/dataservice"), found)
 	run(t, work, environ, krew, "install", "d3os/dataservice")
 	assert.Assert(t, strings.Contains(run(t, work, environ, krew, "list"), "d3os/dataservice"))
 
-	help := run(t, work, environ, os.Getenv("KUBECTL"), "dataservice", "--version")
+	help := run(t, work, environ, kubectl, "dataservice", "--version")
 	assert.Assert(t, strings.Contains(help, version), "%s on %s/%s", help, runtime.GOOS, runtime.GOARCH)
-	// What a person needs beside the program is in the archive, too.
+	// The archive also has the other files that a user needs.
 	for _, name := range []string{"LICENSE", "kubectl_complete-dataservice"} {
 		files, err := filepath.Glob(filepath.Join(root, "store/dataservice/*", name))
 		assert.NilError(t, err)

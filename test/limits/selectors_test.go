@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,18 +17,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/yaml"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
-	"d3os.com/d3os-operator/internal/kinds/etcdcluster"
-	"d3os.com/d3os-operator/internal/kinds/rediscluster"
+	"d3os.com/d3os-operator/internal/etcd"
+	mysqlcluster "d3os.com/d3os-operator/internal/mysql/cluster"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/redis"
 	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/test/cluster"
 )
 
 // pod is a pod that an object stands for: its labels, whose it is, and of which component.
@@ -45,7 +49,8 @@ type selection struct {
 }
 
 // What a platform, a RedisCluster and an EtcdCluster of one name have in one namespace selects its own pods alone, whatever the user's services
-// and cron jobs are called. Pods of another operator with the labels that kubebuilder gives are selected by nothing.
+// and cron jobs are called. Pods of another operator with the labels that kubebuilder gives are selected by nothing, also not by what installs
+// this operator.
 func TestSelectorsMeetNoOtherPods(t *testing.T) {
 	t.Parallel()
 	first := rendered(t, nil)
@@ -64,7 +69,8 @@ func TestSelectorsMeetNoOtherPods(t *testing.T) {
 	hostile := slices.DeleteFunc(slices.Sorted(maps.Keys(names)), func(name string) bool {
 		return slices.Contains(builtIn, name) || len(name) > 50 || !isServiceName(name)
 	})
-	objects := rendered(t, hostile)
+	ours := installed(t)
+	objects := append(rendered(t, hostile), ours...)
 	pods := []pod{
 		{owner: "another operator", labels: map[string]string{"control-plane": "controller-manager"}},
 		{owner: "another operator", labels: map[string]string{"control-plane": "controller-manager", "app.kubernetes.io/name": "other", "app.kubernetes.io/managed-by": "kustomize"}},
@@ -76,13 +82,59 @@ func TestSelectorsMeetNoOtherPods(t *testing.T) {
 	}
 	assert.Assert(t, len(pods) > len(hostile) && len(selections) > len(hostile))
 	for _, s := range selections {
+		own := 0
 		for _, p := range pods {
 			isOwn := p.owner == s.owner && (p.component == s.component || s.isPeer)
-			if !isOwn && s.selector.Matches(labels.Set(p.labels)) {
+			switch matches := s.selector.Matches(labels.Set(p.labels)); {
+			case matches && isOwn:
+				own++
+			case matches:
 				t.Errorf("%s of %s selects pods of %s of %s: %s, %v", s.where, s.component, p.component, p.owner, s.selector, p.labels)
 			}
 		}
+		if s.owner == operator && own == 0 {
+			t.Errorf("%s selects no pod of the operator: %s", s.where, s.selector)
+		}
 	}
+	assert.Assert(t, len(ours) >= 7, "%d objects install the operator", len(ours))
+}
+
+// operator is the owner of the objects that install the operator: no resource is.
+const operator = ""
+
+// installed returns the objects with selectors that install the operator: those below config, and those of the bundle with the Deployment of its
+// ClusterServiceVersion. The selector of the Deployment cannot change, and Kubernetes counts only pods that the Deployment owns.
+func installed(t *testing.T) (found []*unstructured.Unstructured) {
+	t.Helper()
+	for _, pattern := range []string{"config/manager/*.yaml", "config/prometheus/*.yaml", "config/default/*.yaml", "config/olmv1/*.yaml", "bundle/manifests/*.yaml"} {
+		files, err := filepath.Glob(filepath.Join(cluster.Root(), pattern))
+		assert.NilError(t, err)
+		assert.Assert(t, len(files) > 0, pattern)
+		for _, file := range files {
+			data, err := os.ReadFile(file)
+			assert.NilError(t, err)
+			for _, document := range strings.Split("\n"+string(data), "\n---\n") {
+				o := &unstructured.Unstructured{}
+				assert.NilError(t, yaml.Unmarshal([]byte(document), &o.Object), file)
+				deployments, _, _ := unstructured.NestedSlice(o.Object, "spec", "install", "spec", "deployments")
+				for _, d := range deployments {
+					deployment := &unstructured.Unstructured{Object: d.(map[string]any)}
+					deployment.SetKind("Deployment")
+					found = append(found, deployment)
+				}
+				if slices.Contains([]string{"Deployment", "Service", "ServiceMonitor", "PodMonitor", "PodDisruptionBudget", "NetworkPolicy"}, o.GetKind()) {
+					found = append(found, o)
+				}
+			}
+		}
+	}
+	for _, o := range found {
+		o.SetLabels(nil) // they name no component of a resource
+		if o.GetKind() == "Deployment" {
+			unstructured.RemoveNestedField(o.Object, "spec", "selector")
+		}
+	}
+	return found
 }
 
 func isServiceName(name string) bool {
@@ -104,7 +156,7 @@ func rendered(t *testing.T, names []string) []*unstructured.Unstructured {
 		delete(one, "networkPolicy")
 		services = append(services, one)
 	}
-	renderer, err := render.New(preview.KubeVersion)
+	renderer, err := render.New(plan.KubeVersion)
 	assert.NilError(t, err)
 	ds := &dsv1.DataService{}
 	into(t, map[string]any{"metadata": map[string]any{"name": "platform", "namespace": "data", "uid": "1"}, "spec": map[string]any{
@@ -112,12 +164,12 @@ func rendered(t *testing.T, names []string) []*unstructured.Unstructured {
 		"auth": map[string]any{}, "uuc": map[string]any{"thirdParty": map[string]any{"url": "http://a"}},
 	}}, ds)
 	dsv1.SetDefaults(ds)
-	none := kinds.Inputs{
+	none := reconcile.Inputs{
 		Lookup:     func(string, string) (*unstructured.Unstructured, error) { return nil, nil },
 		LookupLive: func(string, string) (*unstructured.Unstructured, error) { return nil, nil },
 		List:       func(string) ([]*unstructured.Unstructured, error) { return nil, nil },
 	}
-	objects, err := preview.Planned(ds, plan.NewPlanner(renderer, nil), credentials.NewPreview(), none.Lookup)
+	objects, err := plan.Planned(ds, plan.NewPlanner(renderer, nil), plan.NewPreview(), none.Lookup)
 	assert.NilError(t, err)
 	cluster := func(more map[string]any) map[string]any {
 		spec := map[string]any{"networkPolicy": policy, "backup": backup}
@@ -125,14 +177,17 @@ func rendered(t *testing.T, names []string) []*unstructured.Unstructured {
 		return map[string]any{"metadata": map[string]any{"name": "platform", "namespace": "data", "uid": "2"}, "spec": spec}
 	}
 	images := "example.com/operator:v1"
-	redis, etcd := &redisv1.RedisCluster{}, &etcdv1.EtcdCluster{}
-	into(t, cluster(map[string]any{"replicas": 6, "storage": map[string]any{"size": "1Gi"}}), redis)
-	into(t, cluster(map[string]any{"replicas": 3, "storage": "1Gi"}), etcd)
-	ofRedis, err := rediscluster.New(renderer, rediscluster.Images{Agent: images}, nil, nil, nil).Plan(redis, none)
+	rc, ec, mysql := &redisv1.RedisCluster{}, &etcdv1.EtcdCluster{}, &mysqlv1.MySQLCluster{}
+	into(t, cluster(map[string]any{"replicas": 6, "storage": map[string]any{"size": "1Gi"}}), rc)
+	into(t, cluster(map[string]any{"replicas": 3, "storage": "1Gi"}), ec)
+	ofRedis, err := redis.New(renderer, redis.Images{Agent: images}, nil, nil, nil).Plan(rc, none)
 	assert.NilError(t, err)
-	ofEtcd, err := etcdcluster.New(renderer, etcdcluster.Images{Agent: images}, nil, nil, nil).Plan(etcd, none)
+	ofEtcd, err := etcd.New(renderer, etcd.Images{Agent: images}, nil, nil, nil).Plan(ec, none)
 	assert.NilError(t, err)
-	for _, part := range append(ofRedis.Parts, ofEtcd.Parts...) {
+	into(t, map[string]any{"metadata": map[string]any{"name": "platform", "namespace": "data", "uid": "3"}, "spec": map[string]any{"networkPolicy": policy, "replicas": 3}}, mysql)
+	ofMySQL, err := mysqlcluster.New(renderer, mysqlcluster.Images{Agent: images}, mysqlcluster.Options{}, nil, nil).Plan(mysql, none)
+	assert.NilError(t, err)
+	for _, part := range slices.Concat(ofRedis.Parts, ofEtcd.Parts, ofMySQL.Parts) {
 		objects = append(objects, part.Objects...)
 	}
 	return objects
@@ -187,7 +242,7 @@ func selectionsOf(t *testing.T, o *unstructured.Unstructured) (found []selection
 			}
 		case map[string]any:
 			for key, below := range x {
-				if key == "podAffinity" { // to pods of a store's volume, whoever they belong to
+				if key == "podAffinity" { // to pods of a store's volume, of any owner
 					continue
 				}
 				peer := strings.Contains(path, ".ingress[")

@@ -22,11 +22,9 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/plan"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/fields"
 )
@@ -57,7 +55,7 @@ type Namespace struct {
 
 // Planned returns the objects that a DataService should have. The Secrets have the live values.
 func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {
-	return preview.Planned(ds, n.Planner, credentials.NewKeeper(), func(kind, name string) (*unstructured.Unstructured, error) {
+	return plan.Planned(ds, n.Planner, plan.NewKeeper(), func(kind, name string) (*unstructured.Unstructured, error) {
 		obj := object.Empty(schema.GroupVersionKind{Version: "v1", Kind: kind})
 		err := n.API.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: name}, obj)
 		if apierrors.IsNotFound(err) {
@@ -157,7 +155,7 @@ func Stays(obj *unstructured.Unstructured) bool {
 	return object.OutlivesOwner(obj) || obj.GetKind() == "PersistentVolumeClaim"
 }
 
-// Baseline is what was there at a time.
+// Baseline is a former state of live objects.
 type Baseline struct {
 	Was   Objects
 	known map[string]string // the versions that were last found to be as it was
@@ -252,5 +250,5 @@ func content(obj *unstructured.Unstructured) string {
 // IsRecord reports whether an object is the record of a database's data. It is in no plan that is made without a cluster,
 // and stays or goes as the data does; test/guard has its tests.
 func IsRecord(id string) bool {
-	return strings.HasPrefix(id, "ConfigMap/") && strings.HasSuffix(id, guard.RecordName(""))
+	return strings.HasPrefix(id, "ConfigMap/") && strings.HasSuffix(id, mysql.RecordName(""))
 }

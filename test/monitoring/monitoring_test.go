@@ -106,7 +106,7 @@ var foreign = []string{
 	"leader_election_master_status", "process_resident_memory_bytes", "rest_client_requests_total", "up", "workqueue_depth",
 }
 
-var metricName = regexp.MustCompile(`\b([a-zA-Z_]+)\s*(?:\{|\[)|\b((?:dataservice|rediscluster|etcdcluster|d3os_operator)_[a-z_]+)\b`)
+var metricName = regexp.MustCompile(`\b([a-zA-Z_]+)\s*(?:\{|\[)|\b((?:dataservice|rediscluster|etcdcluster|mysqlcluster|d3os_operator)_[a-z_]+)\b`)
 
 // Alerts and panels ask for metrics that there are.
 func TestEveryMetricExists(t *testing.T) {
@@ -116,7 +116,7 @@ func TestEveryMetricExists(t *testing.T) {
 		known[name] = true
 	}
 	described := make(chan *prometheus.Desc, 1000)
-	for _, kind := range []string{"DataService", "RedisCluster", "EtcdCluster"} {
+	for _, kind := range []string{"DataService", "RedisCluster", "EtcdCluster", "MySQLCluster"} {
 		s := metrics.SeriesOf(kind)
 		s.Describe(described)
 		s.TimeToReady.Describe(described)

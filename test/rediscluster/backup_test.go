@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -59,6 +60,7 @@ func (s *scene) lost() backupv1.DataBackupStatus {
 
 // A cluster that is lost with all of its data comes back from its backup.
 func TestComesBackFromABackup(t *testing.T) {
+	harness.Long(t) // the short form has that of etcd, and the agent's TestRedis
 	newScene(t).comesBack(t)
 }
 
@@ -69,6 +71,14 @@ func (s *scene) comesBack(t *testing.T) {
 	s.Start()
 	s.create(restored)
 	t.Logf("the backup of %d bytes took %s; ready again with it after %.1f s", made.Bytes, made.Duration, s.ready(6).Seconds())
+	s.Until("no pod has the store", func() error {
+		for _, pod := range s.pods() {
+			if slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "d3os-restore" }) {
+				return fmt.Errorf("pod %s restores a backup", pod.Name)
+			}
+		}
+		return s.isReady(6)
+	})
 	s.holds()
 }
 

@@ -15,7 +15,9 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/chaos/fault"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // A DataService with a Redis becomes ready with it, and a service of the user's own finds it. Nothing of its data is lost when the
@@ -155,8 +157,8 @@ func TestElsewhereAndBack(t *testing.T) {
 	s.serviceWorks()
 }
 
-// A RedisCluster of that name which is somebody else's is left alone, and so is what carries its name by chance.
-func TestSomebodyElsesRedisCluster(t *testing.T) {
+// A RedisCluster of that name with another owner is left alone, and so are objects that have its name by chance.
+func TestForeignRedisCluster(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.Start()
@@ -191,4 +193,38 @@ func TestRefusedByTheChild(t *testing.T) {
 		t.Error("the rest was carried out")
 	}
 	s.Become("{redis: {labels: null}, additionalServices: null}")
+}
+
+// The operator crashes as it creates the RedisCluster of a DataService, as it pauses it, and as it removes it: before the
+// request is sent, after it took effect, and with its answer lost (the short form). The next one goes on, and no data is lost.
+func TestCrashesWithADataService(t *testing.T) {
+	harness.Long(t)
+	for name, crash := range stage.Crashes {
+		if name != "lost" && !full {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
+			s := newScene(t)
+			s.crashing("apply", crash, func() { s.Create(s.NewPlatform(withService)) })
+			s.Ready(platform)
+			s.ready(6)
+			s.write()
+			s.crashing("patch", crash, func() { s.ChangePlatform("{paused: true}") })
+			s.Eventually("Redis is paused", func() bool { return s.get().Spec.Pause })
+			s.Become("{paused: false}")
+			s.crashing("delete", crash, func() { s.ChangePlatform("{redis: null, additionalServices: null}") })
+			s.keptData()
+			s.Become(withService)
+			s.ready(6)
+			s.holds()
+			s.serviceWorks()
+		})
+	}
+}
+
+// crashing lets the operator crash at its next write of the RedisCluster itself that is of a sort, and starts the next one.
+func (s *scene) crashing(verb string, crash fault.Action, act func()) {
+	s.Helper()
+	point := fault.Point{Verb: verb, Resource: "redisclusters", Name: name, Nth: 1}
+	s.operator = s.CrashAt(s.operator, s.Start, point.Rule(crash), act)
 }

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// effect is what a change of a field does to a cluster that runs.
+// effect is the effect of a field's change on a running cluster.
 type effect string
 
 const (
@@ -145,8 +145,8 @@ func (s *scene) merge(spec map[string]any) error {
 	return suite.API.Patch(s.Ctx, &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}, client.RawPatch(types.MergePatchType, data))
 }
 
-// Every field that can change is changed while clients write and read: in the full form one after the other, else all at once
-// that have the same effect. No acknowledged write is lost, nobody reads nil, and only those pods are replaced that have to be.
+// Every field that can change is changed while clients write and read: in the full form one after the other, else all fields with the same
+// effect at once. No acknowledged write is lost, no client reads nil, and only pods that have to be replaced are.
 func TestEachFieldChanges(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -168,7 +168,10 @@ func TestEachFieldChanges(t *testing.T) {
 		if c.effect == grows {
 			pods++
 		}
-		before, began := s.uids(), time.Now()
+		before, began, well := s.uids(), time.Now(), func() {}
+		if c.effect == rolls {
+			well = s.staysWell()
+		}
 		ledger := s.keep(fmt.Sprintf("ledger-%d", i))
 		s.Must(s.merge(spec))
 		if c.field == "pause" {
@@ -183,6 +186,7 @@ func TestEachFieldChanges(t *testing.T) {
 			return s.isReady(pods)
 		})
 		s.agree(pods)
+		well()
 		during := fmt.Sprintf("%s: %s, %s", strings.Join(changed, ", "), c.effect, time.Since(began).Round(10*time.Millisecond))
 		ledger.Close().Nothing(t, during)
 		if left := s.remain(before); c.effect != rolls && left != len(before) {

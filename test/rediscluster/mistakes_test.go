@@ -73,8 +73,8 @@ func TestMistakesLeaveWhatRuns(t *testing.T) {
 		return harness.Mentions(harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-config").Data["settings.conf"], "maxmemory-policy allkeys-lru", "hz 20")
 	})
 
-	// One that is read at start only. The first pod of the new kind does not start, and nobody else is replaced; servers
-	// that end are started again with the settings that they had.
+	// One that is read only at start. The first new pod does not start, and no other pod is replaced. Servers that end are started again
+	// with their former settings.
 	s.change("{config: {maxmemory-policy: allkeys-lru, hz: '20', io-threads: no-number}}")
 	s.says("no further pod is replaced now", "CrashLoopBackOff")
 	replaced := len(uids) - s.remain(uids)
@@ -144,7 +144,7 @@ func (s *scene) setPassword(secret, password string) {
 	s.Must(suite.API.Patch(s.Ctx, o, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// A password that somebody changes where the servers do not have it locks nobody out.
+// A password that a user changes only in the Secret locks no client out.
 func TestPasswordIsChanged(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -163,8 +163,8 @@ func TestPasswordIsChanged(t *testing.T) {
 	s.ready(6)
 	s.holds()
 
-	// While no operator runs, nobody puts it back. The next one says what is wrong, takes nothing from anybody, and goes on when
-	// it is corrected.
+	// Without an operator the Secret is not restored. The next operator reports the problem, locks no client out, and continues when the
+	// Secret is corrected.
 	op.Stop()
 	set(secret, "another")
 	s.CatchUp()
@@ -182,7 +182,7 @@ func TestPasswordIsChanged(t *testing.T) {
 	s.holds()
 }
 
-// A password is changed by hand as docs/redis.md says: nobody is locked out, and pods that start later join.
+// A password is changed by hand as in docs/redis.md: no client is locked out, and pods that start later join.
 func TestPasswordIsChangedByHand(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -228,10 +228,15 @@ func TestPasswordOfTheUserIsChanged(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.Start()
-	s.secret = "mine"
+	s.secret, s.password = "mine", "first"
 	s.Must(suite.API.Create(s.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.secret}, StringData: map[string]string{"password": "first"}}))
 	s.create("{replicas: 6, repository: redis, credentialsSecret: mine}")
 	s.ready(6)
+	s.password = "wrong"
+	if err := s.node(s.pods()[0]).Ping(s.Ctx).Err(); err == nil {
+		t.Error("a wrong password gets in")
+	}
+	s.password = "first"
 	s.write()
 	uids, replica := s.uids(), ""
 	for _, i := range s.get().Status.Instances {
@@ -240,7 +245,6 @@ func TestPasswordOfTheUserIsChanged(t *testing.T) {
 		}
 	}
 
-	s.password = "first"
 	s.setPassword(s.secret, "second")
 	s.Must(s.Kill(replica, syscall.SIGKILL, "redis"))
 	s.says("Secret mine has another password than the servers take", "does not accept the password")
@@ -257,23 +261,4 @@ func TestPasswordOfTheUserIsChanged(t *testing.T) {
 		t.Errorf("%d of six pods are left: one had to be replaced", left)
 	}
 	s.holds()
-}
-
-// A password that is refused starts no server, and the status begins with what is wrong. A newline at the end is no part of it, for
-// servers, operator and clients alike, and nobody gets in without it.
-func TestUserPasswordWithANewline(t *testing.T) {
-	s := newScene(t)
-	s.Start()
-	s.secret, s.password = "mine", "first"
-	s.Must(suite.API.Create(s.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.secret}, StringData: map[string]string{"password": "\n"}}))
-	s.create("{replicas: 6, repository: redis, credentialsSecret: mine}")
-	s.says("the key password of Secret mine is not used: it is empty")
-	s.setPassword(s.secret, "first\n")
-	s.ready(6)
-	s.write()
-	s.holds()
-	s.password = "wrong"
-	if err := s.node(s.pods()[0]).Ping(s.Ctx).Err(); err == nil {
-		t.Error("a wrong password gets in")
-	}
 }

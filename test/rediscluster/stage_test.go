@@ -1,6 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package rediscluster_test holds the operator with RedisClusters on a real API server against real
+// redis-server processes, which run the chart's own scripts.
 package rediscluster_test
 
 import (
@@ -9,12 +11,13 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,36 +27,65 @@ import (
 	"sigs.k8s.io/yaml"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/databasetest/redistest"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/harness/slowdisk"
 	"d3os.com/d3os-operator/test/harness/stage"
-	"d3os.com/d3os-operator/test/redis/rig"
 )
+
+// patience is the time limit for anything without a promised time; the machine may be busy.
+const patience = 150 * time.Second
+
+// full reports whether everything is tried: every step at which an operator can be killed, each field on its own, ten
+// minutes at rest.
+var full = os.Getenv("REDIS_TESTS") == "full"
+
+var suite = &stage.Suite{
+	Patience: func() time.Duration { return patience }, Parallel: 2,
+	Lists: append([]client.ObjectList{
+		&dsv1.DataServiceList{}, &redisv1.RedisClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.PersistentVolumeClaimList{},
+		&appsv1.StatefulSetList{}, &appsv1.DeploymentList{}, &corev1.PodList{},
+	}, stage.Backups...),
+}
+
+// agent is the path of the agent's program.
+var agent string
+
+func TestMain(m *testing.M) {
+	slowdisk.Main()
+	os.Exit(suite.MainWithAgent(m, cluster.Options{Name: "rediscluster"}, &agent))
+}
 
 // scene is a namespace whose pods run real programs.
 type scene struct {
 	*stage.Stage
 	*emulator.Emulator
 
-	operator *stage.Operator // of tests in which it crashes
+	operator *stage.Operator // of tests in which it crashes or stops
+	orders   scribe          // what operators have sent to servers
 	secret   string          // with the password; the operator's own unless set
 	password string          // that the servers take, where the Secret has another one
+	rounds   int             // how often the keys were written
+	back     func()          // undoes the fault of a row
 }
 
 const name = "cache"
 
-func newScene(t *testing.T) *scene {
+func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 	t.Helper()
 	t.Parallel()
 	s := &scene{Stage: suite.New(t)}
-	server, err := rig.Program("redis-server")
+	server, err := redistest.Program("redis-server")
 	s.Must(err)
-	cli, err := rig.Program("redis-cli")
+	cli, err := redistest.Program("redis-cli")
 	s.Must(err)
-	check, err := rig.Program("redis-check-aof")
+	check, err := redistest.Program("redis-check-aof")
 	s.Must(err)
-	s.Emulator, err = emulator.Start(s.Ctx, suite.Config, emulator.Options{
+	options := emulator.Options{
 		Namespace: s.Namespace, Nodes: 4,
 		Images: map[string]emulator.Image{
 			"redis":                        {Executables: map[string]string{"redis-server": server, "redis-cli": cli, "redis-check-aof": check}, Rewrite: s.resolve},
@@ -63,7 +95,11 @@ func newScene(t *testing.T) *scene {
 			"work": {}, "docker.io/curlimages/curl": {},
 			"init": {}, "exporter": {Entrypoint: []string{"/bin/sleep", "infinity"}},
 		},
-	})
+	}
+	for _, set := range settings {
+		set(&options)
+	}
+	s.Emulator, err = emulator.Start(s.Ctx, suite.Config, options)
 	s.Must(err)
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -83,10 +119,11 @@ func (s *scene) Start(settings ...func(*rest.Config, *manager.Options)) *stage.O
 	s.Helper()
 	return s.Stage.Start(append([]func(*rest.Config, *manager.Options){func(_ *rest.Config, o *manager.Options) {
 		o.Images = map[string]string{"agent": "example/agent:v1"}
+		o.Redis.Tap = &s.orders
 	}}, settings...)...)
 }
 
-// describe says how things are when a test has failed.
+// describe logs the state when a test has failed.
 func (s *scene) describe() {
 	for _, rc := range harness.Every[*redisv1.RedisCluster](s.Journal) {
 		text, _ := yaml.Marshal(rc.Status)
@@ -179,29 +216,28 @@ func (s *scene) taken() string {
 // node connects to the Redis of a pod.
 func (s *scene) node(pod *corev1.Pod) *redis.Client {
 	s.Helper()
-	return redis.NewClient(&redis.Options{
-		Addr: net.JoinHostPort(pod.Status.PodIP, "6379"), Password: s.taken(), Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+	return redis.NewClient(&redis.Options{Addr: net.JoinHostPort(pod.Status.PodIP, "6379"), Password: s.taken(), Protocol: 2, DisableIdentity: true, MaxRetries: -1})
+}
+
+// pods are those with a server: a pod of the CronJob that prunes has the labels of the cluster, too.
+func (s *scene) pods() []*corev1.Pod { return s.serversOf(name) }
+
+// serversOf are the pods of a cluster with a server.
+func (s *scene) serversOf(cluster string) []*corev1.Pod {
+	return slices.DeleteFunc(harness.Every[*corev1.Pod](s.Journal), func(pod *corev1.Pod) bool {
+		var shard, index int
+		n, _ := fmt.Sscanf(pod.Name, cluster+"-%d-%d", &shard, &index)
+		return n != 2 || pod.Labels["d3os-product.com.d3os/kind"] == ""
 	})
 }
 
-// pods are those of the cluster.
-func (s *scene) pods() []*corev1.Pod {
-	var found []*corev1.Pod
-	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
-		if strings.HasPrefix(pod.Name, name+"-") && pod.Labels["d3os-product.com.d3os/kind"] != "" {
-			found = append(found, pod)
-		}
-	}
-	return found
-}
-
-// check fails unless there are so many pods, and their nodes have one view, as rig.Check says.
+// check fails unless there are so many pods, and their nodes have one view, as redistest.Check says.
 func (s *scene) check(pods int) error {
-	var nodes []rig.Node
+	var nodes []redistest.Node
 	for _, pod := range s.pods() {
 		c := s.node(pod)
 		defer c.Close()
-		n := rig.Node{Name: pod.Name, IP: pod.Status.PodIP, Client: c}
+		n := redistest.Node{Name: pod.Name, IP: pod.Status.PodIP, Client: c}
 		if _, err := fmt.Sscanf(pod.Name, name+"-%d-", &n.Shard); err != nil {
 			return err
 		}
@@ -212,15 +248,18 @@ func (s *scene) check(pods int) error {
 	}
 	ctx, cancel := context.WithTimeout(s.Ctx, 5*time.Second)
 	defer cancel()
-	return rig.Check(ctx, nodes)
+	return redistest.Check(ctx, nodes)
 }
 
 // clients connects to the cluster as its clients do.
-func (s *scene) clients() *redis.ClusterClient {
+func (s *scene) clients() *redis.ClusterClient { return s.clientsOf(name) }
+
+// clientsOf connects to a cluster as its clients do. All clusters of a test have one password.
+func (s *scene) clientsOf(cluster string) *redis.ClusterClient {
 	s.Helper()
-	return rig.NewClusterClient(s.taken(), func(ctx context.Context) ([]redis.ClusterSlot, error) {
+	return redistest.NewClusterClient(s.taken(), func(ctx context.Context) ([]redis.ClusterSlot, error) {
 		var errs []error
-		for _, pod := range s.pods() {
+		for _, pod := range s.serversOf(cluster) {
 			c := s.node(pod)
 			slots, err := c.ClusterSlots(ctx).Result() //nolint:staticcheck // it is what the client wants
 			if err = errors.Join(err, c.Close()); err == nil && len(slots) > 0 {
@@ -233,9 +272,8 @@ func (s *scene) clients() *redis.ClusterClient {
 }
 
 // keep starts writers and readers that keep account.
-func (s *scene) keep(ledger string) *rig.Ledger {
-	s.Helper()
-	return rig.NewLedger(s.T, s.clients(), ledger, rig.LedgerOptions{})
+func (s *scene) keep(ledger string) *redistest.Ledger {
+	return redistest.NewLedger(s.T, s.clients(), ledger, false)
 }
 
 // uids are those of the pods that are there.
@@ -246,7 +284,7 @@ func (s *scene) uids() (found []types.UID) {
 	return found
 }
 
-// remain is how many of these pods are still there.
+// remain returns the number of these pods that still exist.
 func (s *scene) remain(before []types.UID) int {
 	n := 0
 	for _, uid := range s.uids() {

@@ -18,10 +18,11 @@ const (
 	healthy, progressing, degraded, suspended = "Healthy", "Progressing", "Degraded", "Suspended"
 )
 
-// phases are those of all kinds, and the health of each.
+// phases maps each phase of each kind to its health.
 var phases = map[string]string{
 	"Pending": progressing, "None": progressing, "Creating": progressing, "Updating": progressing, "Scaling": progressing, "Upgrading": progressing,
 	"Recovering": progressing, "Terminating": progressing, "Running": healthy, "Degraded": degraded, "Failed": degraded, "QuorumLost": degraded,
+	"Switching": progressing, "Unavailable": degraded, "Lost": degraded,
 	"Paused": suspended, "Parked": suspended,
 }
 
@@ -91,7 +92,7 @@ func resource(kind, phase string) fields {
 
 // Argo CD gets the health of every kind in every phase, of one that the operator has not seen, and of one whose spec it has not seen.
 func TestHealthForArgoCD(t *testing.T) {
-	for _, kind := range []string{"DataService", "RedisCluster", "EtcdCluster", "DataBackup", "DataRestore"} {
+	for _, kind := range []string{"DataService", "RedisCluster", "EtcdCluster", "MySQLCluster", "DataBackup", "DataRestore"} {
 		once := kind == "DataBackup" || kind == "DataRestore"
 		want := phases
 		if once {

@@ -21,9 +21,9 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// heal expects objects that somebody deletes or edits to come back as they were.
+// heal deletes and edits objects, and expects the operator to restore them.
 func heal(ctx context.Context, t *trial) error {
-	if err := t.bringUp(ctx); err != nil {
+	if err := t.bringUp(ctx); err != nil || t.lacks != "" {
 		return err
 	}
 	ds, err := t.dataService(ctx)
@@ -85,7 +85,7 @@ func (t *trial) editOne(ctx context.Context, was *unstructured.Unstructured, cha
 // back waits until the object is there as it was: another one where it was deleted, else the same.
 func (t *trial) back(ctx context.Context, was *unstructured.Unstructured, how string) error {
 	id, start := was.GetKind()+"/"+was.GetName(), time.Now()
-	anew := how == "deleted"
+	recreated := how == "deleted"
 	err := t.until(ctx, healed, func() (problem error, err error) {
 		is := &unstructured.Unstructured{}
 		is.SetGroupVersionKind(was.GroupVersionKind())
@@ -95,10 +95,10 @@ func (t *trial) back(ctx context.Context, was *unstructured.Unstructured, how st
 			return fmt.Errorf("%s was %s and does not come back", id, how), nil
 		case err != nil:
 			return nil, err
-		case anew && is.GetUID() == was.GetUID():
+		case recreated && is.GetUID() == was.GetUID():
 			return fmt.Errorf("%s was deleted and is still there: finalizers %v", id, is.GetFinalizers()), nil
 		}
-		if diff := cmp.Diff(declared(was, anew), declared(is, anew)); diff != "" {
+		if diff := cmp.Diff(declared(was, recreated), declared(is, recreated)); diff != "" {
 			return fmt.Errorf("%s was %s and is not as it was (-was +is):\n%s", id, how, diff), nil
 		}
 		return nil, nil
@@ -109,16 +109,16 @@ func (t *trial) back(ctx context.Context, was *unstructured.Unstructured, how st
 	return err
 }
 
-// declared returns what somebody wants an object to be: not what the cluster adds, and of an object
-// made anew not what it is given by chance.
-func declared(object *unstructured.Unstructured, anew bool) map[string]any {
+// declared returns the declared fields of an object, without those that the cluster adds. If recreated is set, it also leaves out the random values of
+// a new object.
+func declared(object *unstructured.Unstructured, recreated bool) map[string]any {
 	d := object.DeepCopy().Object
 	delete(d, "status")
 	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
 		unstructured.RemoveNestedField(d, "metadata", field)
 	}
 	unstructured.RemoveNestedField(d, "metadata", "annotations", "deployment.kubernetes.io/revision")
-	if anew && object.GetKind() == "Service" {
+	if recreated && object.GetKind() == "Service" {
 		for _, field := range []string{"clusterIP", "clusterIPs", "healthCheckNodePort"} {
 			if ip, _, _ := unstructured.NestedString(d, "spec", "clusterIP"); ip != "None" || field == "healthCheckNodePort" {
 				unstructured.RemoveNestedField(d, "spec", field)

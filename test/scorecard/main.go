@@ -10,12 +10,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,6 +25,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/operator-framework/api/pkg/apis/scorecard/v1alpha3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes/scheme"
@@ -30,11 +33,12 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// tests are what a trial goes through, by the name that scorecard's configuration gives.
+// tests are the tests of a trial, by their names in scorecard's configuration.
 var tests = map[string]func(context.Context, *trial) error{
 	"apply":  apply,
 	"heal":   heal,
@@ -151,16 +155,21 @@ func remove(ctx context.Context, t *trial) error {
 	return nil
 }
 
-// retained says what outlives a DataService (docs/operations.md): the database's claim, what is recorded of its data, and the
-// Secret with its generated credentials.
+// retained returns the objects that outlive a DataService (docs/operations.md): the database's claim, the record of its data, and the
+// Secrets with generated credentials.
 func retained(spec *dsv1.DataServiceSpec) []string {
+	keep := retainedOfMySQL(spec)
+	if m := spec.MongoDB; m != nil && m.Kind != "ThirdParty" && m.CredentialsSecret == "" {
+		keep = append(keep, "Secret/"+cmp.Or(m.Name, "mongodb")+"-credentials")
+	}
+	return keep
+}
+
+func retainedOfMySQL(spec *dsv1.DataServiceSpec) []string {
 	if spec.MySQL == nil || elsewhere(spec.MySQL.Kind) || spec.MySQL.Storage.Retention == dsv1.RetentionDelete {
 		return nil
 	}
-	name := spec.MySQL.Name
-	if name == "" {
-		name = "mysql-dataservice"
-	}
+	name := cmp.Or(spec.MySQL.Name, "mysql-dataservice")
 	keep := []string{"ConfigMap/" + name + "-data", "PersistentVolumeClaim/data-" + name + "-0"}
 	if spec.MySQL.CredentialsSecret == "" {
 		keep = append(keep, "Secret/"+name+"-credentials")
@@ -172,7 +181,7 @@ func elsewhere(kind *intstr.IntOrString) bool {
 	return kind != nil && (kind.IntValue() == 3 || kind.String() == "ThirdParty")
 }
 
-// difference says what is there beyond what should be, and what is missing of it.
+// difference reports objects that should not exist, and missing ones.
 func difference(left map[string]*meta, keep []string) error {
 	var lost, over []string
 	for _, id := range keep {
@@ -200,4 +209,48 @@ func orNothing(names []string) string {
 		return "nothing"
 	}
 	return strings.Join(names, ", ")
+}
+
+// examplesOf returns the DataServices among the alm-examples of the bundle's CSV, those named or all.
+func examplesOf(bundle string, names []string) ([]*unstructured.Unstructured, error) {
+	files, err := filepath.Glob(filepath.Join(bundle, "manifests", "*.clusterserviceversion.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if len(files) != 1 {
+		return nil, fmt.Errorf("%s is no bundle: it has %d CSVs", bundle, len(files))
+	}
+	data, err := os.ReadFile(files[0])
+	if err != nil {
+		return nil, err
+	}
+	var csv metav1.PartialObjectMetadata
+	if err := yaml.Unmarshal(data, &csv); err != nil {
+		return nil, fmt.Errorf("%s: %w", files[0], err)
+	}
+	var objects []map[string]any
+	if err := json.Unmarshal([]byte(csv.Annotations["alm-examples"]), &objects); err != nil {
+		return nil, fmt.Errorf("%s: alm-examples: %w", files[0], err)
+	}
+	var examples []*unstructured.Unstructured
+	var known []string
+	for _, object := range objects {
+		example := &unstructured.Unstructured{Object: object}
+		if example.GetKind() != dsv1.Kind {
+			continue
+		}
+		known = append(known, example.GetName())
+		if len(names) == 0 || slices.Contains(names, example.GetName()) {
+			examples = append(examples, example)
+		}
+	}
+	for _, name := range names {
+		if !slices.Contains(known, name) {
+			return nil, fmt.Errorf("the bundle has no example %q, but %q", name, known)
+		}
+	}
+	if len(examples) == 0 {
+		return nil, fmt.Errorf("%s: alm-examples holds no %s", files[0], dsv1.Kind)
+	}
+	return examples, nil
 }

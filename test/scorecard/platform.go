@@ -6,9 +6,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -46,7 +48,7 @@ func (t *trial) bringUp(ctx context.Context) error {
 	return t.ready(ctx)
 }
 
-// ready waits until the DataService says that it is ready, and its workloads agree.
+// ready waits until the DataService says that it is ready, and its workloads agree; or that it waits for an operator that the cluster lacks.
 func (t *trial) ready(ctx context.Context) error {
 	shown := ""
 	err := t.until(ctx, t.timeout, func() (problem error, err error) {
@@ -57,6 +59,10 @@ func (t *trial) ready(ctx context.Context) error {
 		if line := fmt.Sprintf("%s %s", ds.Status.Ready, ds.Status.Phase); line != shown {
 			shown = line
 			t.logf("%s", line)
+		}
+		if t.lacks = t.unserved(ds); t.lacks != "" {
+			t.logf("not tried, because the cluster lacks what it needs: %s", t.lacks)
+			return nil, nil
 		}
 		if f := unready(ds); f != nil {
 			return f, nil
@@ -70,7 +76,22 @@ func (t *trial) ready(ctx context.Context) error {
 	return err
 }
 
-// unready says what a DataService's own status has to say about not being ready, or nil.
+// notServed matches the message of a component of a kind that another operator serves.
+var notServed = regexp.MustCompile(`the API server does not serve (\w+) of ([\w.-]+)/(\w+): install`)
+
+// unserved returns what a component says that waits for another operator, if the API server does not serve its kind indeed.
+func (t *trial) unserved(ds *dsv1.DataService) string {
+	for _, c := range ds.Status.Components {
+		if kind := notServed.FindStringSubmatch(c.Message); kind != nil {
+			if _, err := t.RESTMapper().RESTMapping(schema.GroupKind{Group: kind[2], Kind: kind[1]}, kind[3]); apimeta.IsNoMatchError(err) {
+				return c.Message
+			}
+		}
+	}
+	return ""
+}
+
+// unready returns the reason from a DataService's own status why it is not ready, or nil.
 func unready(ds *dsv1.DataService) *failure {
 	status, ready := &ds.Status, false
 	reason := ""
@@ -145,7 +166,7 @@ func (t *trial) list(ctx context.Context, group, kind string) ([]unstructured.Un
 	return list.Items, err
 }
 
-// objects returns the metadata of all that is in the namespace, but for what every namespace has.
+// objects returns the metadata of the objects in the namespace, except those of every namespace.
 func (t *trial) objects(ctx context.Context) (map[string]*meta, error) {
 	found := map[string]*meta{}
 	for _, kind := range kinds {

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,7 +14,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -53,23 +53,19 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-func TestExamples(t *testing.T) {
-	examples, err := examplesOf(bundle, nil)
-	if err != nil {
-		t.Fatal(err)
+// An example that needs another operator is not tried on a cluster without it, and is where the CRD is.
+func TestUnserved(t *testing.T) {
+	mongo := schema.GroupVersion{Group: "mongodbcommunity.mongodb.com", Version: "v1"}
+	says := "the API server does not serve MongoDBCommunity of " + mongo.String() + ": install MongoDB's operator for Kubernetes"
+	ds := &dsv1.DataService{Status: dsv1.DataServiceStatus{Components: []dsv1.ComponentStatus{{Name: "auth", Message: "waits"}, {Name: "mongodb", Message: says}}}}
+	mapper := apimeta.NewDefaultRESTMapper([]schema.GroupVersion{mongo})
+	one := &trial{Client: fake.NewClientBuilder().WithRESTMapper(mapper).Build()}
+	if is := one.unserved(ds); is != says {
+		t.Errorf("it lacks %q", is)
 	}
-	if len(examples) < 2 {
-		t.Errorf("%d examples", len(examples))
-	}
-	name := examples[1].GetName()
-	if some, err := examplesOf(bundle, []string{name}); err != nil || len(some) != 1 || some[0].GetName() != name {
-		t.Errorf("%s alone: %v, %v", name, some, err)
-	}
-	if _, err := examplesOf(bundle, []string{name, "other"}); err == nil || !strings.Contains(err.Error(), `"other"`) {
-		t.Errorf("an unknown example: %v", err)
-	}
-	if _, err := examplesOf(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "is no bundle") {
-		t.Errorf("no bundle: %v", err)
+	mapper.Add(mongo.WithKind("MongoDBCommunity"), apimeta.RESTScopeNamespace)
+	if is := one.unserved(ds); is != "" {
+		t.Errorf("the CRD is there, and it lacks %q", is)
 	}
 }
 
@@ -82,6 +78,10 @@ func TestRetained(t *testing.T) {
 		`{mysql: {storage: {retention: Delete}}}`: nil,
 		`{mysql: {kind: 3}}`:                      nil,
 		`{mysql: {kind: ThirdParty}}`:             nil,
+		`{mongodb: {}}`:                           {"Secret/mongodb-credentials"},
+		`{mongodb: {name: m, kind: Managed}}`:     {"Secret/m-credentials"},
+		`{mongodb: {credentialsSecret: mine}}`:    nil,
+		`{mongodb: {kind: ThirdParty}}`:           nil,
 	} {
 		var s dsv1.DataServiceSpec
 		if err := yaml.Unmarshal([]byte(spec), &s); err != nil {
@@ -93,68 +93,7 @@ func TestRetained(t *testing.T) {
 	}
 }
 
-func TestDifference(t *testing.T) {
-	there := map[string]*metav1.PartialObjectMetadata{"Secret/a": {}, "Pod/b": {}}
-	for _, c := range []struct {
-		keep []string
-		want string
-	}{
-		{[]string{"Secret/a", "Pod/b"}, ""},
-		{[]string{"Secret/a"}, "its objects are not: Pod/b"},
-		{[]string{"Secret/a", "Pod/b", "Secret/c"}, "is gone: Secret/c"},
-	} {
-		if err := difference(there, c.keep); (err == nil) != (c.want == "") || err != nil && !strings.HasSuffix(err.Error(), c.want) {
-			t.Errorf("%v: %v, expected %q", c.keep, err, c.want)
-		}
-	}
-}
-
-// What the API server gives an object by chance does not count, what was declared does.
-func TestDeclared(t *testing.T) {
-	service := func(ip, uid, port string) *unstructured.Unstructured {
-		return parse(t, `{kind: Service, metadata: {name: a, uid: `+uid+`}, spec: {clusterIP: `+ip+`, ports: [{port: `+port+`}]}}`)
-	}
-	for _, c := range []struct {
-		name string
-		is   *unstructured.Unstructured
-		anew bool
-		same bool
-	}{
-		{"another identity", service("10.0.0.1", "v", "80"), false, true},
-		{"another address", service("10.0.0.2", "u", "80"), false, false},
-		{"another address of another Service", service("10.0.0.2", "v", "80"), true, true},
-		{"headless", service("None", "v", "80"), true, false},
-		{"another port", service("10.0.0.1", "v", "81"), true, false},
-	} {
-		diff := cmp.Diff(declared(service("10.0.0.1", "u", "80"), c.anew), declared(c.is, c.anew))
-		if same := diff == ""; same != c.same {
-			t.Errorf("%s: %s", c.name, diff)
-		}
-	}
-}
-
-func TestEdit(t *testing.T) {
-	for object, want := range map[string]string{
-		`{kind: Deployment}`:                           "/spec/template/spec/containers/0/image",
-		`{kind: Service, spec: {ports: [{port: 80}]}}`: "/spec/ports/0/port",
-		`{kind: Service, spec: {type: ExternalName}}`:  "",
-		`{kind: ConfigMap, data: {a/b~c: d}}`:          "/data/a~1b~0c",
-		`{kind: ConfigMap}`:                            "",
-	} {
-		var patch []struct{ Path string }
-		if change := edit(parse(t, object)); change != nil {
-			if err := json.Unmarshal(change, &patch); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if len(patch) == 0 && want == "" || len(patch) == 1 && patch[0].Path == want {
-			continue
-		}
-		t.Errorf("%s: %v", object, patch)
-	}
-}
-
-// A failure says what the status says: the components that are not ready, and what may be done.
+// A failure has the text of the status: the components that are not ready, and the next step.
 func TestUnready(t *testing.T) {
 	ds := &dsv1.DataService{}
 	ds.Name, ds.Generation = "platform", 2
@@ -226,15 +165,6 @@ func TestRights(t *testing.T) {
 		return
 	}
 	t.Errorf("rbac.yaml has no ClusterRole %s", role)
-}
-
-func parse(t *testing.T, object string) *unstructured.Unstructured {
-	t.Helper()
-	u := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(object), &u.Object); err != nil {
-		t.Fatal(err)
-	}
-	return u
 }
 
 func read(t *testing.T, path string, into any) {

@@ -31,12 +31,12 @@ const (
 	healed   = 30 * time.Second       // until an object is as it was
 	gone     = 90 * time.Second       // pods have their time to end
 	cleaned  = 100 * time.Second
-	// The kubelet waits for 30 s until it kills a test that was told to end.
+	// The kubelet waits for 30 s between SIGTERM and SIGKILL.
 	interrupted = 20 * time.Second
 
-	// role is what a test may do in the namespaces that it creates (rbac.yaml).
+	// role has the rights of a test in the namespaces that it creates (rbac.yaml).
 	role = "d3os-operator-scorecard-trial"
-	// label marks these namespaces with the one that scorecard runs in.
+	// label holds the namespace of the scorecard run on the namespaces that it creates.
 	label = "d3os-product.com.d3os/scorecard"
 )
 
@@ -63,7 +63,7 @@ var kinds = []schema.GroupVersionKind{
 // meta is an object of which nothing but the metadata is asked for: no Secret is read.
 type meta = metav1.PartialObjectMetadata
 
-// trial is one example in a namespace of its own.
+// trial is one example in a separate namespace.
 type trial struct {
 	client.Client
 	test      string
@@ -71,6 +71,7 @@ type trial struct {
 	timeout   time.Duration
 	start     time.Time
 	namespace string
+	lacks     string // what it waits for: an operator that the cluster lacks
 	log       strings.Builder
 }
 
@@ -131,7 +132,7 @@ func (t *trial) prepare(ctx context.Context, scorecard string) error {
 	}); err != nil {
 		return err
 	}
-	// The API server takes a moment to know of a new binding.
+	// The API server needs a moment to apply a new binding.
 	return t.until(ctx, healed, func() (problem error, err error) {
 		may := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
 			ResourceAttributes: &authorizationv1.ResourceAttributes{

@@ -12,9 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -26,67 +24,6 @@ import (
 // kubebuilder are the labels that kubebuilder gives to the pods, Services and monitors of every operator.
 var kubebuilder = labels.Set{"control-plane": "controller-manager", "app.kubernetes.io/managed-by": "kustomize"}
 
-// Nothing that is shipped with the operator selects what another operator of kubebuilder's default labels has in the same namespace.
-func TestNothingSelectsAnotherOperator(t *testing.T) {
-	t.Parallel()
-	own := labels.Set(operatorPods(t, filepath.Join(cluster.Root(), "config/manager/manager.yaml")).Labels)
-	found := 0
-	for _, pattern := range []string{"config/manager/*.yaml", "config/prometheus/*.yaml", "bundle/manifests/*.yaml"} {
-		files, err := filepath.Glob(filepath.Join(cluster.Root(), pattern))
-		assert.NilError(t, err)
-		for _, file := range files {
-			for _, obj := range objectsIn(t, file) {
-				for where, selector := range selectors(t, file, obj) {
-					found++
-					at := filepath.Base(file) + " " + where
-					assert.Check(t, !selector.Matches(kubebuilder), "%s selects another operator: %s", at, selector)
-					assert.Check(t, selector.Matches(own), "%s does not select the operator: %s", at, selector)
-				}
-			}
-		}
-	}
-	assert.Assert(t, found >= 9, "%d selectors", found)
-}
-
-// selectors returns those of an object, by where they are. The Deployment's own cannot change, and selects by owner as well.
-func selectors(t *testing.T, file string, obj *unstructured.Unstructured) map[string]labels.Selector {
-	t.Helper()
-	found := map[string]labels.Selector{}
-	add := func(where string, s *metav1.LabelSelector) {
-		selector, err := metav1.LabelSelectorAsSelector(s)
-		assert.NilError(t, err)
-		found[where] = selector
-	}
-	switch obj.GetKind() {
-	case "Service":
-		service := &corev1.Service{}
-		convert(t, obj.Object, service)
-		found["Service"] = labels.SelectorFromSet(service.Spec.Selector)
-	case "PodDisruptionBudget":
-		budget := &policyv1.PodDisruptionBudget{}
-		convert(t, obj.Object, budget)
-		add("PodDisruptionBudget", budget.Spec.Selector)
-	case "ServiceMonitor":
-		selector := &metav1.LabelSelector{}
-		value, _, err := unstructured.NestedMap(obj.Object, "spec", "selector")
-		assert.NilError(t, err)
-		convert(t, value, selector)
-		add("ServiceMonitor", selector)
-	case "Deployment", "ClusterServiceVersion":
-		if filepath.Base(file) == "related_images.yaml" {
-			break
-		}
-		pods := operatorPods(t, file)
-		for _, term := range pods.Spec.Affinity.PodAntiAffinity.PreferredDuringSchedulingIgnoredDuringExecution {
-			add("podAntiAffinity", term.PodAffinityTerm.LabelSelector)
-		}
-		for _, spread := range pods.Spec.TopologySpreadConstraints {
-			add("topologySpreadConstraints", spread.LabelSelector)
-		}
-	}
-	return found
-}
-
 // Of pods in other namespaces, a NetworkPolicy of a cluster admits the operator's alone: by their namespace's name, and by a label
 // that no other operator's pods have.
 func TestNetworkPoliciesAdmitTheOperatorAlone(t *testing.T) {
@@ -94,7 +31,7 @@ func TestNetworkPoliciesAdmitTheOperatorAlone(t *testing.T) {
 	own := labels.Set(operatorPods(t, filepath.Join(cluster.Root(), "config/manager/manager.yaml")).Labels)
 	renderer, err := newRenderer()
 	assert.NilError(t, err)
-	for _, chart := range []string{"rediscluster", "etcdcluster"} {
+	for _, chart := range []string{"rediscluster", "etcdcluster", "mysqlcluster"} {
 		v := map[string]any{"agentImage": "agent", "networkPolicy": map[string]any{"enabled": true, "allowFrom": []any{}}, "operatorNamespace": "operators"}
 		rendered, err := renderer.Render(render.Release{Name: "cache", Namespace: "data"}, []render.Part{{Name: "part", Chart: chart, Values: v}})
 		assert.NilError(t, err)
@@ -143,7 +80,7 @@ func TestQuotasAcceptThePodsOfDatabases(t *testing.T) {
 	t.Parallel()
 	renderer, err := newRenderer()
 	assert.NilError(t, err)
-	for chart, least := range map[string]int{"mysql": 15, "rediscluster": 10, "etcdcluster": 6, "third-party": 1} {
+	for chart, least := range map[string]int{"mysql": 15, "rediscluster": 10, "etcdcluster": 6, "mysqlcluster": 2, "third-party": 1} {
 		data := mustRead(t, "helm-charts/"+chart+"/ci/everything-values.yaml")
 		v := map[string]any{}
 		assert.NilError(t, yaml.Unmarshal(data, &v))

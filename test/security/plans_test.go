@@ -6,22 +6,29 @@ package security_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
-	dsplan "d3os.com/d3os-operator/internal/kinds/dataservice/plan"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
+	dsplan "d3os.com/d3os-operator/internal/platform/plan"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/fields"
+	"d3os.com/d3os-operator/test/inject"
 )
 
 // dataServices returns the samples, the bases of test/fields, and each of its changes.
@@ -74,7 +81,7 @@ func plan(ds *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	parsed, err := preview.Parse(data)
+	parsed, err := dsplan.Parse(data)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +91,7 @@ func plan(ds *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 		return nil, err
 	}
 	nothing := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
-	return preview.Planned(parsed, dsplan.NewPlanner(renderer, nil), credentials.NewPreview(), nothing)
+	return dsplan.Planned(parsed, dsplan.NewPlanner(renderer, nil), dsplan.NewPreview(), nothing)
 }
 
 // newRenderer loads the charts, once for all tests.
@@ -111,4 +118,120 @@ func planned(t *testing.T) map[string][]*unstructured.Unstructured {
 	}
 	plans = made
 	return plans
+}
+
+// attack is text that leaves a mark wherever it is more than text: as a template, which could read the
+// operator's charts, or as YAML, which could add fields and objects.
+const attack = "a{{ printf \"%s%s\" \"can\" \"ary\" }}{{ .Files.Get \"values.yaml\" }}\"'\ncanary-key: x\n---\nkind: Secret\nmetadata: {name: canary}\n"
+
+// T2. No text of a resource is ever a template or YAML: each string of the largest DataService and of
+// one with third parties in turn, past all that the API server would refuse.
+func TestThreatTextIsText(t *testing.T) {
+	t.Parallel()
+	all := dataServices(t)
+	for name, want := range map[string]int{"everything.yaml": 30, "base elsewhere": 3} {
+		ds := all[name]
+		texts, accepted := inject.Texts(ds.Object["spec"]), 0
+		for i := range texts {
+			attacked := ds.DeepCopy()
+			attacked.Object["spec"] = inject.Set(inject.At(ds.Object["spec"], i), attack)
+			where := fmt.Sprintf("%s, text %d", name, i)
+			objects, err := plan(attacked)
+			if err != nil { // that of parsing what a chart has rendered would say that it was YAML
+				bad := strings.Contains(err.Error(), "acanary") || strings.Contains(err.Error(), "parse templates") &&
+					(strings.Contains(err.Error(), "converting YAML") || strings.Contains(err.Error(), "unmarshaling JSON"))
+				assert.Check(t, !bad, "%s: %v", where, err)
+				continue
+			}
+			accepted++
+			for _, obj := range objects {
+				look(t, where+" "+fields.ID(obj), obj.Object)
+			}
+		}
+		t.Logf("%s: %d of %d strings were accepted", name, accepted, texts)
+		assert.Check(t, accepted >= want, "%s: %d of %d strings were accepted", name, accepted, texts)
+	}
+}
+
+// look finds marks of the attack in an object.
+func look(t *testing.T, where string, value any) {
+	t.Helper()
+	switch v := value.(type) {
+	case string:
+		assert.Check(t, !strings.Contains(v, "acanary"), "%s: it was a template", where)
+	case map[string]any:
+		for key, item := range v {
+			assert.Check(t, key != "canary-key", "%s: it was YAML", where)
+			assert.Check(t, key != "name" || item != "canary", "%s: it was YAML", where)
+			look(t, where, item)
+		}
+	case []any:
+		for _, item := range v {
+			look(t, where, item)
+		}
+	}
+}
+
+// T3. Everything is in the resource's own namespace and of a kind that the operator has rights on, and
+// there is no field to name another namespace in.
+func TestThreatOneNamespace(t *testing.T) {
+	t.Parallel()
+	for name, objects := range planned(t) {
+		for _, obj := range objects {
+			assert.Check(t, obj.GetNamespace() == "data", "%s: %s is in %q", name, fields.ID(obj), obj.GetNamespace())
+			assert.Check(t, slices.Contains(slices.Concat(object.Kinds, object.Resources), obj.GroupVersionKind()), "%s: %s", name, obj.GroupVersionKind())
+		}
+	}
+	assert.DeepEqual(t, namespaceFields("spec", reflect.TypeFor[dsv1.DataServiceSpec](), map[reflect.Type]bool{}), []string(nil))
+}
+
+// namespaceFields are the fields of a type whose name speaks of a namespace. Parts of Kubernetes' own
+// API are about pods, which cannot.
+func namespaceFields(path string, of reflect.Type, seen map[reflect.Type]bool) (found []string) {
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice || of.Kind() == reflect.Map {
+		of = of.Elem()
+	}
+	if of.Kind() != reflect.Struct || seen[of] || of.PkgPath() != reflect.TypeFor[dsv1.DataServiceSpec]().PkgPath() {
+		return nil
+	}
+	seen[of] = true
+	for i := range of.NumField() {
+		name, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
+		if strings.Contains(strings.ToLower(name), "namespace") {
+			found = append(found, path+"."+name)
+		}
+		found = append(found, namespaceFields(path+"."+name, of.Field(i).Type, seen)...)
+	}
+	return found
+}
+
+// T9. The operator cannot grant rights, impersonate a user, or run a command in a pod.
+func TestThreatRightsThatGrow(t *testing.T) {
+	t.Parallel()
+	var rules []rbacv1.PolicyRule
+	for _, file := range []string{"role.yaml", "leader_election_role.yaml", "metrics_auth_role.yaml"} {
+		for _, obj := range objectsIn(t, filepath.Join(cluster.Root(), "config/rbac", file)) {
+			role := &rbacv1.ClusterRole{}
+			assert.NilError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, role))
+			rules = append(rules, role.Rules...)
+		}
+	}
+	assert.Assert(t, len(rules) > 5)
+	for _, rule := range rules {
+		assert.Check(t, rule.NonResourceURLs == nil)
+		for _, word := range slices.Concat(rule.APIGroups, rule.Resources, rule.Verbs) {
+			assert.Check(t, !strings.Contains(word, "*"), "%v has a wildcard", rule)
+		}
+		for _, verb := range rule.Verbs {
+			assert.Check(t, !slices.Contains([]string{"escalate", "bind", "impersonate", "approve", "sign", "deletecollection"}, verb), "%v", rule)
+		}
+		for _, group := range rule.APIGroups {
+			assert.Check(t, !strings.HasPrefix(group, "rbac.") && !strings.HasPrefix(group, "admissionregistration.") && !strings.HasPrefix(group, "apiextensions."), "%v", rule)
+		}
+		for _, resource := range rule.Resources {
+			forbidden := []string{"nodes", "namespaces", "serviceaccounts", "serviceaccounts/token", "pods/exec", "pods/attach", "pods/portforward", "pods/ephemeralcontainers"}
+			assert.Check(t, !slices.Contains(forbidden, resource), "%v", rule)
+			assert.Check(t, resource != "pods" || !slices.Contains(rule.Verbs, "create"), "%v", rule)
+		}
+	}
 }

@@ -21,7 +21,7 @@ import (
 	"k8s.io/pod-security-admission/policy"
 	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/platform/values"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/cluster"
 )
@@ -35,16 +35,14 @@ var notRestricted = map[string]string{
 	"case cronJobs.podTemplate CronJob/clean-up": "its podTemplate asks for the node's network",
 }
 
-// writable are the components whose own container has a root filesystem that is not read-only:
-// the product's images of Java services write logs and temporary files beside their code. Who has
-// images that do not sets securityContext.readOnlyRootFilesystem.
+// writable are the components without a read-only root filesystem: the product's images of Java services write logs and temporary files
+// next to their code. For other images a user sets securityContext.readOnlyRootFilesystem.
 var writable = []string{
 	"uuc", "eureka", "api-manager", "auth", "ds-adapter", "es-adapter", "trd-adapter", "gateway-master", "gateway-web", "proxy",
 }
 
-// Every pod meets the standard "restricted", by the judgement of Kubernetes' own admission: all
-// samples, and every field of the spec in each of its meanings. No pod has a token that it has no
-// use for, or learns of services that it was not told of.
+// Every pod meets the standard "restricted", as judged by Kubernetes' own admission: in all samples, and with every field of the spec in
+// each of its meanings. No pod has a token that it does not use, or variables of other Services.
 func TestPodsAreRestricted(t *testing.T) {
 	judge := newJudge(t)
 	images := values.DefaultImages()
@@ -58,6 +56,11 @@ func TestPodsAreRestricted(t *testing.T) {
 			assert.Check(t, spec.AutomountServiceAccountToken != nil && !*spec.AutomountServiceAccountToken, "%s %s has a token", name, id)
 			assert.Check(t, spec.EnableServiceLinks != nil && !*spec.EnableServiceLinks, "%s %s is told of services", name, id)
 			checkRoot(t, name+" "+id, template, images)
+			for _, c := range slices.Concat(template.Spec.InitContainers, template.Spec.Containers) {
+				if name != "case mysql.resources" && (c.Image == images["mysql"] || c.Image == images[values.AgentImage] || c.Image == images["probe"]) {
+					checkBounds(t, name+" "+id, &c)
+				}
+			}
 			seen[name+" "+id] = true
 		}
 	}
@@ -67,10 +70,10 @@ func TestPodsAreRestricted(t *testing.T) {
 	}
 }
 
-// The same for Redis and etcd: their charts with all of their example values. No container may write to its root
+// The same for Redis, etcd and replicated MySQL: their charts with all of their example values. No container may write to its root
 // filesystem, and none has a password in its arguments.
 func TestMiddlewarePodsAreRestricted(t *testing.T) {
-	for chart, pods := range map[string]int{"rediscluster": 9, "etcdcluster": 3} {
+	for chart, pods := range map[string]int{"rediscluster": 9, "etcdcluster": 3, "mysqlcluster": 2} {
 		t.Run(chart, func(t *testing.T) { restricted(t, chart, pods) })
 	}
 }
@@ -88,6 +91,8 @@ func restricted(t *testing.T, chart string, least int) {
 		assert.NilError(t, err)
 		v := map[string]any{}
 		assert.NilError(t, yaml.Unmarshal(data, &v))
+		unstructured.RemoveNestedField(v, "backup", "resources") // the defaults are tested
+		delete(v, "formed")                                      // before that, pods have the container that restores a backup
 		rendered, err := renderer.Render(render.Release{Name: "cache", Namespace: "default"}, []render.Part{{Name: "part", Chart: chart, Values: v}})
 		assert.NilError(t, err)
 		for id, template := range podsOf(t, rendered[0]) {
@@ -98,10 +103,21 @@ func restricted(t *testing.T, chart string, least int) {
 			for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 				assert.Check(t, c.SecurityContext.ReadOnlyRootFilesystem != nil && *c.SecurityContext.ReadOnlyRootFilesystem, "%s %s", id, c.Name)
 				assert.Check(t, !strings.Contains(fmt.Sprint(c.Command, c.Args), "assword"), "%s %s: %v %v", id, c.Name, c.Command, c.Args)
+				checkBounds(t, id, &c)
 			}
 		}
 	}
 	assert.Assert(t, pods >= least, "%d pods", pods)
+}
+
+// checkBounds checks the requirements of quotas and LimitRanges on a container (docs/install.md): limits, and at most ten times the
+// requests.
+func checkBounds(t *testing.T, where string, c *corev1.Container) {
+	t.Helper()
+	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
+		request, limit := c.Resources.Requests[name], c.Resources.Limits[name]
+		assert.Check(t, !limit.IsZero() && limit.MilliValue() <= 10*request.MilliValue(), "%s: container %s has %s %s to %s", where, c.Name, name, &request, &limit)
+	}
 }
 
 // checkRoot expects read-only root filesystems of the platform's own containers; an author's
@@ -119,8 +135,7 @@ func checkRoot(t *testing.T, where string, template *corev1.PodTemplateSpec, ima
 	}
 }
 
-// The operator's own pods meet the standard, whoever installs them: kustomize, or OLM from this bundle
-// or from a release's.
+// The operator's own pods meet the standard for each way to install them: kustomize, and OLM from this bundle or from a release's.
 func TestOperatorIsRestricted(t *testing.T) {
 	judge := newJudge(t)
 	files, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "*", "manifests", "*.clusterserviceversion.yaml"))
@@ -174,7 +189,7 @@ func operatorPods(t *testing.T, file string) *corev1.PodTemplateSpec {
 	return either.Spec.Install.Spec.Deployments[0].Spec.Template
 }
 
-// newJudge returns a function that says what of the standard "restricted" pods do not meet.
+// newJudge returns a function that lists the violations of the standard "restricted".
 func newJudge(t *testing.T) func(*corev1.PodTemplateSpec) string {
 	t.Helper()
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)

@@ -21,7 +21,7 @@ import (
 // written are the kinds of which the platform consists, the DataService among them.
 var written = append(slices.Clone(object.Kinds), schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"})
 
-// State is which pods there are, and which version of each object.
+// State lists the pods, and the version of each object.
 type State struct {
 	Pods    map[string]string // name: UID and restarts
 	Objects map[string]string // kind/name: UID and version

@@ -17,14 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/credentials"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
-	"d3os.com/d3os-operator/internal/specfield"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/inject"
 )
 
-// badInput is the whole suite of what nobody should write into a DataService.
+// badInput returns the suite of harmful and mistaken input into a DataService.
 func badInput(ctx context.Context, s *suite) error {
 	jobs := []job{
 		{name: "inputs", base: "middleware", do: inputs},
@@ -39,7 +38,7 @@ func badInput(ctx context.Context, s *suite) error {
 	return s.run(ctx, append(jobs, surroundings()...))
 }
 
-// payloads are what a text should not be able to do anything with.
+// payloads are texts that must be kept as plain text.
 var payloads = map[string]string{
 	"template": `{{ fail "injected" }}{{ .Values }}`, "YAML": "a\nkind: Secret\nmetadata: {name: injected}\n---\n- x",
 	"NUL": "a\x00b", "right-to-left": "a\u202eb", "delete": "a\x7fb", "next line": "a\u0085b",
@@ -90,7 +89,7 @@ func (l place) spec(base map[string]any, text string) map[string]any {
 	return spec
 }
 
-// turn are the names of the payloads that a place is given: one in the short form, by turns.
+// turn returns the names of the payloads for a place: in the short form one, alternately.
 func (s *suite) turn(place int) []string {
 	names := slices.Sorted(maps.Keys(payloads))
 	if !s.full {
@@ -124,7 +123,7 @@ func texts(ctx context.Context, w *walker, part, parts int) error {
 				}
 			}
 		}
-		if names := slices.Sorted(maps.Keys(runs)); len(names) > 0 { // one each, by turns
+		if names := slices.Sorted(maps.Keys(runs)); len(names) > 0 { // one each, alternately
 			value := runs[names[i%len(names)]]
 			accepted[p.component()] = append(accepted[p.component()], chain{property: p, values: []any{value}})
 		}
@@ -135,7 +134,7 @@ func texts(ctx context.Context, w *walker, part, parts int) error {
 	return w.runTexts(ctx, accepted)
 }
 
-// judgeText tells what becomes of a text, without a change of what runs.
+// judgeText computes the outcome for a text, without changing a running platform.
 func (w *walker) judgeText(ctx context.Context, l place, spec map[string]any, payload string) (verdict, error) {
 	ds, err := w.stored(ctx, l.spec(spec, payload))
 	if err != nil {
@@ -146,7 +145,7 @@ func (w *walker) judgeText(ctx context.Context, l place, spec map[string]any, pa
 	}
 	with, err := w.planOf(ds)
 	if err != nil {
-		var mistake *specfield.Error
+		var mistake *render.Error
 		if !errors.As(err, &mistake) {
 			return "", fmt.Errorf("no field is named: %w", err)
 		}
@@ -177,7 +176,7 @@ func (w *walker) stored(ctx context.Context, spec map[string]any) (*dsv1.DataSer
 
 func (w *walker) planOf(ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {
 	none := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
-	return preview.Planned(ds, w.planner, credentials.NewPreview(), none)
+	return plan.Planned(ds, w.planner, plan.NewPreview(), none)
 }
 
 // runTexts gives what runs a text in every property that takes one, a property of each component

@@ -10,8 +10,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Every property of the CRD has values, or the corpus says where it is varied; and its base has
-// its component.
+// Every property of the CRD has values, or the corpus names the place where it is varied. Its base has its component.
 func TestEveryPropertyHasValues(t *testing.T) {
 	t.Parallel()
 	all, err := load()

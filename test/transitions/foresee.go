@@ -14,10 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"d3os.com/d3os-operator/internal/apply"
-	"d3os.com/d3os-operator/internal/cli/diff"
-	"d3os.com/d3os-operator/internal/cli/foresee"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/plugin"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/test/harness"
 )
@@ -28,12 +27,12 @@ const (
 	eachOfSequence = 2
 )
 
-// settles is how long the operator and the controllers may take to end what they do once the DataService is ready.
+// settles limits the time for which the operator and the controllers may still work once the DataService is ready.
 const settles = 20 * time.Second
 
-// forecast is what `kubectl dataservice diff` says of a change before it is made, and what was there then.
+// forecast is the output of `kubectl dataservice diff` before a change, with the state at that time.
 type forecast struct {
-	*diff.Diff
+	*plugin.Diff
 
 	mark   int // in the record of what the operator wrote
 	before pods
@@ -42,8 +41,8 @@ type forecast struct {
 // pods are the pods of each component, those of jobs aside.
 type pods map[string][]types.UID
 
-// foresee says what the operator will do with a spec. It is nil where that is not asked: in the short form most times, and
-// where the operator is still at work on an earlier spec.
+// foresee predicts the operator's actions for a spec. It returns nil most times in the short form, and while the operator still works on an
+// earlier spec.
 func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*forecast, error) {
 	if w.changes++; !w.full && w.changes%each != 0 {
 		return nil, nil
@@ -60,12 +59,12 @@ func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*f
 	if err != nil {
 		return nil, err
 	}
-	wanted, err := preview.Parse(text)
+	wanted, err := plan.Parse(text)
 	if err != nil {
 		return nil, fmt.Errorf("diff: %w", err)
 	}
 	wanted.UID, wanted.Status = ds.UID, ds.Status
-	reader := &foresee.Reader{Dynamic: w.dynamic, Client: w.client, Namespace: w.space.Name}
+	reader := &plugin.Reader{Dynamic: w.dynamic, Client: w.client, Namespace: w.space.Name}
 	if f.Diff, _, err = w.oracle.Diff(ctx, reader, wanted); err != nil {
 		return nil, fmt.Errorf("diff: %w", err)
 	}
@@ -159,7 +158,7 @@ func (f *forecast) restarted(after pods) error {
 }
 
 // fewer is by how many pods a workload is scaled down.
-func fewer(c *diff.Change) int64 {
+func fewer(c *plugin.Change) int64 {
 	for _, field := range c.Fields {
 		was, isNumber := field.Old.(int64)
 		is, stays := field.New.(int64)
@@ -171,7 +170,7 @@ func fewer(c *diff.Change) int64 {
 }
 
 func (w *walker) pods(ctx context.Context) (pods, error) {
-	list, err := w.client.CoreV1().Pods(w.space.Name).List(ctx, metav1.ListOptions{LabelSelector: foresee.Selector(w.name, "")})
+	list, err := w.client.CoreV1().Pods(w.space.Name).List(ctx, metav1.ListOptions{LabelSelector: plugin.Selector(w.name, "")})
 	if err != nil {
 		return nil, err
 	}

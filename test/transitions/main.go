@@ -1,10 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command transitions changes every property of the CRD on running DataServices, each value
-// that the schema or corpus.yaml has for it and back, and holds the operator against it: every
-// change shows, what is wrong is refused or named, and taken back, all is as it was. With -suite
-// bad-input it tries what nobody should write into a DataService.
+// Command transitions tests every property of the CRD on running DataServices, with each value of the schema or of corpus.yaml: it sets the
+// value and then restores the old one. Each change must show, each wrong value must be refused or named, and afterwards everything must be
+// as before. With -suite bad-input it tries harmful and mistaken input.
 package main
 
 import (
@@ -12,11 +11,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
+	"text/tabwriter"
 	"time"
 
 	"go.uber.org/zap/zapcore"
@@ -28,22 +31,22 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"d3os.com/d3os-operator/internal/cli/foresee"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/plan"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/plugin"
 	"d3os.com/d3os-operator/internal/version"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/live"
 )
 
-// suite is what all walkers share.
+// suite holds the state that all walkers share.
 type suite struct {
 	config  *rest.Config
 	api     client.WithWatch // as the cluster's administrator
 	dynamic dynamic.Interface
 	client  kubernetes.Interface
 	planner *plan.Planner
-	oracle  *foresee.Operator // says what the plugin's diff says
+	oracle  *plugin.Operator  // predicts as the plugin's diff does
 	logs    harness.LogBuffer // the errors of all operators
 	report  *report
 	all     []*property
@@ -126,9 +129,97 @@ func (s *suite) prepare(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	if s.oracle, err = foresee.NewOperator(version.Version, server.GitVersion, nil); err != nil {
+	if s.oracle, err = plugin.NewOperator(version.Version, server.GitVersion, nil); err != nil {
 		return err
 	}
 	s.api, err = harness.Connect(ctx, config, "transitions")
 	return err
+}
+
+// verdict is the result of a case.
+type verdict string
+
+const (
+	carriedOut verdict = "passed"             // it runs as planned, and is well
+	refused    verdict = "refused"            // by the API server, with the name of the field
+	reported   verdict = "named in condition" // it changes nothing, and a condition names the field
+	troubled   verdict = "trouble named"      // it runs as planned, is not healthy, and the status has the reason
+	failed     verdict = "failed"             // none of these
+)
+
+var verdicts = []verdict{carriedOut, refused, reported, troubled, failed}
+
+// result is one case.
+type result struct {
+	kind string // of transition or input
+	what string
+	verdict
+	err error
+}
+
+// report counts cases.
+type report struct {
+	mu    sync.Mutex
+	cases map[string]map[verdict]int // by kind
+	all   map[verdict]int
+
+	varied               atomic.Int64 // properties that were changed one by one on what runs
+	foreseen, rolledBack atomic.Int64 // transitions that diff was held against, and those that were rolled back
+}
+
+// add records a case, a failure at once on the screen.
+func (r *report) add(c result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.err != nil {
+		c.verdict = failed
+		fmt.Printf("FAILED %s: %s\n    %s\n", c.kind, c.what, strings.ReplaceAll(shorten(c.err.Error(), 3000), "\n", "\n    "))
+	}
+	if r.cases[c.kind] == nil {
+		r.cases[c.kind] = map[verdict]int{}
+	}
+	r.cases[c.kind][c.verdict]++
+	r.all[c.verdict]++
+}
+
+func shorten(text string, limit int) string {
+	if len(text) > limit {
+		return text[:limit] + " …"
+	}
+	return text
+}
+
+// text shows a value in the name of a case.
+func text(value any) string {
+	return shorten(strings.ReplaceAll(fmt.Sprint(value), "\n", `\n`), 80)
+}
+
+func (r *report) failures() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all[failed]
+}
+
+// table prints a line for each kind of case.
+func (r *report) table() {
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	show := func(kind string, of map[verdict]int) {
+		cases := 0
+		for _, n := range of {
+			cases += n
+		}
+		fmt.Fprintf(w, "%s\t%d", kind, cases)
+		for _, v := range verdicts {
+			fmt.Fprintf(w, "\t%d %s", of[v], v)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Println()
+	for _, kind := range slices.Sorted(maps.Keys(r.cases)) {
+		show(kind, r.cases[kind])
+	}
+	show("all", r.all)
+	_ = w.Flush()
+	fmt.Printf("\ndiff was held against what the operator then did %d times; %d changes were rolled back\n",
+		r.foreseen.Load(), r.rolledBack.Load())
 }

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// where says which base a property is varied on: one on which it means something.
+// where returns the base on which a property is varied: one on which it has an effect.
 func where(p *property) string {
 	switch component := p.component(); component {
 	case "mysql", "eureka":
@@ -36,7 +36,7 @@ func where(p *property) string {
 	return "services"
 }
 
-// job is what one walker does from its start to its end.
+// job is the task of one walker.
 type job struct {
 	name string
 	base string
@@ -126,7 +126,7 @@ func (s *suite) coverage() error {
 	return nil
 }
 
-// shares is how many walkers share the batches of a base.
+// shares is the number of walkers for the batches of a base.
 var shares = map[string]int{"services": 1, "middleware": 3, "elsewhere": 3}
 
 // chains gives every property its values.
@@ -164,8 +164,8 @@ func share[T any](name, base string, walkers int, items []T, do func(*walker, co
 // sorts are the components that stand for others of their sort, as the base middleware has them.
 var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cronJobs", "defaults", "networkPolicy", "rollout", "paused"}
 
-// wrong tries what the operator has to name as wrong, of each property one value in the short form, by turns. What the API
-// server refuses is the concern of api/v1, and of the random sequences.
+// wrong tries values that the operator has to name as wrong: in the short form one per property, alternately. Refusals by the API server
+// are tested in api/v1, and by the random sequences.
 func (s *suite) wrong() []job {
 	var found []chain
 	for i, p := range s.all {
@@ -184,13 +184,12 @@ func (s *suite) wrong() []job {
 	return share("wrong values", "middleware", 2, found, (*walker).mistakes)
 }
 
-// sequences are the random ones.
+// sequences are the random ones. The short form walks the same ones each time, so that no change fails because of another.
 func (s *suite) sequences() []job {
-	number, steps := int64(2), 12
+	first, number, steps := int64(1), int64(2), 12
 	if s.full {
-		number, steps = 16, 40
+		first, number, steps = time.Now().UnixNano()%1_000_000, 16, 40
 	}
-	first := time.Now().UnixNano() % 1_000_000
 	if s.only != 0 {
 		first, number = s.only, 1
 	}

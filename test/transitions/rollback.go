@@ -7,14 +7,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"d3os.com/d3os-operator/internal/cli/past"
-	"d3os.com/d3os-operator/internal/history"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/plugin"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/test/fields"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/live"
 )
@@ -35,15 +39,15 @@ func (w *walker) remember(ctx context.Context) (*moment, error) {
 	return &moment{ds.Generation, live.NewBaseline(objects)}, err
 }
 
-// goBack does what `kubectl dataservice rollback` does with a moment: the manifests are those of then, but for what it says
-// that it keeps. It returns the spec that there is now, or nil where there is nothing to go back to.
+// goBack rolls back to a moment as `kubectl dataservice rollback` does: the manifests equal the former ones, except in the fields that it
+// keeps. It returns the new spec, or nil without an earlier one.
 func (w *walker) goBack(ctx context.Context, to *moment) (map[string]any, error) {
 	var spec map[string]any
 	var kept []string
 	none := false
 	err := w.within(settles, func() (err error) { // the revision is written after the spec is accepted
 		spec, kept, err = w.earlier(ctx, to.generation)
-		if none = errors.Is(err, errDropped) || errors.Is(err, past.ErrNoPassword); none {
+		if none = errors.Is(err, errDropped) || errors.Is(err, plugin.ErrNoPassword); none {
 			return nil
 		}
 		return err
@@ -81,26 +85,26 @@ func (w *walker) earlier(ctx context.Context, to int64) (spec map[string]any, ke
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := w.client.AppsV1().ControllerRevisions(w.space.Name).List(ctx, metav1.ListOptions{LabelSelector: history.Label + "=" + string(ds.UID)})
+	list, err := w.client.AppsV1().ControllerRevisions(w.space.Name).List(ctx, metav1.ListOptions{LabelSelector: reconcile.Label + "=" + string(ds.UID)})
 	if err != nil {
 		return nil, nil, err
 	}
-	var revisions []*history.Revision
+	var revisions []*reconcile.Revision
 	for i := range list.Items {
-		r, err := history.Read(&list.Items[i])
+		r, err := reconcile.Read(&list.Items[i])
 		if err != nil {
 			return nil, nil, err
 		}
 		revisions = append(revisions, r)
 	}
-	if len(revisions) >= history.Limit && !slices.ContainsFunc(revisions, func(r *history.Revision) bool { return r.Number == to }) {
+	if len(revisions) >= reconcile.Limit && !slices.ContainsFunc(revisions, func(r *reconcile.Revision) bool { return r.Number == to }) {
 		return nil, nil, errDropped
 	}
-	entry, err := past.Pick(ds, past.Entries(ds, revisions), to)
+	entry, err := plugin.Pick(ds, plugin.Entries(ds, revisions), to)
 	if err != nil {
 		return nil, nil, err
 	}
-	return past.Spec(ds, entry)
+	return plugin.Spec(ds, entry)
 }
 
 // keeps reports whether an object may differ because rollback keeps a field of its component, or one of all.
@@ -115,4 +119,161 @@ func keeps(kept []string, was *live.Baseline, now live.Objects, id string) bool 
 		of, _, nested := strings.Cut(path, ".")
 		return of == component || !nested
 	})
+}
+
+// fieldsOf are parts of a spec.
+type fieldsOf = map[string]any
+
+// changed returns a copy of a spec with changes: a merge patch, in which lists of named things
+// are patched by name.
+func changed(spec map[string]any, changes fieldsOf) map[string]any {
+	next := clone(spec)
+	fields.Merge(next, clone(changes))
+	return next
+}
+
+// on is a change of the component reports.
+func on(changes fieldsOf) fieldsOf {
+	return fieldsOf{"additionalServices": fieldsOf{"reports": changes}}
+}
+
+// scenarios are transitions that take more than one change of one property.
+func scenarios() []job {
+	return []job{
+		{name: "scenario: there and back", base: "middleware", do: thereAndBack},
+		{name: "scenario: paused and resumed", base: "middleware", do: paused},
+		{name: "scenario: deleted while creating", do: deleteWhileCreating},
+	}
+}
+
+// record adds a case with its error, if any, and returns an error only when nothing can go on.
+func (w *walker) record(ctx context.Context, kind, what string, err error) error {
+	w.report.add(result{kind: kind, what: what, verdict: carriedOut, err: err})
+	if err != nil && w.was != nil {
+		return errors.Join(ctx.Err(), w.recovered(ctx))
+	}
+	return ctx.Err()
+}
+
+// deleted deletes the DataService and waits until all that it controlled is gone.
+func (w *walker) deleted(ctx context.Context, name string) error {
+	if err := w.api.Delete(ctx, w.resource(name, map[string]any{})); err != nil {
+		return err
+	}
+	return w.eventually(ctx, func(objects live.Objects) error {
+		for id, object := range objects {
+			if metav1.GetControllerOf(object) != nil && !live.Stays(object) {
+				return fmt.Errorf("%s is still there", id)
+			}
+		}
+		return nil
+	})
+}
+
+// createdAnew creates the DataService again and expects what was there before.
+func (w *walker) createdAnew(ctx context.Context) error {
+	if err := w.createReady(ctx, w.name, w.spec); err != nil {
+		return err
+	}
+	planned, err := w.planned(ctx)
+	if err != nil {
+		return err
+	}
+	return w.eventually(ctx, func(objects live.Objects) error { return w.space.Holds(ctx, planned, planned, objects) })
+}
+
+// paused changes nothing until it is resumed.
+func paused(ctx context.Context, w *walker) error {
+	change := fieldsOf{"paused": true}
+	maps.Copy(change, flips["reports.image"])
+	err := w.calm(0, 10, func() error {
+		generation, err := w.change(ctx, changed(w.spec, change))
+		if err != nil {
+			return err
+		}
+		return w.until(func() error { return w.says(w.name, generation, dsv1.ConditionPaused, dsv1.ReasonPaused) })
+	})
+	if err == nil {
+		err = w.eventually(ctx, w.asBefore)
+	}
+	if err == nil {
+		_, err = w.carryOut(ctx, changed(w.spec, flips["reports.image"]))
+	}
+	return w.record(ctx, "paused and resumed", "with a change meanwhile", errors.Join(err, w.recovered(ctx)))
+}
+
+// deleteWhileCreating deletes a DataService at several points of its creation and creates it again.
+func deleteWhileCreating(ctx context.Context, w *walker) (err error) {
+	if w.spec, err = base("middleware"); err != nil {
+		return err
+	}
+	for _, least := range []int{0, 1, 3, 6, 9} {
+		err := w.deletedAfter(ctx, least)
+		if err == nil {
+			err = w.createdAnew(ctx)
+		}
+		if err == nil {
+			err = w.deleted(ctx, w.name)
+		}
+		what := fmt.Sprintf("after %d objects", least)
+		w.report.add(result{kind: "deleted while creating", what: what, verdict: carriedOut, err: err})
+		if err != nil {
+			return ctx.Err()
+		}
+	}
+	return nil
+}
+
+// deletedAfter creates the DataService and deletes it once there are so many objects.
+func (w *walker) deletedAfter(ctx context.Context, least int) error {
+	if err := w.api.Create(ctx, w.resource(w.name, w.spec)); err != nil {
+		return err
+	}
+	if err := w.eventually(ctx, func(objects live.Objects) error {
+		if len(objects) < least {
+			return fmt.Errorf("%d objects", len(objects))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := w.deleted(ctx, w.name); err != nil {
+		return err
+	}
+	return w.until(func() error {
+		if _, err := w.now(ctx); !apierrors.IsNotFound(err) {
+			return errors.Join(errors.New("the DataService is still there"), err)
+		}
+		return nil
+	})
+}
+
+// flips are changes that are taken back at once.
+var flips = map[string]fieldsOf{
+	"reports.image": on(fieldsOf{"image": "registry.example.com/team/reports:v2"}), "reports.port": on(fieldsOf{"port": 8181}),
+	"reports.replica": on(fieldsOf{"replica": 3}), "reports.kind": on(fieldsOf{"kind": "StatefulSet"}),
+	"reports.env": on(fieldsOf{"env": fieldsOf{"A": "b"}}), "reports.name": on(fieldsOf{"name": "charts"}),
+	"reports.serviceType": on(fieldsOf{"serviceType": "Headless"}), "reports.image (bad)": on(fieldsOf{"image": "a:does-not-exist"}),
+	"reports.affinity (wrong)": on(fieldsOf{"affinity": fieldsOf{"nodeaffinity": fieldsOf{}}}),
+	"mysql.kind":               {"mysql": fieldsOf{"kind": "Deployment"}}, "eureka.replica": {"eureka": fieldsOf{"replica": 3}},
+	"uuc.thirdParty.url": {"uuc": fieldsOf{"thirdParty": fieldsOf{"url": "https://id.example.org"}}}, "web": {"web": nil}, "cronJobs": {"cronJobs": nil},
+}
+
+// thereAndBack changes the spec and takes it back at once, within 100 ms.
+func thereAndBack(ctx context.Context, w *walker) error {
+	for _, name := range slices.Sorted(maps.Keys(flips)) {
+		attempt := func() error {
+			if _, err := w.change(ctx, changed(w.spec, flips[name])); err != nil {
+				return err
+			}
+			if err := w.recovered(ctx); err != nil { // its first act is the change back, some 10 ms later
+				return err
+			}
+			return w.quiet()
+		}
+		if err := w.record(ctx, "A -> B -> A at once", name, attempt()); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -26,13 +26,13 @@ import (
 )
 
 const (
-	// patience is how long anything may take; the machine may be busy.
+	// patience limits each wait; the machine may be busy.
 	patience = time.Minute
-	// glance is how long is looked on when nothing may happen; reactions take some 30 ms.
+	// glance is the time for which nothing may happen; reactions take some 30 ms.
 	glance = 300 * time.Millisecond
 )
 
-// walker is a DataService in a namespace of its own, with an operator of its own.
+// walker is a DataService in a separate namespace, with a separate operator.
 type walker struct {
 	*suite
 	space live.Namespace
@@ -230,7 +230,7 @@ func (w *walker) asBefore(objects live.Objects) error {
 	return w.was.Same(objects, func(string) bool { return true })
 }
 
-// calm runs something and bounds what the operator writes and complains about meanwhile.
+// calm runs a function and limits the operator's writes and log messages during it.
 func (w *walker) calm(objects, status int, do func() error) error {
 	wrote, mark := w.wrote.Mark(), len(w.logs.String())
 	if err := do(); err != nil {
@@ -262,8 +262,8 @@ func (w *walker) calm(objects, status int, do func() error) error {
 	return nil
 }
 
-// histories is how often a step may write to the history: it changes the spec some times, and each time one revision is
-// added and one may be dropped.
+// histories limits the writes of a step to the history: it changes the spec some times, and each time one revision is added and one may be
+// deleted.
 const histories = 10
 
 // writesOther reports whether a request is to write anything but a status and the history of specs.

@@ -9,12 +9,18 @@ import (
 	"fmt"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/live"
 )
 
-// mistakes expects the operator to name a property whose value is wrong, and to change nothing
-// meanwhile.
+// mistakes expects the operator to name a property with a wrong value, and to change nothing while the value is wrong.
 func (w *walker) mistakes(ctx context.Context, c chain) error {
 	for _, value := range c.values {
 		spec := clone(w.spec)
@@ -69,4 +75,109 @@ func (p *property) named(message string) error {
 		}
 	}
 	return fmt.Errorf("it does not name %s: %s", p.leaf(), shorten(message, 600))
+}
+
+// large is 1 MiB and 16 bytes.
+var large = strings.Repeat("0123456789abcdef", 1<<16+1)
+
+// oddInputs are unusual values that the API server and the operator accept.
+func oddInputs() map[string]fieldsOf {
+	variables := make([]any, 500) // the most that the API server takes
+	for i := range variables {
+		variables[i] = fieldsOf{"name": fmt.Sprintf("A%d", i), "value": "b"}
+	}
+	url := func(value string) fieldsOf { return fieldsOf{"uuc": fieldsOf{"thirdParty": fieldsOf{"url": value}}} }
+	return map[string]fieldsOf{
+		"500 variables in envs":        on(fieldsOf{"replica": 0, "envs": variables}),
+		"a variable of 128 KiB":        on(fieldsOf{"replica": 0, "env": fieldsOf{"A": large[:128<<10]}}),
+		"a Secret that does not exist": {"mysql": fieldsOf{"credentialsSecret": "no-such-secret"}},
+		// The check runs in the author's own pod, which can go there without the operator.
+		"url link-local":                  url("http://169.254.169.254/latest/meta-data"),
+		"url link-local, IPv6":            url("http://[fe80::1]/"),
+		"url of the API server":           url("https://kubernetes.default.svc"),
+		"url of the API server's address": url("https://10.96.0.1:443"),
+		"url loopback":                    url("http://127.0.0.1:8080"),
+	}
+}
+
+// inputs tries each and takes it back.
+func inputs(ctx context.Context, w *walker) error {
+	for what, change := range oddInputs() {
+		_, err := w.carryOut(ctx, changed(w.spec, change))
+		if err := w.record(ctx, "input", what, errors.Join(err, w.recovered(ctx))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// names tries names of DataServices that YAML could read as another type, and the longest name.
+func names(ctx context.Context, w *walker) error {
+	spec := fieldsOf{"web": fieldsOf{"name": "one", "replica": 0}}
+	for _, name := range []string{"a.b", "1st", "2024", "true", "null", strings.Repeat("b", 50)} {
+		err := w.createReady(ctx, name, spec)
+		if err == nil {
+			err = w.deleted(ctx, name)
+		}
+		w.report.add(result{kind: "name of a DataService", what: name, verdict: carriedOut, err: err})
+	}
+	return errors.Join(w.namesThatMeet(ctx), ctx.Err())
+}
+
+// namesThatMeet: the names of two DataServices and of their components give different objects, also where they run together.
+func (w *walker) namesThatMeet(ctx context.Context) error {
+	err := w.createReady(ctx, "a-b", fieldsOf{"mysql": fieldsOf{"name": "c", "replica": 0}})
+	if err == nil {
+		err = w.createReady(ctx, "a", fieldsOf{"mysql": fieldsOf{"name": "b-c", "replica": 0}})
+	}
+	w.report.add(result{kind: "two in one namespace", what: "a-b with c, a with b-c", verdict: carriedOut, err: err})
+	gone := w.api.Delete(ctx, w.resource("a", map[string]any{}))
+	return errors.Join(gone, w.deleted(ctx, "a-b")) // which waits for the objects of both
+}
+
+// surroundings are effects of other users on the namespace.
+func surroundings() []job {
+	return []job{
+		{name: "surroundings: limit range", base: "middleware", do: defaults},
+		{name: "surroundings: namespace", base: "middleware", do: terminatingNamespace},
+	}
+}
+
+// defaults of others are set in pods, and nothing is corrected.
+func defaults(ctx context.Context, w *walker) error {
+	defaults := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
+		Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
+	}}}}
+	defaults.Name, defaults.Namespace = "defaults", w.space.Name
+	if err := w.api.Create(ctx, defaults); err != nil {
+		return err
+	}
+	_, err := w.carryOut(ctx, changed(w.spec, on(fieldsOf{"replica": 3})))
+	return w.record(ctx, "surroundings", "a LimitRange with defaults", errors.Join(err, w.quiet(), w.recovered(ctx)))
+}
+
+// terminatingNamespace: nothing is tried over and over in a namespace that goes.
+func terminatingNamespace(ctx context.Context, w *walker) error {
+	// What holds the namespace back, so that there is time to look.
+	holder := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "holder", Namespace: w.space.Name, Finalizers: []string{"example.com/hold"}}}
+	if err := w.api.Create(ctx, holder); err != nil {
+		return err
+	}
+	err := w.calm(40, 15, func() error {
+		if err := w.api.Delete(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.space.Name}}); err != nil {
+			return err
+		}
+		if err := w.eventually(ctx, func(objects live.Objects) error {
+			if len(objects) > 0 {
+				return fmt.Errorf("%d objects are still there", len(objects))
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+		return w.quiet()
+	})
+	w.report.add(result{kind: "surroundings", what: "a terminating namespace", verdict: carriedOut, err: err})
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	return client.IgnoreNotFound(w.api.Patch(ctx, holder, patch))
 }

@@ -1,9 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command upgrade prints the digest of every manifest that this operator renders for the
-// DataServices in testdata/inputs. An operator writes an object when its digest has changed, so the
-// list of a release, testdata/v<version>.txt, says what an upgrade from that release writes.
+// Command upgrade prints the digest of every manifest that this operator renders for the DataServices in testdata/inputs. An operator
+// writes an object when its digest has changed, so the list of a release, testdata/v<version>.txt, shows the writes of an upgrade from that
+// release.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/platform/plan"
 	"d3os.com/d3os-operator/test/cluster"
 )
 
@@ -70,7 +70,7 @@ func renderOne(input string, into map[string]string) error {
 		return err
 	}
 	var manifests bytes.Buffer
-	if err := preview.Run([]string{"-kube-version", kubeVersion}, strings.NewReader(input), &manifests); err != nil {
+	if err := plan.Run([]string{"-kube-version", kubeVersion}, strings.NewReader(input), &manifests); err != nil {
 		return fmt.Errorf("%s: %w", ds.Name, err)
 	}
 	// An empty DataService renders nothing.

@@ -46,8 +46,8 @@ type stage struct {
 	kubeconfig string
 }
 
-// brings is what this operator brings to a platform without a restart: the guard of the database's data, which the next pod
-// of the database has, and what is recorded of the data.
+// brings lists the changes by this operator to a platform without a restart: the guard of the database's data, which the next pod of the
+// database has, and the record of the data.
 var brings = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data"}
 
 // retained outlive the DataService: each gets the annotations against GitOps tools, in one write.
@@ -65,6 +65,11 @@ func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 	s.apply("releases/v" + last + "/manifests/d3os-product.com.d3os_dataservices.yaml")
 	stop := s.start(before, last)
 	s.apply(testdata + "/inputs/sample.yaml")
+	s.ready()
+	// The API server copies a service account to a field of another name, which must not stay when the account is taken out.
+	s.patch(`{"spec": {"auth": {"serviceAccountName": "default"}}}`)
+	s.ready()
+	s.patch(`{"spec": {"auth": {"serviceAccountName": null}}}`)
 	s.ready()
 	was := s.look()
 	assert.Equal(t, len(was.Pods), 12)
@@ -101,7 +106,7 @@ func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	// Always a cluster of its own: others must not get an older CRD.
+	// Always a new cluster: other tests must not get an older CRD.
 	t.Setenv("KUBECONFIG", "")
 	ctrl.SetLogger(logr.Discard())
 	c, err := cluster.Start(t.Context(), cluster.Options{Name: "upgrade"})

@@ -99,29 +99,3 @@ func TestUpgradeWritesOnlyWhatIsMeantToChange(t *testing.T) {
 		t.Error(fault)
 	}
 }
-
-// The comparison tells every way to differ, and an entry for nothing.
-func TestFaults(t *testing.T) {
-	before := map[string]string{"a Service/one": "1", "a Service/two": "2", "a Service/gone": "3"}
-	now := map[string]string{"a Service/one": "1", "a Service/two": "other", "a Service/new": "4"}
-	differ := differing(before, now)
-	assert.DeepEqual(t, differ, []string{"a Service/gone", "a Service/new", "a Service/two"})
-	assert.Equal(t, len(differing(before, before)), 0)
-
-	all := []string{"a Service/gone", "a Service/new", "a Service/one", "a Service/two"}
-	for name, c := range map[string]struct {
-		changes []change
-		count   int
-	}{
-		"nothing is explained":      {nil, 3},
-		"all is explained":          {[]change{{"a Service/(gone|new)", "it has another name"}, {"a Service/two", "it was wrong"}}, 0},
-		"an entry without a reason": {[]change{{"a Service/(gone|new|two)", ""}}, 1},
-		"an entry too wide":         {[]change{{"a Service/.*", "everything"}}, 1},
-		"an entry for nothing":      {[]change{{"a Service/(gone|new|two)", "all"}, {"b .*", "there is no b"}}, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			found := faults(all, differ, c.changes)
-			assert.Equal(t, len(found), c.count, "%v", found)
-		})
-	}
-}

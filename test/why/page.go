@@ -18,11 +18,11 @@ import (
 // Cause is a row of the page about trouble.
 type Cause struct {
 	Section string `json:"section"`
-	// Says is what why says, with … for what varies.
+	// Says is the output of why, with … for the parts that vary.
 	Says     string `json:"says"`
 	Happened string `json:"happened"`
 	Do       string `json:"do"`
-	// Row is the row of the corpus that causes it, for causes that no golden file of internal/cli/why has.
+	// Row is the row of the corpus that causes it, for causes that no golden file of internal/plugin/why has.
 	Row string `json:"row"`
 }
 

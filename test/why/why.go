@@ -22,6 +22,14 @@ const Faults = "test/why/faults.yaml"
 // Fault is a row of the corpus. In all texts NAMESPACE stands for the namespace of the row, and NOW for the time.
 type Fault struct {
 	Name string `json:"name"`
+	// Shows are the findings that the row keeps from coming back: W1 to W15 (docs/testing.md).
+	Shows []string `json:"shows"`
+	// Role names the user's ClusterRole; default: view.
+	Role string `json:"role"`
+	// Down: no operator runs.
+	Down bool `json:"down"`
+	// Agent is the image of the agent; default: unknown to the operator, unless Ask names another kind.
+	Agent string `json:"agent"`
 	// Before is created before the DataService.
 	Before []harness.Fields `json:"before"`
 	// Spec changes the small platform; none is created when Ask names another kind.
@@ -29,17 +37,18 @@ type Fault struct {
 	// Ready waits until the platform is ready before Then.
 	Ready bool   `json:"ready"`
 	Then  []Step `json:"then"`
-	// Ask is what why is asked about; default: the platform.
+	// Ask is the argument of why; default: the platform.
 	Ask []string `json:"ask"`
-	// Names are what line 1 must have, and Look what line 2 begins with: a kind and the start of a name.
+	// Names must be in line 1, and line 2 begins with Look: a kind and the start of a name.
 	Names []string `json:"names"`
 	Look  string   `json:"look"`
-	// Message is what the first 120 characters of MESSAGE must have; default: Names. An empty list compares nothing, because the
-	// operator is down, or does not read what is wrong.
-	Message *[]string `json:"message"`
+	// Message lists words that the first 120 characters of MESSAGE must contain. Default: Names.
+	Message []string `json:"message"`
+	// Silent is the reason why MESSAGE does not have the cause. It is not compared then.
+	Silent string `json:"silent"`
 	// Do is a part of what why advises.
 	Do string `json:"do"`
-	// After is how many seconds it takes until it is a fault; default: none.
+	// After is the time in seconds until the state counts as a fault; default: 0.
 	After int `json:"after"`
 	// Well: nothing is wrong at any time, so the exit code is 0.
 	Well bool `json:"well"`
@@ -55,6 +64,8 @@ type Step struct {
 	Event  *harness.Fields `json:"event"`
 	Ready  bool            `json:"ready"` // wait until the platform is ready
 	Stop   string          `json:"stop"`  // operator
+	Lose   string          `json:"lose"`  // the name of a claim: its PersistentVolume is deleted
+	End    string          `json:"end"`   // a component: its pod on the node without a kubelet gets a second to end
 }
 
 // Object names an object of the namespace, or one of the cluster.

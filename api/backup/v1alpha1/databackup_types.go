@@ -5,9 +5,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DataBackup makes one backup now, by a Job, where spec.mysql.backup of its DataService says, or spec.backup of its EtcdCluster
-// or RedisCluster. The backup is what the store holds, and it lists itself there: this resource is the record of how it was
-// made. Deleting the resource deletes no data; the retention of that backup does.
+// DataBackup makes one backup now, by a Job, to the store in spec.mysql.backup of its DataService, or in spec.backup of its
+// EtcdCluster, MySQLCluster or RedisCluster. The store holds the backup and its list of contents: this resource is the record of the run. Deleting the
+// resource deletes no data; the retention of that backup does.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -26,7 +26,7 @@ type DataBackup struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what to back up.
+	// spec selects the resource to back up.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="may not be changed: a DataBackup is one backup. Create another one"
 	// +kubebuilder:example=`{of: {name: platform}}`
 	Spec DataBackupSpec `json:"spec"`
@@ -47,7 +47,7 @@ type DataBackupList struct {
 	Items           []DataBackup `json:"items"`
 }
 
-// DataBackupSpec says what to back up.
+// DataBackupSpec selects the resource to back up.
 type DataBackupSpec struct {
 	// of names the data.
 	// +kubebuilder:example=`{kind: DataService, name: platform, component: mysql}`
@@ -56,11 +56,11 @@ type DataBackupSpec struct {
 
 // BackupSource names the data of a resource of this namespace.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.component) || self.component == {'DataService': 'mysql', 'EtcdCluster': 'etcd', 'RedisCluster': 'redis'}[self.kind]",fieldPath=".component",message="must be mysql for a DataService, etcd for an EtcdCluster, redis for a RedisCluster. etcd and redis of a DataService are an EtcdCluster and a RedisCluster: name those"
+// +kubebuilder:validation:XValidation:rule="!has(self.component) || self.component == {'DataService': 'mysql', 'EtcdCluster': 'etcd', 'MySQLCluster': 'mysql', 'RedisCluster': 'redis'}[self.kind]",fieldPath=".component",message="must be mysql for a DataService and a MySQLCluster, etcd for an EtcdCluster, redis for a RedisCluster. etcd and redis of a DataService are an EtcdCluster and a RedisCluster: name those"
 type BackupSource struct {
-	// kind of the resource: DataService, EtcdCluster or RedisCluster. Default: DataService.
+	// kind of the resource: DataService, EtcdCluster, MySQLCluster or RedisCluster. Default: DataService.
 	// +kubebuilder:default=DataService
-	// +kubebuilder:validation:Enum=DataService;EtcdCluster;RedisCluster
+	// +kubebuilder:validation:Enum=DataService;EtcdCluster;MySQLCluster;RedisCluster
 	// +kubebuilder:example=`EtcdCluster`
 	// +optional
 	Kind string `json:"kind,omitempty"`
@@ -71,7 +71,7 @@ type BackupSource struct {
 	// +kubebuilder:example=`platform`
 	Name string `json:"name"`
 
-	// component of the resource that holds the data: mysql of a DataService, etcd of an EtcdCluster, redis of a RedisCluster.
+	// component of the resource that holds the data: mysql of a DataService or a MySQLCluster, etcd of an EtcdCluster, redis of a RedisCluster.
 	// Default: that one.
 	// +kubebuilder:validation:Enum=mysql;etcd;redis
 	// +kubebuilder:example=`mysql`
@@ -107,13 +107,13 @@ type Phase string
 
 // The phases of a DataBackup.
 const (
-	// PhasePending: the Job cannot be made yet; the message says why.
+	// PhasePending: the Job cannot be made yet; the message has the reason.
 	PhasePending Phase = "Pending"
 	// PhaseRunning: the Job is at work.
 	PhaseRunning Phase = "Running"
 	// PhaseSucceeded: the store holds the backup, its manifest included.
 	PhaseSucceeded Phase = "Succeeded"
-	// PhaseFailed: there is no backup, or no restored database; the message says why. Create another resource to try again.
+	// PhaseFailed: there is no backup, or no restored database; the message has the reason. Create another resource to try again.
 	PhaseFailed Phase = "Failed"
 )
 
@@ -138,11 +138,11 @@ const (
 	ReasonSourceNotFound = "SourceNotFound"
 	// ReasonJobConflict: a Job of that name is another's.
 	ReasonJobConflict = "JobConflict"
-	// ReasonJobDeleted: somebody deleted the Job before it was done.
+	// ReasonJobDeleted: the Job was deleted before it was done.
 	ReasonJobDeleted = "JobDeleted"
 	// ReasonCopied: it is a copy of a resource that was started before, such as one that a restore of the cluster's objects creates.
 	ReasonCopied = "Copied"
-	// ReasonJobFailed: the Job failed, and its pod did not say why.
+	// ReasonJobFailed: the Job failed, and its pod reported no reason.
 	ReasonJobFailed = "JobFailed"
 	// ReasonResultLost: the Job succeeded, and its pod was deleted before it was read.
 	ReasonResultLost = "ResultLost"
@@ -168,12 +168,12 @@ type DataBackupStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// reason is one word for why the phase is what it is.
+	// reason is one word for the cause of the phase.
 	// +kubebuilder:example=`Succeeded`
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says what is being done, or what is wrong and what a person can do.
+	// message describes the current work, or the problem and what a person can do.
 	// +kubebuilder:example=`the store holds backup 20260102T150405Z-0a1b2c3d`
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -188,17 +188,17 @@ type DataBackupStatus struct {
 	// +optional
 	ID string `json:"id,omitempty"`
 
-	// startedAt is when the Job was made.
+	// startedAt is the time when the Job was made.
 	// +kubebuilder:example=`"2026-01-02T15:04:00Z"`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 
-	// completedAt is when the backup was whole in the store, or when it failed.
+	// completedAt is the time when the backup was whole in the store, or when it failed.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 
-	// duration is how long the backup took. Loading it again takes several times as long.
+	// duration of the backup. Loading it again takes several times as long.
 	// +kubebuilder:example=`5s`
 	// +optional
 	Duration string `json:"duration,omitempty"`
@@ -218,12 +218,12 @@ type DataBackupStatus struct {
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
 
-	// tables is how many the backup has; of a RedisCluster, shards; of an EtcdCluster, none.
+	// tables is the number of tables in the backup; of a RedisCluster, shards; of an EtcdCluster, none.
 	// +kubebuilder:example=`42`
 	// +optional
 	Tables int32 `json:"tables,omitempty"`
 
-	// rows is how many the backup has, of all tables; of an EtcdCluster or a RedisCluster, keys.
+	// rows is the number of rows in the backup, of all tables; of an EtcdCluster or a RedisCluster, keys.
 	// +kubebuilder:example=`120000`
 	// +optional
 	Rows int64 `json:"rows,omitempty"`
@@ -244,7 +244,7 @@ type DataBackupStatus struct {
 	// +optional
 	Position *Position `json:"position,omitempty"`
 
-	// warnings are what a person should know of the backup though it succeeded, such as tables that no snapshot covers.
+	// warnings are limits of a backup that succeeded, such as tables that no snapshot covers.
 	// +kubebuilder:example=`[table app.log has the engine MyISAM: it is not of the same moment as the others]`
 	// +listType=atomic
 	// +optional
@@ -268,7 +268,7 @@ type Position struct {
 	// +kubebuilder:example=`1547`
 	Offset int64 `json:"offset"`
 
-	// gtid is what the server had executed, in its own form. Empty where it keeps none.
+	// gtid is the position that the server had executed, in its own form. Empty if it has none.
 	// +kubebuilder:example=`0-1-42`
 	// +optional
 	GTID string `json:"gtid,omitempty"`

@@ -21,12 +21,12 @@ type DataRestoreStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// reason is one word for why the phase is what it is.
+	// reason is one word for the cause of the phase.
 	// +kubebuilder:example=`Prepared`
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says what is being done, or what is wrong and what a person can do.
+	// message describes the current work, or the problem and what a person can do.
 	// +kubebuilder:example=`claim data-mysql-restored-0 has the database of backup 20260102T150405Z-0a1b2c3d`
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -51,17 +51,17 @@ type DataRestoreStatus struct {
 	// +optional
 	ID string `json:"id,omitempty"`
 
-	// startedAt is when the Job was made.
+	// startedAt is the time when the Job was made.
 	// +kubebuilder:example=`"2026-01-02T15:04:00Z"`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 
-	// completedAt is when the database was restored and checked, or when that failed.
+	// completedAt is the time when the database was restored and checked, or when that failed.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 
-	// duration is how long the restore took.
+	// duration of the restore.
 	// +kubebuilder:example=`3m20s`
 	// +optional
 	Duration string `json:"duration,omitempty"`
@@ -71,12 +71,12 @@ type DataRestoreStatus struct {
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
 
-	// tables is how many were checked.
+	// tables is the number of tables that were checked.
 	// +kubebuilder:example=`42`
 	// +optional
 	Tables int32 `json:"tables,omitempty"`
 
-	// rows is how many there are, of all tables.
+	// rows is the number of rows in all tables.
 	// +kubebuilder:example=`120000`
 	// +optional
 	Rows int64 `json:"rows,omitempty"`
@@ -101,12 +101,12 @@ type DataRestoreStatus struct {
 	// +optional
 	Position *Position `json:"position,omitempty"`
 
-	// loses is what the running database has and the restored one has not: it is lost by a switch.
+	// loses is the data of the running database that the restored one lacks: a switch loses it.
 	// +kubebuilder:example=`{summary: "12 transactions since 2026-01-02T15:30:01Z"}`
 	// +optional
 	Loses *Loss `json:"loses,omitempty"`
 
-	// warnings are what a person should know of the backup, such as tables that no snapshot covers.
+	// warnings are limits of the backup, such as tables that no snapshot covers.
 	// +kubebuilder:example=`[table app.log has the engine MyISAM: it is not of the same moment as the others]`
 	// +listType=atomic
 	// +optional
@@ -120,13 +120,13 @@ type DataRestoreStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Loss is what a database has beyond the moment to which another one was restored.
+// Loss is the data of a database that was committed after the moment to which another one was restored.
 type Loss struct {
 	// summary says it in a few words. What is committed after countedTo comes on top of it.
 	// +kubebuilder:example=`12 transactions since 2026-01-02T15:30:01Z`
 	Summary string `json:"summary"`
 
-	// accept is what spec.mysql.acceptLoss of the DataService has to repeat for a switch. It has no end: what is committed until
+	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. It has no end: what is committed until
 	// the switch is lost, too.
 	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
 	// +optional
@@ -138,7 +138,7 @@ type Loss struct {
 	// +optional
 	Transactions *int64 `json:"transactions,omitempty"`
 
-	// since is when the first of them was committed. Absent where there is none: then countedTo says since when.
+	// since is the time when the first of them was committed. Absent if there is none: then countedTo has the time.
 	// +kubebuilder:example=`"2026-01-02T15:30:01Z"`
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DataRestore restores a backup to a volume of its own, beside the database that runs, and checks it. It never touches
-// that database, and switches nothing. Without databaseName it is a rehearsal, and its volume goes with it. With
+// DataRestore restores a backup to a new volume, next to the running database, and checks it. It never touches that
+// database, and switches nothing. Without databaseName it is a rehearsal, and its volume is deleted with it. With
 // databaseName the volume stays, and a person can switch the DataService to it, and back in the same way.
 //
 // +kubebuilder:object:root=true
@@ -29,7 +29,7 @@ type DataRestore struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says what to restore.
+	// spec selects the backup to restore.
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="may not be changed: a DataRestore is one restore. Create another one"
 	// +kubebuilder:example=`{of: {name: platform}, toTime: "2026-01-02T15:30:00Z", databaseName: mysql-restored}`
 	Spec DataRestoreSpec `json:"spec"`
@@ -50,7 +50,7 @@ type DataRestoreList struct {
 	Items           []DataRestore `json:"items"`
 }
 
-// DataRestoreSpec says what to restore.
+// DataRestoreSpec selects the backup to restore.
 type DataRestoreSpec struct {
 	// of names the data. Its backups are where spec.mysql.backup of the DataService says.
 	// +kubebuilder:example=`{kind: DataService, name: platform, component: mysql}`
@@ -153,7 +153,7 @@ const (
 	PhaseReplaying Phase = "Replaying"
 	// PhaseChecking: tables, rows and accounts are checked.
 	PhaseChecking Phase = "Checking"
-	// PhasePrepared: the restored database is on its volume, and nothing uses it. The status says what a switch would lose.
+	// PhasePrepared: the restored database is on its volume, and nothing uses it. The status has the loss of a switch.
 	PhasePrepared Phase = "Prepared"
 )
 
@@ -165,7 +165,7 @@ const (
 	ReasonNameInUse = "NameInUse"
 	// ReasonVolumeConflict: a claim of the name of the restore's volume is there and is not its own.
 	ReasonVolumeConflict = "VolumeConflict"
-	// ReasonVolumeDeleted: somebody deleted the claim before the restore was done.
+	// ReasonVolumeDeleted: the claim was deleted before the restore was done.
 	ReasonVolumeDeleted = "VolumeDeleted"
 	// ReasonSizeUnknown: the database has no volume whose size could be taken.
 	ReasonSizeUnknown = "SizeUnknown"

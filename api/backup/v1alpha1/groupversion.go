@@ -18,7 +18,7 @@ import (
 const (
 	// KindDataBackup is the kind of a backup on demand.
 	KindDataBackup = "DataBackup"
-	// KindDataRestore is the kind of a restore beside a running database.
+	// KindDataRestore is the kind of a restore next to a running database.
 	KindDataRestore = "DataRestore"
 )
 

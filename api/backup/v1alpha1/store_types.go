@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ClusterBackup says where backups of a cluster go, how, and when.
+// ClusterBackup configures the backups of a cluster: their store and schedule.
 type ClusterBackup struct {
 	// destination is where backups are kept.
 	// +kubebuilder:example=`{claim: {name: backups}}`
@@ -20,7 +20,7 @@ type ClusterBackup struct {
 	// +nullable
 	Encryption *BackupEncryption `json:"encryption,omitempty"`
 
-	// schedule is when backups are made, in the format of cron. Default: only when a DataBackup asks for one.
+	// schedule of backups, in the format of cron. Default: none, only a DataBackup makes one.
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
 	// +kubebuilder:example=`"30 2 * * *"`
@@ -36,19 +36,19 @@ type ClusterBackup struct {
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// retention says which backups stay. Each backup that succeeds removes those that need not.
+	// retention selects the backups that stay. Each backup that succeeds removes the others.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{keep: 14, keepFor: 720h, atLeast: 3}`
 	// +optional
 	Retention BackupRetention `json:"retention,omitempty"`
 
-	// resources are the requests and limits of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory.
+	// resources are the requests and limits of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory; to 1Gi for a MySQLCluster.
 	// +kubebuilder:example=`{limits: {memory: 512Mi}}`
 	// +optional
 	// +nullable
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// podTemplate (PodTemplateSpec) is merged last into the pods that make and remove backups. The container that does the
+	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check and remove backups, and of the archive. The container that does the
 	// work is called backup, and the one before it, which brings the agent, agent.
 	// +kubebuilder:example=`{spec: {securityContext: {runAsUser: 1000700000}, containers: [{name: backup, env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}]}]}}`
 	// +optional
@@ -64,9 +64,9 @@ func (b *ClusterBackup) Template() []byte {
 	return b.PodTemplate.Raw
 }
 
-// ClusterBackupStatus is what is known of the backups of a cluster. Times change with a backup, and never go back.
+// ClusterBackupStatus describes the backups of a cluster. Times change with a backup, and never go back.
 type ClusterBackupStatus struct {
-	// lastSuccessful is when the last backup ended.
+	// lastSuccessful is the time when the last backup ended.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
@@ -77,7 +77,7 @@ type ClusterBackupStatus struct {
 	LastID string `json:"lastID,omitempty"`
 }
 
-// What a cluster with spec.backup says of its backups.
+// Conditions and reasons of a cluster with spec.backup.
 const (
 	// ConditionBackupHealthy is True when the last backup succeeded. Only present where spec.backup is declared.
 	ConditionBackupHealthy = "BackupHealthy"
@@ -87,11 +87,11 @@ const (
 	ReasonNoBackup = "NoBackup"
 	// ReasonBackupOverdue: the schedule has had its time and more, and no backup has come to its end.
 	ReasonBackupOverdue = "BackupOverdue"
-	// ReasonBackupFailed: the last backup failed, and its pod did not say why.
+	// ReasonBackupFailed: the last backup failed, and its pod reported no reason.
 	ReasonBackupFailed = "BackupFailed"
 )
 
-// ClusterRestore says which backup a new cluster is made of.
+// ClusterRestore selects the backup that a new cluster is made of.
 type ClusterRestore struct {
 	// destination is where the backup is kept: the folder of the other cluster, with its prefix.
 	// +kubebuilder:example=`{claim: {name: backups}}`
@@ -144,7 +144,7 @@ type S3 struct {
 	Bucket string `json:"bucket"`
 
 	// prefix is a folder in the bucket. Two sources of backups must not share one. Default: <namespace>/<name of
-	// the resource>/<mysql, etcd or redis>.
+	// the resource>/<mysql, etcd or redis>, and mysql.cluster for a MySQLCluster.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*/?$`
 	// +kubebuilder:example=`production/platform`
@@ -214,8 +214,8 @@ type BackupClaim struct {
 	// +kubebuilder:example=`backups`
 	Name string `json:"name"`
 
-	// folder on the volume. Two sources of backups must not share one. Default: the whole volume for MySQL, and <namespace>/<name of
-	// the resource>/<etcd or redis> for others.
+	// folder on the volume. Two sources of backups must not share one. Default: the whole volume for a DataService, and <namespace>/<name of
+	// the resource>/<etcd, redis or mysql.cluster> for others.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`
 	// +kubebuilder:example=`production/cache`
@@ -237,9 +237,9 @@ type BackupEncryption struct {
 	Recipients []string `json:"recipients"`
 }
 
-// BackupRetention says which backups stay: one goes when it is neither among the newest nor young enough.
+// BackupRetention selects the backups that stay: one is removed when it is neither among the newest nor young enough.
 type BackupRetention struct {
-	// keep is how many of the newest backups stay.
+	// keep is the number of the newest backups that stay.
 	// +kubebuilder:default=14
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
@@ -247,7 +247,7 @@ type BackupRetention struct {
 	// +optional
 	Keep int32 `json:"keep,omitempty"`
 
-	// keepFor is how long a backup stays in any case. Default: not longer than keep says.
+	// keepFor is the time for which each backup stays. Default: only keep counts.
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,5}h$`
 	// +kubebuilder:example=`720h`
@@ -255,7 +255,7 @@ type BackupRetention struct {
 	// +nullable
 	KeepFor string `json:"keepFor,omitempty"`
 
-	// atLeast is how many good backups stay whatever else is said.
+	// atLeast is the number of good backups that always stay, regardless of keep and keepFor.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000

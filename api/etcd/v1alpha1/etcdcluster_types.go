@@ -13,8 +13,8 @@ import (
 
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
 
-// EtcdCluster is an etcd cluster: members that vote, each with a volume of its
-// own. The operator forms it, heals it, replaces lost members, adds and removes
+// EtcdCluster is an etcd cluster: voting members, each with its own
+// volume. The operator forms it, heals it, replaces lost members, adds and removes
 // members one at a time, and upgrades it minor by minor.
 //
 // +kubebuilder:object:root=true
@@ -54,7 +54,7 @@ type EtcdClusterList struct {
 	Items           []EtcdCluster `json:"items"`
 }
 
-// EtcdClusterSpec says what an etcd cluster should be like. null means not given, everywhere.
+// EtcdClusterSpec is the desired state of an etcd cluster. A field that is null counts as not given.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.storageClassName) ? self.storageClassName : \"\") == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : \"\")",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
 // +kubebuilder:validation:XValidation:rule="(has(self.tls) && has(self.tls.mode) ? self.tls.mode : \"Off\") == (has(oldSelf.tls) && has(oldSelf.tls.mode) ? oldSelf.tls.mode : \"Off\") || has(self.replicas) && self.replicas == 0 && has(oldSelf.replicas) && oldSelf.replicas == 0",fieldPath=".tls",message="mode may be changed only while replicas is 0: members with different modes cannot talk to each other. Between Off and the others it may be changed only before the cluster was formed: restore a backup into a new one"
@@ -151,7 +151,7 @@ type EtcdClusterSpec struct {
 	// +nullable
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// nodeSelector is what a node must be labelled with to run the pods.
+	// nodeSelector are the labels that a node must have to run the pods.
 	// +kubebuilder:example=`{disk: ssd}`
 	// +optional
 	// +nullable
@@ -188,13 +188,13 @@ type EtcdClusterSpec struct {
 	// +nullable
 	Config map[string]Flag `json:"config,omitempty"`
 
-	// tls says how connections are encrypted, between members and from clients.
+	// tls configures the encryption of connections, between members and from clients.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{mode: Auto}`
 	// +optional
 	TLS TLS `json:"tls,omitempty"`
 
-	// maintenance says when history is dropped and files are rewritten.
+	// maintenance configures compaction and defragmentation.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{compaction: {mode: periodic, retention: 1h}, defragThreshold: 45%}`
 	// +optional
@@ -207,7 +207,7 @@ type EtcdClusterSpec struct {
 	// +nullable
 	Recovery *Recovery `json:"recovery,omitempty"`
 
-	// backup says where backups of the data go and when they are made. A DataBackup makes one at any time. Default: there are
+	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
 	// +optional
@@ -221,7 +221,7 @@ type EtcdClusterSpec struct {
 	// +nullable
 	RestoreFrom *backupv1.ClusterRestore `json:"restoreFrom,omitempty"`
 
-	// replacement says when a member is given up and replaced by an empty one that gets its data from the others.
+	// replacement configures when a member is given up. An empty member that gets its data from the others replaces it.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{after: 10m}`
 	// +optional

@@ -9,13 +9,13 @@ package v1alpha1
 // +kubebuilder:validation:Pattern=`^[^\r\n]*$`
 type Flag string
 
-// TLS says how connections are encrypted.
+// TLS configures the encryption of connections.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.mode) && self.mode == 'Secrets' ? (has(self.serverSecret) && has(self.peerSecret) && has(self.clientSecret)) : (!has(self.serverSecret) && !has(self.peerSecret) && !has(self.clientSecret))",message="serverSecret, peerSecret and clientSecret must be given when mode is 'Secrets', and may not be given otherwise"
 type TLS struct {
-	// mode is Off (connections are not encrypted, and whoever reaches etcd may read and write), Auto (the operator
+	// mode is Off (connections are not encrypted, and everyone who reaches etcd may read and write), Auto (the operator
 	// makes two certificate authorities, for clients and for members, and renews the certificates) or Secrets
-	// (certificates are in Secrets of yours).
+	// (you provide the certificates in Secrets).
 	// +kubebuilder:default=Off
 	// +kubebuilder:validation:Enum=Off;Auto;Secrets
 	// +kubebuilder:example=`Auto`
@@ -52,7 +52,7 @@ type TLS struct {
 	ServerSecret string `json:"serverSecret,omitempty"`
 
 	// peerSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of members among each other.
-	// Its authority should sign nothing else: whoever has a certificate of it can act as a member.
+	// Its authority should sign nothing else: any client with a certificate of it can act as a member.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`my-etcd-peer`
@@ -80,16 +80,16 @@ const (
 	TLSSecrets TLSMode = "Secrets"
 )
 
-// Maintenance says when history is dropped and files are rewritten.
+// Maintenance configures compaction and defragmentation.
 type Maintenance struct {
-	// compaction is when etcd drops the history of keys by itself. Default: never.
+	// compaction configures when etcd drops the history of keys. Default: never.
 	// +kubebuilder:example=`{mode: periodic, retention: 1h}`
 	// +optional
 	// +nullable
 	Compaction *Compaction `json:"compaction,omitempty"`
 
-	// defragThreshold is how much of a database file may be unused before it is rewritten, one member at a time,
-	// as a percentage. A member answers nothing meanwhile. 0% is never. Files below 100 MiB are left alone.
+	// defragThreshold is the unused part of a database file, as a percentage, from which it is rewritten, one member at
+	// a time. A member answers nothing during that. 0% is never. Files below 100 MiB are left alone.
 	// +kubebuilder:default="45%"
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}%$`
 	// +kubebuilder:example=`60%`
@@ -97,7 +97,7 @@ type Maintenance struct {
 	DefragThreshold string `json:"defragThreshold,omitempty"`
 }
 
-// Compaction is when etcd drops the history of keys by itself.
+// Compaction configures when etcd drops the history of keys.
 //
 // +kubebuilder:validation:XValidation:rule="self.mode == 'revision' ? self.retention.matches('^[1-9][0-9]*$') : self.retention.matches('^[1-9][0-9]*[hms]?$')",fieldPath=".retention",message="must be a duration such as '1h' when mode is 'periodic', and a number of revisions such as '1000' when it is 'revision'"
 type Compaction struct {
@@ -107,7 +107,7 @@ type Compaction struct {
 	// +kubebuilder:example=`periodic`
 	Mode string `json:"mode"`
 
-	// retention is what is kept: a duration (a number alone is hours), or a number of revisions.
+	// retention is the history that is kept: a duration (a number alone is hours), or a number of revisions.
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:example=`1h`
 	Retention string `json:"retention"`
@@ -131,9 +131,9 @@ type Recovery struct {
 	Token string `json:"token"`
 }
 
-// Replacement says when a member is given up.
+// Replacement configures when a member is given up.
 type Replacement struct {
-	// after is how long a member may crash again and again before it is given up. Its volume is deleted then, and
+	// after is the time for which a member may keep crashing before it is given up. Its volume is deleted then, and
 	// the member that replaces it gets its data from the others. 0s is never.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Pattern=`^([0-9]+(s|m|h))+$`
@@ -146,7 +146,7 @@ type Replacement struct {
 // NetworkPolicy limits who may connect as a client.
 type NetworkPolicy struct {
 	// enabled lets only the cluster's own pods, the operator and allowFrom connect to clients' port and to the
-	// metrics. While it is false everybody may.
+	// metrics. While it is false every pod may.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional

@@ -30,7 +30,7 @@ const (
 	PhaseDegraded Phase = "Degraded"
 	// PhaseQuorumLost: no quorum answers; reads and writes fail.
 	PhaseQuorumLost Phase = "QuorumLost"
-	// PhaseFailed: the operator cannot go on; the message says why and what a person can do.
+	// PhaseFailed: the operator cannot continue; the message has the reason and what a person can do.
 	PhaseFailed Phase = "Failed"
 	// PhaseParked: replicas is 0; the data is kept.
 	PhaseParked Phase = "Parked"
@@ -72,6 +72,8 @@ const (
 	ReasonForming         = "Forming"
 	ReasonMembersNotWell  = "MembersNotWell"
 	ReasonWorking         = "Working"
+	// ReasonSpaceUsedUp: a member has raised the alarm NOSPACE, so writes fail.
+	ReasonSpaceUsedUp = "SpaceUsedUp"
 	// ReasonMembersLost: the data of so many members is gone that the others cannot be a quorum.
 	ReasonMembersLost = "MembersLost"
 	// ReasonCertificatesValid: no certificate ends soon.
@@ -103,12 +105,12 @@ type EtcdClusterStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// reason is one word for why the phase is what it is.
+	// reason is one word for the cause of the phase.
 	// +kubebuilder:example=`AllVoting`
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says what the operator is doing, or what is wrong and what a person can do.
+	// message describes the operator's current work, or the problem and what a person can do.
 	// +kubebuilder:example=`3 of 3 members vote, my-etcd-cluster-0 leads`
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -159,24 +161,24 @@ type EtcdClusterStatus struct {
 	// +optional
 	Endpoints string `json:"endpoints,omitempty"`
 
-	// step is what is being done to the cluster at present, such as AddLearner. Empty while nothing is.
+	// step is the current step on the cluster, such as AddLearner. Empty without a step.
 	// +kubebuilder:example=`AddLearner`
 	// +optional
 	Step string `json:"step,omitempty"`
 
-	// verdict is what the answers of all members amount to: Parked, Fresh, Complete, Degraded, QuorumLost or
+	// verdict sums up the answers of all members: Parked, Fresh, Complete, Degraded, QuorumLost or
 	// SplitBrain.
 	// +kubebuilder:example=`Complete`
 	// +optional
 	Verdict string `json:"verdict,omitempty"`
 
-	// notes are what else a person should know, such as that an even number of members was asked for.
+	// notes are further facts for the user, such as that the spec has an even number of members.
 	// +kubebuilder:example=`["2 members tolerate no more losses than 1"]`
 	// +listType=atomic
 	// +optional
 	Notes []string `json:"notes,omitempty"`
 
-	// backup is what is known of backups. Only present where spec.backup is declared.
+	// backup describes the backups. Only present where spec.backup is declared.
 	// +kubebuilder:example=`{lastSuccessful: "2026-01-02T15:04:05Z", lastID: 20260102T150405Z-0a1b2c3d}`
 	// +optional
 	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
@@ -228,7 +230,7 @@ type MemberStatus struct {
 	// +optional
 	DBSize string `json:"dbSize,omitempty"`
 
-	// message says why it is not well.
+	// message is the reason why it is not healthy.
 	// +kubebuilder:example=`no answer within 2s`
 	// +optional
 	Message string `json:"message,omitempty"`

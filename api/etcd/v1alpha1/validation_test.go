@@ -86,7 +86,7 @@ var refused = map[string]string{
 	"{nothing: 1}":                                                  "unknown field",
 }
 
-// What says where data is cannot change, and members that run are never told to talk in two ways.
+// Fields that define the place of the data cannot change, and running members are never switched between TLS and plain connections.
 var changes = map[string]struct{ From, To, Message string }{
 	"class":            {"{storageClassName: a}", "{storageClassName: b}", "a volume stays in its class"},
 	"class removed":    {"{storageClassName: a}", "{}", "a volume stays in its class"},
@@ -109,7 +109,7 @@ var cluster = apiserver.Cluster{
 	Accepted: accepted, Refused: refused, Changes: changes,
 	Samples: []string{
 		"../../../config/samples/etcd/etcd.yaml", "../../../config/samples/etcd/production.yaml",
-		"../../../internal/kinds/etcdcluster/testdata/sample.yaml",
+		"../../../internal/etcd/testdata/sample.yaml",
 	},
 	Scales:    []string{"5", "0"}, // 0 parks the cluster
 	ShortName: "etcd",
@@ -128,7 +128,7 @@ func TestAPI(t *testing.T) {
 	cluster.Test(t)
 }
 
-// What the API server returns decodes, and a fresh resource is not taken for one that the operator has seen.
+// Objects from the API server decode, and a new resource counts as not yet reconciled.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	assert.NilError(t, cluster.API.Create(t.Context(), apiserver.ResourceOf(t, cluster.Kind, "defaults", "{}")))

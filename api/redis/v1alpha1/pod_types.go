@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Pod says what the pods of the cluster are like.
+// Pod configures the pods of the cluster.
 type Pod struct {
 	// labels are additional labels of the pods.
 	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.startsWith('app.kubernetes.io/') && !name.contains('d3os-product.com.d3os/') && !name.contains('redis.middleware.hc.cn/'))",message="labels of app.kubernetes.io, d3os-product.com.d3os and redis.middleware.hc.cn are the operator's own"
@@ -39,7 +39,7 @@ type Pod struct {
 	// +nullable
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// nodeSelector is what a node must be labelled with to run the pods.
+	// nodeSelector are the labels that a node must have to run the pods.
 	// +kubebuilder:example=`{disk: ssd}`
 	// +optional
 	// +nullable
@@ -74,13 +74,13 @@ type Pod struct {
 	// +nullable
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// updateStrategy says who replaces pods that have to change.
+	// updateStrategy selects who replaces pods that have to change.
 	// +kubebuilder:example=`{type: OnDelete}`
 	// +optional
 	// +nullable
 	UpdateStrategy *PodUpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// volumes say where the data is.
+	// volumes configure the storage of the data.
 	// +kubebuilder:example=`{type: hostPath}`
 	// +optional
 	// +nullable
@@ -95,7 +95,7 @@ type Pod struct {
 	// +nullable
 	ConfigMap string `json:"configmap,omitempty"`
 
-	// monitorImage is the image of a container beside Redis that serves metrics on port 9121. It gets the
+	// monitorImage is the image of a sidecar of Redis that serves metrics on port 9121. It gets the
 	// variables of redis_exporter. Default: none; the word "string" is the same as none.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
@@ -123,7 +123,7 @@ type Pod struct {
 	MiddlewareImage string `json:"middlewareImage,omitempty"`
 }
 
-// PodUpdateStrategy says who replaces pods that have to change.
+// PodUpdateStrategy selects who replaces pods that have to change.
 type PodUpdateStrategy struct {
 	// type is RollingUpdate (the operator replaces pods, one shard at a time, replicas first) or OnDelete
 	// (pods change when a person deletes them). Default: RollingUpdate.
@@ -134,7 +134,7 @@ type PodUpdateStrategy struct {
 	Type string `json:"type,omitempty"`
 }
 
-// Volumes say where the data is.
+// Volumes configure the storage of the data.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.persistentVolumeClaimName) || (has(self.type) && self.type == 'nfs')",fieldPath=".persistentVolumeClaimName",message="may only be set when type is 'nfs'"
 type Volumes struct {
@@ -147,7 +147,7 @@ type Volumes struct {
 	Type string `json:"type,omitempty"`
 
 	// persistentVolumeClaimName is the claim that all pods share. It must exist and be ReadWriteMany. A
-	// name that no claim can have, such as pvcName, is reported, and each pod gets a claim of its own.
+	// name that no claim can have, such as pvcName, is reported, and each pod gets its own claim.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`shared-data`
 	// +optional

@@ -52,7 +52,7 @@ type RedisClusterList struct {
 	Items           []RedisCluster `json:"items"`
 }
 
-// RedisClusterSpec says what a Redis Cluster should be like. null means not given, everywhere.
+// RedisClusterSpec is the desired state of a Redis Cluster. A field that is null counts as not given.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.pod) && self.pod.size() > 0 && has(self.pod[0].volumes) && has(self.pod[0].volumes.persistentVolumeClaimName) ? self.pod[0].volumes.persistentVolumeClaimName : \"\") == (has(oldSelf.pod) && oldSelf.pod.size() > 0 && has(oldSelf.pod[0].volumes) && has(oldSelf.pod[0].volumes.persistentVolumeClaimName) ? oldSelf.pod[0].volumes.persistentVolumeClaimName : \"\")",fieldPath=".pod",message="pod[0].volumes.persistentVolumeClaimName may not be changed: the data stays on the volumes that it is on. Create another RedisCluster and move the data"
 // +kubebuilder:validation:XValidation:rule="(has(self.pod) && self.pod.size() > 0 && has(self.pod[0].volumes) && has(self.pod[0].volumes.type) && self.pod[0].volumes.type == 'nfs') == (has(oldSelf.pod) && oldSelf.pod.size() > 0 && has(oldSelf.pod[0].volumes) && has(oldSelf.pod[0].volumes.type) && oldSelf.pod[0].volumes.type == 'nfs')",fieldPath=".pod",message="pod[0].volumes.type may not be changed: the data stays on the volumes that it is on. Create another RedisCluster and move the data"
@@ -75,9 +75,9 @@ type RedisClusterSpec struct {
 	// +optional
 	Pause bool `json:"pause,omitempty"`
 
-	// finalizers says what becomes of the data when the resource is deleted: retain (volumes, password and
-	// the record of the cluster stay, and a RedisCluster of the same name takes them up again) or
-	// foreground (they are deleted with it). It never deletes a resource by itself. Default: retain.
+	// finalizers defines the fate of the data when the resource is deleted: retain (volumes, password and
+	// the record of the cluster stay, and a RedisCluster of the same name uses them again) or
+	// foreground (they are deleted with it). It never deletes a resource. Default: retain.
 	// +kubebuilder:validation:Pattern=`^(retain|foreground)$`
 	// +kubebuilder:example=`foreground`
 	// +optional
@@ -102,13 +102,13 @@ type RedisClusterSpec struct {
 	// +nullable
 	Version string `json:"version,omitempty"`
 
-	// updateStrategy says how slots come to new shards.
+	// updateStrategy configures how slots move to new shards.
 	// +kubebuilder:example=`{type: AutoReceive, pipeline: "100"}`
 	// +optional
 	// +nullable
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// pod says what the pods are like: one entry, for all of them.
+	// pod configures the pods: one entry, for all of them.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.size() <= 1",message="pod must have one entry, which is for all pods"
 	// +kubebuilder:example=`[{resources: {limits: {memory: 4Gi}}}]`
@@ -174,7 +174,7 @@ type RedisClusterSpec struct {
 	// +nullable
 	PodTemplate *Object `json:"podTemplate,omitempty"`
 
-	// backup says where backups of the data go and when they are made. A DataBackup makes one at any time. Default: there are
+	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
 	// +optional
@@ -182,7 +182,7 @@ type RedisClusterSpec struct {
 	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`
 
 	// restoreFrom is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay. The cluster must have as many shards as the backup. Taking it away replaces the pods one by one.
+	// time; afterwards it means nothing, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
@@ -217,7 +217,7 @@ type TLS struct {
 	Enabled bool `json:"enabled,omitempty"`
 }
 
-// UpdateStrategy says how slots come to new shards.
+// UpdateStrategy configures how slots move to new shards.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.assignStrategies) || self.assignStrategies.size() == 0 || (has(self.type) && self.type == 'AssignReceive')",fieldPath=".assignStrategies",message="may only be set when type is 'AssignReceive'"
 type UpdateStrategy struct {
@@ -229,14 +229,14 @@ type UpdateStrategy struct {
 	// +nullable
 	Type string `json:"type,omitempty"`
 
-	// pipeline is how many keys one MIGRATE command moves: "1" to "1000". Default: "100".
+	// pipeline is the number of keys that one MIGRATE command moves: "1" to "1000". Default: "100".
 	// +kubebuilder:validation:Pattern=`^([1-9][0-9]{0,2}|1000)$`
 	// +kubebuilder:example=`"10"`
 	// +optional
 	// +nullable
 	Pipeline string `json:"pipeline,omitempty"`
 
-	// assignStrategies say what new shards get: the first entry is for the first new shard, and so on.
+	// assignStrategies are the slots of new shards: the first entry is for the first new shard, and so on.
 	// +kubebuilder:validation:MaxItems=500
 	// +kubebuilder:example=`[{slots: 1000, fromReplicas: "cache-0-0,cache-1-0"}]`
 	// +listType=atomic
@@ -245,9 +245,9 @@ type UpdateStrategy struct {
 	AssignStrategies []AssignStrategy `json:"assignStrategies,omitempty"`
 }
 
-// AssignStrategy is what one new shard gets.
+// AssignStrategy selects the slots of one new shard.
 type AssignStrategy struct {
-	// slots is how many slots the shard gets.
+	// slots is the number of slots that the shard gets.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=16384
 	// +kubebuilder:example=`1000`
@@ -263,7 +263,7 @@ type AssignStrategy struct {
 // NetworkPolicy limits who may connect to Redis.
 type NetworkPolicy struct {
 	// enabled lets only the cluster's own pods, the operator and allowFrom connect to Redis and to its
-	// metrics. While it is false everybody may, who knows the password.
+	// metrics. While it is false every pod with the password may.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional

@@ -27,7 +27,7 @@ const (
 	PhaseCreating Phase = "Creating"
 	// PhaseRunning: all slots are served, each shard has its replicas, and nothing is left to be done.
 	PhaseRunning Phase = "Running"
-	// PhaseFailed: the operator cannot go on; the message says why and what a person can do.
+	// PhaseFailed: the operator cannot continue; the message has the reason and what a person can do.
 	PhaseFailed Phase = "Failed"
 	// PhaseScaling: shards come or go, or slots move.
 	PhaseScaling Phase = "Scaling"
@@ -49,8 +49,8 @@ const (
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
 	ConditionStalled = "Stalled"
-	// ConditionSpecIgnored is present, and True, while a part of the spec has no effect; the message says
-	// which one and why.
+	// ConditionSpecIgnored is present, and True, while a part of the spec has no effect; the message names
+	// the part and the reason.
 	ConditionSpecIgnored = "SpecIgnored"
 	// ConditionColocated is present, and True, while a shard has all of its pods on one Kubernetes node.
 	ConditionColocated = "Colocated"
@@ -96,12 +96,12 @@ type RedisClusterStatus struct {
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
 
-	// reason is one word for why the phase is what it is.
+	// reason is one word for the cause of the phase.
 	// +kubebuilder:example=`AllServed`
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says what the operator is doing, or what is wrong and what a person can do.
+	// message describes the operator's current work, or the problem and what a person can do.
 	// +kubebuilder:example=`all 16384 slots are served by 3 shards`
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -131,18 +131,18 @@ type RedisClusterStatus struct {
 	// +optional
 	Selector string `json:"selector,omitempty"`
 
-	// step is what is being done to the cluster at present, such as MoveSlots. Empty while nothing is.
+	// step is the current step on the cluster, such as MoveSlots. Empty without a step.
 	// +kubebuilder:example=`MoveSlots`
 	// +optional
 	Step string `json:"step,omitempty"`
 
-	// verdict is what the views of all nodes amount to: Fresh, Complete, Healing, DisconnectedIntact,
+	// verdict sums up the views of all nodes: Fresh, Complete, Healing, DisconnectedIntact,
 	// MajorityLost, SlotsLost, Inconsistent or Unknown.
 	// +kubebuilder:example=`Complete`
 	// +optional
 	Verdict string `json:"verdict,omitempty"`
 
-	// backup is what is known of backups. Only present where spec.backup is declared.
+	// backup describes the backups. Only present where spec.backup is declared.
 	// +kubebuilder:example=`{lastSuccessful: "2026-01-02T15:04:05Z", lastID: 20260102T150405Z-0a1b2c3d}`
 	// +optional
 	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
@@ -219,12 +219,12 @@ type Instance struct {
 	// +optional
 	Reason string `json:"reason,omitempty"`
 
-	// message says why status is False.
+	// message is the reason why status is False.
 	// +kubebuilder:example=`no answer within 2s`
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// lastTransitionTime is when status changed last.
+	// lastTransitionTime is the time of the last change of status.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`

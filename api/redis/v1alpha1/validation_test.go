@@ -70,7 +70,7 @@ var refused = map[string]string{
 	"{nothing: 1}":                                                       "unknown field",
 }
 
-// What says where data is cannot change.
+// Fields that define the place of the data cannot change.
 var changes = map[string]struct{ From, To, Message string }{
 	"claim":          {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: b}}]}", "persistentVolumeClaimName may not be changed"},
 	"claim removed":  {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{}", "may not be changed"},
@@ -89,7 +89,7 @@ var changes = map[string]struct{ From, To, Message string }{
 var cluster = apiserver.Cluster{
 	Kind: GroupVersion.WithKind(Kind), CRD: "../../../config/crd/bases/redis.middleware.hc.cn_redisclusters.yaml",
 	Accepted: accepted, Refused: refused, Changes: changes,
-	Samples:   []string{"../../../config/samples/redis/cache.yaml", "../../../internal/kinds/rediscluster/testdata/sample.yaml"},
+	Samples:   []string{"../../../config/samples/redis/cache.yaml", "../../../internal/redis/testdata/sample.yaml"},
 	Scales:    []string{"8"},
 	ShortName: "rec",
 	Columns: []string{
@@ -106,7 +106,7 @@ func TestAPI(t *testing.T) {
 	cluster.Test(t)
 }
 
-// What the API server returns decodes, and a fresh resource is not taken for one that the operator has seen.
+// Objects from the API server decode, and a new resource counts as not yet reconciled.
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	assert.NilError(t, cluster.API.Create(t.Context(), apiserver.ResourceOf(t, cluster.Kind, "defaults", "{}")))

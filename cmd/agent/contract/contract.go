@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contract is what the agent and its callers agree on: exit codes, reasons, and the JSON that a command prints on
-// its last line. It imports nothing but the standard library, so that anybody can import it.
+// Package contract defines the interface between the agent and its callers: exit codes, reasons, and the JSON that a command prints on its
+// last line. It imports only the standard library, so that any program can import it.
 package contract
 
 import (
@@ -13,7 +13,7 @@ import (
 // Reason is the kind of a failure, in CamelCase.
 type Reason string
 
-// The reasons, each with an exit code of its own. Whether a retry may help is in docs/backup.md.
+// The reasons. Each has its own exit code. docs/backup.md lists for which of them a retry may help.
 const (
 	// ReasonFailed: something else; the message has the cause.
 	ReasonFailed Reason = "Failed"
@@ -41,7 +41,8 @@ const (
 	ReasonNotFound Reason = "NotFound"
 	// ReasonDamaged: what the store has is not what was written.
 	ReasonDamaged Reason = "Damaged"
-	// ReasonBusy: another agent is at work, or a Redis Cluster is not at rest: slots move, or masters change.
+	// ReasonBusy: another agent is at work; or a Redis Cluster is not at rest: slots move, or masters change; or a member of a MySQLCluster has
+	// transactions that the primary lacks.
 	ReasonBusy Reason = "Busy"
 	// ReasonDumpFailed: the dump program failed, or its output is not whole.
 	ReasonDumpFailed Reason = "DumpFailed"
@@ -51,7 +52,7 @@ const (
 	ReasonNotEmpty Reason = "NotEmpty"
 	// ReasonGap: the server has removed binary logs that were not archived.
 	ReasonGap Reason = "Gap"
-	// ReasonMismatch: what was restored is not what the manifest says.
+	// ReasonMismatch: the restored data differs from the manifest.
 	ReasonMismatch Reason = "Mismatch"
 	// ReasonLoadFailed: the server refused a statement of the dump, or an event of the binary log.
 	ReasonLoadFailed Reason = "LoadFailed"
@@ -73,7 +74,7 @@ type Error struct {
 	err    error
 }
 
-// Error says what was tried on which object, why it failed, and what to do where that is known.
+// Error returns the attempted action with its object, the cause and, where known, the next step.
 func (e *Error) Error() string { return e.err.Error() }
 
 // Unwrap returns the underlying error.

@@ -14,7 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Each reason has an exit code of its own, and the page for users has both.
+// Each reason has its own exit code, and docs/backup.md lists both.
 func TestExits(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/backup.md")
 	assert.NilError(t, err)

@@ -12,14 +12,14 @@ type Result struct {
 	Command string `json:"command"`
 	// OK reports whether the command did all that it was asked for.
 	OK bool `json:"ok"`
-	// Reason and Message say why not.
+	// Reason and Message hold the cause of a failure.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 
 	// ID is the backup that was made, restored or verified.
 	ID string `json:"id,omitempty"`
-	// Verified reports whether the backup itself was restored and found to be what its manifest says. A command that fails
-	// afterwards has met something else, such as an archive that cannot be replayed.
+	// Verified reports whether the backup itself was restored and matches its manifest. If the command fails afterwards, the cause lies
+	// elsewhere, such as an archive that cannot be replayed.
 	Verified bool `json:"verified,omitempty"`
 	// Bytes counts the uncompressed bytes of the dump, StoredBytes what they take in the store.
 	Bytes       int64 `json:"bytes,omitempty"`
@@ -29,7 +29,7 @@ type Result struct {
 	Rows   int64 `json:"rows,omitempty"`
 	// Server is the version of the database server, such as 10.11.19-MariaDB.
 	Server string `json:"server,omitempty"`
-	// Position is where the data stands in the binary log; nil where there is none.
+	// Position is the position of the data in the binary log; nil without a binary log.
 	Position *Position `json:"position,omitempty"`
 	// Revision is one of etcd that the backup has at least; 0 for others.
 	Revision int64 `json:"revision,omitempty"`
@@ -37,11 +37,13 @@ type Result struct {
 	RestoredTo *time.Time `json:"restoredTo,omitempty"`
 	// Transactions counts those that a replay applied.
 	Transactions int64 `json:"transactions,omitempty"`
-	// Later is what the archive has beyond what was restored; nil where nothing is known of that.
+	// Later counts the transactions of the archive after the end of the restore; nil if unknown.
 	Later *Later `json:"later,omitempty"`
-	// Seconds is how long the command took.
+	// Fence is the state of the server's fence; nil for other commands.
+	Fence *Fence `json:"fence,omitempty"`
+	// Seconds is the duration of the command.
 	Seconds float64 `json:"seconds,omitempty"`
-	// Warnings are what a person should know though the command succeeded, such as tables that no snapshot covers.
+	// Warnings lists problems of a command that succeeded, such as tables that no snapshot covers.
 	Warnings []string `json:"warnings,omitempty"`
 	// Removed are the backups, timelines and leftovers that were removed.
 	Removed []string `json:"removed,omitempty"`
@@ -54,11 +56,11 @@ type Result struct {
 type Position struct {
 	File   string `json:"file"`
 	Offset uint64 `json:"offset"`
-	// GTID is what the server has executed, in its own form; empty where it keeps none.
+	// GTID is the set of GTIDs that the server has executed, in the server's own format; empty if it keeps none.
 	GTID string `json:"gtid,omitempty"`
 }
 
-// Later is what was committed after the moment that a restore ends at, as far as the archive has it.
+// Later describes the archived transactions that were committed after the end of a restore.
 type Later struct {
 	// Transactions counts those behind that moment.
 	Transactions int64 `json:"transactions"`
@@ -68,13 +70,13 @@ type Later struct {
 	Reached time.Time `json:"reached"`
 }
 
-// Stages of a restore, which it tells in this order.
+// Stages of a restore, in the order in which it reports them.
 const (
 	StageReplay = "replaying" // the backup is loaded; transactions of the archive are applied
 	StageCheck  = "checking"  // all is there; tables are checked
 )
 
-// Backup is one that the catalogue has. Damaged says what of it is missing; such a backup cannot be restored.
+// Backup is an entry of the catalogue. Damaged names what is missing; such a backup cannot be restored.
 type Backup struct {
 	ID          string     `json:"id"`
 	Started     time.Time  `json:"started"`
@@ -99,18 +101,18 @@ type Timeline struct {
 	To   Position `json:"to"`
 	// Reached is the time up to which every commit is in the archive.
 	Reached time.Time `json:"reached"`
-	// Damaged says what of it is missing: it ends before that.
+	// Damaged names the missing part: the timeline ends before it.
 	Damaged string `json:"damaged,omitempty"`
 }
 
-// Archive is what `agent archive` answers at /ready.
+// Archive is the response of `agent archive` at /ready.
 type Archive struct {
 	Timeline string `json:"timeline,omitempty"`
 	// Reached is the time up to which every commit is in the archive, by the server's clock.
 	Reached time.Time `json:"reached,omitzero"`
 	// Base is the newest backup that the timeline continues; without one, no moment of it can be restored.
 	Base string `json:"base,omitempty"`
-	// Problem says why the latest moments cannot be restored; empty where they can.
+	// Problem is the reason why the latest moments cannot be restored; empty if they can.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -119,7 +121,7 @@ type Progress struct {
 	// Progress names what the command does now, such as dump or replay.
 	Progress string `json:"progress"`
 	Bytes    int64  `json:"bytes"`
-	// TotalBytes is what Bytes ends at; 0 where that is not known.
+	// TotalBytes is the expected final value of Bytes; 0 if unknown.
 	TotalBytes int64 `json:"totalBytes,omitempty"`
 	Tables     int   `json:"tables,omitempty"`
 }

@@ -14,7 +14,7 @@ import (
 // The agent reads secrets by the same rule as the operator and the charts' scripts.
 func TestCleanSecret(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../../internal/password/testdata/rule.json")
+	text, err := os.ReadFile("../../../internal/object/testdata/rule.json")
 	assert.NilError(t, err)
 	var rows []struct {
 		Name, Clean, Refused string

@@ -68,6 +68,7 @@ func segments(t *testing.T, to store.Store) []string {
 
 // A missing or damaged segment fails a restore that needs it, whatever of it is missing or damaged.
 func TestArchiveDamaged(t *testing.T) {
+	t.Parallel()
 	s, to, identity, a := archived(t)
 	a.stop()
 	a.done.Wait()
@@ -87,14 +88,14 @@ func TestArchiveDamaged(t *testing.T) {
 	}
 	reached := heads[0].Position
 	needed, last := "", ""
-	for _, name := range names { // an empty one is needed by nobody
+	for _, name := range names { // an empty one is not needed
 		if text := read(t, to, name); len(text) > 600 && name > needed {
 			needed = name
 		}
 		record := strings.TrimSuffix(name, ".zst.age") + ".json"
 		segment, err := manifest.DecodeSegment(record, read(t, to, record))
 		assert.NilError(t, err)
-		// The archive may have ended before it said that it stands behind its last segment.
+		// The archive may have ended before it recorded the position after its last segment.
 		if binlog.Before(contract.Position{File: segment.File, Offset: segment.From}, reached) {
 			last = max(last, name)
 		}
@@ -149,8 +150,9 @@ func flip(content []byte) []byte {
 
 // An idle server stays recoverable up to now, and costs no object. A log that is another one begins a new timeline.
 func TestArchiveIdleAndBegunAgain(t *testing.T) {
+	t.Parallel()
 	s, to, identity, a := archived(t)
-	until(t, "a time in which the server logs nothing", time.Minute, func() bool { // a new file gets a checkpoint of its own later on
+	until(t, "a time in which the server logs nothing", time.Minute, func() bool { // a new file gets another checkpoint later on
 		end := s.LogEnd()
 		a.catchUp(t)
 		before := len(segments(t, to))
@@ -189,7 +191,7 @@ func TestArchiveIdleAndBegunAgain(t *testing.T) {
 	s.Exec("RESET MASTER", "INSERT INTO shop.items VALUES (1000, 1)")
 	until(t, "a new timeline", time.Minute, func() bool { return reasons() == "First Reset " })
 	a.catchUp(t)
-	// What was removed while nobody archived is a gap.
+	// Log files that were removed while no archive ran are a gap.
 	a.stop()
 	a.done.Wait()
 	s.Exec("FLUSH BINARY LOGS", "INSERT INTO shop.items VALUES (1001, 1)", "FLUSH BINARY LOGS")
@@ -207,8 +209,9 @@ func TestArchiveIdleAndBegunAgain(t *testing.T) {
 	}
 }
 
-// A restore that is killed leaves a volume on which nothing starts. The next one begins anew and comes to its end.
+// A killed restore leaves a volume on which no server starts. The next restore begins from the start and completes.
 func TestRestoreBrokenOff(t *testing.T) {
+	t.Parallel()
 	s, identity, to := start(t, server.MariaDB), key(t), folder(t)
 	if _, _, err := backup.Run(t.Context(), options(s, to, identity)); err != nil {
 		t.Fatal(err)
@@ -223,7 +226,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 	}
 	guarded := func() int {
 		guard, _ := agent(t, s.Flavour, nil, "guard", "--volume="+volume, "--report="+filepath.Join(t.TempDir(), "report"))
-		_ = guard.Run() // its code is what counts
+		_ = guard.Run() // only its code counts
 		return guard.ProcessState.ExitCode()
 	}
 	for _, what := range []string{"ibdata1", "mysql/db.frm", "shop"} {
@@ -248,7 +251,8 @@ func TestRestoreBrokenOff(t *testing.T) {
 	}
 }
 
-// After the key was replaced, moments behind the next backup need the new key alone, and --validate says so of those before.
+// After the key was replaced, moments after the next backup need only the new key. For moments before, --validate reports that they need
+// the old key.
 func TestKeyIsReplaced(t *testing.T) {
 	for _, flavour := range flavours() {
 		t.Run(flavour, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 func TestBackupAndRestore(t *testing.T) {
 	for _, flavour := range flavours() {
 		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
 			s, identity, to := start(t, flavour), key(t), folder(t)
 			load := s.Write(1, 4, 2*time.Millisecond)
 			defer load.Stop()

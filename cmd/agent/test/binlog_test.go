@@ -4,20 +4,21 @@
 package test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
 
+	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
-
-// both are the servers of tests that take seconds and show what differs between them.
-var both = []string{server.MariaDB, server.MySQL}
 
 // changed makes a backup, runs statements, and restores to the end of the archive. It returns the server, the rows, and the outcome.
 func changed(t *testing.T, s *rig.Server, statements ...string) (rig.Rows, restore.Outcome) {
@@ -41,7 +42,7 @@ func changed(t *testing.T, s *rig.Server, statements ...string) (rig.Rows, resto
 
 // A log of compressed events is replayed to its last statement, which is the compressed event that ends a transaction.
 func TestCompressedBinaryLogIsReplayedWhole(t *testing.T) {
-	for _, flavour := range both {
+	for _, flavour := range flavours() {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			more := map[string][]string{server.MariaDB: {"--log-bin-compress=ON", "--log-bin-compress-min-len=10"}, server.MySQL: {"--binlog-transaction-compression=ON"}}
@@ -54,5 +55,22 @@ func TestCompressedBinaryLogIsReplayedWhole(t *testing.T) {
 				t.Errorf("restored %d transactions: %v", out.Transactions, rows)
 			}
 		})
+	}
+}
+
+// A binary log that does not have every change as rows is not archived: moments would be restored without those changes.
+func TestLogWithoutEveryChangeIsRefused(t *testing.T) {
+	for _, flavour := range both {
+		for option, says := range map[string]string{"--binlog-ignore-db=a": "leaves out", "--binlog-do-db=a": "leaves out", "--binlog-format=STATEMENT": "STATEMENT"} {
+			t.Run(flavour+" "+option, func(t *testing.T) {
+				t.Parallel()
+				s := rig.Start(t, flavour, option)
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				defer cancel()
+				err := binlog.Archive(ctx, binlog.Options{Server: s.Options(), Store: folder(t), Interval: time.Second, Archived: func(manifest.Head) { cancel() }})
+				assert.Equal(t, contract.ReasonOf(err), contract.ReasonRefused)
+				assert.ErrorContains(t, err, says)
+			})
+		}
 	}
 }

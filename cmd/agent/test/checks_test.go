@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +24,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
@@ -36,6 +38,8 @@ type breaker struct {
 	// another store.
 	limit, tools, key string
 	store             []string
+	// series is the version that the server of the image reports; "" for its own.
+	series string
 	// hides has lists lack an object while prune is at work, by a clock that is off by a time.
 	hides func(name string) bool
 	clock time.Duration
@@ -52,6 +56,7 @@ func TestChecksThatFail(t *testing.T) {
 }
 
 func checksThatFail(t *testing.T, flavour string) {
+	t.Parallel()
 	s, identity, to := start(t, flavour), key(t), folder(t)
 	a := archive(s, to, identity, time.Second)
 	defer func() { a.stop(); a.done.Wait() }()
@@ -77,6 +82,8 @@ func checksThatFail(t *testing.T, flavour string) {
 	}
 	scratch := t.TempDir()
 	other := map[string]string{server.MariaDB: server.MySQL, server.MySQL: server.MariaDB}[flavour]
+	older := map[string]string{server.MariaDB: "mysqld  Ver 10.6.18-MariaDB", server.MySQL: "mysqld  Ver 8.4.3 for Linux on x86_64"}[flavour]
+	var newer string // a backup that is made while a check is at work
 	flipped := func(name string) func() { return func() { write(t, to, name, flip(read(t, to, name))) } }
 	for _, c := range []breaker{
 		{name: "nothing is wrong", verdict: "good"},
@@ -88,10 +95,17 @@ func checksThatFail(t *testing.T, flavour string) {
 		{name: "a segment is damaged", harm: flipped(last), heal: flipped(last), reason: contract.ReasonDamaged, verdict: "good"},
 		{name: "the key is another one", key: key(t).String(), reason: contract.ReasonWrongKey},
 		{name: "the image is of another kind", tools: other, reason: contract.ReasonRefused},
+		{name: "the image is of an older series", series: older, reason: contract.ReasonRefused},
 		{name: "the store does not answer", store: []string{"--s3-endpoint=http://127.0.0.1:1", "--s3-bucket=b"}, reason: contract.ReasonStoreUnreachable},
 		{name: "lists lack the newest backup", hides: func(name string) bool { return strings.HasPrefix(name, newest) }, verdict: "good"},
 		{name: "the clock was set back", clock: -365 * 24 * time.Hour, verdict: "good"},
 		{name: "the clock was set ahead", clock: 365 * 24 * time.Hour, verdict: "good"},
+		{name: "a newer backup is made", during: func(t *testing.T, cmd *exec.Cmd) {
+			untilItServes(t, cmd)
+			made, _, err := backup.Run(t.Context(), options(s, to, identity))
+			assert.NilError(t, err)
+			newer = made.ID
+		}, verdict: "good"},
 		{name: "an object of the backup is damaged", harm: flipped(object), heal: flipped(object), reason: contract.ReasonDamaged, verdict: "damaged"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,7 +114,7 @@ func checksThatFail(t *testing.T, flavour string) {
 				c.harm()
 				defer c.heal()
 			}
-			c.check(t, cmp.Or(c.tools, flavour), cmp.Or(c.key, identity.String()), scratch, to)
+			c.check(t, cmp.Or(c.tools, flavour), cmp.Or(c.key, identity.String()), scratch, to, ids[2])
 			entry, err := catalogue.Find(t.Context(), to, ids[2])
 			assert.NilError(t, err)
 			got := ""
@@ -118,21 +132,33 @@ func checksThatFail(t *testing.T, flavour string) {
 			}
 			entries, err := catalogue.Backups(t.Context(), to)
 			assert.NilError(t, err)
-			if len(entries) < 2 || entries[0].ID != ids[2] || entries[1].ID != ids[1] {
-				t.Errorf("left are %v of %v", entries, ids)
+			left := map[string]bool{"": true}
+			for _, entry := range entries {
+				left[entry.ID] = true
+			}
+			if !left[newer] || !left[ids[2]] || !left[ids[1]] {
+				t.Errorf("left are %v of %v %s", entries, ids, newer)
 			}
 		})
 	}
 }
 
-// check runs a check of the newest backup, which is broken in this way, and judges what it says.
-func (c *breaker) check(t *testing.T, flavour, key, scratch string, to *store.Folder) {
+// check runs a check of a backup, and compares its result.
+func (c *breaker) check(t *testing.T, flavour, key, scratch string, to *store.Folder, id string) {
 	t.Helper()
 	place := c.store
 	if place == nil {
 		place = []string{strings.Replace(to.String(), "folder ", "--folder=", 1)}
 	}
-	cmd, out := agent(t, flavour, []string{"AGENT_IDENTITIES=" + key}, append([]string{"verify", "--scratch=" + scratch, "--to-time=latest", "--report="}, place...)...)
+	env := []string{"AGENT_IDENTITIES=" + key}
+	if c.series != "" {
+		image := t.TempDir()
+		tools := rig.Tools(t, flavour)
+		text := fmt.Sprintf("#!/bin/bash\n[[ $* == *--version* ]] && exec echo '%s'\nexec %s/mysqld \"$@\"\n", c.series, tools)
+		assert.NilError(t, os.WriteFile(filepath.Join(image, "mysqld"), []byte(text), 0o755))
+		env = append(env, "PATH="+image+":"+tools+":/usr/bin:/bin")
+	}
+	cmd, out := agent(t, flavour, env, append([]string{"verify", "--backup=" + id, "--scratch=" + scratch, "--to-time=latest", "--report="}, place...)...)
 	if c.limit != "" {
 		cmd.Args = append([]string{"bash", "-c", c.limit + ` exec "$@"`, "bash"}, cmd.Args...)
 		cmd.Path = "/bin/bash"
@@ -171,7 +197,7 @@ func starve(t *testing.T, pid int) {
 	assert.NilError(t, unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}, nil))
 }
 
-// untilItServes waits until an agent has started the server that it restores to. The one that makes the first files has no socket.
+// untilItServes waits until an agent has started the server that it restores to. The server that creates the first files has no socket.
 func untilItServes(t *testing.T, cmd *exec.Cmd) (server int) {
 	t.Helper()
 	until(t, "the server of the check", time.Minute, func() bool {

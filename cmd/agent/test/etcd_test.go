@@ -40,7 +40,7 @@ func etcdRestore(t testing.TB, volume string, more ...string) []string {
 func ends(t testing.TB, reason contract.Reason, cmd *exec.Cmd, out *bytes.Buffer) contract.Result {
 	t.Helper()
 	began := time.Now()
-	_ = cmd.Run() // the result says what came of it
+	_ = cmd.Run() // the result has the outcome
 	r := result(t, out)
 	if r.Reason != reason || r.OK != (reason == "") {
 		t.Fatalf("%v: %s: %s", cmd.Args[1:], r.Reason, r.Message)
@@ -95,7 +95,7 @@ func etcdSeed(t *testing.T, seed int) bool {
 		}
 	})
 	began := time.Now()
-	late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() }) // told of below
+	late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() }) // reported below
 	made := cmd.Wait() == nil
 	late.Stop()
 	if took := time.Since(began); took > time.Minute {
@@ -127,7 +127,7 @@ func etcdSeed(t *testing.T, seed int) bool {
 	return true
 }
 
-// What cannot be done is said, with its reason, within a minute, and changes nothing.
+// An impossible request fails with its reason within a minute, and changes nothing.
 func TestEtcdRefuses(t *testing.T) {
 	t.Parallel()
 	identity, other := key(t), key(t)

@@ -110,6 +110,7 @@ func TestBrokenBackups(t *testing.T) {
 }
 
 func broken(t *testing.T, flavour string) {
+	t.Parallel()
 	s, b, identity := start(t, flavour), rig.NewBucket(t), key(t)
 	// Does not compress, so that an upload has several parts.
 	s.Exec("SET SQL_LOG_BIN = 0", "CREATE TABLE shop.blobs (id BIGINT PRIMARY KEY, body LONGBLOB) ENGINE=InnoDB")
@@ -272,6 +273,7 @@ func clean(t testing.TB, b *rig.Bucket) {
 // A transaction of rows above max_allowed_packet in the current file of the log does not keep backups from being made: MariaDB's dump
 // program crashes there, so the agent has the server begin the next file.
 func TestBackupBehindALargeEvent(t *testing.T) {
+	t.Parallel()
 	s, to := start(t, server.MariaDB, "--max-allowed-packet=1M"), folder(t)
 	s.Exec("CREATE TABLE shop.bulky (id INT PRIMARY KEY, a LONGBLOB, b LONGBLOB)", "INSERT INTO shop.bulky VALUES (1, REPEAT('x', 900000), REPEAT('y', 900000))")
 	_, _, err := backup.Run(t.Context(), options(s, to, nil))

@@ -30,7 +30,7 @@ var steps = []string{"ibdata1", "mysql", "sys", "mysql/general_log.CSV", "files"
 // A pod ends at any step of the first start of a server. The next pod's guard has it start over: the server serves then, with the account
 // and the schema that the first start makes.
 func TestFirstStartBrokenOff(t *testing.T) {
-	for _, flavour := range both {
+	for _, flavour := range flavours() {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			programs := rig.Programs(t, flavour)

@@ -22,12 +22,13 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// Each kind of failure has its exit code and a message that says what to do, within a minute, and changes nothing.
+// Each kind of failure has its exit code and a message with the next step, appears within a minute, and changes nothing.
 func TestMessages(t *testing.T) {
+	t.Parallel()
 	s, b, identity := start(t, server.MariaDB), rig.NewBucket(t), key(t)
 	made, _, err := backup.Run(t.Context(), options(s, b.Open(t), identity))
 	assert.NilError(t, err)
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and says nothing
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // takes connections, and sends nothing
 	assert.NilError(t, err)
 	defer silent.Close()
 	other := key(t).String()
@@ -98,7 +99,7 @@ func TestMessages(t *testing.T) {
 		}
 	})
 	t.Run("newer format", func(t *testing.T) {
-		text, err := manifest.Encode(map[string]any{"format": manifest.Format + 1, "id": "x"})
+		text, err := manifest.Encode(map[string]any{"format": 99, "id": "x"})
 		assert.NilError(t, err)
 		assert.NilError(t, b.Open(t).Create(t.Context(), manifest.Folder("20990101T000000Z-00000000")+manifest.Name, text))
 		cmd, out := agent(t, server.MariaDB, []string{own}, give()...)
@@ -141,6 +142,7 @@ func TestMessages(t *testing.T) {
 func TestLongQuery(t *testing.T) {
 	for _, flavour := range flavours() {
 		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
 			s, identity := start(t, flavour), key(t)
 			conn, err := server.Connect(t.Context(), s.Root())
 			assert.NilError(t, err)

@@ -92,6 +92,7 @@ func (a *archiver) failures() []error {
 func TestPointInTime(t *testing.T) {
 	for _, flavour := range flavours() {
 		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
 			s, identity, to := start(t, flavour), key(t), folder(t)
 			a := archive(s, to, identity, time.Second)
 			defer func() { a.stop(); a.done.Wait() }()
@@ -151,7 +152,7 @@ func point(t *testing.T, s *rig.Server, to store.Store, identity age.Identity, m
 	}
 	same(t, got, s, out)
 	if s.Flavour == server.MariaDB {
-		moment = moment.Truncate(time.Second) // its binary log knows no less
+		moment = moment.Truncate(time.Second) // its binary log has whole seconds
 	}
 	if lost := lostOf(got, acks, moment); lost > 0 {
 		t.Fatalf("restored to %s: %d transactions that were acknowledged before are missing", moment, lost)

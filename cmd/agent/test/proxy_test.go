@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A store behind a proxy, whose name only the proxy knows, is reached with HTTPS_PROXY; with NO_PROXY it is not.
+// A store behind a proxy, whose name only the proxy resolves, is reachable with HTTPS_PROXY; with NO_PROXY it is not.
 func TestStoreBehindAProxy(t *testing.T) {
 	t.Parallel()
 	bucket := rig.NewBucket(t)

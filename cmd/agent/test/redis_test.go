@@ -87,7 +87,7 @@ func (r *redisRig) restored(t *testing.T, id string) *rig.RedisCluster {
 	return c
 }
 
-// volumes starts the servers of a new cluster, which do not know each other yet.
+// volumes starts the servers of a new cluster, which have not met each other yet.
 func (r *redisRig) volumes(t *testing.T, id string) *rig.RedisCluster {
 	t.Helper()
 	c := &rig.RedisCluster{T: t}
@@ -100,7 +100,7 @@ func (r *redisRig) volumes(t *testing.T, id string) *rig.RedisCluster {
 	return c
 }
 
-// isDone fails the test unless a volume has what start.sh asks for, and nothing else.
+// isDone fails the test unless the volume contains exactly the files that start.sh requires.
 func isDone(t *testing.T, volume string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(volume, "data", "*"))
@@ -160,6 +160,7 @@ func (r *redisRig) has(t *testing.T, id string) map[string]bool {
 
 // A backup of each shard's replica, and a new cluster of it: all keys are there, and no others.
 func TestRedis(t *testing.T) {
+	t.Parallel()
 	r := startRedis(t)
 	want := r.Keys()
 	old := manifest.Folder(manifest.ID(time.Now().Add(-25*time.Hour), [4]byte{1})) + "shard-0.rdb"

@@ -31,6 +31,9 @@ func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			flavour, _, _ := strings.Cut(name, " ")
+			if flavour == server.MySQL {
+				rig.Long(t)
+			}
 			o := observed(t, rig.Start(t, flavour, more...))
 			o.Exec("CREATE DATABASE shop", "CREATE TABLE shop.flight (name VARCHAR(9) PRIMARY KEY)")
 			o.prepare("over")
@@ -58,9 +61,10 @@ func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
 	}
 }
 
-// A backup names a prepared XA transaction that the server's log does not have any more, and says so where its account may not see any. A restore
+// A backup names a prepared XA transaction that the server's log does not have any more, and reports where its account may not see any. A restore
 // beyond the end of one is refused by its name, one to a moment before is not.
 func TestPreparedAndNotInTheLog(t *testing.T) {
+	t.Parallel()
 	s := rig.Start(t, server.MySQL)
 	s.Exec("CREATE DATABASE shop", "CREATE TABLE shop.flight (name VARCHAR(9) PRIMARY KEY)")
 	(&original{Server: s}).prepare("gone")

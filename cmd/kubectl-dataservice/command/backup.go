@@ -11,13 +11,13 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/cli/screen"
+	"d3os.com/d3os-operator/internal/plugin"
 )
 
 // backups is the resource of DataBackups.
 var backups = backupv1.GroupVersion.WithResource("databackups")
 
-func (p *plugin) backupCommand() *cobra.Command {
+func (p *cli) backupCommand() *cobra.Command {
 	var as string
 	var noWait bool
 	cmd := &cobra.Command{
@@ -39,7 +39,7 @@ func (p *plugin) backupCommand() *cobra.Command {
 			}
 			return p.carryOut(cmd.Context(), c, task{
 				resource: backups, kind: "DataBackup", object: backup, noWait: noWait,
-				lost: "and its Job with it", good: backupv1.PhaseSucceeded, show: shows(screen.Backup),
+				lost: "and its Job with it", good: backupv1.PhaseSucceeded, show: shows(plugin.Backup),
 			})
 		},
 	}
@@ -51,7 +51,7 @@ func (p *plugin) backupCommand() *cobra.Command {
 // newBackup is a DataBackup of a DataService's database.
 func newBackup(ds *dsv1.DataService, name string, now time.Time) (*backupv1.DataBackup, error) {
 	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil {
-		return nil, fmt.Errorf("DataService %s does not say where backups go: declare spec.mysql.backup first", ds.Name)
+		return nil, fmt.Errorf("DataService %s declares no backups: declare spec.mysql.backup first", ds.Name)
 	}
 	if name == "" {
 		name = stamped(ds.Name, 63, now)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"d3os.com/d3os-operator/internal/cli/foresee"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/plugin"
 )
 
 var (
@@ -25,11 +25,11 @@ var (
 	etcdKind  = schema.GroupVersionKind{Group: "etcd.database.coreos.com", Version: "v1alpha1", Kind: "EtcdCluster"}
 )
 
-// asRedis is the client's shell command. The password is in a file of the container, so it is in no argument and nobody
-// has to read a Secret.
+// asRedis is the client's shell command. It reads the password from a file in the container, so that no argument contains it and the user
+// need not read a Secret.
 const asRedis = `[ ! -r /credentials/password ] || REDISCLI_AUTH=$(cat /credentials/password); export REDISCLI_AUTH; exec redis-cli -c --no-auth-warning "$@"`
 
-func (p *plugin) redisCommand() *cobra.Command {
+func (p *cli) redisCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "redis NAME [-- ARGUMENTS]",
 		Short: "Open a Redis client in a pod of the Redis Cluster",
@@ -55,7 +55,7 @@ func (p *plugin) redisCommand() *cobra.Command {
 	}
 }
 
-// redisOf is the RedisCluster of a DataService, or the one that has the name itself.
+// redisOf returns the RedisCluster of a DataService, or the RedisCluster of that name.
 func (c *cluster) redisOf(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 	ds, err := c.get(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -68,21 +68,26 @@ func (c *cluster) redisOf(ctx context.Context, name string) (*unstructured.Unstr
 	case ds.Spec.Redis == nil:
 		return nil, fmt.Errorf("DataService %s declares no redis", name)
 	case ds.Spec.Redis.Kind == "ThirdParty":
-		return nil, fmt.Errorf("redis of %s runs elsewhere (thirdParty): use a client of your own", name)
+		return nil, fmt.Errorf("redis of %s runs elsewhere (thirdParty): use your own client", name)
 	}
-	found, refused, err := c.Objects(ctx, foresee.Selector(name, "redis"), []schema.GroupVersionKind{redisKind})
+	return c.resourceOf(ctx, name, "redis", redisKind)
+}
+
+// resourceOf returns the resource that a component of a DataService is.
+func (c *cluster) resourceOf(ctx context.Context, name, component string, gvk schema.GroupVersionKind) (*unstructured.Unstructured, error) {
+	found, refused, err := c.Objects(ctx, plugin.Selector(name, component), []schema.GroupVersionKind{gvk})
 	switch {
 	case err != nil:
 		return nil, err
 	case len(refused) > 0:
-		return nil, fmt.Errorf("you may not list RedisClusters in namespace %s", c.Namespace)
+		return nil, fmt.Errorf("you may not list %ss in namespace %s", gvk.Kind, c.Namespace)
 	case len(found) == 0:
-		return nil, fmt.Errorf("the RedisCluster of %s does not exist yet: 'kubectl dataservice why %s redis' says why", name, name)
+		return nil, fmt.Errorf("the %s of %s does not exist yet: run 'kubectl dataservice why %s %s' for the reason", gvk.Kind, name, name, component)
 	}
 	return found[0], nil
 }
 
-func (p *plugin) etcdCommand() *cobra.Command {
+func (p *cli) etcdCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "etcd NAME [-- ARGUMENTS]",
 		Short: "Run etcdctl in a pod of an EtcdCluster",
@@ -127,7 +132,7 @@ func etcdctl(pod *corev1.Pod, arguments []string) []string {
 
 // resource reads a resource of another kind of the operator's.
 func (c *cluster) resource(ctx context.Context, gvk schema.GroupVersionKind, name string) (*unstructured.Unstructured, error) {
-	live, err := c.Dynamic.Resource(foresee.ResourceOf(gvk)).Namespace(c.Namespace).Get(ctx, name, metav1.GetOptions{})
+	live, err := c.Dynamic.Resource(object.ResourceOf(gvk)).Namespace(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read %s %s in namespace %s: %w", gvk.Kind, name, c.Namespace, err)
 	}
@@ -136,7 +141,7 @@ func (c *cluster) resource(ctx context.Context, gvk schema.GroupVersionKind, nam
 
 // runningPod is a pod of a resource, a ready one if there is one.
 func (c *cluster) runningPod(ctx context.Context, of *unstructured.Unstructured, container string) (*corev1.Pod, error) {
-	pods, err := c.Pods(ctx, foresee.SelectorOf(of))
+	pods, err := c.Pods(ctx, plugin.SelectorOf(of))
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +150,7 @@ func (c *cluster) runningPod(ctx context.Context, of *unstructured.Unstructured,
 			!slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == container })
 	})
 	if len(pods) == 0 {
-		return nil, fmt.Errorf("no pod of %s %s runs: 'kubectl dataservice -n %s why %s/%s' says why", of.GetKind(), of.GetName(), of.GetNamespace(),
+		return nil, fmt.Errorf("no pod of %s %s runs: run 'kubectl dataservice -n %s why %s/%s' for the reason", of.GetKind(), of.GetName(), of.GetNamespace(),
 			container, of.GetName())
 	}
 	return slices.MaxFunc(pods, func(a, b *corev1.Pod) int { return cmp.Or(ready(a)-ready(b), cmp.Compare(b.Name, a.Name)) }), nil

@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// answering plays an API server: answers says what the n-th request of a method to a path gets, methods being those of HTTP
-// and WATCH, which gets a list of events and then ends. Whatever else is asked for is not there.
+// answering starts a fake API server. answers maps a method and a path to the response to the n-th request; methods are those of HTTP and
+// WATCH, which returns a list of events and then ends. Any other request returns NotFound.
 func answering(t *testing.T, answers map[string]func(n int) any) *server {
 	t.Helper()
 	s := &server{}
@@ -90,6 +90,7 @@ const (
 	dataServices = "GET /apis/d3os-product.com.d3os/v1/namespaces/a/dataservices/"
 	redisOnes    = "GET /apis/redis.middleware.hc.cn/v1alpha1/namespaces/a/redisclusters"
 	etcdOnes     = "GET /apis/etcd.database.coreos.com/v1alpha1/namespaces/a/etcdclusters"
+	mysqlOnes    = "GET /apis/d3os-product.com.d3os/v1alpha1/namespaces/a/mysqlclusters"
 	podsPath     = "GET /api/v1/namespaces/a/pods"
 )
 
@@ -130,6 +131,39 @@ func TestRedis(t *testing.T) {
 	answers[podsPath] = always(corev1.PodList{})
 	_, _, errOut := answering(t, answers).run(t, "redis", "cache")
 	assert.Assert(t, strings.Contains(errOut, "no pod of RedisCluster cache runs"), errOut)
+}
+
+// The client runs in the primary's pod of several members, whether a DataService or a MySQLCluster is named.
+func TestMySQLOfSeveralMembers(t *testing.T) {
+	t.Parallel()
+	primary := podOf("db-1", "mysql", corev1.ConditionTrue)
+	primary.Spec.Containers = append([]corev1.Container{{Name: "proxy-of-a-mesh"}}, primary.Spec.Containers...)
+	formed, unformed := resourceOf(mysqlKind, "db"), resourceOf(mysqlKind, "young")
+	formed["status"] = map[string]any{"primary": "db-1"}
+	several := platform(dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}) // one server is declared, and the MySQLCluster stays
+	several.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Kind: "Managed"}}
+	answers := map[string]func(int) any{
+		dataServices + "platform": always(several),
+		mysqlOnes:                 always(map[string]any{"kind": "MySQLClusterList", "apiVersion": mysqlKind.GroupVersion().String(), "items": []any{formed}}),
+		mysqlOnes + "/db":         always(formed),
+		mysqlOnes + "/young":      always(unformed),
+		podsPath + "/db-1":        always(primary),
+	}
+	for _, c := range []struct {
+		args   []string
+		script string
+	}{{[]string{"mysql", "platform"}, asMember}, {[]string{"mysql", "db"}, asMember}, {[]string{"mysql", "--root", "platform"}, asMemberRoot}} {
+		s := answering(t, answers)
+		_, _, _ = s.run(t, append(c.args, "--", "--execute", "select 1")...) // which this server refuses
+		container, command := s.executed(t, "db-1")
+		assert.Equal(t, container, "mysql")
+		assert.DeepEqual(t, command, []string{"/bin/sh", "-c", c.script, "mysql", "--execute", "select 1"})
+	}
+	for name, says := range map[string]string{"young": "has no primary yet", "nothing": "there is no DataService and no MySQLCluster nothing"} {
+		code, _, errOut := answering(t, answers).run(t, "mysql", name)
+		assert.Equal(t, code, exitError)
+		assert.Assert(t, strings.Contains(errOut, says), errOut)
+	}
 }
 
 // The client has the certificates of the pod that it runs in, where it has some.

@@ -1,10 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command holds the commands of the kubectl plugin: they read what a
-// screen needs with the user's own rights, and print it. What they say is made
-// by internal/cli. The package imports the API of DataServices, because it reads
-// and changes them.
+// Package command implements the commands of the kubectl plugin. They read the data of a screen with the user's own rights, and print it;
+// internal/plugin formats it. The package imports the API of DataServices, because it reads and changes them.
 package command
 
 import (
@@ -20,7 +18,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"d3os.com/d3os-operator/internal/cli/screen"
+	"d3os.com/d3os-operator/internal/plugin"
 	"d3os.com/d3os-operator/internal/version"
 )
 
@@ -39,8 +37,8 @@ func (answerError) Error() string { return "no" }
 // errNo is the answer no.
 var errNo error = answerError{}
 
-// plugin is what the commands share.
-type plugin struct {
+// plugin holds the state that commands share.
+type cli struct {
 	genericiooptions.IOStreams
 
 	flags   *genericclioptions.ConfigFlags
@@ -66,13 +64,13 @@ func run(ctx context.Context, streams genericiooptions.IOStreams, flags *generic
 	case ctx.Err() != nil:
 		return exitYes // the user has seen enough
 	}
-	_, _ = fmt.Fprintln(streams.ErrOut, "error:", err)
+	_, _ = fmt.Fprintln(streams.ErrOut, "error:", plugin.Printable(err.Error()))
 	return exitError
 }
 
 // New returns the command `kubectl dataservice`.
 func New(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlags, now func() time.Time) *cobra.Command {
-	p := &plugin{IOStreams: streams, flags: flags, now: now}
+	p := &cli{IOStreams: streams, flags: flags, now: now}
 	root := &cobra.Command{
 		Use:   "kubectl-dataservice",
 		Short: "See, understand and steer DataServices",
@@ -88,16 +86,16 @@ func New(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlag
 	root.SetErr(streams.ErrOut)
 	flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(
-		p.statusCommand(), p.whyCommand(), p.diffCommand(), p.renderCommand(), p.eventsCommand(), p.logsCommand(),
+		p.statusCommand(), p.whyCommand(), p.diffCommand(), p.renderCommand(), p.convertCommand(), p.adoptCommand(), p.eventsCommand(), p.logsCommand(),
 		p.pauseCommand(true), p.pauseCommand(false), p.restartCommand(), p.mysqlCommand(), p.redisCommand(), p.etcdCommand(), p.backupCommand(), p.restoreCommand(), p.historyCommand(), p.rollbackCommand(), p.upgradeCheckCommand(),
 		p.versionCommand(),
 	)
 	return root
 }
 
-// style is how screens look on this output: coloured on a terminal, unless NO_COLOR is set.
-func (p *plugin) style() screen.Style {
-	style := screen.Style{Verbose: p.verbose}
+// style returns the style of screens for this output: coloured on a terminal, unless NO_COLOR is set.
+func (p *cli) style() plugin.Style {
+	style := plugin.Style{Verbose: p.verbose}
 	if file, ok := p.Out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 		style.Color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		style.Width = 80
@@ -114,13 +112,13 @@ func terminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-func (p *plugin) print(text string) error {
-	_, err := io.WriteString(p.Out, text)
+func (p *cli) print(text string) error {
+	_, err := io.WriteString(p.Out, plugin.Printable(text))
 	return err
 }
 
 // outputFlag adds -o, and refuses an output that there is not before the command runs.
-func (p *plugin) outputFlag(cmd *cobra.Command) {
+func (p *cli) outputFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&p.output, "output", "o", "", "json: for programs")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json"}, cobra.ShellCompDirectiveNoFileComp))
 	cmd.PreRunE = func(*cobra.Command, []string) error {

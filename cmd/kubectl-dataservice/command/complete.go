@@ -8,7 +8,7 @@ import (
 )
 
 // completeNames completes the name of a DataService, and after it the name of one of its components.
-func (p *plugin) completeNames(components bool) cobra.CompletionFunc {
+func (p *cli) completeNames(components bool) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c, err := p.cluster()
 		if err != nil || len(args) > 1 || len(args) == 1 && !components {

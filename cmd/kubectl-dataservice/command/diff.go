@@ -20,14 +20,13 @@ import (
 	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/cli/diff"
-	"d3os.com/d3os-operator/internal/cli/foresee"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/plugin"
 	"d3os.com/d3os-operator/internal/render"
 	"d3os.com/d3os-operator/internal/version"
 )
 
-func (p *plugin) diffCommand() *cobra.Command {
+func (p *cli) diffCommand() *cobra.Command {
 	var file string
 	var summary bool
 	cmd := &cobra.Command{
@@ -35,8 +34,8 @@ func (p *plugin) diffCommand() *cobra.Command {
 		Short: "Show what the operator would do, before it does",
 		Long: "Show what the operator would do: for the DataService in a file, or for the one in the cluster (drift). Objects that it would\n" +
 			"create, update, replace and delete, and the pods that would restart. The plugin decides as the operator does; it does not\n" +
-			"know what quotas and admission policies will say. Reading is all that it does; who may read Secrets sees theirs compared,\n" +
-			"by the names of their keys.\n\n" +
+			"predict quotas and admission policies. It only reads. For users who may read Secrets it compares these, too,\n" +
+			"and prints only the names of their keys.\n\n" +
 			"Exit codes: 0 no difference, 1 there is one, 2 an error.",
 		Example: "  kubectl dataservice diff -f platform.yaml --summary\n  kubectl dataservice diff platform",
 		Args:    cobra.MaximumNArgs(1), ValidArgsFunction: p.completeNames(false),
@@ -68,7 +67,7 @@ func (p *plugin) diffCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *plugin) printDiff(d *diff.Diff, summary bool) error {
+func (p *cli) printDiff(d *plugin.Diff, summary bool) error {
 	var text string
 	var err error
 	switch {
@@ -85,7 +84,7 @@ func (p *plugin) printDiff(d *diff.Diff, summary bool) error {
 	return p.print(text)
 }
 
-func (p *plugin) diff(ctx context.Context, c *cluster, name, file string) (*diff.Diff, error) {
+func (p *cli) diff(ctx context.Context, c *cluster, name, file string) (*plugin.Diff, error) {
 	var wanted *dsv1.DataService
 	var notes []string
 	if file != "" {
@@ -93,7 +92,7 @@ func (p *plugin) diff(ctx context.Context, c *cluster, name, file string) (*diff
 		if err != nil {
 			return nil, err
 		}
-		if wanted, err = preview.Parse(data); err != nil {
+		if wanted, err = plan.Parse(data); err != nil {
 			return nil, fmt.Errorf("read the DataService in %s: %w", file, err)
 		}
 		if name != "" && wanted.Name != name {
@@ -136,14 +135,17 @@ func (p *plugin) diff(ctx context.Context, c *cluster, name, file string) (*diff
 	return d, nil
 }
 
-func (p *plugin) readFile(file string) ([]byte, error) {
-	if file == "-" {
+func (p *cli) readFile(file string) ([]byte, error) {
+	switch file {
+	case "":
+		return nil, errors.New("which file? Give it with -f; - is standard input")
+	case "-":
 		return io.ReadAll(p.In)
 	}
 	return os.ReadFile(file) //nolint:gosec // reading the file that the user names is the purpose
 }
 
-// tryOut asks the API server whether it would take the DataService, without a change, with the user's rights.
+// tryOut sends the DataService to the API server as a dry run, with the user's rights.
 func (c *cluster) tryOut(ctx context.Context, data []byte) (notes []string, err error) {
 	wanted := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(data, &wanted.Object); err != nil {
@@ -167,8 +169,8 @@ func (c *cluster) tryOut(ctx context.Context, data []byte) (notes []string, err 
 	return nil, nil
 }
 
-// compute says what the operator that runs would do.
-func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*diff.Diff, error) {
+// compute returns the changes that the running operator would make.
+func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*plugin.Diff, error) {
 	running := c.operator(ctx)
 	with, err := c.with(running.Images)
 	if err != nil {
@@ -179,7 +181,7 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*diff.Diff
 		return nil, err
 	}
 	if !running.Found {
-		d.Notes = append(d.Notes, "the operator's Deployment cannot be read: it is taken for one of this plugin's version with the default images")
+		d.Notes = append(d.Notes, "the operator's Deployment cannot be read: the plugin assumes its own version with the default images")
 	}
 	v := versions{Plugin: version.Version, Operator: tag(running.Image), Writer: writer(live)}
 	if skew := v.skew(); skew != "" {
@@ -189,10 +191,10 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*diff.Diff
 }
 
 // with is an operator of the plugin's version with these images, whichever runs.
-func (c *cluster) with(images map[string]string) (*foresee.Operator, error) {
+func (c *cluster) with(images map[string]string) (*plugin.Operator, error) {
 	server, err := c.Client.Discovery().ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its version: %w", err)
 	}
-	return foresee.NewOperator(version.Version, server.GitVersion, images)
+	return plugin.NewOperator(version.Version, server.GitVersion, images)
 }

@@ -14,16 +14,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/internal/cli/diff"
+	"d3os.com/d3os-operator/internal/plugin"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // foreseen runs diff and returns the objects that the operator would write, and the pods that would be replaced.
-func (e *env) foreseen(args ...string) (d *diff.Diff, objects []string, pods int64) {
+func (e *env) foreseen(args ...string) (d *plugin.Diff, objects []string, pods int64) {
 	e.Helper()
 	code, out, errOut := e.run(append([]string{"diff", "-o", "json"}, args...)...)
-	d = &diff.Diff{}
+	d = &plugin.Diff{}
 	if code == exitError || json.Unmarshal([]byte(out), d) != nil {
 		e.Fatalf("diff %v: %s%s", args, out, errOut)
 	}
@@ -67,8 +67,8 @@ func (e *env) podNames() []string {
 	return names
 }
 
-// What diff says before a change is what the operator then does: the objects that it writes, replaces and deletes, and
-// the pods that restart. After it, diff has nothing to say.
+// The operator makes exactly the changes that diff prints before: it writes, replaces and deletes these objects, and restarts these pods.
+// Afterwards, diff prints no change.
 func TestDiffIsWhatThenHappens(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -117,7 +117,7 @@ func TestDiffIsWhatThenHappens(t *testing.T) {
 	}
 }
 
-// What somebody changed is drift, and what the API server would refuse is said before.
+// diff prints a foreign change as drift, and a refusal by the API server before it happens.
 func TestDiffOfDriftAndOfMistakes(t *testing.T) {
 	e := newEnv(t, "admin")
 	e.mayWrite()

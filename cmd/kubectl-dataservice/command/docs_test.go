@@ -17,7 +17,7 @@ import (
 	testcluster "d3os.com/d3os-operator/test/cluster"
 )
 
-// Every command has a section in docs/plugin.md, and says in a line what it does.
+// Every command has a section in docs/plugin.md, and a one-line description.
 func TestCommandsAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(testcluster.Root(), "docs/plugin.md"))

@@ -14,12 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/cli/foresee"
-	"d3os.com/d3os-operator/internal/cli/screen"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/plugin"
 )
 
-func (p *plugin) eventsCommand() *cobra.Command {
+func (p *cli) eventsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "events NAME [COMPONENT]",
 		Short: "Show the events of a DataService, its objects and its pods",
@@ -37,11 +36,11 @@ func (p *plugin) eventsCommand() *cobra.Command {
 				return err
 			}
 			kinds := slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" })
-			objects, _, err := c.Objects(cmd.Context(), foresee.Selector(args[0], component), kinds)
+			objects, _, err := c.Objects(cmd.Context(), plugin.Selector(args[0], component), kinds)
 			if err != nil {
 				return err
 			}
-			pods, err := c.Pods(cmd.Context(), foresee.Selector(args[0], component))
+			pods, err := c.Pods(cmd.Context(), plugin.Selector(args[0], component))
 			if err != nil {
 				return err
 			}
@@ -50,7 +49,7 @@ func (p *plugin) eventsCommand() *cobra.Command {
 				return err
 			}
 			found := slices.DeleteFunc(all, func(e corev1.Event) bool { return !concerns(&e, args[0], component, objects, pods) })
-			screen.SortEvents(found)
+			plugin.SortEvents(found)
 			text := p.style().Events(found, p.now())
 			if p.output == "json" {
 				list := &corev1.EventList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "EventList"}, Items: found}

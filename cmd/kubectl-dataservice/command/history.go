@@ -17,13 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/cli/gitops"
-	"d3os.com/d3os-operator/internal/cli/past"
-	"d3os.com/d3os-operator/internal/history"
+	"d3os.com/d3os-operator/internal/plugin"
+	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
 )
 
-func (p *plugin) historyCommand() *cobra.Command {
+func (p *cli) historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "history NAME",
 		Short: "List the specs that a DataService had",
@@ -37,7 +36,7 @@ func (p *plugin) historyCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text := past.Print(entries, p.now())
+			text := plugin.Print(entries, p.now())
 			if len(entries) == 0 {
 				text = ds.Name + " has no history yet: it begins with the first change under an operator of version 0.3.0 or newer\n"
 			}
@@ -53,27 +52,27 @@ func (p *plugin) historyCommand() *cobra.Command {
 	return cmd
 }
 
-func (c *cluster) history(ctx context.Context, name string) (*dsv1.DataService, []past.Entry, error) {
+func (c *cluster) history(ctx context.Context, name string) (*dsv1.DataService, []plugin.Entry, error) {
 	ds, err := c.get(ctx, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	list, err := c.Client.AppsV1().ControllerRevisions(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: history.Label + "=" + string(ds.UID)})
+	list, err := c.Client.AppsV1().ControllerRevisions(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: reconcile.Label + "=" + string(ds.UID)})
 	if err != nil {
 		return nil, nil, fmt.Errorf("list the history of %s: %w", name, err)
 	}
-	var revisions []*history.Revision
+	var revisions []*reconcile.Revision
 	for i := range list.Items {
-		revision, err := history.Read(&list.Items[i])
+		revision, err := reconcile.Read(&list.Items[i])
 		if err != nil {
 			return nil, nil, err
 		}
 		revisions = append(revisions, revision)
 	}
-	return ds, past.Entries(ds, revisions), nil
+	return ds, plugin.Entries(ds, revisions), nil
 }
 
-// rollback is what the flags of the command say.
+// rollback holds the flags of the command.
 type rollback struct {
 	to             int64
 	yes, dryRun    bool
@@ -81,7 +80,7 @@ type rollback struct {
 	allowDowngrade bool
 }
 
-func (p *plugin) rollbackCommand() *cobra.Command {
+func (p *cli) rollbackCommand() *cobra.Command {
 	r := rollback{}
 	cmd := &cobra.Command{
 		Use:   "rollback NAME [--to REVISION]",
@@ -107,27 +106,27 @@ func (p *plugin) rollbackCommand() *cobra.Command {
 	return cmd
 }
 
-func (p *plugin) rollback(ctx context.Context, c *cluster, name string, r rollback) error {
+func (p *cli) rollback(ctx context.Context, c *cluster, name string, r rollback) error {
 	ds, entries, err := c.history(ctx, name)
 	if err != nil {
 		return err
 	}
-	entry, err := past.Pick(ds, entries, r.to)
+	entry, err := plugin.Pick(ds, entries, r.to)
 	if err != nil {
 		return err
 	}
-	spec, kept, err := past.Spec(ds, entry)
+	spec, kept, err := plugin.Spec(ds, entry)
 	if err != nil {
 		return err
 	}
-	if from, to := past.Downgrade(ds, spec); from != "" && !r.allowDowngrade {
+	if from, to := plugin.Downgrade(ds, spec); from != "" && !r.allowDowngrade {
 		return fmt.Errorf("revision %d has MySQL %s, and the data was written by %s, which an older one may not open: choose another revision, or --allow-database-downgrade",
 			entry.Number, to, from)
 	}
 	if err := p.foreseeRollback(ctx, c, ds, entry, spec, kept); err != nil {
 		return err
 	}
-	tool := gitops.Find(ds)
+	tool := managedBy(ds)
 	switch {
 	case tool != nil && !r.evenIfManaged:
 		return p.toCommit(ds, spec, tool)
@@ -147,7 +146,7 @@ func (p *plugin) rollback(ctx context.Context, c *cluster, name string, r rollba
 }
 
 // foreseeRollback prints what the operator would do.
-func (p *plugin) foreseeRollback(ctx context.Context, c *cluster, ds *dsv1.DataService, entry *past.Entry, spec map[string]any, kept []string) error {
+func (p *cli) foreseeRollback(ctx context.Context, c *cluster, ds *dsv1.DataService, entry *plugin.Entry, spec map[string]any, kept []string) error {
 	wanted := ds.DeepCopy()
 	wanted.Spec = dsv1.DataServiceSpec{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &wanted.Spec); err != nil {
@@ -165,7 +164,7 @@ func (p *plugin) foreseeRollback(ctx context.Context, c *cluster, ds *dsv1.DataS
 }
 
 // toCommit prints what is to be committed where a tool carries out a repository.
-func (p *plugin) toCommit(ds *dsv1.DataService, spec map[string]any, tool *gitops.Tool) error {
+func (p *cli) toCommit(ds *dsv1.DataService, spec map[string]any, tool *gitOpsTool) error {
 	data, err := render.YAML(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind,
 		"metadata": map[string]any{"name": ds.Name, "namespace": ds.Namespace}, "spec": spec,
@@ -177,8 +176,8 @@ func (p *plugin) toCommit(ds *dsv1.DataService, spec map[string]any, tool *gitop
 		"In an emergency, suspend the tool (%s) and run this again with --even-if-managed.\n", tool.Name, data, tool.Suspend))
 }
 
-// ask returns an error unless the user says yes.
-func (p *plugin) ask(question string) error {
+// ask returns an error unless the user answers yes.
+func (p *cli) ask(question string) error {
 	if err := p.print(question + " [y/N] "); err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ func built(t *testing.T) string {
 	return folder
 }
 
-// The tour of the demo (make tour) shows what it says, and leaves the platform as it was.
+// The tour of the demo (make tour) prints the expected screens, and restores the platform.
 func TestTour(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()
@@ -44,7 +44,7 @@ func TestTour(t *testing.T) {
 	e.says(exitYes, []string{"Running 6/6"}, "status", name)
 }
 
-// kubectl finds the plugin, hands it its flags and its exit code, and asks it for completions.
+// kubectl finds the plugin, passes its flags and its exit code, and requests completions from it.
 func TestThroughKubectl(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()

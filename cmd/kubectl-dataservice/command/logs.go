@@ -17,11 +17,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
-	"d3os.com/d3os-operator/internal/cli/foresee"
+	"d3os.com/d3os-operator/internal/plugin"
 )
 
-func (p *plugin) logsCommand() *cobra.Command {
-	l := &logView{plugin: p}
+func (p *cli) logsCommand() *cobra.Command {
+	l := &logView{cli: p}
 	cmd := &cobra.Command{
 		Use:   "logs NAME [COMPONENT]",
 		Short: "Show the logs of all containers of a DataService",
@@ -37,7 +37,7 @@ func (p *plugin) logsCommand() *cobra.Command {
 			if len(args) == 2 {
 				component = args[1]
 			}
-			pods, err := c.Pods(cmd.Context(), foresee.Selector(args[0], component))
+			pods, err := c.Pods(cmd.Context(), plugin.Selector(args[0], component))
 			if err != nil {
 				return err
 			}
@@ -54,7 +54,7 @@ func (p *plugin) logsCommand() *cobra.Command {
 }
 
 type logView struct {
-	*plugin
+	*cli
 
 	follow bool
 	tail   int64
@@ -62,7 +62,7 @@ type logView struct {
 	mu     sync.Mutex
 }
 
-// atOnce is how many logs are read at once, unless they are followed.
+// atOnce limits the number of logs that are read concurrently, unless they are followed.
 const atOnce = 8
 
 func (l *logView) show(ctx context.Context, c *cluster, pods []*corev1.Pod) error {
@@ -82,7 +82,7 @@ func (l *logView) show(ctx context.Context, c *cluster, pods []*corev1.Pod) erro
 	return all.Wait()
 }
 
-// container prints the log of one container. That one cannot be read is said between the others.
+// container prints the log of one container. If it cannot be read, container prints the error in its place.
 func (l *logView) container(ctx context.Context, c *cluster, pod, name string, previous bool) error {
 	options := &corev1.PodLogOptions{Container: name, Previous: previous, Follow: l.follow && !previous}
 	if l.tail >= 0 {

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,15 +32,18 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience is how long anything may take; the machine may be busy.
+// patience limits every wait; the machine may be busy.
 const patience = 3 * time.Minute
 
 var suite = &stage.Suite{
 	Patience: func() time.Duration { return patience },
-	Lists:    []client.ObjectList{&dsv1.DataServiceList{}, &corev1.PodList{}, &corev1.ServiceList{}},
+	Lists:    []client.ObjectList{&dsv1.DataServiceList{}, &corev1.PodList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}},
 }
 
 func TestMain(m *testing.M) {
+	if filepath.Base(os.Args[0]) == "service" {
+		os.Exit(serve(os.Args[1:]))
+	}
 	os.Exit(suite.Main(m, testcluster.Options{Name: "plugin", Nodes: 20}, func(ctx context.Context) error {
 		for _, kind := range []string{"dataservice", "rediscluster", "etcdcluster", "databackup", "datarestore"} {
 			role := &rbacv1.ClusterRole{}
@@ -58,12 +63,13 @@ type env struct {
 	*stage.Stage
 
 	user string
+	wrap func(http.RoundTripper) http.RoundTripper // nil for none
 }
 
 // newEnv gives a test a namespace and a user that has one of Kubernetes' own roles there: view, edit or admin.
 func newEnv(t *testing.T, role string) *env {
 	t.Parallel()
-	e := &env{suite.New(t), ""}
+	e := &env{Stage: suite.New(t)}
 	e.user = role + "-" + e.Namespace
 	e.Must(suite.API.Create(e.Ctx, &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: role},
@@ -111,13 +117,16 @@ func (e *env) start(ctx context.Context, out, errOut *buffer, args ...string) in
 	flags.APIServer, flags.Namespace = &host, &namespace
 	flags.WrapConfigFn = func(*rest.Config) *rest.Config {
 		config := rest.CopyConfig(suite.Config)
+		if e.wrap != nil {
+			config.Wrap(e.wrap)
+		}
 		config.Impersonate = rest.ImpersonationConfig{UserName: e.user, Groups: []string{"system:authenticated"}}
 		return config
 	}
 	return run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut}, flags, args)
 }
 
-// says runs a command until its exit code is as wanted and what it printed has all words.
+// says runs a command until its exit code is the wanted one and its output contains all words.
 func (e *env) says(code int, words []string, args ...string) string {
 	e.Helper()
 	var text string

@@ -11,52 +11,85 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubectl/pkg/cmd/exec"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/cli/foresee"
+	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// The client's shell command. The passwords are in the container's environment, so they are on no command line and
-// nobody has to read a Secret.
+// The client's shell commands. They read the passwords from the container's environment, so that no command line contains one and the user
+// need not read a Secret.
 const (
 	asService = `MYSQL_PWD="$MYSQL_PASSWORD" exec mysql --user="$MYSQL_USER" "$@"`
 	asRoot    = `MYSQL_PWD="$MYSQL_ROOT_PASSWORD" exec mysql --user=root "$@"`
+
+	// A member of several has the passwords in files.
+	asMember     = `MYSQL_PWD="$(cat /d3os-secrets/password)" exec mysql --user="$(cat /d3os-secrets/username)" --socket=/var/run/mysqld/mysqld.sock "$@"`
+	asMemberRoot = `MYSQL_PWD="$(cat /d3os-secrets/root-password)" exec mysql --user=root --socket=/var/run/mysqld/mysqld.sock "$@"`
 )
 
-func (p *plugin) mysqlCommand() *cobra.Command {
+func (p *cli) mysqlCommand() *cobra.Command {
 	var root bool
 	cmd := &cobra.Command{
 		Use:   "mysql NAME [-- ARGUMENTS]",
 		Short: "Open a MySQL client in the database's pod",
-		Long: "Open a MySQL client in the database's pod, with the account of the services, or as root. It needs the right to create\n" +
-			"pods/exec. Whatever follows -- is given to the client.",
+		Long: "Open a MySQL client in the database's pod, with the account of the services, or as root. Of several members it is the pod of the\n" +
+			"primary. NAME may be that of a MySQLCluster. It needs the right to create pods/exec. Whatever follows -- is given to the client.",
 		Example: "  kubectl dataservice mysql platform\n  kubectl dataservice mysql platform -- --execute 'show databases'",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, ds, err := p.dataService(cmd.Context(), args[0])
+			c, err := p.cluster()
 			if err != nil {
 				return err
 			}
-			pods, err := c.Pods(cmd.Context(), foresee.Selector(ds.Name, "mysql"))
+			pod, isMember, err := c.databaseOf(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			pod, err := databasePod(ds, pods)
-			if err != nil {
-				return err
-			}
-			script := asService
-			if root {
-				script = asRoot
-			}
+			script := map[bool]map[bool]string{false: {false: asService, true: asRoot}, true: {false: asMember, true: asMemberRoot}}[isMember][root]
 			return p.exec(cmd.Context(), c, pod, databaseContainer(pod), append([]string{"/bin/sh", "-c", script, "mysql"}, args[1:]...))
 		},
 	}
 	cmd.Flags().BoolVar(&root, "root", false, "as root")
 	return cmd
+}
+
+// databaseOf returns the pod of the database of a DataService, or of the MySQLCluster of that name: the primary's, if there are several members.
+func (c *cluster) databaseOf(ctx context.Context, name string) (pod *corev1.Pod, isMember bool, err error) {
+	ds, err := c.get(ctx, name)
+	var of *unstructured.Unstructured
+	switch {
+	case apierrors.IsNotFound(err):
+		if of, err = c.resource(ctx, mysqlKind, name); apierrors.IsNotFound(err) {
+			return nil, false, fmt.Errorf("there is no DataService and no MySQLCluster %s in namespace %s", name, c.Namespace)
+		}
+	case err == nil && hasMembers(ds):
+		of, err = c.resourceOf(ctx, name, "mysql", mysqlKind)
+	case err == nil:
+		pods, err := c.Pods(ctx, plugin.Selector(ds.Name, "mysql"))
+		if err != nil {
+			return nil, false, err
+		}
+		pod, err = databasePod(ds, pods)
+		return pod, false, err
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	primary, _, _ := unstructured.NestedString(of.Object, "status", "primary")
+	if primary == "" {
+		return nil, false, fmt.Errorf("MySQLCluster %s has no primary yet: run 'kubectl dataservice why mysql/%s' for the reason", of.GetName(), of.GetName())
+	}
+	pod, err = c.Client.CoreV1().Pods(c.Namespace).Get(ctx, primary, metav1.GetOptions{})
+	if err != nil {
+		return nil, false, fmt.Errorf("read the pod of the primary: %w", err)
+	}
+	return pod, true, nil
 }
 
 // databasePod is the pod that the database runs in.
@@ -66,21 +99,26 @@ func databasePod(ds *dsv1.DataService, pods []*corev1.Pod) (*corev1.Pod, error) 
 	case ds.Spec.MySQL == nil:
 		return nil, fmt.Errorf("%s declares no mysql", ds.Name)
 	case i >= 0 && ds.Status.Components[i].Kind == "ThirdParty":
-		return nil, fmt.Errorf("mysql of %s runs elsewhere (kind ThirdParty): use a client of your own", ds.Name)
+		return nil, fmt.Errorf("mysql of %s runs elsewhere (kind ThirdParty): use your own client", ds.Name)
 	}
 	for _, pod := range pods {
 		if pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
 			return pod, nil
 		}
 	}
-	return nil, fmt.Errorf("no pod of mysql runs: 'kubectl dataservice why %s mysql' says why", ds.Name)
+	return nil, fmt.Errorf("no pod of mysql runs: run 'kubectl dataservice why %s mysql' for the reason", ds.Name)
 }
 
-// databaseContainer returns the name of the database's container, which is that of the workload and so begins the pod's. A mesh may
-// have put its own container first.
+// hasMembers reports whether mysql is a MySQLCluster, which it stays when one server is declared.
+func hasMembers(ds *dsv1.DataService) bool {
+	return ds.Spec.MySQL != nil && slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == "mysql" && c.Kind == "Managed" })
+}
+
+// databaseContainer returns the name of the database's container, which is mysql in a pod of several members, or else that of the workload
+// and so begins the pod's. A mesh may have put its own container first.
 func databaseContainer(pod *corev1.Pod) string {
 	for i := range pod.Spec.Containers {
-		if c := &pod.Spec.Containers[i]; strings.HasPrefix(pod.Name, c.Name+"-") {
+		if c := &pod.Spec.Containers[i]; c.Name == "mysql" || strings.HasPrefix(pod.Name, c.Name+"-") {
 			return c.Name
 		}
 	}
@@ -88,7 +126,7 @@ func databaseContainer(pod *corev1.Pod) string {
 }
 
 // exec runs a command in a container of a pod.
-func (p *plugin) exec(ctx context.Context, c *cluster, pod *corev1.Pod, container string, command []string) error {
+func (p *cli) exec(ctx context.Context, c *cluster, pod *corev1.Pod, container string, command []string) error {
 	config := rest.CopyConfig(c.config)
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()

@@ -8,16 +8,20 @@ import (
 	"context"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/guard"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/values"
+	"d3os.com/d3os-operator/internal/plugin/why"
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// operator is what can be found out about the operator that runs in a cluster.
+// operator describes the operator that runs in a cluster, as far as the user may read it.
 type operator struct {
 	// Found reports whether its Deployment could be read. The others are empty without.
 	Found     bool
@@ -25,21 +29,23 @@ type operator struct {
 	Image     string
 	// Images replace the charts' default images.
 	Images map[string]string
+
+	deployment *appsv1.Deployment
 }
 
 // operatorLabel selects the operator's Deployment (config/default) of any version.
 const operatorLabel = "app.kubernetes.io/name=d3os-operator,control-plane=controller-manager"
 
-// operator finds the operator's Deployment. Who may not list Deployments of all namespaces does not find it. The image of the
-// agent is the operator's own unless its Deployment names another; nobody knows it where there is none: databases keep the
-// guard that they have then, as with an operator outside of a pod.
+// operator finds the operator's Deployment. It finds none for a user who may not list Deployments of all namespaces. The image of the agent
+// is the operator's own unless the Deployment names another. Without a Deployment the image is unknown: databases keep their present guard,
+// as with an operator outside of a pod.
 func (c *cluster) operator(ctx context.Context) operator {
 	found := c.findOperator(ctx)
 	if found.Images == nil {
 		found.Images = map[string]string{}
 	}
 	if found.Images[values.AgentImage] == "" {
-		found.Images[values.AgentImage] = cmp.Or(found.Image, guard.UnknownImage)
+		found.Images[values.AgentImage] = cmp.Or(found.Image, mysql.UnknownImage)
 	}
 	return found
 }
@@ -58,10 +64,35 @@ func (c *cluster) findOperator(ctx context.Context) operator {
 			for _, variable := range container.Env {
 				environ = append(environ, variable.Name+"="+variable.Value)
 			}
-			return operator{Found: true, Namespace: list.Items[i].Namespace, Image: container.Image, Images: values.RelatedImages(environ)}
+			return operator{Found: true, Namespace: list.Items[i].Namespace, Image: container.Image, Images: values.RelatedImages(environ), deployment: &list.Items[i]}
 		}
 	}
 	return operator{}
+}
+
+// operatorState reads the state of the operator for why: its Deployment, and its pods and Events while none of its pods is ready.
+func (c *cluster) operatorState(ctx context.Context) *why.Operator {
+	found := c.findOperator(ctx).deployment
+	if found == nil || found.Status.ReadyReplicas > 0 {
+		return nil
+	}
+	found.APIVersion, found.Kind = "apps/v1", "Deployment" // lists have none
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found)
+	if err != nil {
+		return nil
+	}
+	state := &why.Operator{Deployment: &unstructured.Unstructured{Object: fields}}
+	if pods, err := c.Client.CoreV1().Pods(found.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(found.Spec.Selector)}); err == nil {
+		for i := range pods.Items {
+			if strings.HasPrefix(pods.Items[i].Name, found.Name+"-") { // other operators have the same label
+				state.Pods = append(state.Pods, &pods.Items[i])
+			}
+		}
+	}
+	if events, err := c.Client.CoreV1().Events(found.Namespace).List(ctx, metav1.ListOptions{FieldSelector: "reason=" + health.ReasonOperator}); err == nil {
+		state.Events = events.Items
+	}
+	return state
 }
 
 // tag is the tag of an image, without the v that the releases' have.
@@ -72,7 +103,7 @@ func tag(image string) string {
 	return strings.TrimPrefix(tag, "v")
 }
 
-// writer is the newest version of an operator that wrote one of the objects; empty when none says.
+// writer returns the newest version of an operator that wrote one of the objects; "" if none records a version.
 func writer(objects []*unstructured.Unstructured) string {
 	newest := ""
 	for _, o := range objects {

@@ -4,16 +4,15 @@
 package command
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
 
-	"d3os.com/d3os-operator/internal/kinds/dataservice/preview"
+	"d3os.com/d3os-operator/internal/platform/plan"
 	"d3os.com/d3os-operator/internal/render"
 )
 
-func (p *plugin) renderCommand() *cobra.Command {
+func (p *cli) renderCommand() *cobra.Command {
 	var file, version string
 	cmd := &cobra.Command{
 		Use:   "render -f FILE",
@@ -22,14 +21,11 @@ func (p *plugin) renderCommand() *cobra.Command {
 			"are placeholders.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			if file == "" {
-				return errors.New("which file? Give it with -f; - is standard input")
-			}
 			data, err := p.readFile(file)
 			if err != nil {
 				return err
 			}
-			ds, err := preview.Parse(data)
+			ds, err := plan.Parse(data)
 			if err != nil {
 				return fmt.Errorf("read the DataService in %s: %w", file, err)
 			}
@@ -39,7 +35,7 @@ func (p *plugin) renderCommand() *cobra.Command {
 					ds.Namespace = namespace
 				}
 			}
-			objects, err := preview.Objects(ds, version)
+			objects, err := plan.Objects(ds, version)
 			if err != nil {
 				return err
 			}
@@ -56,6 +52,6 @@ func (p *plugin) renderCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with the DataService; - is standard input")
-	cmd.Flags().StringVar(&version, "kube-version", preview.KubeVersion, "version of Kubernetes to render for")
+	cmd.Flags().StringVar(&version, "kube-version", plan.KubeVersion, "version of Kubernetes to render for")
 	return cmd
 }

@@ -18,7 +18,7 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/cli/screen"
+	"d3os.com/d3os-operator/internal/plugin"
 )
 
 // restores is the resource of DataRestores.
@@ -27,19 +27,19 @@ var restores = backupv1.GroupVersion.WithResource("datarestores")
 // latest is the newest backup, or the latest moment of the archive.
 const latest = "latest"
 
-// wanted is what a person wants to be restored.
+// wanted holds the restore that the user requested.
 type wanted struct{ backup, toTime, database, name string }
 
-func (p *plugin) restoreCommand() *cobra.Command {
+func (p *cli) restoreCommand() *cobra.Command {
 	var w wanted
 	var noWait bool
 	cmd := &cobra.Command{
 		Use:   "restore NAME",
-		Short: "Restore a backup beside the database, and follow that to its end; or list backups and restores",
-		Long: "Restore a backup of a DataService's database to a volume of its own, and follow that until it was checked or has failed. It\n" +
-			"creates a DataRestore, and needs the right to. The database that runs is not touched, and nothing is switched. Without\n" +
+		Short: "Restore a backup to a new volume next to the database, and follow that to its end; or list backups and restores",
+		Long: "Restore a backup of a DataService's database to a new volume, and follow that until it was checked or has failed. It\n" +
+			"creates a DataRestore, which needs the right to create one. The database that runs is not touched, and nothing is switched. Without\n" +
 			"--database it is a rehearsal, and its volume goes with the DataRestore. An interrupt ends only the command.\n\n" +
-			"Without --backup and --to-time it lists the backups and restores that the cluster knows of.\n\n" +
+			"Without --backup and --to-time it lists the backups and restores that have an object in the cluster.\n\n" +
 			"Exit codes: 0 it was restored and checked, 1 it has failed, 2 an error.",
 		Example: "  kubectl dataservice restore platform\n  kubectl dataservice restore platform --backup latest\n" +
 			"  kubectl dataservice restore platform --to-time 2026-01-02T15:30:00Z --database mysql-restored",
@@ -61,7 +61,7 @@ func (p *plugin) restoreCommand() *cobra.Command {
 			}
 			return p.carryOut(cmd.Context(), c, task{
 				resource: restores, kind: "DataRestore", object: restore, noWait: noWait,
-				lost: "and its Job with it; the running database was not touched", good: backupv1.PhasePrepared, show: shows(screen.Restore),
+				lost: "and its Job with it; the running database was not touched", good: backupv1.PhasePrepared, show: shows(plugin.Restore),
 			})
 		},
 	}
@@ -76,7 +76,10 @@ func (p *plugin) restoreCommand() *cobra.Command {
 // newRestore is a DataRestore of a DataService's database.
 func newRestore(ds *dsv1.DataService, w wanted, now time.Time) (*backupv1.DataRestore, error) {
 	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil {
-		return nil, fmt.Errorf("DataService %s does not say where its backups are: declare spec.mysql.backup first", ds.Name)
+		return nil, fmt.Errorf("DataService %s declares no backups: declare spec.mysql.backup first", ds.Name)
+	}
+	if hasMembers(ds) {
+		return nil, fmt.Errorf("mysql of DataService %s has several members, whose backups are not restored next to it: create another DataService with spec.mysql.restoreFrom", ds.Name)
 	}
 	if w.toTime != "" && ds.Spec.MySQL.Backup.PointInTime == nil {
 		return nil, fmt.Errorf("DataService %s has no archive to replay up to %s: without spec.mysql.backup.pointInTime, only --backup can be given", ds.Name, w.toTime)
@@ -95,8 +98,8 @@ func newRestore(ds *dsv1.DataService, w wanted, now time.Time) (*backupv1.DataRe
 	return restore, nil
 }
 
-// listRestores prints the backups and restores of a DataService that the cluster knows of.
-func (p *plugin) listRestores(ctx context.Context, c *cluster, ds *dsv1.DataService) error {
+// listRestores prints the backups and restores of a DataService that exist in the cluster.
+func (p *cli) listRestores(ctx context.Context, c *cluster, ds *dsv1.DataService) error {
 	var made backupv1.DataBackupList
 	if err := c.listTasks(ctx, backups, "DataBackups", &made); err != nil {
 		return err

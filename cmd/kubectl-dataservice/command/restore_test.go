@@ -21,7 +21,7 @@ const (
 	backupsPath  = "/apis/d3os-product.com.d3os/v1alpha1/namespaces/a/databackups"
 )
 
-// What lists say of themselves.
+// The types of the lists.
 var (
 	ofBackups  = metav1.TypeMeta{APIVersion: backupv1.GroupVersion.String(), Kind: "DataBackupList"}
 	ofRestores = metav1.TypeMeta{APIVersion: backupv1.GroupVersion.String(), Kind: "DataRestoreList"}
@@ -82,12 +82,16 @@ func TestRestoreOfNothing(t *testing.T) {
 	for want, c := range map[string]struct {
 		spec dsv1.DataServiceSpec
 		args []string
+		kind string // of mysql, by the status
 	}{
-		"declare spec.mysql.backup first": {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}, []string{"--backup", "latest"}},
-		"has no archive to replay":        {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-time", "latest"}},
-		"which backup?":                   {backedUp, []string{"--database", "mysql-restored"}},
+		"declare spec.mysql.backup first": {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}, []string{"--backup", "latest"}, "StatefulSet"},
+		"has no archive to replay":        {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-time", "latest"}, "StatefulSet"},
+		"which backup?":                   {backedUp, []string{"--database", "mysql-restored"}, "StatefulSet"},
+		"with spec.mysql.restoreFrom":     {backedUp, []string{"--backup", "latest"}, "Managed"},
 	} {
-		code, _, errOut := answering(t, map[string]func(int) any{dataServices + "platform": always(platform(c.spec))}).run(t, append([]string{"restore", "platform"}, c.args...)...)
+		ds := platform(c.spec)
+		ds.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Kind: c.kind}}
+		code, _, errOut := answering(t, map[string]func(int) any{dataServices + "platform": always(ds)}).run(t, append([]string{"restore", "platform"}, c.args...)...)
 		assert.Equal(t, code, exitError)
 		assert.Assert(t, strings.Contains(errOut, want), errOut)
 	}

@@ -17,10 +17,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/cli/screen"
+	"d3os.com/d3os-operator/internal/plugin"
 )
 
-func (p *plugin) statusCommand() *cobra.Command {
+func (p *cli) statusCommand() *cobra.Command {
 	var all, follow bool
 	cmd := &cobra.Command{
 		Use:   "status [NAME]",
@@ -34,7 +34,7 @@ func (p *plugin) statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s := &statusView{plugin: p, cluster: c, all: all}
+			s := &statusView{cli: p, cluster: c, all: all}
 			if len(args) == 1 {
 				if all {
 					return fmt.Errorf("a name and --all-namespaces exclude one another")
@@ -55,7 +55,7 @@ func (p *plugin) statusCommand() *cobra.Command {
 }
 
 type statusView struct {
-	*plugin
+	*cli
 
 	cluster *cluster
 	name    string // empty: a list
@@ -74,13 +74,13 @@ func (s *statusView) once(ctx context.Context) error {
 	if err := s.print(text); err != nil {
 		return err
 	}
-	if slices.ContainsFunc(items, func(ds dsv1.DataService) bool { return !screen.Ready(&ds) }) {
+	if slices.ContainsFunc(items, func(ds dsv1.DataService) bool { return !plugin.Ready(&ds) }) {
 		return errNo
 	}
 	return nil
 }
 
-// read returns the one that is asked for, or all.
+// read returns the named DataService, or all.
 func (s *statusView) read(ctx context.Context) ([]dsv1.DataService, string, error) {
 	if s.name == "" {
 		return s.cluster.list(ctx, s.all)
@@ -111,8 +111,8 @@ func (s *statusView) text(items []dsv1.DataService) (string, error) {
 // erase puts the cursor to the upper left corner of an empty terminal.
 const erase = "\x1b[H\x1b[2J"
 
-// follow prints the status whenever it changes, until the context ends: a terminal is drawn anew, elsewhere a line is
-// added for each DataService that changed.
+// follow prints the status after each change, until the context ends. It redraws a terminal; elsewhere it adds a line for each DataService
+// that changed.
 func (s *statusView) follow(ctx context.Context) error {
 	lines := map[string]string{}
 	for {
@@ -144,7 +144,7 @@ func (s *statusView) watch(ctx context.Context, version string, known map[string
 	}
 	w, err := s.cluster.Dynamic.Resource(resource).Namespace(namespace).Watch(ctx, options)
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return nil // it is read anew
+		return nil // it is listed again
 	}
 	if err != nil {
 		return fmt.Errorf("watch DataServices: %w", err)

@@ -17,15 +17,15 @@ import (
 	"golang.org/x/sync/errgroup"
 	kyaml "k8s.io/apimachinery/pkg/util/yaml"
 
-	"d3os.com/d3os-operator/internal/cli/diff"
-	"d3os.com/d3os-operator/internal/kinds/dataservice/values"
+	"d3os.com/d3os-operator/internal/platform/values"
+	"d3os.com/d3os-operator/internal/plugin"
 	"d3os.com/d3os-operator/internal/version"
 )
 
 // checkedAtOnce bounds the DataServices that are planned at once.
 const checkedAtOnce = 4
 
-func (p *plugin) upgradeCheckCommand() *cobra.Command {
+func (p *cli) upgradeCheckCommand() *cobra.Command {
 	var all bool
 	var manifest string
 	cmd := &cobra.Command{
@@ -72,7 +72,7 @@ func (p *plugin) upgradeCheckCommand() *cobra.Command {
 }
 
 // upgrade plans each DataService with the plugin's charts and judges what that changes.
-func (c *cluster) upgrade(ctx context.Context, all bool, images map[string]string) (*diff.Upgrade, error) {
+func (c *cluster) upgrade(ctx context.Context, all bool, images map[string]string) (*plugin.Upgrade, error) {
 	items, _, err := c.list(ctx, all)
 	if err != nil {
 		return nil, err
@@ -89,7 +89,7 @@ func (c *cluster) upgrade(ctx context.Context, all bool, images map[string]strin
 	if err != nil {
 		return nil, err
 	}
-	u := &diff.Upgrade{Version: version.Version}
+	u := &plugin.Upgrade{Version: version.Version}
 	var mu sync.Mutex
 	var group errgroup.Group
 	group.SetLimit(checkedAtOnce)
@@ -108,8 +108,8 @@ func (c *cluster) upgrade(ctx context.Context, all bool, images map[string]strin
 	return u, group.Wait()
 }
 
-// imagesIn returns what the variables RELATED_IMAGE_* of the operator's container say in a file of manifests.
-func (p *plugin) imagesIn(file string) (map[string]string, error) {
+// imagesIn returns the variables RELATED_IMAGE_* of the operator's container in a file of manifests.
+func (p *cli) imagesIn(file string) (map[string]string, error) {
 	if file == "" {
 		return nil, nil
 	}

@@ -15,11 +15,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/rest"
 
-	"d3os.com/d3os-operator/internal/cli/diff"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// What upgrade-check says of another version is what that version then does: these pods are replaced and no others.
+// A new version replaces exactly the pods that upgrade-check lists before.
 func TestUpgradeCheck(t *testing.T) {
 	e := newEnv(t, "view")
 	with := func(version string) func(*rest.Config, *manager.Options) {
@@ -55,7 +55,7 @@ spec: {template: {spec: {containers: [
 
 	code, out, errOut := e.run("upgrade-check", "-o", "json", "--manifest", manifest("v2"))
 	assert.Equal(t, code, exitNo, errOut)
-	var u diff.Upgrade
+	var u plugin.Upgrade
 	assert.NilError(t, json.Unmarshal([]byte(out), &u))
 	var foreseen []string
 	for _, p := range u.Platforms {

@@ -24,7 +24,7 @@ type versions struct {
 	Writer string `json:"writer,omitempty"`
 }
 
-func (p *plugin) versionCommand() *cobra.Command {
+func (p *cli) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Compare the plugin's version with the operator's",
@@ -74,7 +74,7 @@ func (v versions) text() string {
 	return text
 }
 
-// skew says how the plugin's version differs from the operator's, or nothing.
+// skew describes the difference between the versions of the plugin and the operator; "" for none.
 func (v versions) skew() string {
 	is := cmp.Or(v.Operator, v.Writer)
 	switch {

@@ -20,21 +20,22 @@ import (
 	"k8s.io/utils/ptr"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
-	"d3os.com/d3os-operator/internal/cli/foresee"
-	"d3os.com/d3os-operator/internal/cli/why"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/plugin"
+	"d3os.com/d3os-operator/internal/plugin/why"
 )
 
-// logLines is how many last lines of a log are searched for an error.
+// logLines is the number of last lines of a log that are searched for an error.
 const logLines = 30
 
-func (p *plugin) whyCommand() *cobra.Command {
+func (p *cli) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why NAME [COMPONENT]",
 		Short: "Say why a DataService or another resource of the operator is not well, and what to do",
 		Long: "Say why a DataService, or one component of it, is not ready: from what waits to the root cause, its pod, the end of its\n" +
-			"log and its events. The first line is the cause, the second the object to look at. redis/NAME, etcd/NAME, databackup/NAME\n" +
-			"and datarestore/NAME ask about a RedisCluster, an EtcdCluster, a DataBackup and a DataRestore.\n\n" +
+			"log and its events. The first line is the cause, the second the object to look at. redis/NAME, etcd/NAME, mysql/NAME,\n" +
+			"databackup/NAME and datarestore/NAME ask about a RedisCluster, an EtcdCluster, a MySQLCluster, a DataBackup and a DataRestore.\n\n" +
 			"Exit codes: 0 nothing is wrong (also while a rollout goes on), 1 something is, 2 an error.",
 		Example: "  kubectl dataservice why platform\n  kubectl dataservice why platform auth\n  kubectl dataservice why etcd/my-etcd-cluster",
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
@@ -50,6 +51,7 @@ func (p *plugin) whyCommand() *cobra.Command {
 			diagnosis := why.Explain(facts)
 			c.lookable(cmd.Context(), facts, diagnosis)
 			c.addHolder(cmd.Context(), diagnosis)
+			c.addTaint(cmd.Context(), facts, diagnosis)
 			text := diagnosis.Print(p.style(), p.now())
 			if p.output == "json" {
 				if text, err = toJSON(diagnosis); err != nil {
@@ -69,8 +71,8 @@ func (p *plugin) whyCommand() *cobra.Command {
 	return cmd
 }
 
-// facts reads what why needs to know: the resource that is asked about, and of the component that is to blame the objects, the
-// pods, the events and the end of a log. What the user may not read is left out.
+// facts reads the input of why: the resource in question, and the objects, pods, events and the end of a log of the component that causes
+// the problem. It omits what the user may not read.
 func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why.Facts, error) {
 	f, objects, err := c.subject(ctx, args, now)
 	if err != nil {
@@ -84,6 +86,7 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 	if n, err := c.Client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{}); err == nil { // few roles have none of it
 		f.Namespace = n
 	}
+	f.Operator = c.operatorState(ctx)
 	f.Objects = objects
 	for _, o := range objects {
 		if object.IsResource(o) {
@@ -108,11 +111,13 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 var clusters = map[string]schema.GroupVersionKind{
 	"redis": redisKind, "rediscluster": redisKind, "redisclusters": redisKind,
 	"etcd": etcdKind, "etcdcluster": etcdKind, "etcdclusters": etcdKind,
+	"mysql": mysqlKind, "mysqlcluster": mysqlKind, "mysqlclusters": mysqlKind, "myc": mysqlKind,
 	"databackup": backupKind, "databackups": backupKind, "dbk": backupKind,
 	"datarestore": restoreKind, "datarestores": restoreKind, "drs": restoreKind,
 }
 
 var (
+	mysqlKind   = mysqlv1.GroupVersion.WithKind(mysqlv1.Kind)
 	backupKind  = backupv1.GroupVersion.WithKind("DataBackup")
 	restoreKind = backupv1.GroupVersion.WithKind("DataRestore")
 )
@@ -126,7 +131,7 @@ func (c *cluster) subject(ctx context.Context, args []string, now time.Time) (*w
 	gvk, known := clusters[kind]
 	switch {
 	case !known:
-		return nil, nil, fmt.Errorf("%s: must be the name of a DataService, or redis/NAME, etcd/NAME, databackup/NAME or datarestore/NAME", args[0])
+		return nil, nil, fmt.Errorf("%s: must be the name of a DataService, or redis/NAME, etcd/NAME, mysql/NAME, databackup/NAME or datarestore/NAME", args[0])
 	case len(args) > 1:
 		return nil, nil, fmt.Errorf("%s %s has no components: leave %s out", gvk.Kind, name, args[1])
 	}
@@ -161,16 +166,16 @@ func (c *cluster) component(ctx context.Context, args []string, now time.Time) (
 		}
 	}
 	blamed, _ := why.Blamed(ds, f.Component)
-	selector := foresee.Selector(ds.Name, "")
+	selector := plugin.Selector(ds.Name, "")
 	if blamed != nil {
-		selector = foresee.Selector(ds.Name, blamed.Name)
+		selector = plugin.Selector(ds.Name, blamed.Name)
 	}
 	if f.Pods, err = c.Pods(ctx, selector); apierrors.IsForbidden(err) {
 		f.Refused = append(f.Refused, "pods")
 	} else if err != nil {
 		return nil, nil, err
 	}
-	objects, refused, err := c.Objects(ctx, selector, told)
+	objects, refused, err := c.Objects(ctx, selector, shownKinds)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -181,7 +186,7 @@ func (c *cluster) component(ctx context.Context, args []string, now time.Time) (
 	return f, objects, nil
 }
 
-// lookable replaces the object of a diagnosis that does not exist by one that does, so that line 2 is a command that works.
+// lookable replaces the object of a diagnosis that does not exist, or that the user may not read, so that line 2 is a command that works.
 func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) {
 	if d.Object == nil || d.Object.Name == f.DataService.Name || d.Object.Elsewhere || d.Object.Kind == "Namespace" || f.Has(d.Object) {
 		return
@@ -191,16 +196,16 @@ func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) 
 		if gvk.Kind != d.Object.Kind {
 			continue
 		}
-		_, err := c.Dynamic.Resource(foresee.ResourceOf(gvk)).Namespace(c.Namespace).Get(ctx, d.Object.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		_, err := c.Dynamic.Resource(object.ResourceOf(gvk)).Namespace(c.Namespace).Get(ctx, d.Object.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
 			d.Object = f.Instead(d.Object)
 		}
 		return
 	}
 }
 
-// addHolder names the Service that has a node port that the API server refused. It is looked for in all namespaces, or in the one that
-// the user may read.
+// addHolder names the Service that has a node port that the API server refused. It searches all namespaces, or the namespace that the user
+// may read.
 func (c *cluster) addHolder(ctx context.Context, d *why.Diagnosis) {
 	port := d.TakenPort()
 	if port == 0 {
@@ -221,20 +226,20 @@ func (c *cluster) addHolder(ctx context.Context, d *why.Diagnosis) {
 	d.Do = slices.Insert(d.Do, 0, fmt.Sprintf("choose another node port than %d: a Service has it that you may not read", port))
 }
 
-// told are the kinds whose objects say how they are.
-var told = slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool {
+// shownKinds lists the kinds of objects with a state to show.
+var shownKinds = slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool {
 	return gvk.Kind == "Secret" || gvk.Kind == "ConfigMap"
 })
 
 // inside adds the objects and pods of a resource of the operator's own.
 func (c *cluster) inside(ctx context.Context, f *why.Facts, of *unstructured.Unstructured) error {
-	pods, err := c.Pods(ctx, foresee.SelectorOf(of))
+	pods, err := c.Pods(ctx, plugin.SelectorOf(of))
 	if apierrors.IsForbidden(err) {
 		f.Refused = append(f.Refused, "pods")
 	} else if err != nil {
 		return err
 	}
-	objects, refused, err := c.Objects(ctx, foresee.SelectorOf(of), told)
+	objects, refused, err := c.Objects(ctx, plugin.SelectorOf(of), shownKinds)
 	if err != nil {
 		return err
 	}

@@ -17,11 +17,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/cli/foresee"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// A chain of components that wait leads to the one that is to blame; a component that is well is said to be.
+// why follows a chain of waiting components to the cause, and reports a healthy component as such.
 func TestWhyOfAComponent(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()
@@ -34,7 +34,7 @@ func TestWhyOfAComponent(t *testing.T) {
 	e.says(exitNo, []string{`"cause": "proxy: pod proxy-`, `"kind": "Pod"`}, "why", name, "-o", "json")
 }
 
-// A RedisCluster and an EtcdCluster are asked about by their kind and name, with what is inside of them.
+// A RedisCluster, an EtcdCluster and a MySQLCluster are asked about by their kind and name, with what is inside of them.
 func TestWhyOfAClusterByItself(t *testing.T) {
 	t.Parallel()
 	waiting := func(gvk schema.GroupVersionKind, name string) map[string]any {
@@ -52,13 +52,13 @@ func TestWhyOfAClusterByItself(t *testing.T) {
 	const sets, events = "GET /apis/apps/v1/namespaces/a/statefulsets", "GET /api/v1/namespaces/a/events"
 	answers := func(more map[string]func(int) any) map[string]func(int) any {
 		all := map[string]func(int) any{events: always(corev1.EventList{Items: []corev1.Event{refused}}), podsPath: always(corev1.PodList{})}
-		for _, gvk := range told { // whatever else there might be inside
+		for _, gvk := range shownKinds { // whatever else there might be inside
 			list := map[string]any{"kind": gvk.Kind + "List", "apiVersion": gvk.GroupVersion().String(), "items": []any{}}
 			prefix := "GET /apis/" + gvk.GroupVersion().String()
 			if gvk.Group == "" {
 				prefix = "GET /api/v1"
 			}
-			all[prefix+"/namespaces/a/"+foresee.ResourceOf(gvk).Resource] = always(list)
+			all[prefix+"/namespaces/a/"+object.ResourceOf(gvk).Resource] = always(list)
 		}
 		maps.Copy(all, more)
 		return all
@@ -66,12 +66,14 @@ func TestWhyOfAClusterByItself(t *testing.T) {
 	setList := map[string]any{"kind": "StatefulSetList", "apiVersion": "apps/v1", "items": []any{set}}
 	etcd := answers(map[string]func(int) any{etcdOnes + "/e": always(waiting(etcdKind, "e")), sets: always(setList)})
 	cache := answers(map[string]func(int) any{redisOnes + "/cache": always(waiting(redisKind, "cache")), podsPath: always(corev1.PodList{Items: []corev1.Pod{pod}})})
+	mysql := answers(map[string]func(int) any{mysqlOnes + "/e": always(waiting(mysqlKind, "e")), sets: always(setList)})
 	for _, c := range []struct {
 		answers map[string]func(int) any
 		args    []string
 		code    int
 		says    []string
 	}{
+		{mysql, []string{"mysql/e"}, exitNo, []string{"e: StatefulSet e: FailedCreate: exceeded quota: limit", "look at StatefulSet e"}},
 		{etcd, []string{"etcd/e"}, exitNo, []string{"e: StatefulSet e: FailedCreate: exceeded quota: limit", "look at StatefulSet e"}},
 		{etcd, []string{"etcdclusters/e"}, exitNo, []string{"look at StatefulSet e"}},
 		{cache, []string{"redis/cache"}, exitNo, []string{"cache: pod cache-0-0: ImagePullBackOff: manifest unknown", "look at Pod cache-0-0"}},

@@ -15,14 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/cli/gitops"
 )
 
 // annotationRestarted is on the pods of a component that was restarted on purpose, with the time; it is that of
 // kubectl rollout restart.
 const annotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
-func (p *plugin) pauseCommand(pause bool) *cobra.Command {
+func (p *cli) pauseCommand(pause bool) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pause NAME",
 		Short: "Stop the operator from changing a DataService (spec.paused)",
@@ -50,7 +49,7 @@ func (p *plugin) pauseCommand(pause bool) *cobra.Command {
 	return cmd
 }
 
-func (p *plugin) restartCommand() *cobra.Command {
+func (p *cli) restartCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "restart NAME COMPONENT",
 		Short: "Restart the pods of one component, as an update does",
@@ -103,7 +102,7 @@ func restartPatch(ds *dsv1.DataService, component string, now time.Time) ([]oper
 	declared, isComponent := fields.(map[string]any)
 	notOne := map[string]bool{"defaults": true, "networkPolicy": true, "rollout": true}
 	if !isComponent || notOne[component] {
-		return nil, fmt.Errorf("%s declares no component %s that has pods of its own", ds.Name, component)
+		return nil, fmt.Errorf("%s declares no component %s with pods", ds.Name, component)
 	}
 	stamp := now.UTC().Format(time.RFC3339)
 	if annotations, _ := declared["annotations"].(map[string]any); annotations == nil {
@@ -126,8 +125,8 @@ func (c *cluster) patch(ctx context.Context, ds *dsv1.DataService, kind types.Pa
 }
 
 // managed warns that a tool that carries out files will take the change back.
-func (p *plugin) managed(ds *dsv1.DataService) string {
-	if tool := gitops.Find(ds); tool != nil {
+func (p *cli) managed(ds *dsv1.DataService) string {
+	if tool := managedBy(ds); tool != nil {
 		return fmt.Sprintf("warning: %s manages this DataService and will take the change back: make it in the source, or suspend it first: %s\n", tool.Name, tool.Suspend)
 	}
 	return ""

@@ -16,7 +16,7 @@ import (
 // text is as long as what receives it takes (an argument of a program 128 KiB, all annotations of an object 256 KiB, a ConfigMap 1 MiB).
 const (
 	text       = 1024
-	statusText = 4096 // internal/controller cuts texts to as many bytes
+	statusText = 4096 // internal/reconcile cuts texts to as many bytes
 	items      = 250
 	statusItem = 2000
 	entries    = 200
@@ -93,7 +93,7 @@ func want(s *apiextensionsv1.JSONSchemaProps, at place) (maxLength, maxItems, ma
 	case s.AdditionalProperties != nil:
 		return nil, nil, at.count(entries)
 	}
-	// What is not spelled out is bounded where it is read (internal/specfield).
+	// What is not spelled out is bounded where it is read (internal/render).
 	return nil, nil, nil
 }
 
@@ -105,7 +105,7 @@ func set(s *apiextensionsv1.JSONSchemaProps, at place) {
 	}
 }
 
-// pair is a bound that a schema has, and the one that it should have.
+// pair holds a bound of a schema, and the required one.
 type pair struct {
 	has  **int64
 	want *int64

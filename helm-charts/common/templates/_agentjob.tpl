@@ -128,7 +128,7 @@ spec:
 {{- $c := .component }}
 {{- $v := $c.root.Values }}
 {{- /* Limits are at most ten times the requests, so that the usual quotas and LimitRanges take these pods as they are. */}}
-{{- $resources := get $v.backup "resources" | default (dict "requests" (dict "cpu" "100m" "memory" "128Mi") "limits" (dict "cpu" "1000m" "memory" (get . "memory" | default "512Mi"))) }}
+{{- $resources := get ($v.backup | default dict) "resources" | default (dict "requests" (dict "cpu" "100m" "memory" "128Mi") "limits" (dict "cpu" "1000m" "memory" (get . "memory" | default "512Mi"))) }}
 {{- $pod := dict "runAsNonRoot" true "runAsUser" (int $c.user) "runAsGroup" (int $c.user) "fsGroup" (int $c.user) "fsGroupChangePolicy" "OnRootMismatch" "seccompProfile" (dict "type" "RuntimeDefault") }}
 {{- include "common.override" (dict "to" $pod "from" $v.podSecurityContext) }}
 {{- $container := dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")) }}
@@ -139,7 +139,7 @@ A claim that one node can use at a time is used by all these pods, so they go to
 be bound to another node, only prefers that.
 */}}
 {{- $labels := fromJson .podLabels }}
-{{- $affinity := dict }}
+{{- $affinity := get . "affinity" | default dict }}
 {{- with get .store "claim" }}
 {{- $selector := dict "d3os-product.com.d3os/store" (sha256sum . | trunc 16) }}
 {{- $labels = merge $labels $selector }}

@@ -81,6 +81,7 @@ An IPv6 address comes without its brackets.
 {{- include "common.account" . }}
 {{- include "common.redis" . }}
 {{- include "common.etcd" . }}
+{{- include "common.mongodb" . }}
 {{- end }}
 
 {{- /*
@@ -115,6 +116,18 @@ ca.crt), it is mounted as a folder, in which a renewed one comes to light.
 {{- end }}
 {{- $_ := set $c "mounts" (append (get $c "mounts" | default list) (dict "name" "etcd-certificate" "mountPath" "/etc/d3os/etcd" "readOnly" true)) }}
 {{- $_ := set $c "volumes" (append (get $c "volumes" | default list) (dict "name" "etcd-certificate" "secret" (dict "secretName" .))) }}
+{{- end }}
+{{- end }}
+
+{{- /* The connection string of MongoDB: from the Secret that credentials name, else the one in endpoints. */}}
+{{- define "common.mongodb" }}
+{{- $env := .env }}
+{{- $v := .root.Values }}
+{{- with get $v "endpoints" | default dict | dig "mongodb" "uri" "" }}{{ $_ := set $env "SPRING_DATA_MONGODB_URI" . }}{{ end }}
+{{- $mongodb := get $v.credentials "mongodb" | default dict }}
+{{- with get $mongodb "secretName" }}
+{{- $key := get $mongodb "key" | default "connectionString.standard" }}
+{{- $_ := set $env "SPRING_DATA_MONGODB_URI" (dict "secretKeyRef" (dict "name" . "key" $key)) }}
 {{- end }}
 {{- end }}
 

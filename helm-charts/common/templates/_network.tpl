@@ -167,6 +167,8 @@ spec:
 {{- range get $policy "additionalPorts" | default list }}{{ $ports = append $ports (dict "port" (int .) "protocol" "TCP") }}{{ end }}
 {{- if and $ports $open }}{{ $rules = append $rules (dict "ports" $ports) }}
 {{- else if and $ports $from }}{{ $rules = append $rules (dict "ports" $ports "from" $from) }}{{ end }}
+{{- /* Ports that the operator asks, wherever it is. */}}
+{{- range get . "openPorts" | default list }}{{ $rules = append $rules (dict "ports" (list (dict "port" . "protocol" "TCP"))) }}{{ end }}
 ---
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy

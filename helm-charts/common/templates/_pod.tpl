@@ -164,6 +164,9 @@ spec:
       {{- with get . "lifecycle" }}
       lifecycle: {{ toJson . }}
       {{- end }}
+      {{- with get . "terminationMessagePolicy" }}
+      terminationMessagePolicy: {{ . }}
+      {{- end }}
       {{- with $mounts }}
       volumeMounts:
         {{- range . }}
@@ -182,4 +185,18 @@ spec:
     - {{ toJson . }}
     {{- end }}
   {{- end }}
+{{- end }}
+
+{{- /* Adds to an affinity that pods with the labels of a selector run on different nodes. */}}
+{{- define "common.antiAffinity" }}
+{{- $anti := get .affinity "podAntiAffinity" | default dict }}
+{{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" .selector) }}
+{{- $field := "preferredDuringSchedulingIgnoredDuringExecution" }}
+{{- if eq .kind "Hard" }}
+{{- $field = "requiredDuringSchedulingIgnoredDuringExecution" }}
+{{- else }}
+{{- $term = dict "weight" 100 "podAffinityTerm" $term }}
+{{- end }}
+{{- $_ := set $anti $field (append (get $anti $field | default list) $term) }}
+{{- $_ := set .affinity "podAntiAffinity" $anti }}
 {{- end }}

@@ -62,7 +62,7 @@ characters beyond U+FFFF, which Java writes as two.
 {{- $n := sub (trimPrefix "\\U" . | print "0x" | int) 65536 | int }}
 {{- printf "\\u%04x\\u%04x" (add 55296 (div $n 1024)) (add 56320 (mod $n 1024)) }}
 {{- else if hasPrefix "\\x" . }}{{ replace "\\x" "\\u00" . }}
-{{- else if regexMatch "^\\\\[abv\"]" . }}{{ replace "\\a" "\\u0007" . | replace "\\b" "\\u0008" | replace "\\v" "\\u000b" | replace "\\\"" "\"" }}
+{{- else if or (hasPrefix "\\a" .) (hasPrefix "\\b" .) (hasPrefix "\\v" .) (hasPrefix "\\\"" .) }}{{ replace "\\a" "\\u0007" . | replace "\\b" "\\u0008" | replace "\\v" "\\u000b" | replace "\\\"" "\"" }}
 {{- else }}{{ . }}
 {{- end }}
 {{- end }}

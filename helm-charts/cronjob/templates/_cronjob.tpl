@@ -1,5 +1,10 @@
 {{- define "cronjob" }}
 {{- $v := .Values }}
+{{- $schedule := required "schedule must be given" $v.schedule }}
+{{- $hasSixFields := regexMatch "^([^ ]+ +){5}[^ ]+$" $schedule }}
+{{- if and $hasSixFields (not (regexMatch "^00? " $schedule)) }}
+{{- include "cronjob.seconds" . }}
+{{- else }}
 {{- $own := $v.name | default .Release.Name }}
 {{- $c := dict "root" . "name" $own "component" $own "image" (required "image must be given" $v.image) "user" 10001 "env" dict
       "resources" (dict "requests" (dict "cpu" "10m" "memory" "128Mi") "limits" (dict "memory" "1000Mi")) }}
@@ -12,7 +17,11 @@ apiVersion: batch/v1
 kind: CronJob
 {{- include "common.metadata" $c }}
 spec:
-  schedule: {{ required "schedule must be given" $v.schedule | quote }}
+  {{- /* Kubernetes has no field for seconds: of six fields the first, which is 0, is left out. */}}
+  {{- if $hasSixFields }}
+  {{- $schedule = regexReplaceAllLiteral "^0+ +" $schedule "" }}
+  {{- end }}
+  schedule: {{ quote $schedule }}
   {{- with $v.scheduleTimeZone }}
   timeZone: {{ quote . }}
   {{- end }}
@@ -20,19 +29,20 @@ spec:
   concurrencyPolicy: {{ quote $v.concurrencyPolicy }}
   successfulJobsHistoryLimit: {{ int $v.successfulJobsHistoryLimit }}
   failedJobsHistoryLimit: {{ int $v.failedJobsHistoryLimit }}
-  {{- include "cronjob.seconds" (dict "values" $v "field" "startingDeadlineSeconds") }}
+  {{- include "cronjob.number" (dict "values" $v "field" "startingDeadlineSeconds") }}
   jobTemplate:
     metadata:
       labels: {{ $c.labels }}
     spec:
       backoffLimit: {{ int $v.backoffLimit }}
-      {{- include "cronjob.seconds" (dict "values" $v "field" "activeDeadlineSeconds") | indent 4 }}
+      {{- include "cronjob.number" (dict "values" $v "field" "activeDeadlineSeconds") | indent 4 }}
       template:
 {{ include "common.pod" $c | indent 8 }}
 {{- end }}
+{{- end }}
 
 {{- /* A number that may be absent; 0 is one. */}}
-{{- define "cronjob.seconds" }}
+{{- define "cronjob.number" }}
 {{- if hasKey .values .field }}
 {{- $seconds := get .values .field }}
 {{- if not (kindIs "invalid" $seconds) }}

@@ -60,6 +60,8 @@ annotation on the pod, allows it to start without. So an empty volume never vote
 {{- end }}
 {{- $command = append $command "--" }}
 {{- range $flag, $value := $v.flags }}{{ $command = append $command (printf "--%s=%s" $flag $value) }}{{ end }}
+{{- /* The agent leaves a termination message, etcd none: why it ends is in its log. */}}
+{{- $_ := set . "terminationMessagePolicy" "FallbackToLogsOnError" }}
 {{- $_ := set . "command" $command }}
 {{- $_ := set . "mounts" $mounts }}
 {{- $_ := set . "volumes" $volumes }}

@@ -2,7 +2,7 @@
 {{- $c := . }}
 {{- $v := .root.Values }}
 {{- $affinity := deepCopy $v.affinity }}
-{{- include "etcdcluster.antiAffinity" (dict "affinity" $affinity "kind" $v.antiAffinity "selector" (fromJson .selector)) }}
+{{- include "common.antiAffinity" (dict "affinity" $affinity "kind" $v.antiAffinity "selector" (fromJson .selector)) }}
 {{- $values := dict }}
 {{- include "common.override" (dict "to" $values "from" $v) }}
 {{- $_ := set $values "affinity" $affinity }}
@@ -47,18 +47,4 @@ spec:
   selector:
     matchLabels: {{ .selector }}
 {{- end }}
-{{- end }}
-
-{{- /* Adds to an affinity that the members run on different nodes. */}}
-{{- define "etcdcluster.antiAffinity" }}
-{{- $anti := get .affinity "podAntiAffinity" | default dict }}
-{{- $term := dict "topologyKey" "kubernetes.io/hostname" "labelSelector" (dict "matchLabels" .selector) }}
-{{- $field := "preferredDuringSchedulingIgnoredDuringExecution" }}
-{{- if eq .kind "Hard" }}
-{{- $field = "requiredDuringSchedulingIgnoredDuringExecution" }}
-{{- else }}
-{{- $term = dict "weight" 100 "podAffinityTerm" $term }}
-{{- end }}
-{{- $_ := set $anti $field (append (get $anti $field | default list) $term) }}
-{{- $_ := set .affinity "podAntiAffinity" $anti }}
 {{- end }}

@@ -40,6 +40,7 @@
 {{- end }}
 {{- include "common.redis" $c }}
 {{- include "common.etcd" $c }}
+{{- include "common.mongodb" $c }}
 {{- $uuc := dig "uuc" "url" "" $v.endpoints | trimSuffix "/" }}
 {{- $fill := dict "@port@" (toString $port) "@uucIsOpen@" (empty $uuc | not | toString)
       "@mysqlUrl@" (dig "mysql" "url" "" $v.endpoints | trimSuffix "/")

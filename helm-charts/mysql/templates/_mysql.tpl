@@ -70,13 +70,14 @@ spec: {{ toJson $claim }}
 {{- $_ := set $c "volumes" $volumes }}
 {{- $_ := set $c "podAnnotations" $annotations }}
 {{- if or $v.databases $v.users $v.backup }}{{ include "mysql.accounts" $c }}{{ end }}
-{{- if and $v.agentImage (ne $v.kind "DaemonSet") }}{{ include "mysql.guard" $c }}{{ if $v.restoreFrom }}{{ include "mysql.birth" $c }}{{ end }}{{ end }}
-{{- if and $v.restoreFrom (not $v.agentImage) (not $v.managedBy) }}{{ fail "restoreFrom needs the agentImage: the database would start empty" }}{{ end }}
+{{- if and $v.agentImage (ne $v.kind "DaemonSet") }}{{ include "mysql.guard" $c }}{{ if $v.restoreFrom }}{{ include "mysql.birth" $c }}{{ else if $v.importFrom }}{{ include "mysql.import" $c }}{{ end }}{{ end }}
+{{- if and (or $v.restoreFrom $v.importFrom) (not $v.agentImage) (not $v.managedBy) }}{{ fail "restoreFrom and importFrom need the agentImage: the database would start empty" }}{{ end }}
 {{- include "common.service" $c }}
 {{- include "common.workload" $c }}
 {{- if $v.backup }}{{ $_ := set $c "callers" (list (print $c.component ".archive") (print $c.component ".backup")) }}{{ end }}
 {{- include "common.networkPolicy" $c }}
 {{- if and $v.backup $v.agentImage }}{{ include "mysql.backup" $c }}{{ end }}
+{{- if and $v.membersCheck $v.agentImage (eq $v.kind "StatefulSet") }}{{ include "mysql.members" $c }}{{ end }}
 {{- end }}
 
 {{- /*

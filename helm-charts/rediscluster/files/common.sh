@@ -7,6 +7,12 @@ run=/run/redis
 # One claim for all pods has a folder for each.
 [ -z "${SHARED_FOLDER:-}" ] || data=/shared/$SHARED_FOLDER/$POD_NAME
 
+# last_words REASON TEXT: writes why the container ends to its log, and as its termination message: JSON, as the agent writes it.
+last_words() {
+	echo "$1: $2" >&2
+	printf '{"reason":"%s","message":"%s"}' "$1" "$(printf '%s' "$2" | tr '\001-\037' ' ' | sed 's/[\\"]/\\&/g')" 2>/dev/null >/dev/termination-log || :
+}
+
 # read_secret FILE: sets $secret by the rule for all secrets: without the newline at its end. It fails and sets $refusal where the
 # value is missing, empty, or has another control character.
 read_secret() {

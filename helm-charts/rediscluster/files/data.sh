@@ -1,10 +1,9 @@
 # Sourced by start.sh: what is on the volume, and whether a server may start on it.
 # shellcheck shell=sh
 
-# refuse CODE TEXT: ends the container. The operator knows the code, and shows the text.
+# refuse CODE REASON TEXT: ends the container. The operator knows the code, and shows the reason and the text.
 refuse() {
-	echo "$2" >&2
-	printf '%s' "$2" 2>/dev/null >/dev/termination-log || :
+	last_words "$2" "$3"
 	exit "$1"
 }
 
@@ -31,7 +30,7 @@ owned_by() {
 	mark=
 	[ ! -s "$data/owner" ] || IFS= read -r mark <"$data/owner" || :
 	if [ -n "$mark" ] && [ "$mark" != "$whose" ]; then
-		refuse 66 "ForeignVolume: the volume of $whose is a copy of that of $mark, or was moved: a server on it would take that one's place. \
+		refuse 66 ForeignVolume "the volume of $whose is a copy of that of $mark, or was moved: a server on it would take that one's place. \
 Delete the claim and restore a backup; or, if $mark never runs again, remove the file owner from the volume"
 	fi
 	[ -n "$mark" ] || printf '%s\n' "$whose" >"$data/owner"
@@ -75,7 +74,7 @@ is_tail() {
 # damaged FILE: a server with a damaged file starts as a new node, and copies its data, where another one owns the slots by
 # now. It waits for that otherwise: what is left in the file may be all that there is.
 damaged() {
-	replaced || refuse 67 "DataDamaged: $1 is damaged, and this server does not start on it: it waits for a replica to take over. \
+	replaced || refuse 67 DataDamaged "$1 is damaged, and this server does not start on it: it waits for a replica to take over. \
 If none does: restore the volume; or cut the file off with redis-check-aof --fix; or annotate accept-data-loss with its node id ${id:-}"
 	echo "$1 is damaged, and other nodes serve all slots: this server starts as a new node" >&2
 	aside nodes.conf damaged
@@ -83,14 +82,18 @@ If none does: restore the volume; or cut the file off with redis-check-aof --fix
 	aside appendonly.aof damaged
 }
 
-# of_the_past: reports whether other nodes have heard of this master more than two minutes after its volume was last in use. Then
-# storage has put the volume back to an earlier state, and its replicas have what was written since. Where the times agree,
-# and where nothing is known, no node is asked.
+# of_the_past: reports whether other nodes have heard of this master some time after its volume was last in use. Then storage has
+# put the volume back to an earlier state, and its replicas have what was written since. Liveness notes the time every ten seconds,
+# and a server that no probe reaches is killed after a minute: so two minutes are proof. Half a minute is enough where a replica had its
+# link to the end: it lacks nothing, and takes over. Without a time, the file has that of the last start. Without the file, and where
+# nothing else is known, no node is asked.
 of_the_past() {
-	used=
-	[ ! -s "$data/alive" ] || IFS= read -r used <"$data/alive" || :
-	case $used in '' | *[!0-9]*) return 1 ;; esac
-	[ $(($(date +%s) - used)) -gt 120 ] || return 1
+	[ -e "$data/alive" ] || return 1
+	used='' least=30
+	IFS= read -r used <"$data/alive" || :
+	case $used in '' | *[!0-9]*) used=$(date -r "$data/alive" +%s) most='' ;; *) most=120 ;; esac
+	now=$(date +%s)
+	[ $((now - used)) -gt "$least" ] || return 1
 	id=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself,master.* connected [0-9].*/\1/p' "$data/nodes.conf" 2>/dev/null)
 	[ -n "$id" ] || return 1
 	asked=0
@@ -106,14 +109,30 @@ of_the_past() {
 		redis "$peer" 6379 CLUSTER NODES
 		heard=$(printf '%s\n' "$answer" | sed -n "s/^$id \([^ ]* \)\{4\}\([0-9]*\)[0-9]\{3\} .*/\2/p")
 		# A server that starts takes its start for the time when it heard of each other.
-		[ -z "$heard" ] || [ $((heard - used)) -le 120 ] || [ $((heard - began)) -le 3 ] || return 0
+		[ -n "$heard" ] && [ $((heard - began)) -gt 3 ] || continue
+		if [ -n "$most" ] && [ $((heard - used)) -gt "$most" ]; then return 0; fi
+		if [ $((heard - used)) -gt "$least" ] && had_link "$peer" "$heard"; then return 0; fi
 	done
 	return 1
 }
 
+# had_link HOST SECONDS: reports whether a replica of this server had its link until a time: ten seconds less are the ends of a node timeout.
+had_link() {
+	redis "$1" 6379 INFO replication
+	field role "$answer"
+	[ "$value" = slave ] || return 1
+	field master_sync_in_progress "$answer"
+	[ "$value" = 0 ] || return 1
+	field master_link_status "$answer"
+	[ "$value" != up ] || return 0
+	field master_link_down_since_seconds "$answer"
+	case $value in '' | *[!0-9]*) return 1 ;; esac
+	[ $(($(date +%s) - value)) -ge $(($2 - 10)) ]
+}
+
 # outdated: a server with a volume of the past starts as a new node where another one owns the slots by now, as one with a damaged file.
 outdated() {
-	replaced || refuse 67 "DataOutdated: this volume was last in use at $(at "$used"), and other nodes heard of this server until $(at "$heard"): storage has put it back \
+	replaced || refuse 67 DataOutdated "this volume was last in use at $(at "$used"), and other nodes heard of this server until $(at "$heard"): storage has put it back \
 to an earlier state. This server waits for a replica to take over. If none does: restore the newer volume; or remove the file alive from this one to go on with \
 what it has; or annotate accept-data-loss with its node id ${id:-}"
 	echo "this volume is one of the past, and other nodes serve all slots: this server starts as a new node" >&2

@@ -5,9 +5,7 @@ umask 077
 # shellcheck source=common.sh
 . /scripts/common.sh
 if ! read_secret /credentials/password; then
-	refusal="the key password of its Secret is not used: $refusal"
-	echo "$refusal" >&2
-	printf '{"reason":"PasswordRefused","message":"%s"}' "$refusal" >/dev/termination-log 2>/dev/null || :
+	last_words PasswordRefused "the key password of its Secret is not used: $refusal"
 	exit 78
 fi
 # shellcheck source=data.sh
@@ -31,7 +29,7 @@ if has_data && of_the_past; then outdated; fi
 # data away to be like the empty server that they find there. So nothing starts at this address any more: the
 # operator replaces the pod (it knows this exit code), and the new one has another address.
 if [ -e "$run/served" ] && ! has_data; then
-	refuse 65 "DataLost: this server had data, and its volume has none any more; the pod is to be replaced"
+	refuse 65 DataLost "this server had data, and its volume has none any more; the pod is to be replaced"
 fi
 
 # A snapshot without the append-only file that belongs to it: Redis would not read it, and replace it with

@@ -8,7 +8,7 @@
 {{- $_ := set $c "secret" ($v.credentialsSecret | default (print $c.name "-credentials")) }}
 {{- include "rediscluster.config" $c }}
 {{- include "rediscluster.container" $c }}
-{{- if $v.restoreFrom }}{{ include "rediscluster.birth" $c }}{{ end }}
+{{- if and $v.restoreFrom (not $v.restored) }}{{ include "rediscluster.birth" $c }}{{ end }}
 {{- if $v.backup }}{{ include "rediscluster.backup" $c }}{{ end }}
 {{- include "rediscluster.record" $c }}
 {{- include "rediscluster.services" $c }}
@@ -71,6 +71,8 @@
 {{- $_ := set $handlers $probe (dict "exec" (dict "command" (list "/bin/sh" (printf "/scripts/%s.sh" $script)))) }}
 {{- end }}
 {{- $_ := set . "handlers" $handlers }}
+{{- /* Redis and the shell report a full volume to their log alone. */}}
+{{- $_ := set . "terminationMessagePolicy" "FallbackToLogsOnError" }}
 {{- $_ := set . "lifecycle" (dict "preStop" (dict "exec" (dict "command" (list "/bin/sh" "/scripts/stop.sh")))) }}
 {{- $data := dict "name" "data" "mountPath" (ternary "/shared" "/data" (not (empty $v.storage.claim))) }}
 {{- if $v.storage.claim }}{{ $_ := set $field "SHARED_FOLDER" .name }}{{ end }}

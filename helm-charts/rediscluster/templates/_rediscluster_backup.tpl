@@ -18,8 +18,8 @@
 
 {{- /*
 A new cluster is made of a backup, by a container that puts a shard's part on the empty volume of its first pod, with its slots. Once
-the operator's record says that the cluster has begun, nothing is restored. How many shards there are is in the record, too: pods are
-not replaced when that changes.
+the operator's record says that the cluster has begun, nothing is restored. Once it is formed, pods have neither the container nor the
+store: what the store is made of may go. How many shards there are is in the record, too: pods are not replaced when that changes.
 */}}
 {{- define "rediscluster.birth" }}
 {{- $c := . }}

@@ -21,6 +21,7 @@ spec:
 {{- include "common.account" $c }}
 {{- include "common.redis" $c }}
 {{- include "common.etcd" $c }}
+{{- include "common.mongodb" $c }}
 {{- include "common.ownFile" $c }}
 {{- include "common.files" $c }}
 {{- $check := $v.checkCommand | default (.Files.Get "files/check.sh") }}

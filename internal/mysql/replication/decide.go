@@ -5,10 +5,11 @@ package replication
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 )
 
-// cluster is an observation, with what rules ask for.
+// cluster holds an observation for the rules.
 type cluster struct {
 	want    Want
 	record  Record
@@ -16,8 +17,8 @@ type cluster struct {
 	notes   []string
 }
 
-// Decide returns what comes next. It has an answer for every observation. Rules run in order: the first one with an answer
-// decides, and each repairs what later rules rely on.
+// Decide returns the next step. It is total. Rules run in order: the first one with a decision wins, and each repairs what later rules rely
+// on.
 func Decide(want Want, o Observation) Decision {
 	c := &cluster{want: want, record: o.Record, members: o.Members}
 	for _, m := range c.members {
@@ -25,10 +26,18 @@ func Decide(want Want, o Observation) Decision {
 			c.notes = append(c.notes, fmt.Sprintf("the volume of member %d has data of another member: it is left alone", m.Ordinal))
 		}
 	}
-	if !c.record.Formed {
+	switch {
+	case c.want.Replicas == 0:
+		return c.finish(c.say(StateParked, "no member is wanted: the volumes keep their data"))
+	case !c.record.Formed:
+		if d := c.broken(); d != nil {
+			return c.finish(d)
+		}
 		return c.finish(c.form())
 	}
-	for _, rule := range []func() *Decision{c.switching, c.primaryLost, c.serve, c.split, c.voters, c.voterBad, c.errant, c.join, c.grow, c.blocked, c.switchover} {
+	for _, rule := range []func() *Decision{
+		c.broken, c.switching, c.primaryLost, c.serve, c.split, c.voters, c.voterBad, c.errant, c.join, c.grow, c.blocked, c.roll, c.switchover, c.catchUp,
+	} {
 		if d := rule(); d != nil {
 			return c.finish(d)
 		}
@@ -61,7 +70,7 @@ func (c *cluster) write(state State, next Record, proof []Proof, format string, 
 	return c.do(state, Step{Action: ActionRecord, Record: &next, Was: c.record, Proof: proof}, format, args...)
 }
 
-// at returns the member of an ordinal. One that was not observed does not answer, and is not known to be silent.
+// at returns the member of an ordinal. An unobserved member neither answers nor is Silent.
 func (c *cluster) at(ordinal int) Member {
 	for _, m := range c.members {
 		if m.Ordinal == ordinal {
@@ -77,7 +86,7 @@ func (c *cluster) primary() (Member, bool) {
 	return m, m.usable() && m.Identity == c.record.Primary
 }
 
-// voterMembers returns the voters that answer with the data that counts.
+// voterMembers returns the voters that answer with the recorded data.
 func (c *cluster) voterMembers() []Member {
 	var voters []Member
 	for _, id := range c.record.Voters {
@@ -88,7 +97,7 @@ func (c *cluster) voterMembers() []Member {
 	return voters
 }
 
-// others returns the members with data of their own that are neither primary nor voter.
+// others returns the usable members that are neither primary nor voter.
 func (c *cluster) others() []Member {
 	var others []Member
 	for _, m := range c.members {
@@ -99,7 +108,7 @@ func (c *cluster) others() []Member {
 	return others
 }
 
-// form makes member 0 the first primary, if no volume has data.
+// form makes member 0 the first primary if no volume has data.
 func (c *cluster) form() *Decision {
 	if len(c.members) == 0 {
 		return c.say(StateFresh, "no member exists")
@@ -118,6 +127,12 @@ func (c *cluster) form() *Decision {
 	switch {
 	case !first.Answers:
 		return c.say(StateFresh, "waiting for the agent of member 0")
+	case first.Volume == VolumeEmpty && (first.Promised != 0 || first.Revision != 0):
+		return c.say(StateRecordLost, "member 0 was a member before, and there is no record of a primary: restore the record, or restore a backup")
+	case first.Volume == VolumeSingle:
+		return c.adopt(first, proof)
+	case first.Volume == VolumeEmpty && c.want.Adopt != "":
+		return c.say(StateRecordLost, "member 0 has no data, and should have that of one server (mark %s): put its volume under the claim", c.want.Adopt)
 	case first.Volume == VolumeEmpty:
 		step := Step{Action: ActionTicket, Member: first, Ticket: SeedTicket, Proof: append(proof, Proof{Member: first, Fact: FactEmpty})}
 		return c.do(StateFresh, step, "member 0 makes the first data: no volume has any")
@@ -131,7 +146,16 @@ func (c *cluster) form() *Decision {
 	return c.write(StateFresh, next, proof, "member 0 becomes the first primary, alone")
 }
 
-// serve makes the record's primary serve as the record says.
+// adopt makes the data of one server that of the first member. No other member has data.
+func (c *cluster) adopt(first Member, proof []Proof) *Decision {
+	if c.want.Adopt == "" || first.Mark != c.want.Adopt {
+		return c.say(StateRecordLost, "member 0 has the data of another server (mark %s, and not %q)", first.Mark, c.want.Adopt)
+	}
+	step := Step{Action: ActionTicket, Member: first, Ticket: AdoptTicket(first.Mark), Proof: append(proof, Proof{Member: first, Fact: FactSingle})}
+	return c.do(StateFresh, step, "member 0 takes over the data of the one server that the database was")
+}
+
+// serve brings the record's primary to the state in the record.
 func (c *cluster) serve() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -149,10 +173,15 @@ func (c *cluster) serve() *Decision {
 		step.Ticket, step.Proof = ticket, []Proof{{Member: p, Fact: FactDrained}}
 		return c.do(StateRecorded, step, "member %d becomes the primary of epoch %d", p.Ordinal, c.record.Epoch)
 	}
+	if d := c.admit(p); d != nil {
+		return d
+	}
 	cutVoters, cutOthers := c.cuts(p)
-	if p.Epoch != c.record.Epoch || p.Revision != c.record.Revision || p.Demands != c.record.Acknowledgements || !sameOrdinals(p.Cut, append(cutVoters, cutOthers...)) {
-		step := c.order(ActionServe, p)
-		step.Demands, step.CutVoters, step.CutOthers = c.record.Acknowledgements, cutVoters, cutOthers
+	step := c.serveStep(p, cutVoters, cutOthers)
+	if !p.Writable {
+		return c.do(StateRecorded, step, "member %d is the primary and only reads: it is made writable", p.Ordinal)
+	}
+	if p.Epoch != c.record.Epoch || p.Revision != c.record.Revision || p.Demands != c.record.Acknowledgements || !sameOrdinals(p.Cut, append(cutVoters, cutOthers...)) || !maps.Equal(p.Servers, step.Servers) {
 		return c.do(StateRecorded, step, "member %d demands %d acknowledgements", p.Ordinal, step.Demands)
 	}
 	if !p.Routed {
@@ -161,12 +190,62 @@ func (c *cluster) serve() *Decision {
 	return nil
 }
 
-// cuts returns whose connections the primary refuses: voters that are being removed, and all others until they are known
-// not to acknowledge.
-func (c *cluster) cuts(p Member) (voters, others []int) {
-	for ordinal := range max(len(c.members), c.want.Replicas) {
+// serveStep returns the order to a primary to serve as recorded, and to refuse members.
+func (c *cluster) serveStep(p Member, cutVoters, cutOthers []int) Step {
+	step := c.order(ActionServe, p)
+	step.Demands, step.CutVoters, step.CutOthers = c.record.Acknowledgements, cutVoters, cutOthers
+	if p.Orders >= personalOrders {
+		step.Servers = c.servers(p, slices.Concat(cutVoters, cutOthers))
+	}
+	return step
+}
+
+// personalOrders is the version of orders from which on each server has a password.
+const personalOrders = 2
+
+// servers returns the servers that a primary lets in by their own passwords. One that was lost, and still runs, is none of them. A voter that
+// does not answer keeps its password.
+func (c *cluster) servers(p Member, cut []int) map[int]string {
+	all := map[int]string{}
+	for ordinal := range max(len(c.members), c.want.Replicas, c.want.Members) {
 		m := c.at(ordinal)
-		isVoter := slices.ContainsFunc(c.record.Voters, func(id Identity) bool { return id.Ordinal == ordinal && (!m.Answers || m.Identity == id) })
+		id := m.Identity
+		for _, voter := range c.record.Voters {
+			if voter.Ordinal == ordinal {
+				id = voter
+			}
+		}
+		if ordinal != p.Ordinal && id.Server != "" && !slices.Contains(cut, ordinal) && (!m.Answers || m.Orders >= personalOrders) {
+			all[ordinal] = id.Server
+		}
+	}
+	return all
+}
+
+// admit lets the replicas of a primary that was alone take the new revision before it demands an acknowledgement. Otherwise it would cut them
+// off, and commits would wait until they are back.
+func (c *cluster) admit(p Member) *Decision {
+	if p.Epoch != c.record.Epoch || p.Demands > 0 || c.record.Acknowledgements == 0 || len(c.record.Voters) > 0 {
+		return nil
+	}
+	for _, m := range c.others() {
+		if c.follows(m) && !m.Bad && !m.Acknowledges && m.Ordinal < c.want.Replicas && p.Executed.Contains(m.Received) {
+			if d := c.follow(m, false); d != nil {
+				return d
+			}
+		}
+	}
+	return nil
+}
+
+// cuts returns the ordinals whose connections the primary refuses: voters that are being removed, and all others until they provably do not
+// acknowledge.
+func (c *cluster) cuts(p Member) (voters, others []int) {
+	for ordinal := range max(len(c.members), c.want.Replicas, c.want.Members) {
+		m := c.at(ordinal)
+		isVoter := slices.ContainsFunc(c.record.Voters, func(id Identity) bool {
+			return id.Ordinal == ordinal && (!m.Answers || m.Volume == "" || m.Identity == id)
+		})
 		switch {
 		case ordinal == p.Ordinal:
 		case isVoter && p.Revision == c.record.Revision && slices.Contains(p.Cut, ordinal):
@@ -183,7 +262,7 @@ func sameOrdinals(a, b []int) bool {
 	return slices.Equal(a, b)
 }
 
-// split ends a server that is writable and not the record's primary.
+// split kills a writable server that is not the record's primary.
 func (c *cluster) split() *Decision {
 	for _, m := range c.members {
 		if m.Answers && m.Role == RolePrimary && m.Identity != c.record.Primary {
@@ -199,7 +278,7 @@ func (c *cluster) ticket(m Member, text string) Step {
 	return step
 }
 
-// voters lets voters follow the primary and acknowledge.
+// voters makes voters follow the primary and acknowledge.
 func (c *cluster) voters() *Decision {
 	for _, m := range c.voterMembers() {
 		if d := c.follow(m, true); d != nil {
@@ -209,16 +288,21 @@ func (c *cluster) voters() *Decision {
 	return nil
 }
 
-// follow lets a member follow the primary, if it does not. What it received from a former one is applied first.
+// follow makes a member follow the primary if it does not. The member first applies what it received from a former primary.
 func (c *cluster) follow(m Member, acknowledge bool) *Decision {
 	isCut := slices.Contains(c.at(c.record.Primary.Ordinal).Cut, m.Ordinal)
-	if m.Role == RoleReplica && m.Source == c.record.Primary.Ordinal && m.Acknowledges == acknowledge && m.Revision == c.record.Revision {
+	follows := m.Role == RoleReplica && m.Source == c.record.Primary.Ordinal
+	isPersonal := m.Orders >= personalOrders && c.at(c.record.Primary.Ordinal).Orders >= personalOrders
+	if follows && !c.followsOther(m) && m.Personal == isPersonal && m.Acknowledges == acknowledge && m.Revision == c.record.Revision {
 		return nil
 	}
-	if m.Role == RolePrimary || !m.drained() || acknowledge && isCut {
-		return nil // split, voterBad and errant have an answer
+	if m.Role == RolePrimary || !follows && !m.drained() || acknowledge && isCut {
+		return nil // split, voterBad and errant handle these
 	}
 	step := c.order(ActionFollow, m)
-	step.Source, step.Acknowledge, step.Proof = c.record.Primary, acknowledge, []Proof{{Member: m, Fact: FactDrained}}
+	step.Source, step.Acknowledge, step.Personal = c.record.Primary, acknowledge, isPersonal
+	if !follows { // while it receives, its relay log is hardly ever applied; the agent stops it before it changes anything
+		step.Proof = []Proof{{Member: m, Fact: FactDrained}}
+	}
 	return c.do(StateJoining, step, "member %d follows member %d", m.Ordinal, c.record.Primary.Ordinal)
 }

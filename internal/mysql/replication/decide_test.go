@@ -5,19 +5,20 @@ package replication
 
 import (
 	"fmt"
+	"maps"
 	"testing"
 
 	"gotest.tools/v3/assert"
 )
 
-// healthy is a database of three members, in epoch 4: 0 is the primary, 1 and 2 are voters.
+// healthy returns a database of three members in epoch 4: 0 is the primary, 1 and 2 are voters.
 func healthy() Observation {
 	id := func(i int) Identity { return Identity{i, servers[i+1]} }
 	o := Observation{Record: Record{Epoch: 4, Revision: 9, Formed: true, Primary: id(0), Voters: []Identity{id(1), id(2)}, Acknowledgements: 1}}
 	for i := range size {
 		m := Member{Identity: id(i), UID: "u", Answers: true, Volume: VolumeOwn, Running: true, Promised: 4, Revision: 9, Executed: sets[1], Received: sets[1]}
 		if i == 0 {
-			m.Role, m.Epoch, m.Demands, m.Routed, m.End = RolePrimary, 4, 1, true, Position{"b", 1}
+			m.Role, m.Epoch, m.Demands, m.Routed, m.Writable, m.End = RolePrimary, 4, 1, true, true, Position{"b", 1}
 		} else {
 			m.Role, m.Acknowledges, m.Connected, m.CaughtUp, m.ReadTo = RoleReplica, true, true, true, Position{"b", 1}
 		}
@@ -28,7 +29,93 @@ func healthy() Observation {
 
 func silent(m *Member) { *m = Member{Identity: Identity{Ordinal: m.Ordinal}, Silent: true, Bad: true} }
 
-// The rows of the table, by what the first step is.
+// useless disconnects members for long.
+func useless(o *Observation, ordinals ...int) {
+	for _, i := range ordinals {
+		o.Members[i].Bad, o.Members[i].Connected = true, false
+	}
+}
+
+// failing makes a member of an outdated pod, whose agent reports for long why its server does not run.
+func failing(m *Member) {
+	m.Outdated, m.Running, m.Failing, m.Silent, m.Bad, m.Role, m.Connected = true, false, true, true, true, RoleNone, false
+}
+
+// putBack starts the primary on an older state of its volume: it lacks a transaction that its server wrote, and the voters have that.
+func putBack(o *Observation) {
+	for i := range o.Members {
+		m := &o.Members[i]
+		m.Received = maps.Clone(sets[1])
+		if m.Executed = m.Received; i > 0 {
+			m.Received[o.Record.Primary.Server] = []interval{{1, 2}}
+		}
+	}
+	o.Members[0].Role = RoleNone
+}
+
+// behind makes member 2 one that was away for long: it has one transaction of two, and the primary has removed both from its logs.
+func behind(o *Observation) {
+	o.Record.Voters = o.Record.Voters[:1]
+	o.Members[2] = Member{Identity: o.Members[2].Identity, UID: "u", Answers: true, Running: true, Volume: VolumeOwn, Received: sets[1], Executed: sets[1]}
+	o.Members[0].Executed, o.Members[0].Received, o.Members[0].Purged, o.Members[0].Cut = sets[3], sets[3], sets[3], []int{2}
+	o.Members[1].Executed, o.Members[1].Received = sets[3], sets[3]
+}
+
+// personal has all members log in with the passwords of their servers.
+func personal(o *Observation) {
+	o.Members[0].Servers = map[int]string{}
+	for i := range o.Members {
+		o.Members[i].Orders = personalOrders
+		if i > 0 {
+			o.Members[0].Servers[i], o.Members[i].Personal = o.Members[i].Server, true
+		}
+	}
+}
+
+// errants gives each of some members a transaction that its server wrote.
+func errants(o *Observation, ordinals ...int) {
+	for _, i := range ordinals {
+		m := &o.Members[i]
+		m.Received = m.Received.With(GTIDs{m.Server: {{1, 1}}})
+		m.Executed = m.Received
+	}
+}
+
+// twoErrant makes a primary that is alone, and two members that are errant.
+func twoErrant(o *Observation) {
+	errants(o, 1, 2)
+	o.Record.Voters, o.Record.Acknowledgements, o.Members[0].Demands = nil, 0, 0
+	for i := 1; i < size; i++ {
+		o.Members[i].Role, o.Members[i].Acknowledges, o.Members[i].Connected = RoleNone, false, false
+	}
+}
+
+// twoCopies makes a database of two members that lost the primary and the voter. Two readers have a transaction that the other lacks, and
+// the second one has more transactions.
+func twoCopies(o *Observation) {
+	id := Identity{3, servers[4]}
+	o.Members[1].Received, o.Members[2].Received = sets[1], sets[6]
+	o.Members[1].Executed, o.Members[2].Executed = sets[1], sets[6]
+	o.Record.Voters = []Identity{id}
+	o.Members[0] = Member{Answers: true, Volume: VolumeLost}
+	o.Members = append(o.Members, Member{Identity: Identity{Ordinal: 3}, Answers: true, Volume: VolumeEmpty})
+}
+
+// twoCopiesToken consents to go on with member 1 of twoCopies.
+const twoCopiesToken = "4-9-s1-1-b9558e79"
+
+// single makes a database that was never formed, with the data of one server on the first volume.
+func single(mark, adopt string, others Volume) func(*Observation, *Want) {
+	return func(o *Observation, w *Want) {
+		o.Record, w.Adopt = Record{}, adopt
+		for i := range o.Members {
+			o.Members[i] = Member{Identity: Identity{Ordinal: i}, Answers: true, Volume: others}
+		}
+		o.Members[0].Volume, o.Members[0].Mark = VolumeSingle, mark
+	}
+}
+
+// The rows of the decision table, by their first step.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	lost := func(o *Observation) {
@@ -60,6 +147,17 @@ func TestDecide(t *testing.T) {
 		"its volume is empty": {func(o *Observation, _ *Want) {
 			o.Members[0] = Member{Answers: true, Volume: VolumeEmpty}
 		}, StatePrimaryLost, "Promise of 1 in 5"},
+		"its volume cannot be read": {func(o *Observation, _ *Want) {
+			lost(o)
+			o.Members[0] = Member{Answers: true, Running: true}
+		}, StatePrimaryUnseen, ""},
+		"its volume cannot be read, and it was alone": {func(o *Observation, _ *Want) {
+			o.Record.Voters, o.Record.Acknowledgements = nil, 0
+			o.Members[0] = Member{Answers: true, Silent: true}
+		}, StateQuorumLost, ""},
+		"a volume of a voter cannot be read": {func(o *Observation, _ *Want) {
+			o.Members[1] = Member{Identity: Identity{Ordinal: 1}, Answers: true, Running: true}
+		}, StateHealthy, ""},
 		"one voter promised": {func(o *Observation, _ *Want) {
 			promised(o)
 			o.Members[2].Promised = 4
@@ -94,15 +192,71 @@ func TestDecide(t *testing.T) {
 			o.Members[0] = Member{Answers: true, Volume: VolumeEmpty}
 			o.Members[1] = Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty}
 		}, StateLost, ""},
-		"the primary started again": {func(o *Observation, _ *Want) { o.Members[0].Role = RoleNone }, StateRecorded, "Ticket primary:4:9:1 of 0"},
+		"the primary started again":                                 {func(o *Observation, _ *Want) { o.Members[0].Role = RoleNone }, StateRecorded, "Ticket primary:4:9:1 of 0"},
+		"the primary started again on an older state of its volume": {func(o *Observation, _ *Want) { putBack(o) }, StatePrimaryLost, "Promise of 1 in 5"},
+		"the primary started again on an older state, and all promised": {func(o *Observation, _ *Want) {
+			putBack(o)
+			for i := 1; i < size; i++ {
+				o.Members[i].Promised, o.Members[i].Role = 5, RoleNone
+			}
+		}, StateSwitching, "Record 5: 1 with [2]/1"},
+		"the primary started again on an older state, and a person decides": {func(o *Observation, w *Want) {
+			putBack(o)
+			w.Manual = true
+		}, StatePrimaryLost, ""},
+		"a member has an older state of its volume": {func(o *Observation, _ *Want) {
+			putBack(o)
+			o.Record.Primary, o.Record.Voters = o.Members[1].Identity, []Identity{o.Members[2].Identity}
+			o.Members[1] = healthy().Members[0]
+			o.Members[1].Identity, o.Members[1].Executed, o.Members[1].Received = o.Record.Primary, o.Members[2].Executed, o.Members[2].Received
+			o.Members[2].Source = 1
+		}, StateJoining, "Ticket join:9:1:s2 of 0"},
 		"the primary started again, twice": {func(o *Observation, _ *Want) {
 			o.Members[0].Role, o.Members[0].UsedTicket = RoleNone, "primary:4:9:1"
 		}, StateRecorded, "Record 4: 0 with [1 2]/1"},
 		"semi-sync demands too little": {func(o *Observation, _ *Want) { o.Members[0].Demands = 0 }, StateRecorded, "Serve of 0 in 4"},
-		"two are writable":             {func(o *Observation, _ *Want) { o.Members[2].Role = RolePrimary }, StateSplit, "Ticket fence of 2"},
+		"members log in with the password of all": {func(o *Observation, _ *Want) {
+			personal(o)
+			o.Members[0].Servers = nil
+		}, StateRecorded, "Serve of 0 in 4"},
+		"a member logs in with the password of all": {func(o *Observation, _ *Want) {
+			personal(o)
+			o.Members[1].Personal = false
+		}, StateJoining, "Follow of 1 in 4"},
+		"members log in with their own passwords": {func(o *Observation, _ *Want) { personal(o) }, StateHealthy, ""},
+		"the agent of a member is older": {func(o *Observation, _ *Want) {
+			personal(o)
+			o.Members[1].Orders, o.Members[1].Personal = 1, false
+			delete(o.Members[0].Servers, 1)
+		}, StateHealthy, ""},
+		"the agent of the primary is older": {func(o *Observation, _ *Want) {
+			personal(o)
+			o.Members[0].Orders, o.Members[0].Servers = 1, nil
+		}, StateJoining, "Follow of 1 in 4"},
+		"a member was made again": {func(o *Observation, _ *Want) {
+			personal(o)
+			o.Record.Voters, o.Members[1].Server, o.Members[1].Acknowledges = o.Record.Voters[1:], servers[9], false
+		}, StateRecorded, "Serve of 0 in 4"},
+		"the primary only reads": {func(o *Observation, _ *Want) { o.Members[0].Writable = false }, StateRecorded, "Serve of 0 in 4"},
+		"a pod is removed, and its server may still run": {func(o *Observation, w *Want) {
+			w.Replicas, w.Members, o.Record.Voters, o.Members = 2, 3, o.Record.Voters[:1], o.Members[:2]
+		}, StateRecorded, "Serve of 0 in 4"},
+		"a pod is removed, and refused": {func(o *Observation, w *Want) {
+			w.Replicas, w.Members, o.Record.Voters, o.Members = 2, 3, o.Record.Voters[:1], o.Members[:2]
+			o.Members[0].Cut = []int{2}
+		}, StateHealthy, ""},
+		"two are writable": {func(o *Observation, _ *Want) { o.Members[2].Role = RolePrimary }, StateSplit, "Ticket fence of 2"},
 		"a voter started again": {func(o *Observation, _ *Want) {
 			o.Members[1].Role, o.Members[1].Acknowledges = RoleNone, false
 		}, StateJoining, "Follow of 1 in 4"},
+		"a voter is connected to another server at the primary's address": {func(o *Observation, _ *Want) {
+			o.Members[1].SourceServer, o.Members[1].Received = servers[9], sets[3]
+		}, StateJoining, "Follow of 1 in 4"},
+		"a voter is connected to the primary": {func(o *Observation, _ *Want) { o.Members[1].SourceServer = servers[1] }, StateHealthy, ""},
+		"the primary is gone, and a voter receives from another server": {func(o *Observation, _ *Want) {
+			lost(o)
+			o.Members[1].Connected, o.Members[1].SourceServer = true, servers[9]
+		}, StatePrimaryLost, "Promise of 1 in 5"},
 		"a voter is bad": {func(o *Observation, _ *Want) { o.Members[1].Bad = true }, StateVoterBad, "Serve of 0 in 4"},
 		"a voter is bad and cut off, the other lags": {func(o *Observation, _ *Want) {
 			o.Members[1].Bad, o.Members[0].Cut, o.Members[0].CutEnd = true, []int{1}, Position{"b", 2}
@@ -111,12 +265,61 @@ func TestDecide(t *testing.T) {
 			o.Members[1].Bad, o.Members[0].Cut, o.Members[0].CutEnd = true, []int{1}, Position{"b", 1}
 		}, StateVoterBad, "Record 4: 0 with [2]/1"},
 		"a voter was bad and cut off": {func(o *Observation, _ *Want) { o.Members[0].Cut = []int{1} }, StateVoterBad, "Record 4: 0 with [1 2]/1"},
-		"both voters are bad": {func(o *Observation, _ *Want) {
-			o.Members[1].Bad, o.Members[2].Bad = true, true
-		}, StateVoterBad, "Record 4: 0 with []/0"},
+		"both voters are bad":         {func(o *Observation, _ *Want) { useless(o, 1, 2) }, StateVoterBad, "Record 4: 0 with []/0"},
 		"both voters are bad, and it blocks": {func(o *Observation, w *Want) {
-			o.Members[1].Bad, o.Members[2].Bad, w.WhenAlone = true, true, Block
+			useless(o, 1, 2)
+			w.WhenAlone = Block
 		}, StateVoterBad, ""},
+		"both voters lag, and acknowledge": {func(o *Observation, _ *Want) {
+			o.Members[1].Bad, o.Members[2].Bad = true, true
+		}, StateHealthy, ""},
+		"both voters lag, and one is not connected": {func(o *Observation, _ *Want) {
+			useless(o, 1)
+			o.Members[2].Bad = true
+		}, StateVoterBad, "Serve of 0 in 4"},
+		"both voters lag, and one member is wanted": {func(o *Observation, w *Want) {
+			o.Members[1].Bad, o.Members[2].Bad, w.Replicas = true, true, 1
+		}, StateVoterBad, "Record 4: 0 with []/0"},
+		"a voter has transactions of its own": {func(o *Observation, _ *Want) {
+			o.Members[2].Received = maps.Clone(sets[1])
+			o.Members[2].Received[o.Members[2].Server] = []interval{{1, 2}}
+		}, StateVoterBad, "Serve of 0 in 4"},
+		"both voters have transactions of their own": {func(o *Observation, _ *Want) { errants(o, 1, 2) }, StateVoterBad, "Serve of 0 in 4"},
+		"the only voter of two members has transactions of its own": {func(o *Observation, w *Want) {
+			errants(o, 1)
+			w.Replicas, o.Record.Voters, o.Members = 2, o.Record.Voters[:1], o.Members[:2]
+		}, StateVoterBad, "Record 4: 0 with []/0"},
+		"the last voter has transactions of its own, and another member copies": {func(o *Observation, _ *Want) {
+			errants(o, 1)
+			o.Record.Voters, o.Members[0].Cut = o.Record.Voters[:1], []int{2}
+			o.Members[2] = Member{Identity: o.Members[2].Identity, Answers: true, Volume: VolumeOwn, Ticket: "join:9:0:s1"}
+		}, StateHealthy, ""},
+		"two members have transactions of their own, and one copies": {func(o *Observation, _ *Want) {
+			twoErrant(o)
+			o.Members[1].Ticket = "join:9:0:s1"
+		}, StateHealthy, ""},
+		"two members have transactions of their own, and one cannot copy": {func(o *Observation, _ *Want) {
+			twoErrant(o)
+			o.Members[1].Ticket, o.Members[1].FailedTicket = "join:9:0:s1", "join:9:0:s1"
+		}, StateErrant, "Ticket join:9:0:s1 of 2"},
+		"two members have transactions of their own, and one with a ticket is gone": {func(o *Observation, _ *Want) {
+			twoErrant(o)
+			silent(&o.Members[1])
+			o.Members[1].Ticket, o.Members[0].Cut = "join:9:0:s1", []int{1}
+		}, StateErrant, "Ticket join:9:0:s1 of 2"},
+		"a member has transactions of its own, and an empty one copies": {func(o *Observation, _ *Want) {
+			twoErrant(o)
+			o.Members[1] = Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty, Ticket: "join:9:0:s1"}
+			o.Members[0].Cut = []int{1}
+		}, StateHealthy, ""},
+		"a voter has what the primary has not shown yet": {func(o *Observation, _ *Want) {
+			o.Members[2].Received = maps.Clone(sets[1])
+			o.Members[2].Received[o.Members[0].Server] = []interval{{1, 999}}
+		}, StateHealthy, ""},
+		"both voters are bad, one is cut off, and it blocks": {func(o *Observation, w *Want) {
+			useless(o, 1, 2)
+			o.Members[0].Cut, w.WhenAlone = []int{1}, Block
+		}, StateVoterBad, "Record 4: 0 with [1 2]/1"},
 		"a member has more": {func(o *Observation, _ *Want) {
 			o.Record.Voters = o.Record.Voters[:1]
 			o.Members[2] = Member{Identity: o.Members[2].Identity, Answers: true, Running: true, Volume: VolumeOwn, Received: sets[3], Executed: sets[3]}
@@ -127,9 +330,47 @@ func TestDecide(t *testing.T) {
 			o.Members[2] = Member{Identity: o.Members[2].Identity, Answers: true, Running: true, Volume: VolumeOwn, Received: sets[3], Executed: sets[3]}
 			o.Members[0].Cut, o.Members[0].Waiting = []int{2}, 1
 		}, StateHealthy, ""},
+		"a member lacks what the primary's logs have no more": {func(o *Observation, _ *Want) { behind(o) }, StateJoining, "Ticket join:9:0:s1 of 2"},
+		"a member lacks what the primary's logs have no more, and copies": {func(o *Observation, _ *Want) {
+			behind(o)
+			o.Members[2].Ticket = "join:9:0:s1"
+		}, StateHealthy, ""},
+		"a member lacks what the primary's logs have no more, and it is the only one": {func(o *Observation, w *Want) {
+			behind(o)
+			w.Replicas, o.Record.Voters = 3, nil
+			silent(&o.Members[1])
+			o.Members[0].Cut = []int{1, 2}
+		}, StateVoterBad, "Record 4: 0 with []/0"},
+		"a member lacks what the primary's logs still have": {func(o *Observation, _ *Want) {
+			behind(o)
+			o.Members[0].Purged = sets[1]
+		}, StateJoining, "Follow of 2 in 4"},
+		"a member has more, and the primary is busy": {func(o *Observation, _ *Want) {
+			o.Record.Voters = o.Record.Voters[:1]
+			o.Members[2] = Member{Identity: o.Members[2].Identity, Answers: true, Running: true, Volume: VolumeOwn, Received: maps.Clone(sets[3]), Executed: sets[3]}
+			o.Members[2].Received[o.Members[2].Server] = []interval{{1, 2}}
+			o.Members[0].Cut, o.Members[0].Busy = []int{2}, true
+		}, StateErrant, "Ticket join:9:0:s1 of 2"},
+		"a member has received what the busy primary shows later": {func(o *Observation, _ *Want) {
+			o.Record.Voters = o.Record.Voters[:1]
+			o.Members[2] = Member{Identity: o.Members[2].Identity, Answers: true, Running: true, Volume: VolumeOwn, Received: maps.Clone(sets[1]), Executed: sets[1]}
+			o.Members[2].Received[o.Members[0].Server] = []interval{{1, 999}}
+			o.Members[0].Cut, o.Members[0].Busy = []int{2}, true
+		}, StateHealthy, ""},
 		"a member is empty": {func(o *Observation, _ *Want) {
 			o.Record.Voters = o.Record.Voters[:1]
 			o.Members[2], o.Members[0].Cut = Member{Identity: Identity{Ordinal: 2}, Answers: true, Volume: VolumeEmpty}, []int{2}
+		}, StateJoining, "Ticket join:9:0:s1 of 2"},
+		"two members are empty, and one has a ticket": {func(o *Observation, _ *Want) {
+			o.Record.Voters, o.Record.Acknowledgements, o.Members[0].Demands, o.Members[0].Cut = nil, 0, 0, []int{1, 2}
+			o.Members[1] = Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty, Ticket: "join:9:0:" + o.Members[0].Server}
+			o.Members[2] = Member{Identity: Identity{Ordinal: 2}, Answers: true, Volume: VolumeEmpty}
+		}, StateHealthy, ""},
+		"two members are empty, and one failed to copy": {func(o *Observation, _ *Want) {
+			o.Record.Voters, o.Record.Acknowledgements, o.Members[0].Demands, o.Members[0].Cut = nil, 0, 0, []int{1, 2}
+			o.Members[1] = Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty, Ticket: "join:9:0:" + o.Members[0].Server}
+			o.Members[1].FailedTicket = o.Members[1].Ticket
+			o.Members[2] = Member{Identity: Identity{Ordinal: 2}, Answers: true, Volume: VolumeEmpty}
 		}, StateJoining, "Ticket join:9:0:s1 of 2"},
 		"a member is foreign": {func(o *Observation, _ *Want) {
 			o.Record.Voters = o.Record.Voters[:1]
@@ -143,6 +384,17 @@ func TestDecide(t *testing.T) {
 			o.Record.Voters, o.Record.Acknowledgements, o.Members[0].Demands = nil, 0, 0
 			o.Members[1].Acknowledges, o.Members[2].Acknowledges = false, false
 		}, StateGrowing, "Record 4: 0 with []/1"},
+		"one that was alone needs a copy, and its replicas have the old revision": {func(o *Observation, _ *Want) {
+			o.Record.Voters, o.Record.Revision, o.Members[0].Demands = nil, 10, 0
+			o.Members[1].Acknowledges, o.Members[2].Acknowledges = false, false
+		}, StateJoining, "Follow of 1 in 4"},
+		"one that was alone needs a copy": {func(o *Observation, _ *Want) {
+			o.Record.Voters, o.Members[0].Demands = nil, 0
+			o.Members[1].Acknowledges, o.Members[2].Acknowledges = false, false
+		}, StateRecorded, "Serve of 0 in 4"},
+		"a learner follows, and has not caught up": {func(o *Observation, _ *Want) {
+			o.Record.Voters, o.Members[2].Acknowledges, o.Members[2].CaughtUp = o.Record.Voters[:1], false, false
+		}, StateGrowing, ""},
 		"a commit waits though a voter is connected": {func(o *Observation, _ *Want) {
 			o.Members[0].Waiting, o.Members[0].Blocked = 1, true
 		}, StateBlocked, "Heartbeat of 0 in 4"},
@@ -165,12 +417,179 @@ func TestDecide(t *testing.T) {
 		"the primary gave its epoch up, and has more": {func(o *Observation, w *Want) {
 			w.Switch, w.To, o.Members[0].Promised, o.Members[0].Role, o.Members[0].Received = true, 2, 5, RoleNone, sets[3]
 		}, StateSwitching, "Record 5: 0 with [1 2]/1"},
+		"no member is wanted": {func(_ *Observation, w *Want) { w.Replicas = 0 }, StateParked, ""},
+		"no member is wanted, and one is lost": {func(o *Observation, w *Want) {
+			lost(o)
+			w.Replicas = 0
+		}, StateParked, ""},
+		"two members are wanted":              {func(_ *Observation, w *Want) { w.Replicas = 2 }, StateVoterBad, "Serve of 0 in 4"},
+		"one member is wanted":                {func(_ *Observation, w *Want) { w.Replicas = 1 }, StateVoterBad, "Record 4: 0 with []/0"},
+		"one member is wanted, and it blocks": {func(_ *Observation, w *Want) { w.Replicas, w.WhenAlone = 1, Block }, StateVoterBad, "Record 4: 0 with []/0"},
+		"the primary is not wanted": {func(o *Observation, w *Want) {
+			w.Replicas = 2
+			o.Record.Primary, o.Record.Voters = o.Members[2].Identity, []Identity{o.Members[0].Identity, o.Members[1].Identity}
+			o.Members[0], o.Members[2] = o.Members[2], o.Members[0]
+			o.Members[0].Identity, o.Members[2].Identity = o.Members[2].Identity, o.Members[0].Identity
+			o.Members[0].Source, o.Members[1].Source = 2, 2
+		}, StateSwitchWanted, "Demote of 2 in 5"},
+		"all pods are outdated": {func(o *Observation, _ *Want) {
+			for i := range o.Members {
+				o.Members[i].Outdated = true
+			}
+		}, StateRolling, "Serve of 0 in 4"},
+		"a voter is outdated, the other lags": {func(o *Observation, _ *Want) {
+			o.Members[1].Outdated, o.Members[2].CaughtUp = true, false
+		}, StateRolling, ""},
+		"the only voter is outdated": {func(o *Observation, w *Want) {
+			w.Replicas, o.Record.Voters, o.Members, o.Members[1].Outdated = 2, o.Record.Voters[:1], o.Members[:2], true
+		}, StateRolling, "DeletePod of 1 in 4"},
+		"a member that is no voter is outdated": {func(o *Observation, w *Want) {
+			w.MaxVoters, o.Record.Voters = 1, o.Record.Voters[:1]
+			o.Members[2].Outdated, o.Members[2].Acknowledges = true, false
+		}, StateRolling, "DeletePod of 2 in 4"},
+		"the primary is outdated": {func(o *Observation, _ *Want) { o.Members[0].Outdated = true }, StateSwitchWanted, "Demote of 0 in 5"},
+		"the primary is outdated, and a member is no voter yet": {func(o *Observation, _ *Want) {
+			o.Record.Voters, o.Members[0].Outdated, o.Members[0].Cut = o.Record.Voters[:1], true, []int{2}
+			o.Members[2] = Member{Identity: Identity{Ordinal: 2}, Silent: true}
+		}, StateRolling, ""},
+		"the primary is outdated, and asked for": {func(o *Observation, w *Want) {
+			o.Members[0].Outdated, w.Switch, w.To = true, true, 0
+		}, StateSwitchWanted, "Demote of 0 in 5"},
+		"the only member is outdated": {func(o *Observation, w *Want) {
+			w.Replicas, o.Record.Voters, o.Record.Acknowledgements, o.Members = 1, nil, 0, o.Members[:1]
+			o.Members[0].Outdated, o.Members[0].Demands = true, 0
+		}, StateRolling, "DeletePod of 0 in 4"},
+		"the only member is outdated, and its server does not start": {func(o *Observation, w *Want) {
+			w.Replicas, o.Record.Voters, o.Record.Acknowledgements, o.Members = 1, nil, 0, o.Members[:1]
+			failing(&o.Members[0])
+		}, StateRolling, "DeletePod of 0 in 4"},
+		"the only member's server does not start": {func(o *Observation, w *Want) {
+			w.Replicas, o.Record.Voters, o.Record.Acknowledgements, o.Members = 1, nil, 0, o.Members[:1]
+			failing(&o.Members[0])
+			o.Members[0].Outdated = false
+		}, StateQuorumLost, ""},
+		"the only voter is outdated, its server does not start, and it blocks": {func(o *Observation, w *Want) {
+			w.Replicas, w.WhenAlone, o.Record.Voters, o.Members = 2, Block, o.Record.Voters[:1], o.Members[:2]
+			failing(&o.Members[1])
+		}, StateRolling, "DeletePod of 1 in 4"},
+		"nothing was formed, and the first data is not made by an outdated pod": {func(o *Observation, _ *Want) {
+			o.Record = Record{}
+			for i := range o.Members {
+				o.Members[i] = Member{Identity: Identity{Ordinal: i}, UID: "u", Answers: true, Volume: VolumeEmpty, Bad: true, Outdated: true}
+			}
+			o.Members[0].Ticket, o.Members[0].FailedTicket = SeedTicket, SeedTicket
+		}, StateRolling, "DeletePod of 0 in 0"},
+		"nothing was formed, and an outdated pod cannot run": {func(o *Observation, _ *Want) {
+			o.Record = Record{}
+			for i := range o.Members {
+				o.Members[i] = Member{Identity: Identity{Ordinal: i}, UID: "u", Answers: i > 0, Volume: VolumeEmpty}
+			}
+			o.Members[0].Outdated, o.Members[0].Down = true, true
+		}, StateRolling, "DeletePod of 0 in 0"},
+		"no pod can run, and all are outdated": {func(o *Observation, _ *Want) {
+			for i := range o.Members {
+				silent(&o.Members[i])
+				o.Members[i].UID, o.Members[i].Outdated, o.Members[i].Down = "u", true, true
+			}
+		}, StateRolling, "DeletePod of 0 in 4"},
+		"the loss of both volumes is accepted": {func(o *Observation, w *Want) {
+			o.Members[0], o.Members[1] = Member{Answers: true, Volume: VolumeLost}, Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty}
+			w.AcceptLoss = "4-9-s1"
+		}, StateSwitching, "Promise of 2 in 5"},
+		"the loss of both volumes is accepted, and promised": {func(o *Observation, w *Want) {
+			o.Members[0], o.Members[1] = Member{Answers: true, Volume: VolumeLost}, Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty}
+			o.Members[2].Promised, o.Members[2].Role = 5, RoleNone
+			w.AcceptLoss = "4-9-s1"
+		}, StateSwitching, "Record 5: 2 with []/1"},
+		"the loss is accepted, and the copy with more transactions lacks one": {func(o *Observation, w *Want) {
+			twoCopies(o)
+			w.AcceptLoss = "4-9-s1"
+		}, StateLost, ""},
+		"the loss is accepted, and the copy that is named is not the last one": {func(o *Observation, w *Want) {
+			twoCopies(o)
+			w.AcceptLoss = twoCopiesToken
+		}, StateSwitching, "Promise of 1 in 5"},
+		"the loss is accepted, the copy is named, and all promised": {func(o *Observation, w *Want) {
+			twoCopies(o)
+			for i := 1; i < size; i++ {
+				o.Members[i].Promised, o.Members[i].Role = 5, RoleNone
+			}
+			w.AcceptLoss = twoCopiesToken
+		}, StateSwitching, "Record 5: 1 with []/1"},
+		"the loss is accepted, the copy is named, and another one has more since": {func(o *Observation, w *Want) {
+			twoCopies(o)
+			o.Members[2].Received = sets[7]
+			o.Members[1].Received = sets[6]
+			w.AcceptLoss = twoCopiesToken
+		}, StateLost, ""},
+		"two copies are left, and one has all of the other": {func(o *Observation, w *Want) {
+			twoCopies(o)
+			for i := 1; i < size; i++ {
+				o.Members[i].Received, o.Members[i].Promised, o.Members[i].Role = sets[1<<i-1], 5, RoleNone
+				o.Members[i].Executed = o.Members[i].Received
+			}
+			w.AcceptLoss = "4-9-s1"
+		}, StateSwitching, "Record 5: 2 with []/1"},
+		"another loss is accepted": {func(o *Observation, w *Want) {
+			o.Members[0], o.Members[1] = Member{Answers: true, Volume: VolumeLost}, Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty}
+			w.AcceptLoss = "4-8-s1"
+		}, StateLost, ""},
+		"the loss is accepted, and a voter is silent": {func(o *Observation, w *Want) {
+			o.Members[0] = Member{Answers: true, Volume: VolumeEmpty}
+			o.Members[1] = Member{Identity: Identity{Ordinal: 1}, Answers: true, Volume: VolumeEmpty}
+			silent(&o.Members[2])
+			w.AcceptLoss = "4-9-s1"
+		}, StateLost, ""},
+		"the volume of one that was alone is gone": {func(o *Observation, _ *Want) {
+			o.Record.Voters, o.Record.Acknowledgements = nil, 0
+			o.Members[0] = Member{Answers: true, Volume: VolumeEmpty}
+		}, StateLost, ""},
+		"the loss is accepted while the primary is only silent": {func(o *Observation, w *Want) {
+			lost(o)
+			silent(&o.Members[1])
+			w.AcceptLoss = "4-9-s1"
+		}, StateQuorumLost, ""},
+		"a member copies": {func(o *Observation, _ *Want) {
+			o.Record.Voters = o.Record.Voters[:1]
+			o.Members[2] = Member{Identity: Identity{Ordinal: 2}, Answers: true, Volume: VolumeEmpty, Ticket: "join:7:0:s1"}
+			o.Members[0].Cut, o.Members[0].Waiting, o.Members[0].Blocked = []int{2}, 1, true
+		}, StateBlocked, "Heartbeat of 0 in 4"},
+		"a member has a ticket to copy another primary": {func(o *Observation, _ *Want) {
+			o.Record.Voters = o.Record.Voters[:1]
+			o.Members[2] = Member{Identity: Identity{Ordinal: 2}, Answers: true, Volume: VolumeEmpty, Ticket: "join:7:1:s2"}
+			o.Members[0].Cut = []int{2}
+		}, StateJoining, "Ticket join:9:0:s1 of 2"},
+		"commits wait for a copy that waits for commits": {func(o *Observation, w *Want) {
+			w.WhenAlone, o.Record.Voters = Block, nil
+			for i := 1; i < size; i++ {
+				o.Members[i] = Member{Identity: Identity{Ordinal: i}, Answers: true, Volume: VolumeEmpty}
+			}
+			o.Members[0].Cut, o.Members[0].Waiting = []int{1, 2}, 1
+		}, StateBlocked, ""},
+		"five members, a voter is removed": {func(o *Observation, w *Want) {
+			w.Replicas, o.Record.Voters = 5, o.Record.Voters[:1]
+			for i := size; i < 5; i++ {
+				m := o.Members[2]
+				m.Identity, m.Acknowledges, m.CaughtUp = Identity{i, servers[i+1]}, false, i == 4
+				o.Members = append(o.Members, m)
+			}
+			silent(&o.Members[2])
+			o.Members[0].Cut = []int{2}
+		}, StateGrowing, "Record 4: 0 with [1 4]/1"},
 		"nothing was formed": {func(o *Observation, _ *Want) {
 			o.Record = Record{}
 			for i := range o.Members {
 				o.Members[i] = Member{Identity: Identity{Ordinal: i}, Answers: true, Volume: VolumeEmpty}
 			}
 		}, StateFresh, "Ticket seed of 0"},
+		"the data of one server":             {single("0a1b2c3d", "0a1b2c3d", VolumeEmpty), StateFresh, "Ticket adopt:0a1b2c3d of 0"},
+		"the data of another server":         {single("0a1b2c3d", "ffffffff", VolumeEmpty), StateRecordLost, ""},
+		"the data of one server, unexpected": {single("0a1b2c3d", "", VolumeEmpty), StateRecordLost, ""},
+		"two members have data of one":       {single("0a1b2c3d", "0a1b2c3d", VolumeSingle), StateRecordLost, ""},
+		"the data of one server is gone": {func(o *Observation, w *Want) {
+			single("", "0123456789abcdef01234567", VolumeEmpty)(o, w)
+			o.Members[0].Volume = VolumeEmpty
+		}, StateRecordLost, ""},
 		"nothing was formed, and an agent is silent": {func(o *Observation, _ *Want) {
 			o.Record = Record{}
 			for i := range o.Members {
@@ -188,6 +607,9 @@ func TestDecide(t *testing.T) {
 			d := Decide(want, o)
 			assert.Equal(t, d.Model.State, c.state, d.Model.Message)
 			assert.Equal(t, brief(d.Step), c.step)
+			if (d.Model.State == StateLost) != (d.Model.Token != "") && want.AcceptLoss != o.Record.LossToken() {
+				t.Errorf("the token of the state %s is %q", d.Model.State, d.Model.Token)
+			}
 			if len(d.Model.Message) > 120 {
 				t.Errorf("the message has %d characters: %s", len(d.Model.Message), d.Model.Message)
 			}
@@ -209,4 +631,41 @@ func brief(s *Step) string {
 		return fmt.Sprintf("Record %d: %d with %v/%d", s.Record.Epoch, s.Record.Primary.Ordinal, voters, s.Record.Acknowledgements)
 	}
 	return fmt.Sprintf("%s of %d in %d", s.Action, s.Member.Ordinal, s.Epoch)
+}
+
+// Where no copy has all transactions, the operator does not choose: the notes name each copy, what it alone has and lacks, and the consent.
+func TestChoice(t *testing.T) {
+	t.Parallel()
+	o := healthy()
+	twoCopies(&o)
+	d := Decide(wanted, o)
+	assert.Equal(t, d.Model.Token, "")
+	assert.DeepEqual(t, d.Model.Notes, []string{
+		"member 1 alone has a:1, and lacks a:2-3: to go on with it, set spec.replication.acceptLoss to " + twoCopiesToken,
+		"member 2 alone has a:2-3, and lacks a:1: to go on with it, set spec.replication.acceptLoss to 4-9-s1-2-" + twoCopiesToken[len("4-9-s1-1-"):],
+	})
+	silent(&o.Members[3]) // the voter may have its data
+	d = Decide(wanted, o)
+	assert.Equal(t, len(d.Model.Notes), 0, "the choice is offered before all copies are known")
+}
+
+// A member that was made again gets another password. Its account is locked while the former server is a voter, and the password of a voter
+// that does not answer stays.
+func TestServers(t *testing.T) {
+	t.Parallel()
+	o := healthy()
+	personal(&o)
+	o.Members[1].Server = servers[9]
+	step := Decide(wanted, o).Step
+	assert.DeepEqual(t, step.CutOthers, []int{1})
+	assert.DeepEqual(t, step.Servers, map[int]string{2: servers[3]})
+	o.Record.Voters, o.Members[1].Acknowledges = o.Record.Voters[1:], false
+	step = Decide(wanted, o).Step
+	assert.DeepEqual(t, step.Servers, map[int]string{1: servers[9], 2: servers[3]})
+	o = healthy()
+	personal(&o)
+	silent(&o.Members[1])
+	o.Members[0].Writable = false
+	step = Decide(wanted, o).Step
+	assert.DeepEqual(t, step.Servers, o.Members[0].Servers)
 }

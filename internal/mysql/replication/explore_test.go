@@ -8,12 +8,14 @@ import (
 	"fmt"
 	"hash/maphash"
 	"os"
+	"slices"
 	"testing"
 )
 
-// exploration walks through the states of a world, nearest first, and looks for lost transactions.
+// exploration visits the states of a world, nearest first, and looks for lost transactions.
 type exploration struct {
 	decide Decider
+	see    func(*Observation) // changes what a negative control observes
 	broken rules
 	most   int
 	seed   maphash.Seed
@@ -24,16 +26,16 @@ type exploration struct {
 	number []int32
 	epochs uint8
 	harm   []string
-	rests  int32 // every how many states it is looked at whether all is well without further faults
+	rests  int32 // interval in states between checks that the world recovers without further faults
 }
 
-// Decider is Decide, or a control that breaks it.
+// Decider is Decide, or a negative control.
 type Decider func(Want, Observation) Decision
 
 var wanted = Want{Replicas: size, WhenAlone: Write, MaxVoters: 2}
 
-func explore(first world, most int, rests int32, decide Decider, broken rules) *exploration {
-	e := &exploration{decide: decide, broken: broken, most: most, rests: rests, seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
+func explore(first world, most int, rests int32, decide Decider, see func(*Observation), broken rules) *exploration {
+	e := &exploration{decide: decide, see: see, broken: broken, most: most, rests: rests, seed: maphash.MakeSeed(), seen: map[uint64]bool{}}
 	e.add(first, 0, "begins", "")
 	for head := 0; head < len(e.queue) && len(e.how) < most && e.harm == nil; head++ {
 		w, number := e.queue[head], e.number[head]
@@ -70,7 +72,7 @@ func (e *exploration) add(w world, from int32, how, harm string) {
 	e.queue, e.number = append(e.queue, w), append(e.number, number)
 }
 
-// lost says which acknowledged transaction the record's primary has not. Where its volume is lost, all copies of a voter
+// lost describes an acknowledged transaction that the record's primary lacks. If the primary's volume is lost, all copies of a voter
 // together must have it.
 func (w *world) lost() string {
 	if w.late != "" || !w.record.formed {
@@ -85,53 +87,48 @@ func (w *world) lost() string {
 	return ""
 }
 
-// want is what the resource asks for.
+// want returns the desired state.
 func (w *world) want() Want {
 	want := wanted
+	if w.wants > 0 {
+		want.Replicas = int(w.wants)
+	}
 	if w.to > 0 {
 		want.Switch, want.To = true, int(w.to-1)
 	}
 	return want
 }
 
-// stuck says why a world without faults does not come to rest with all members well, though it could. The last thing that
-// was known may be that data is gone.
+// stuck returns why a world without faults does not reach rest with all members healthy although it could. Lost data is a valid end.
 func (w world) stuck() string {
 	w.held = mStep{}
-	for i := range w.members {
+	for i := range w.pods() {
 		w.members[i].up = true
 	}
 	want := w.want()
 	d := settle(&w, want)
 	p := w.record.primary
 	switch {
-	case d.Model.State == StateHealthy && len(w.record.real().Voters) == 2 && (w.to == 0 || w.record.primary.ordinal == w.to-1):
+	case d.Model.State == StateHealthy && len(w.record.real().Voters) == want.Replicas-1 && (w.to == 0 || w.record.primary.ordinal == w.to-1) &&
+		w.pods() == want.Replicas && !slices.ContainsFunc(w.members[:want.Replicas], func(m mMember) bool { return m.outdated }):
 		return ""
 	case w.record.formed && w.members[p.ordinal].server != p.server && (d.Model.State == StateLost || d.Model.State == StateQuorumLost):
-		return "" // a person must act
+		return "" // a user must act
 	case !w.record.formed && d.Model.State == StateRecordLost:
 		return "" // the only copy was lost before it was recorded
 	}
 	return fmt.Sprintf("it comes to rest with %+v: %+v", d.Model, w)
 }
 
-// operator takes the step of a pass at once, or holds it back and takes it later, without a proof.
+// operator takes the step of a pass at once, or delays it and takes it later without a proof. Where sessions wait, the primary may be busy.
 func (e *exploration) operator(w world, number int32) {
 	if w.record.epoch < 7 && w.record.revision < 60 {
-		if d := e.decide(w.want(), w.view()); d.Step != nil {
-			step := pack(d.Step)
-			next := w
-			if err := next.take(step, e.broken); err == nil && next != w {
-				e.add(next, number, d.Step.Message, "")
-			} else if err != nil && !errors.Is(err, errRefused) {
-				panic(err)
-			}
-			if w.left.stale > 0 && w.held.action == "" {
-				next := w
-				next.left.stale--
-				next.held = step
-				e.add(next, number, "held back: "+d.Step.Message, "")
-			}
+		o := w.view()
+		e.see(&o)
+		e.step(w, number, o, e.decide(w.want(), o).Step, false)
+		if o, is := w.busy(); is {
+			e.see(&o)
+			e.step(w, number, o, e.decide(w.want(), o).Step, true)
 		}
 	}
 	if w.held.action != "" {
@@ -143,7 +140,37 @@ func (e *exploration) operator(w world, number int32) {
 	}
 }
 
-// settle lets a world without faults come to rest, and returns what the operator says then.
+// step takes a step that was decided on, or delays it. Of a busy primary, what a member must have may still be on its way.
+func (e *exploration) step(w world, number int32, o Observation, decided *Step, isBusy bool) {
+	if decided == nil {
+		return
+	}
+	step := pack(decided)
+	if err := decided.Prove(o); err != nil && isBusy {
+		return
+	} else if err != nil {
+		e.add(w, number, decided.Message, "its proof does not hold when it is decided on: "+err.Error())
+		return
+	}
+	if harm := w.needless(decided); harm != "" {
+		e.add(w, number, decided.Message, harm)
+		return
+	}
+	next := w
+	if err := next.take(step, e.broken); err == nil && next != w {
+		e.add(next, number, decided.Message, "")
+	} else if err != nil && !errors.Is(err, errRefused) {
+		panic(err)
+	}
+	if w.left.stale > 0 && w.held.action == "" {
+		next := w
+		next.left.stale--
+		next.held = step
+		e.add(next, number, "held back: "+decided.Message, "")
+	}
+}
+
+// settle runs a world without faults until it rests, and returns the final decision.
 func settle(w *world, want Want) Decision {
 	w.links, w.unseen = 0, 0
 	var d Decision
@@ -170,7 +197,7 @@ func settle(w *world, want Want) Decision {
 	return d
 }
 
-// formed is a world of three members that are well.
+// formed returns a world of three healthy members.
 func formed(t *testing.T, voters int, left budget) world {
 	t.Helper()
 	w, want := world{}, wanted
@@ -185,7 +212,7 @@ func formed(t *testing.T, voters int, left budget) world {
 	return w
 }
 
-// Every story of a few faults, delays and writes, as deep as the bounds allow.
+// TestExplore runs every sequence of a few faults, delays and writes within the budgets.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	fresh := world{left: budget{crashes: 1, stale: 1, losses: 1, writes: 1}}
@@ -204,6 +231,18 @@ func TestExplore(t *testing.T) {
 		w.to = 3
 		begins[name] = w
 	}
+	for name, left := range map[string]budget{"crashes": {crashes: 1, writes: 2}, "partitions": {cuts: 1, writes: 2}, "a late step": {stale: 1, crashes: 1, writes: 1}} {
+		roll, fewer, other := formed(t, 2, left), formed(t, 2, left), formed(t, 2, left)
+		fewer.wants = 2
+		for i := range roll.members {
+			roll.members[i].outdated = true
+		}
+		other.to = 3
+		other.left = budget{}
+		settle(&other, other.want())
+		other.to, other.wants, other.left = 0, 1, left
+		begins["a roll, "+name], begins["two members, "+name], begins["one member, "+name] = roll, fewer, other
+	}
 	if os.Getenv("MYSQL_MODEL") == "full" {
 		most = 2_000_000
 		begins["all of it"] = formed(t, 2, budget{crashes: 2, cuts: 2, losses: 1, stale: 1, writes: 3})
@@ -216,14 +255,60 @@ func TestExplore(t *testing.T) {
 			if most < 1_000_000 {
 				t.Parallel()
 			}
-			e := explore(w, most, 20, Decide, rules{})
+			e := explore(w, most, 20, Decide, func(*Observation) {}, rules{})
 			for _, line := range e.harm {
 				t.Log(line)
 			}
 			if e.harm != nil {
-				t.Error("an acknowledged transaction is lost")
+				t.Error("a transaction or a copy is lost")
 			}
 			t.Logf("%d states, up to epoch %d", len(e.how), e.epochs)
 		})
+	}
+}
+
+// The loss of two volumes is accepted once: the copy that is left becomes the primary, and a later loss needs another consent.
+func TestAcceptedLoss(t *testing.T) {
+	t.Parallel()
+	w, want := formed(t, 2, budget{}), wanted
+	lose := func() string {
+		for _, i := range []int{int(w.record.primary.ordinal), (int(w.record.primary.ordinal) + 1) % size} {
+			w.members[i] = mMember{uid: w.members[i].uid + 1}
+		}
+		d := settle(&w, want)
+		if d.Model.State != StateLost || d.Step != nil {
+			t.Fatalf("%+v", d)
+		}
+		return d.Model.Token
+	}
+	want.AcceptLoss = lose()
+	if d := settle(&w, want); d.Model.State != StateHealthy || w.record.primary.ordinal != 2 || len(w.record.real().Voters) != 2 {
+		t.Fatalf("%+v: %+v", d, w)
+	}
+	if token := lose(); token == want.AcceptLoss {
+		t.Error("the consent counts twice")
+	}
+}
+
+func TestPods(t *testing.T) {
+	t.Parallel()
+	r := healthy().Record
+	for _, c := range []struct {
+		change func()
+		wanted int
+		pods   int
+	}{
+		{func() {}, 3, 3},
+		{func() {}, 5, 5},
+		{func() {}, 1, 3},
+		{func() {}, 0, 0},
+		{func() { r.Voters = r.Voters[:1] }, 1, 2},
+		{func() { r.Voters, r.Primary.Ordinal = nil, 4 }, 1, 5},
+		{func() { r = Record{} }, 3, 3},
+	} {
+		c.change()
+		if got := r.Pods(c.wanted); got != c.pods {
+			t.Errorf("%d wanted by %+v: %d", c.wanted, r, got)
+		}
 	}
 }

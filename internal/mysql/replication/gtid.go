@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// GTIDs is a set of transactions, in the notation of MySQL: UUID:1-5:7,UUID:TAG:1-3. The libraries at hand do not read tags,
-// which MySQL has since 8.3.
+// GTIDs is a set of transactions, in the notation of MySQL: UUID:1-5:7,UUID:TAG:1-3. The available libraries do not parse tags, which MySQL
+// has since 8.3.
 type GTIDs map[string][]interval
 
-// interval has both ends in the set.
+// interval includes both ends.
 type interval struct{ first, last int64 }
 
-// ParseGTIDs reads a set as MySQL prints it. Space is ignored.
+// ParseGTIDs parses a set as MySQL prints it. It ignores whitespace.
 func ParseGTIDs(text string) (GTIDs, error) {
 	set := GTIDs{}
 	text = strings.Join(strings.Fields(text), "")
@@ -76,7 +76,7 @@ func parseInterval(text string) (interval, error) {
 	return i, nil
 }
 
-// merge sorts intervals, and joins those that touch.
+// merge sorts intervals and joins adjacent ones.
 func merge(all []interval) []interval {
 	slices.SortFunc(all, func(a, b interval) int { return cmp.Compare(a.first, b.first) })
 	merged := all[:1]
@@ -90,7 +90,7 @@ func merge(all []interval) []interval {
 	return merged
 }
 
-// Contains reports whether the set has all of another one.
+// Contains reports whether the set contains all transactions of another one.
 func (g GTIDs) Contains(other GTIDs) bool {
 	for source, wanted := range other {
 		has := g[source]
@@ -101,6 +101,52 @@ func (g GTIDs) Contains(other GTIDs) bool {
 		}
 	}
 	return true
+}
+
+// With returns the transactions of both sets.
+func (g GTIDs) With(other GTIDs) GTIDs {
+	all := GTIDs{}
+	for _, set := range []GTIDs{g, other} {
+		for source, intervals := range set {
+			all[source] = merge(append(slices.Clone(all[source]), intervals...))
+		}
+	}
+	return all
+}
+
+// Without returns the transactions of the set that another one lacks.
+func (g GTIDs) Without(other GTIDs) GTIDs {
+	rest := GTIDs{}
+	for source, intervals := range g {
+		for _, i := range intervals {
+			for _, o := range other[source] {
+				if o.last < i.first || i.last < o.first {
+					continue
+				}
+				if i.first < o.first {
+					rest[source] = append(rest[source], interval{i.first, o.first - 1})
+				}
+				i.first = o.last + 1
+			}
+			if i.first <= i.last {
+				rest[source] = append(rest[source], i)
+			}
+		}
+	}
+	return rest
+}
+
+// brief returns the begin of the set for a message.
+func (g GTIDs) brief() string {
+	const most = 120
+	text := g.String()
+	switch {
+	case text == "":
+		return "nothing"
+	case len(text) > most:
+		return text[:most] + "…"
+	}
+	return text
 }
 
 // Equal reports whether two sets have the same transactions.

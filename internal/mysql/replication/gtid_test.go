@@ -56,4 +56,23 @@ func TestGTIDs(t *testing.T) {
 	} {
 		assert.Equal(t, parse(c.set).Contains(parse(c.other)), c.contains, "%s contains %s", c.set, c.other)
 	}
+	for _, c := range []struct{ set, other, with, without string }{
+		{"", "", "", ""},
+		{":1-5", ":7", ":1-5:7", ":1-5"},
+		{":1-5", ":2:4-9", ":1-9", ":1:3"},
+		{":1-5:8-9", ":3-8", ":1-9", ":1-2:9"},
+		{":1-5", ":1-5", ":1-5", ""},
+		{":blue:1-2", ":1-2", ":1-2," + sourceA + ":blue:1-2", ":blue:1-2"},
+	} {
+		named := func(text string) string {
+			if text == "" {
+				return ""
+			}
+			return sourceA + text
+		}
+		set, other := parse(named(c.set)), parse(named(c.other))
+		assert.Equal(t, set.With(other).String(), named(c.with))
+		assert.Equal(t, set.Without(other).String(), named(c.without))
+		assert.Equal(t, set.String()+other.String(), named(c.set)+named(c.other)) // both are as they were
+	}
 }

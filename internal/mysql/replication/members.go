@@ -5,25 +5,20 @@ package replication
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
+	"strings"
 )
 
-// voterBad removes a voter that is of no use, so that commits do not depend on it. The record's primary serves as the record
-// says when this rule runs.
+// voterBad removes a useless voter, so that commits do not depend on it. When this rule runs, the record's primary already serves as
+// recorded.
 func (c *cluster) voterBad() *Decision {
 	p, answers := c.primary()
 	if !answers {
 		return nil
 	}
-	var good, bad []Identity
-	for _, id := range c.record.Voters {
-		m := c.at(id.Ordinal)
-		if m.Bad || m.Answers && (m.Volume != VolumeOwn || m.Server != "" && m.Identity != id) {
-			bad = append(bad, id)
-		} else {
-			good = append(good, id)
-		}
-	}
+	good, bad := c.judgeVoters(p)
 	cut := slices.ContainsFunc(c.record.Voters, func(id Identity) bool { return slices.Contains(p.Cut, id.Ordinal) })
 	serves := Proof{Member: p, Fact: FactServes}
 	switch {
@@ -33,27 +28,69 @@ func (c *cluster) voterBad() *Decision {
 		return c.write(StateVoterBad, c.record.next(), nil, "all voters are well again: another revision lets them in")
 	case len(bad) == 0:
 		return nil
-	case len(good) == 0 && c.want.WhenAlone != Write:
+	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0 && cut:
+		return c.write(StateVoterBad, c.record.next(), nil, "no voter is well, and spec.replication.whenAlone is Block: another revision lets all of them in")
+	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0:
 		return c.say(StateVoterBad, "no voter is well, and spec.replication.whenAlone is Block: commits wait for a copy")
 	case len(good) == 0:
-		return c.write(StateVoterBad, c.alone(), []Proof{serves}, "no voter is well: member %d goes on alone", p.Ordinal)
+		return c.write(StateVoterBad, c.alone(), []Proof{serves}, "no voter remains: member %d goes on alone", p.Ordinal)
 	}
 	return c.shrink(p, good, bad)
 }
 
-// alone returns the record in which the primary needs no acknowledgement, and nothing else may be promoted.
+// judgeVoters returns the voters that are of use, and those that must leave. Where no other one is of use, voters that only lag stay: they
+// still get and acknowledge each transaction, and a primary that is alone is the only copy. So do errant voters, except one, which copies the
+// data: another member takes the place of each.
+func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
+	leaving := c.leaving()
+	var lagging, errant []Identity
+	for _, id := range c.record.Voters {
+		m := c.at(id.Ordinal)
+		isCopy, hasMore := m.usable() && c.follows(m) && m.Acknowledges, m.usable() && isErrant(m, p)
+		switch {
+		case slices.Contains(leaving, id) || m.hasOther(id) || m.Answers && m.Volume == VolumeForeign || hasMore && !isCopy:
+			bad = append(bad, id)
+		case hasMore:
+			errant = append(errant, id)
+		case m.Bad && isCopy:
+			lagging = append(lagging, id)
+		case m.Bad:
+			bad = append(bad, id)
+		default:
+			good = append(good, id)
+		}
+	}
+	switch {
+	case len(good) > 0:
+		return good, slices.Concat(bad, lagging, errant)
+	case len(lagging) > 0 || c.want.Replicas <= 2:
+		return lagging, append(bad, errant...)
+	case len(errant) > 1:
+		return errant[1:], append(bad, errant[0])
+	}
+	for _, id := range errant {
+		c.notes = append(c.notes, fmt.Sprintf("voter %d has transactions that the primary has not: it copies the data when another voter is well", id.Ordinal))
+	}
+	return errant, bad
+}
+
+// alone returns the record with which the primary needs no acknowledgement, and no other member may be promoted.
 func (c *cluster) alone() Record {
 	next := c.record.next()
 	next.Voters, next.Acknowledgements = nil, 0
 	return next
 }
 
-// shrink cuts bad voters off, and removes them once the others have all that was written up to then. What is written and
-// waits counts: a bad voter may have acknowledged it.
+// shrink cuts off bad voters, and removes them once the others have all that was written until then. This includes transactions that wait:
+// a bad voter may have acknowledged them.
 func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
+	state := StateVoterBad
+	if next := c.nextToRoll(); next != nil && !next.Bad && slices.Equal(bad, []Identity{next.Identity}) {
+		state = StateRolling
+	}
 	for _, id := range good {
 		if slices.Contains(p.Cut, id.Ordinal) {
-			return c.write(StateVoterBad, c.record.next(), nil, "voter %d is well again: another revision lets it in", id.Ordinal)
+			return c.write(state, c.record.next(), nil, "voter %d is well again: another revision lets it in", id.Ordinal)
 		}
 	}
 	var cutVoters []int
@@ -61,10 +98,8 @@ func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 		cutVoters = append(cutVoters, id.Ordinal)
 	}
 	if slices.ContainsFunc(cutVoters, func(ordinal int) bool { return !slices.Contains(p.Cut, ordinal) }) {
-		step := c.order(ActionServe, p)
 		_, others := c.cuts(p)
-		step.Demands, step.CutVoters, step.CutOthers = c.record.Acknowledgements, cutVoters, others
-		return c.do(StateVoterBad, step, "the primary refuses voters %v, which are of no use", cutVoters)
+		return c.do(state, c.serveStep(p, cutVoters, others), "the primary refuses voters %v, which are bad or leave", cutVoters)
 	}
 	next := c.record.next()
 	next.Voters = good
@@ -72,67 +107,124 @@ func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 	for _, id := range good {
 		m := c.at(id.Ordinal)
 		if !m.usable() || !c.follows(m) || m.ReadTo.Before(p.CutEnd) {
-			return c.say(StateVoterBad, "voter %d gets what the primary wrote before voters %v were cut off", id.Ordinal, cutVoters)
+			return c.say(state, "voter %d gets what the primary wrote before voters %v were cut off", id.Ordinal, cutVoters)
 		}
 		proof = append(proof, Proof{Member: m, Fact: FactHasLog, Position: p.CutEnd})
 	}
-	return c.write(StateVoterBad, next, proof, "voters %v are removed: the others have all", cutVoters)
+	return c.write(state, next, proof, "voters %v are removed: the others have all", cutVoters)
 }
 
+// follows reports whether a member receives from the record's primary.
 func (c *cluster) follows(m Member) bool {
-	return m.Role == RoleReplica && m.Source == c.record.Primary.Ordinal && m.Connected
+	return m.Role == RoleReplica && m.Source == c.record.Primary.Ordinal && m.Connected && !c.followsOther(m)
 }
 
-// waitsForCopy ends the state in which the primary needs an acknowledgement and has no voter.
+// followsOther reports whether a member is connected to another server than the record's primary.
+func (c *cluster) followsOther(m Member) bool {
+	return m.Role == RoleReplica && m.SourceServer != "" && m.SourceServer != c.record.Primary.Server
+}
+
+// waitsForCopy ends the state in which the primary needs an acknowledgement but has no voter.
 func (c *cluster) waitsForCopy(p Member) *Decision {
-	for _, m := range c.others() {
-		if c.follows(m) && m.Revision == c.record.Revision && !m.Bad {
-			return nil // grow makes it a voter
+	if c.mostVoters(p) > 0 {
+		for _, m := range c.others() {
+			if !m.Bad && (c.follows(m) && m.Revision == c.record.Revision || p.Executed.Contains(m.Received) && !c.cannotFollow(m, p)) {
+				return nil // join starts its replication, and grow adds it as a voter
+			}
 		}
-	}
-	for _, m := range c.others() {
-		if !m.Bad && p.Executed.Contains(m.Received) {
-			return nil // join has it follow
+		if c.want.WhenAlone != Write {
+			return nil
 		}
-	}
-	if c.want.WhenAlone != Write {
-		return nil
 	}
 	return c.write(StateVoterBad, c.alone(), []Proof{{Member: p, Fact: FactServes}}, "no member can be a copy: member %d goes on alone", p.Ordinal)
 }
 
-// errant has a member join again that has transactions which the primary has not.
+// isErrant reports whether a member has transactions of another server than the primary's that the primary lacks. Those of the primary's
+// server may be on their way.
+func isErrant(m, primary Member) bool {
+	others := maps.Clone(m.Received)
+	maps.DeleteFunc(others, func(source string, _ []interval) bool { return isFrom(source, primary.Server) })
+	return !primary.Executed.Contains(others)
+}
+
+// cannotFollow reports whether a member never gets some transactions from the primary: those that the primary has removed from its logs, unless
+// the member is connected, and its own, which a replica leaves out.
+func (c *cluster) cannotFollow(m, primary Member) bool {
+	return !c.follows(m) && !m.Received.Contains(primary.Purged) || m.lacksOwn(primary)
+}
+
+// lacksOwn reports whether another member has transactions that this one's server wrote, and it has not: its volume was put back to an older state.
+// A server writes each of its transactions to its disk before it sends it.
+func (m Member) lacksOwn(other Member) bool {
+	own := maps.Clone(other.Received)
+	maps.DeleteFunc(own, func(source string, _ []interval) bool { return !isFrom(source, m.Server) })
+	return m.Server != "" && !m.Received.Contains(own)
+}
+
+// isFrom reports whether the source of transactions is a server, with a tag or without.
+func isFrom(source, server string) bool {
+	return source == server || strings.HasPrefix(source, server+":")
+}
+
+// errant makes a member with transactions that the primary lacks join again, and one that the primary's logs do not lead to its state.
 func (c *cluster) errant() *Decision {
 	p, answers := c.primary()
 	if !answers {
 		return nil
 	}
 	for _, m := range c.others() {
-		if p.Executed.Contains(m.Received) {
+		hasMore := !p.Executed.Contains(m.Received)
+		if m.Ordinal >= c.want.Replicas || !hasMore && !c.cannotFollow(m, p) || m.isJoining(p.Identity) {
 			continue
 		}
-		if p.Waiting > 0 || m.Role == RolePrimary {
+		if hasMore && (p.Waiting > 0 || p.Busy && !isErrant(m, p)) || m.Role == RolePrimary {
 			c.notes = append(c.notes, "commits wait: what other members have more is judged after that")
+			continue
+		}
+		if c.isCopied(p) {
+			c.notes = append(c.notes, fmt.Sprintf("member %d copies the data of member %d after another one has", m.Ordinal, p.Ordinal))
 			continue
 		}
 		if m.UsedTicket == JoinTicket(c.record, p.Identity) {
 			return c.write(StateErrant, c.record.next(), nil, "member %d joined, and has other transactions again: another revision lets it try once more", m.Ordinal)
 		}
 		step := c.ticket(m, JoinTicket(c.record, p.Identity))
+		if !hasMore {
+			step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: FactBehind}, {Member: p, Fact: FactServes}}
+			return c.do(StateJoining, step, "member %d lacks what the primary has removed from its logs: its data is set aside, and it joins again", m.Ordinal)
+		}
 		step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: FactErrant}, {Member: p, Fact: FactServes}}
 		return c.do(StateErrant, step, "member %d has transactions that the primary has not: its data is set aside, and it joins again", m.Ordinal)
 	}
 	return nil
 }
 
-// join gives data to members that have none, and has members follow that have some.
+// join gives data to members without any, and makes members with data follow.
 func (c *cluster) join() *Decision {
 	p, answers := c.primary()
 	if !answers {
 		return nil
 	}
+	for _, m := range c.others() {
+		if p.Executed.Contains(m.Received) && !c.cannotFollow(m, p) && m.Ordinal < c.want.Replicas {
+			if d := c.follow(m, false); d != nil {
+				return d
+			}
+		}
+	}
 	for _, m := range c.members {
-		if !m.Answers || m.Ordinal >= c.want.Replicas || m.Volume != VolumeEmpty {
+		if !m.hasNoData() || m.Ordinal >= c.want.Replicas {
+			continue
+		}
+		if c.want.WhenAlone != Write && p.Waiting > 0 && len(c.record.Voters) == 0 && !slices.ContainsFunc(c.others(), c.follows) {
+			return c.say(StateBlocked, "commits wait for a copy, and none can be made before they end: set spec.replication.whenAlone to Write")
+		}
+		if m.isJoining(p.Identity) {
+			c.notes = append(c.notes, fmt.Sprintf("member %d copies the data of member %d", m.Ordinal, p.Ordinal))
+			continue
+		}
+		if c.isCopied(p) {
+			c.notes = append(c.notes, fmt.Sprintf("member %d copies the data of member %d after another one has", m.Ordinal, p.Ordinal))
 			continue
 		}
 		ticket := JoinTicket(c.record, p.Identity)
@@ -143,23 +235,27 @@ func (c *cluster) join() *Decision {
 		step.Source, step.Proof = p.Identity, []Proof{{Member: m, Fact: FactEmpty}, {Member: p, Fact: FactServes}}
 		return c.do(StateJoining, step, "member %d copies the data of member %d", m.Ordinal, p.Ordinal)
 	}
-	for _, m := range c.others() {
-		if p.Executed.Contains(m.Received) {
-			if d := c.follow(m, false); d != nil {
-				return d
-			}
-		}
-	}
 	return nil
 }
 
-// grow makes a voter of a member that has caught up.
+// isCopied reports whether a member copies the primary's data, also instead of other data. A server serves one copy at a time, and a
+// member that copies is none. A copy that fails does not keep others waiting.
+func (c *cluster) isCopied(p Member) bool {
+	return slices.ContainsFunc(c.members, func(m Member) bool {
+		return m.Answers && m.Role != RolePrimary && m.isJoining(p.Identity) && m.Ticket != m.FailedTicket
+	})
+}
+
+// grow makes a member that has caught up a voter.
 func (c *cluster) grow() *Decision {
 	p, answers := c.primary()
-	if !answers || len(c.record.Voters) >= min(c.want.MaxVoters, c.want.Replicas-1) {
+	if !answers || len(c.record.Voters) >= c.mostVoters(p) {
 		return nil
 	}
 	for _, m := range c.others() {
+		if m.Outdated && len(c.record.Voters) > 0 {
+			continue // it is about to be restarted
+		}
 		if m.Ordinal >= c.want.Replicas || m.Bad || !c.follows(m) || m.Revision != c.record.Revision || m.Acknowledges || slices.Contains(p.Cut, m.Ordinal) || !m.CaughtUp {
 			continue
 		}
@@ -182,7 +278,24 @@ func (c *cluster) grow() *Decision {
 	return nil
 }
 
-// blocked wakes a receiver that lost an event, when commits wait though voters are connected.
+// catchUp reports what waits for voters: a member that becomes one when it has caught up, or the restart of the primary.
+func (c *cluster) catchUp() *Decision {
+	p, answers := c.primary()
+	if !answers || len(c.record.Voters) >= c.mostVoters(p) {
+		return nil
+	}
+	for _, m := range c.others() {
+		if m.Ordinal < c.want.Replicas && c.follows(m) && !m.CaughtUp {
+			return c.say(StateGrowing, "member %d becomes a voter when it has caught up", m.Ordinal)
+		}
+	}
+	if p.Outdated && c.want.Replicas > 1 {
+		return c.say(StateRolling, "the pod of member %d, the primary, is outdated: waiting until all other members are voters", p.Ordinal)
+	}
+	return nil
+}
+
+// blocked wakes a receiver that lost an event, if commits wait although voters are connected.
 func (c *cluster) blocked() *Decision {
 	p, answers := c.primary()
 	if !answers || !p.Blocked {

@@ -8,14 +8,19 @@ import (
 	"math/bits"
 )
 
-// moves are what happens without the operator: agents act on tickets, transactions are written, sent and applied.
+// moves lists the changes that happen without the operator: agents act on tickets, transactions are written, sent and applied.
 func (w *world) moves(broken rules, visit func(how string, next world, harm string)) {
 	for i := range w.members {
 		m := &w.members[i]
-		if !m.up {
+		if isWanted := i < w.pods(); !m.up || !isWanted {
 			next := *w
-			next.members[i].up = true
-			visit(fmt.Sprintf("%d starts", i), next, "")
+			if m.up {
+				next.restart(i)
+				next.members[i].ticket = mTicket{}
+			}
+			if next.members[i].up = isWanted; next != *w {
+				visit(fmt.Sprintf("%d starts or is removed: %v", i, isWanted), next, "")
+			}
 			continue
 		}
 		if m.ticket.verb != 0 && m.ticket != m.used {
@@ -49,6 +54,7 @@ func (w *world) primaryMoves(i int, broken rules, visit func(string, world, stri
 		next := *w
 		next.left.writes--
 		bit := uint8(1) << next.next
+		next.author[next.next] = m.server
 		next.next++
 		next.members[i].written |= bit
 		next.members[i].received |= bit
@@ -60,7 +66,7 @@ func (w *world) primaryMoves(i int, broken rules, visit func(string, world, stri
 	}
 }
 
-// receive brings a transaction to a replica, which acknowledges it or not. The client may get its answer at once.
+// receive delivers a transaction to a replica, which may acknowledge it. The client may get its answer at once.
 func (w *world) receive(i int, bit uint8, visit func(string, world, string)) {
 	next := *w
 	m := &next.members[i]
@@ -68,12 +74,12 @@ func (w *world) receive(i int, bit uint8, visit func(string, world, string)) {
 	harm := ""
 	p := &w.members[m.source]
 	if waits := p.written & m.received & (2*bit - 1) &^ p.done; p.role == RolePrimary && m.acknowledges && waits != 0 {
-		harm = next.acknowledge(int(m.source), waits) // an acknowledgement is for all up to a place in the log
+		harm = next.acknowledge(int(m.source), waits) // an acknowledgement covers everything up to a log position
 	}
 	visit(fmt.Sprintf("%d receives", i), next, harm)
 }
 
-// heartbeat is a row that the primary writes, without a number of its own: who receives it acknowledges what it had before.
+// heartbeat simulates a row of the primary without a transaction number: a replica that receives it acknowledges what it had before.
 func (w *world) heartbeat(primary int) {
 	p := &w.members[primary]
 	for i := range w.members {
@@ -84,7 +90,7 @@ func (w *world) heartbeat(primary int) {
 	}
 }
 
-// acknowledge answers the client of a transaction on primary i. It returns what is wrong with that.
+// acknowledge answers the client of a transaction on primary i. It returns the violation, or "".
 func (w *world) acknowledge(i int, bit uint8) string {
 	m := &w.members[i]
 	m.done |= bit
@@ -102,7 +108,7 @@ func (w *world) acknowledge(i int, bit uint8) string {
 	return ""
 }
 
-// useTicket is what an agent does with a ticket. It returns what is wrong with that.
+// useTicket simulates the agent's handling of a ticket. It returns the violated invariant, or "".
 func (w *world) useTicket(i int, broken rules) string {
 	m := &w.members[i]
 	switch t := m.ticket; t.verb {
@@ -126,23 +132,23 @@ func (w *world) useTicket(i int, broken rules) string {
 		m.cutVoters, m.cutOthers, m.cutEnd, m.done = 0, 0, uint8(bits.Len8(m.written)), m.written
 		for other := range size {
 			if other != i {
-				m.cutOthers |= 1 << other // until it is ordered whom to let in
+				m.cutOthers |= 1 << other // until an order names the members that may connect
 			}
 		}
 	case verbJoin:
 		p := &w.members[t.source]
-		if m.role == RolePrimary || t.revision < m.revision || !p.up || p.server != t.server || p.role != RolePrimary || !w.linked(i, int(t.source)) || int(t.source) == i {
-			return ""
+		if m.role == RolePrimary || t.revision < m.revision || !p.up || p.server != t.server || p.role != RolePrimary || !w.linked(i, int(t.source)) || int(t.source) == i || p.written != p.done {
+			return "" // a copy waits while a commit waits
 		}
 		w.servers++
 		m.server, m.used, m.role, m.acknowledges = w.servers, t, RoleNone, false
-		m.written, m.received, m.done = p.done, p.done, p.done // what waits is not committed, and is not in a copy
+		m.written, m.received, m.done = p.done, p.done, p.done // no commit waits
 		m.revision = t.revision
 	}
 	return ""
 }
 
-// release is what a graceful stop does to commits that wait.
+// release answers the waiting commits, as a graceful stop does.
 func (w *world) release(i int) string {
 	if waiting := w.members[i].written &^ w.acked; waiting != 0 {
 		return w.acknowledge(i, waiting&-waiting)
@@ -150,14 +156,14 @@ func (w *world) release(i int) string {
 	return ""
 }
 
-// restart ends the server and the agent of a member. What was written is committed by its next start.
+// restart ends the server and the agent of a member. Its next start commits all written transactions.
 func (w *world) restart(i int) {
 	m := &w.members[i]
 	m.role, m.epoch, m.demands, m.source, m.acknowledges = RoleNone, 0, 0, 0, false
 	m.cutVoters, m.cutOthers, m.cutEnd, m.done = 0, 0, 0, m.written
 }
 
-// faults are what happens from outside.
+// faults lists the external changes.
 func (w *world) faults(broken rules, visit func(how string, next world, harm string)) {
 	for i := range w.members {
 		m := &w.members[i]
@@ -174,7 +180,7 @@ func (w *world) faults(broken rules, visit func(how string, next world, harm str
 		if w.left.losses > 0 && m.server != 0 {
 			next := *w
 			next.left.losses--
-			next.members[i] = mMember{uid: m.uid + 1} // its pod is another one, without a ticket
+			next.members[i] = mMember{uid: m.uid + 1} // its pod is replaced, without a ticket
 			visit(fmt.Sprintf("the volume of %d is lost", i), next, "")
 		}
 		if w.left.cuts > 0 && w.unseen>>i&1 == 0 {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// switching finishes a change of the epoch that was begun: some member promised a higher one.
+// switching completes a started change of the epoch: some member has promised a higher one.
 func (c *cluster) switching() *Decision {
 	epoch := c.record.Epoch
 	for _, m := range c.members {
@@ -19,12 +19,12 @@ func (c *cluster) switching() *Decision {
 	if epoch == c.record.Epoch {
 		return nil
 	}
-	if p, answers := c.primary(); answers && !c.handsOver(p, epoch) {
+	if p, answers := c.primary(); answers && !c.handsOver(p, epoch) && c.ahead(p) == nil {
 		return c.keep(p, epoch)
 	}
 	needed := c.record.Promises()
 	if needed == 0 {
-		return nil // primaryLost says what is waited for
+		return nil // primaryLost reports the wait
 	}
 	var promised []Member
 	var next *Member
@@ -45,8 +45,7 @@ func (c *cluster) switching() *Decision {
 	return c.quorumLost(needed)
 }
 
-// keep gives the higher epoch to the primary that is there. It has all that it acknowledged, and the promises that were given
-// refuse its old epoch alone.
+// keep gives the higher epoch to a primary that answers. It has all that it acknowledged, and the given promises refuse only its old epoch.
 func (c *cluster) keep(p Member, epoch int64) *Decision {
 	next := c.record.next()
 	next.Epoch = epoch
@@ -59,23 +58,25 @@ func (c *cluster) promise(m Member, epoch int64) *Decision {
 	return c.do(StateSwitching, step, "member %d promises epoch %d", m.Ordinal, epoch)
 }
 
-// handsOver reports whether the primary gave its epoch up for a member that is asked for, which has all that it has.
+// handsOver reports whether the primary gave up its epoch for the wanted member, which has all its transactions.
 func (c *cluster) handsOver(p Member, epoch int64) bool {
-	to := c.at(c.want.To)
-	return c.want.Switch && p.Promised == epoch && p.Role == RoleNone && c.record.Promises() > 0 && len(c.voterMembers()) == len(c.record.Voters) &&
+	ordinal, isWanted := c.target()
+	to := c.at(ordinal)
+	return isWanted && p.Promised == epoch && p.Role == RoleNone && c.record.Promises() > 0 && len(c.voterMembers()) == len(c.record.Voters) &&
 		to.usable() && c.record.IsVoter(to.Identity) && to.Received.Contains(p.Received)
 }
 
-// switchover has the primary give its epoch up for the member that is asked for, when all are well.
+// switchover makes the primary give up its epoch for the wanted member when all members are healthy.
 func (c *cluster) switchover() *Decision {
 	p, answers := c.primary()
-	if !answers || !c.want.Switch || c.want.To == p.Ordinal {
+	ordinal, isWanted := c.target()
+	if !answers || !isWanted || ordinal == p.Ordinal {
 		return nil
 	}
-	to := c.at(c.want.To)
+	to := c.at(ordinal)
 	switch {
 	case !to.usable() || !c.record.IsVoter(to.Identity) || to.Bad || !c.follows(to) || !to.CaughtUp:
-		return c.say(StateSwitchWanted, "member %d is asked for as the primary: waiting until it is a voter that has caught up", c.want.To)
+		return c.say(StateSwitchWanted, "member %d is asked for as the primary: waiting until it is a voter that has caught up", ordinal)
 	case len(c.voterMembers()) < len(c.record.Voters) || p.Waiting > 0:
 		return c.say(StateSwitchWanted, "member %d is asked for as the primary: waiting until all voters are well and no commit waits", to.Ordinal)
 	}
@@ -88,8 +89,9 @@ func (c *cluster) switchover() *Decision {
 // promote makes a voter the primary that received all that any promiser received.
 func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	best := promised[0]
+	to, isWanted := c.target()
 	for _, m := range promised[1:] {
-		isAsked := c.want.Switch && m.Ordinal == c.want.To
+		isAsked := isWanted && m.Ordinal == to
 		if !best.Received.Contains(m.Received) || m.Executed.Contains(best.Received) && (isAsked || !best.drained()) {
 			best = m
 		}
@@ -111,7 +113,11 @@ func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	}
 	proof = append(proof, Proof{Member: best, Fact: FactDrained})
 	if p, answers := c.primary(); answers {
-		if !best.Received.Contains(p.Received) {
+		switch {
+		case best.Received.Contains(p.Received):
+		case c.ahead(p) != nil:
+			return c.say(StateDiverged, "members %d and %d each have transactions that the other has not: nothing is promoted", best.Ordinal, p.Ordinal)
+		default:
 			return c.keep(p, epoch)
 		}
 		proof = append(proof, Proof{Member: p, Fact: FactPromised})
@@ -121,26 +127,27 @@ func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	return c.write(StateSwitching, next, proof, "member %d becomes the primary of epoch %d: it has all that %d voters received", best.Ordinal, epoch, len(promised))
 }
 
-// primaryLost begins a failover when the primary is gone, as the voters see it too.
+// primaryLost begins a failover if the primary is gone, which the voters must confirm.
 func (c *cluster) primaryLost() *Decision {
 	p, answers := c.primary()
-	if answers {
+	ahead := c.ahead(p)
+	if answers && ahead == nil {
 		return nil
 	}
-	gone := p.Answers && p.Volume != VolumeForeign && p.Identity != c.record.Primary
+	gone := ahead != nil || p.hasOther(c.record.Primary)
 	if !gone && !p.Silent {
 		return c.say(StatePrimaryUnseen, "member %d does not answer: looking again", p.Ordinal)
 	}
 	needed := c.record.Promises()
 	if needed == 0 {
 		if gone {
-			return c.say(StateLost, "member %d was alone, and its data is gone: restore a backup", p.Ordinal)
+			return c.lost("member %d was alone, and its data is gone: restore a backup, or go on without", p.Ordinal)
 		}
 		return c.say(StateQuorumLost, "member %d does not answer, and no other member has all that it acknowledged", p.Ordinal)
 	}
 	voters := c.voterMembers()
 	for _, m := range voters {
-		if !gone && m.Role == RoleReplica && m.Source == p.Ordinal && m.Connected {
+		if !gone && c.follows(m) {
 			return c.say(StatePrimaryUnseen, "member %d does not answer the operator, and member %d still receives from it", p.Ordinal, m.Ordinal)
 		}
 	}
@@ -152,25 +159,41 @@ func (c *cluster) primaryLost() *Decision {
 	}
 	d := c.promise(voters[0], c.record.Epoch+1)
 	d.Step.Proof = []Proof{{Member: p, Fact: FactSilent}}
+	if ahead != nil {
+		d.Step.Proof = []Proof{{Member: *ahead, Fact: FactAhead}}
+	}
 	d.Model.State = StatePrimaryLost
 	return d
 }
 
-// quorumLost says what is missing for a promotion.
+// ahead returns a voter that has transactions of the primary's own server that the primary lacks after a start: the primary's volume was put back to
+// an older state, and the voters have what was acknowledged since.
+func (c *cluster) ahead(p Member) *Member {
+	if p.Role != RoleNone || p.Identity != c.record.Primary || !p.usable() {
+		return nil
+	}
+	for _, m := range c.voterMembers() {
+		if p.lacksOwn(m) {
+			return &m
+		}
+	}
+	return nil
+}
+
+// quorumLost describes what a promotion still needs.
 func (c *cluster) quorumLost(needed int) *Decision {
 	var missing, lost []string
 	for _, id := range c.record.Voters {
 		switch m := c.at(id.Ordinal); {
-		case m.Answers && m.Volume != VolumeForeign && (m.Volume == VolumeEmpty || m.Server != "" && m.Identity != id):
+		case m.hasOther(id):
 			lost = append(lost, fmt.Sprint(id.Ordinal))
 		case !m.usable() || m.Identity != id:
 			missing = append(missing, fmt.Sprint(id.Ordinal))
 		}
 	}
 	p := c.at(c.record.Primary.Ordinal)
-	gone := p.Answers && p.Volume != VolumeForeign && (p.Volume == VolumeEmpty || p.Server != "" && p.Identity != c.record.Primary)
-	if gone && len(c.record.Voters)-len(lost) < needed {
-		return c.say(StateLost, "the data of member %d and of %s is gone, and acknowledged transactions may have been there alone", p.Ordinal, strings.Join(lost, ", "))
+	if p.hasOther(c.record.Primary) && len(c.record.Voters)-len(lost) < needed {
+		return c.lost("the data of members %d and %s is gone, with transactions that no other one may have", p.Ordinal, strings.Join(lost, ", "))
 	}
 	return c.say(StateQuorumLost, "member %d is gone, and of %d voters %d must answer: waiting for %s", p.Ordinal, len(c.record.Voters), needed,
 		strings.Join(append(missing, lost...), ", "))

@@ -8,31 +8,31 @@ import (
 	"strings"
 )
 
-// Identity names the data of a member: its pod's ordinal, and the UUID of the server that wrote it. Data that was made again
-// has another UUID, so that an empty volume is never mistaken for a voter's.
+// Identity identifies the data of a member: its pod's ordinal, and the UUID of the server that wrote it. Recreated data has another UUID,
+// so that an empty volume is never mistaken for a voter's.
 type Identity struct {
 	Ordinal int    `json:"ordinal"`
 	Server  string `json:"server"`
 }
 
-// Record stores what members cannot tell: who is primary, and whose copies count.
+// Record stores facts that no member has: which member is the primary, and which copies count.
 type Record struct {
 	// Epoch grows with each promotion.
 	Epoch int64 `json:"epoch"`
 	// Revision grows with each write of the record.
 	Revision int64 `json:"revision"`
-	// Formed reports whether there ever was a primary.
+	// Formed reports whether a primary ever existed.
 	Formed  bool     `json:"formed"`
 	Primary Identity `json:"primary"`
 	// Voters are members other than the primary whose acknowledgements count, by ordinal. None: the primary is alone.
 	Voters []Identity `json:"voters,omitempty"`
-	// Acknowledgements is how many voters must have a transaction before the primary acknowledges it. 0: none, the primary is
+	// Acknowledgements is the number of voters that must have a transaction before the primary acknowledges it. 0: none, the primary is
 	// alone. 1 without voters: the primary waits.
 	Acknowledgements int `json:"acknowledgements"`
 }
 
-// Promises returns how many voters must promise a new epoch, so that the primary of the old one cannot acknowledge any more,
-// and each acknowledged transaction is on one of them. 0: no other member may be promoted.
+// Promises returns the number of voters that must promise a new epoch. With that many, the primary of the old epoch cannot acknowledge any
+// more, and each acknowledged transaction is on one of them. 0: no other member may be promoted.
 func (r Record) Promises() int {
 	if len(r.Voters) == 0 || r.Acknowledgements == 0 {
 		return 0
@@ -40,43 +40,57 @@ func (r Record) Promises() int {
 	return len(r.Voters) - r.Acknowledgements + 1
 }
 
-// IsVoter reports whether the copy of this data counts.
+// Pods returns the number of pods that must exist: the wanted ones, and those of members whose data counts. A parked database has none.
+func (r Record) Pods(replicas int) int {
+	if replicas == 0 || !r.Formed {
+		return replicas
+	}
+	pods := max(replicas, r.Primary.Ordinal+1)
+	for _, id := range r.Voters {
+		pods = max(pods, id.Ordinal+1)
+	}
+	return pods
+}
+
+// IsVoter reports whether the data's copy counts.
 func (r Record) IsVoter(id Identity) bool { return slices.Contains(r.Voters, id) }
 
-// next returns a copy to change, with the next revision.
+// next returns a copy with the next revision.
 func (r Record) next() Record {
 	r.Revision++
 	r.Voters = slices.Clone(r.Voters)
 	return r
 }
 
-// Volume is one word for what a volume is, as the agent says.
+// Volume is the state of a volume, as the agent reports it.
 type Volume string
 
 // The kinds of volumes.
 const (
 	VolumeEmpty   Volume = "Empty"   // it never had data
+	VolumeLost    Volume = "Lost"    // it had data of this member, which is gone
 	VolumeOwn     Volume = "Own"     // data of this member
 	VolumeForeign Volume = "Foreign" // data of another member, or without a mark
+	VolumeSingle  Volume = "Single"  // data of one server, which is no member yet
 )
 
-// Role is one word for what a member's server does.
+// Role is the role of a member's server.
 type Role string
 
 // The roles.
 const (
 	RoleNone    Role = ""        // the server does not run, or only reads
 	RoleReplica Role = "Replica" // its receiver runs, connected or not
-	RolePrimary Role = "Primary" // it is writable, or on the way there
+	RolePrimary Role = "Primary" // it is writable, or becoming so
 )
 
-// Position is a place in a binary log.
+// Position is a position in a binary log.
 type Position struct {
 	File   string `json:"file"`
 	Offset uint64 `json:"offset"`
 }
 
-// Before reports whether p lies before q. Numbers of files have a fixed width, until there are a million of them.
+// Before reports whether p is before q. File numbers have a fixed width below one million.
 func (p Position) Before(q Position) bool {
 	if p.File == q.File {
 		return p.Offset < q.Offset
@@ -87,84 +101,123 @@ func (p Position) Before(q Position) bool {
 	return len(p.File) < len(q.File)
 }
 
-// Member is what was observed of one pod and its agent.
+// Member stores the observation of one pod and its agent.
 type Member struct {
 	Identity
-	// UID is the pod's; empty without one.
+	// UID is the pod's; empty without a pod.
 	UID string
-	// Answers reports whether the agent answered this time. Without that, nothing below is known but Silent and Bad.
+	// Answers reports whether the agent answered this time. If not, only Silent and Bad are known of the fields below.
 	Answers bool
-	// Silent reports whether the agent, or the server that it should run, did not answer three looks in a row.
+	// Silent reports whether the agent, or the server that it should run, did not answer three queries in a row.
 	Silent bool
-	// Bad reports whether the member was gone, not connected though the primary lets it in, or its applier had an error or
-	// lagged, for more than ten seconds.
+	// Bad reports whether, for more than ten seconds, the member was gone, was not connected although the primary admits it, or its applier
+	// had an error or lagged.
 	Bad bool
 
 	Volume Volume
-	// Instance names the start of the agent.
+	// Mark identifies the data of one server on the volume.
+	Mark string
+	// Instance identifies the start of the agent.
 	Instance string
 	// Running reports whether the server answers the agent.
 	Running bool
 	Role    Role
-	// Promised is the highest epoch that it promised, and Revision the highest of an order that it took.
+	// Promised is the highest promised epoch. Revision is the highest revision of an accepted order.
 	Promised, Revision int64
-	// UsedTicket is the last ticket that it used.
-	UsedTicket string
-	// Executed are the transactions that were applied, and Received those and what the relay log has.
+	// Ticket is the annotation of its pod, UsedTicket its last used ticket, and FailedTicket one that the member failed to use. It is tried again.
+	Ticket, UsedTicket, FailedTicket string
+	// Outdated reports whether the StatefulSet would create another pod, and Down whether Kubernetes reports that no server of it runs.
+	Outdated, Down bool
+	// Failing reports whether the agent names a cause why the server does not run on the member's data.
+	Failing bool
+	// Orders is the version of the orders that the agent reads. From version 2 on, each server has a password.
+	Orders int
+	// Executed are the applied transactions. Received adds those in the relay log.
 	Executed, Received GTIDs
 
-	// Of a primary: its epoch, how many acknowledgements it demands, whose connections it refuses, where its binary log ends
-	// and where it ended when the last of them was refused, how many sessions wait for an acknowledgement, and whether that
-	// took more than five seconds.
-	Epoch   int64
-	Demands int
-	Cut     []int
-	End     Position
-	CutEnd  Position
-	Waiting int
-	Blocked bool
+	// Fields of a primary. Writable reports whether it accepts writes: one does not after a demotion that was not taken back. Purged are the
+	// transactions that its logs have no more. Epoch is its epoch, and Demands the number of acknowledgements that it demands. Cut are the
+	// ordinals whose connections it refuses. Servers log in with passwords that no other server has, by the ordinals of their members. End is
+	// the end of its binary log, and CutEnd its end when the last of them was refused. Waiting counts the sessions that wait for an
+	// acknowledgement; it is 0 if a transaction was committed since the last look. Busy is set then: members may have received a transaction
+	// of the primary's own that it shows later. Blocked reports whether sessions waited for five seconds.
+	Writable bool
+	Purged   GTIDs
+	Epoch    int64
+	Demands  int
+	Cut      []int
+	Servers  map[int]string
+	End      Position
+	CutEnd   Position
+	Waiting  int
+	Busy     bool
+	Blocked  bool
 
-	// Of a replica: the ordinal that it follows, whether it acknowledges, whether its receiver is connected, up to where it has
-	// the log of the primary, and whether it has applied that up to a second ago.
+	// Fields of a replica. Source is the ordinal that it was ordered to follow, and SourceServer the server that it is connected to, which may be
+	// another one at that address; empty if it is not connected, and of an older agent. Acknowledges reports whether it acknowledges, and Connected whether its
+	// receiver is connected. ReadTo is the position up to which it has the primary's log. CaughtUp reports whether it has applied that up
+	// to a second ago.
 	Source       int
+	SourceServer string
+	// Personal reports whether it logs in with the password that only its server has.
+	Personal     bool
 	Acknowledges bool
 	Connected    bool
 	ReadTo       Position
 	CaughtUp     bool
-	// Routed reports whether the Service leads to it.
+	// Routed reports whether the Service points to it.
 	Routed bool
 }
 
-// usable reports whether orders can be given to a member's server.
+// usable reports whether a member's server can execute orders.
 func (m Member) usable() bool { return m.Answers && m.Running && m.Volume == VolumeOwn }
 
-// drained reports whether its relay log is applied.
+// hasNoData reports whether a member answers without data.
+func (m Member) hasNoData() bool {
+	return m.Answers && (m.Volume == VolumeEmpty || m.Volume == VolumeLost)
+}
+
+// hasOther reports whether a member answers that it has other data than that of an identity, or none. An answer without a volume proves nothing:
+// the agent could not read it.
+func (m Member) hasOther(id Identity) bool {
+	return m.hasNoData() || m.Answers && m.Volume == VolumeOwn && m.Server != "" && m.Identity != id
+}
+
+// drained reports whether the relay log is applied.
 func (m Member) drained() bool { return m.Executed.Contains(m.Received) }
 
-// WhenAlone is what a primary does without a copy.
+// WhenAlone selects the behaviour of a primary without a copy.
 type WhenAlone string
 
-// What a primary does without a copy.
+// Behaviours of a primary without a copy.
 const (
 	Write WhenAlone = "Write"
 	Block WhenAlone = "Block"
 )
 
-// Want is what the resource asks for.
+// Want is the desired state from the spec.
 type Want struct {
+	// Replicas is the number of members; 0 for a parked database.
 	Replicas  int
 	WhenAlone WhenAlone
-	// Manual reports whether a failover waits for a person.
+	// Manual reports whether a failover needs a user.
 	Manual bool
-	// MaxVoters bounds the voters: 2 of three members.
+	// Members is the highest number of members that the database may have. The primary refuses those without a pod, too: a server of a removed
+	// pod may still run, and acknowledge.
+	Members int
+	// MaxVoters limits the number of voters: 2 of three members.
 	MaxVoters int
-	// Switch asks for the member To as the primary.
+	// Switch reports whether the member To is wanted as the primary.
 	Switch bool
 	To     int
+	// AcceptLoss is the Token of the state Lost whose loss a user accepts.
+	AcceptLoss string
+	// Adopt is the mark of the data of one server that a database which was never formed begins with; empty for a new database.
+	Adopt string
 }
 
-// Observation is what a decision depends on. Members are by ordinal, one for each wanted pod or one that exists. The record's
-// primary is asked after the others have answered: what they have more is not what it wrote since.
+// Observation is the input of a decision. Members are by ordinal, one for each wanted or existing pod. The record's primary is queried
+// after the others: transactions that others have and it lacks were not written by it since.
 type Observation struct {
 	Record  Record
 	Members []Member

@@ -5,19 +5,20 @@ package replication
 
 import "fmt"
 
-// Action is what a step does.
+// Action names the effect of a step.
 type Action string
 
-// The actions. Each has one effect; what it did is seen in the next observation.
+// The actions. Each has one effect, which the next observation shows.
 const (
 	ActionTicket    Action = "Ticket"    // annotate the pod of Member with Ticket
-	ActionPromise   Action = "Promise"   // have Member promise Epoch
-	ActionRecord    Action = "Record"    // write Record in place of Was
-	ActionFollow    Action = "Follow"    // have Member follow Source, and acknowledge or not
-	ActionServe     Action = "Serve"     // have the primary demand acknowledgements and refuse the connections of CutVoters and CutOthers
-	ActionDemote    Action = "Demote"    // have the primary become read-only, promise Epoch and start again; it goes on as it was if a commit still waits after two seconds
-	ActionHeartbeat Action = "Heartbeat" // have the primary write a row, which wakes a receiver that lost an event
-	ActionRoute     Action = "Route"     // have the Service lead to Member
+	ActionPromise   Action = "Promise"   // make Member promise Epoch
+	ActionRecord    Action = "Record"    // replace the record Was with Record
+	ActionFollow    Action = "Follow"    // make Member follow Source, and acknowledge or not
+	ActionServe     Action = "Serve"     // make the primary demand acknowledgements and refuse the connections of CutVoters and CutOthers
+	ActionDemote    Action = "Demote"    // make the primary read-only, promise Epoch and restart; it continues unchanged if a commit still waits after two seconds
+	ActionHeartbeat Action = "Heartbeat" // make the primary write a row, which wakes a receiver that lost an event
+	ActionRoute     Action = "Route"     // point the Service to Member
+	ActionDeletePod Action = "DeletePod" // delete the pod of Member, which its StatefulSet creates again
 )
 
 // Step is one effect, as data.
@@ -25,22 +26,25 @@ type Step struct {
 	Action  Action
 	Message string
 
-	// Member is whom it is about, as observed: another pod, data or start of its agent refuses the step.
+	// Member is the observed subject of the step. The step is refused if its pod, its data or the start of its agent has changed.
 	Member Member
 	Ticket string
-	// Epoch and Revision go with each order. A member refuses what is older than its promise or than its revision.
+	// Epoch and Revision are part of each order. A member refuses values older than its promise or its revision.
 	Epoch, Revision int64
 
 	Source      Identity
 	Acknowledge bool
+	Personal    bool // the member logs in with the password that only its server has
 	Demands     int
-	// CutVoters stay cut until the primary takes a newer revision: a delayed order cannot let them in again. CutOthers are
-	// replaced by each order.
+	// Servers are those that log in with such passwords, by the ordinals of their members.
+	Servers map[int]string
+	// CutVoters stay cut until the primary receives a newer revision: a delayed order cannot admit them again. Each order replaces
+	// CutOthers.
 	CutVoters, CutOthers []int
 
 	Record *Record
 	Was    Record
-	// Proof are members whose facts must hold again right before the effect.
+	// Proof holds members whose facts must hold again right before the effect.
 	Proof []Proof
 }
 
@@ -48,77 +52,97 @@ type Step struct {
 type Proof struct {
 	Member Member
 	Fact   Fact
-	// Position is that of FactHasLog.
+	// Position is the position of FactHasLog.
 	Position Position
 }
 
-// Fact is one word for what a proof shows.
+// Fact names the statement of a proof.
 type Fact string
 
 // The facts.
 const (
 	FactEmpty    Fact = "Empty"    // its volume has no data
-	FactPromised Fact = "Promised" // its promise, and what it received, are as observed
+	FactSingle   Fact = "Single"   // its volume has the data of one server, with the mark as observed
+	FactPromised Fact = "Promised" // its promise and received transactions are as observed
 	FactDrained  Fact = "Drained"  // it applied all that it received
 	FactHasLog   Fact = "HasLog"   // it has the primary's log up to Position, and is connected
 	FactCut      Fact = "Cut"      // the primary refuses connections as observed
 	FactServes   Fact = "Serves"   // it is the primary of this epoch and revision, and demands as observed
 	FactSilent   Fact = "Silent"   // it does not answer, or its data is gone
-	FactErrant   Fact = "Errant"   // it has a transaction that the primary has not
+	FactErrant   Fact = "Errant"   // it has a transaction that the primary lacks
+	FactBehind   Fact = "Behind"   // it has none, and lacks one that the primary's logs do not give it
+	FactAhead    Fact = "Ahead"    // it has a transaction of the primary's server that the primary, which only reads, lacks
 )
 
-// State is one word for where the database stands.
+// State is the state of the database.
 type State string
 
-// The states, of mysql-ha's table of decisions.
+// The states, from the decision table of mysql-ha.
 const (
 	StateFresh         State = "Fresh"         // nothing was formed
-	StateRecordLost    State = "RecordLost"    // there is data, and no record: a person must act
+	StateRecordLost    State = "RecordLost"    // data exists without a record: a user must act
 	StateSwitching     State = "Switching"     // a higher epoch was promised
-	StateDiverged      State = "Diverged"      // two candidates have transactions that the other has not: a person must act
-	StatePrimaryLost   State = "PrimaryLost"   // the primary is gone, and is replaced
-	StatePrimaryUnseen State = "PrimaryUnseen" // the operator does not see the primary, and its replicas do
+	StateDiverged      State = "Diverged"      // two candidates each have transactions that the other lacks: a user must act
+	StatePrimaryLost   State = "PrimaryLost"   // the primary is gone and is being replaced
+	StatePrimaryUnseen State = "PrimaryUnseen" // the operator does not reach the primary, but its replicas do
 	StateQuorumLost    State = "QuorumLost"    // the primary is gone, and too few voters answer
-	StateLost          State = "Lost"          // the same, and data is known to be gone: a person must act
-	StateRecorded      State = "Recorded"      // the primary is being made what the record says
-	StateSplit         State = "Split"         // a member is writable that is not the record's primary
-	StateVoterBad      State = "VoterBad"      // a voter is of no use
-	StateErrant        State = "Errant"        // a member has what the primary has not
+	StateLost          State = "Lost"          // the same, and data is known to be lost: a user must act
+	StateRecorded      State = "Recorded"      // the primary is being brought to the recorded state
+	StateSplit         State = "Split"         // a member other than the record's primary is writable
+	StateVoterBad      State = "VoterBad"      // a voter is useless
+	StateErrant        State = "Errant"        // a member has transactions that the primary lacks
 	StateJoining       State = "Joining"       // a member gets the data, or follows
 	StateGrowing       State = "Growing"       // a member becomes a voter
 	StateBlocked       State = "Blocked"       // commits wait
-	StateSwitchWanted  State = "SwitchWanted"  // another primary is asked for
+	StateSwitchWanted  State = "SwitchWanted"  // another primary is wanted
+	StateRolling       State = "Rolling"       // pods are replaced by new ones, one at a time
+	StateParked        State = "Parked"        // no member is wanted
 	StateHealthy       State = "Healthy"
 )
 
-// Model is the database as a whole, for people.
+// Model describes the whole database for users.
 type Model struct {
 	State State
-	// Message says what it rests on, and what is waited for.
+	// Message explains the state, and names what is awaited.
 	Message string
-	// Notes are what else a person should know.
+	// Notes list further facts for the user.
 	Notes []string
+	// Token is the value of Want.AcceptLoss for this state Lost; empty for other states.
+	Token string
 }
 
-// Decision is what Decide says.
+// Decision is the result of Decide.
 type Decision struct {
 	Model Model
-	// Step is nil when there is nothing to do but wait.
+	// Step is nil if the operator can only wait.
 	Step *Step
 }
 
-// PrimaryTicket is the leave to become the primary of an epoch, for one start. demands is how many acknowledgements it needs.
+// PrimaryTicket returns the ticket that lets a member become the primary of an epoch, for one start. demands is the number of
+// acknowledgements that it needs.
 func PrimaryTicket(epoch, revision int64, demands int) string {
 	return fmt.Sprintf("primary:%d:%d:%d", epoch, revision, demands)
 }
 
-// The other tickets. JoinTicket is for one copy of the data of a source.
+// The other tickets.
 const (
 	SeedTicket  = "seed"
 	FenceTicket = "fence"
 )
 
-// JoinTicket is the leave to set the data aside and to copy that of a member, once.
+// AdoptTicket returns the ticket to take the data of one server with a mark as the first data.
+func AdoptTicket(mark string) string { return "adopt:" + mark }
+
+// JoinTicket returns the ticket to copy the data of source, and to set the member's own aside, once.
 func JoinTicket(r Record, source Identity) string {
 	return fmt.Sprintf("join:%d:%d:%s", r.Revision, source.Ordinal, source.Server)
+}
+
+// isJoining reports whether a member has a ticket to copy the data of source that it can still use. A newer revision of the record does not
+// break a copy off.
+func (m Member) isJoining(source Identity) bool {
+	var revision int64
+	var from Identity
+	_, err := fmt.Sscanf(m.Ticket, "join:%d:%d:%s", &revision, &from.Ordinal, &from.Server)
+	return err == nil && from == source && m.Ticket != m.UsedTicket && revision >= m.Revision
 }

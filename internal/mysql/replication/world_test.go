@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
+	"sync"
 )
 
-// size is how many members a world has. txns bounds its transactions.
+// size is the number of members of a world. txns limits its transactions.
 const (
 	size = 3
 	txns = 3
@@ -18,19 +20,20 @@ const (
 
 var errRefused = errors.New("refused")
 
-// mMember is a member with its agent. Transactions are bits: written are those of its binary log, received those and its relay
-// log. Only what a restart keeps is left by restart.
+// mMember is a member with its agent. Transactions are bits: written are those of its binary log, received those and the ones in its relay
+// log. restart keeps only the persistent fields.
 type mMember struct {
 	up                         bool
+	outdated                   bool
 	uid                        uint8 // of its pod
 	server                     uint8 // 0: an empty volume
 	written, received          uint8
 	promised, revision         uint8
 	used                       mTicket
-	ticket                     mTicket // the annotation of its pod; the last one wins
+	ticket                     mTicket // the annotation of its pod; the last one counts
 	role                       Role
 	epoch, demands             uint8
-	cutVoters, cutOthers, done uint8 // done are transactions that were committed
+	cutVoters, cutOthers, done uint8 // done are committed transactions
 	cutEnd                     uint8
 	source                     uint8
 	acknowledges               bool
@@ -58,7 +61,7 @@ type mRecord struct {
 	voters                   [size - 1]mID // server 0: none
 }
 
-// mStep is a step without what only people read.
+// mStep is a step without its texts for users.
 type mStep struct {
 	action              Action
 	member, uid         uint8
@@ -73,30 +76,47 @@ type mStep struct {
 	was                 uint8 // revision
 }
 
-// budget is what may still happen from outside.
+// budget limits the faults that may still happen.
 type budget struct{ crashes, cuts, losses, stale, writes uint8 }
 
-// rules are what a negative control breaks.
+// rules lists the rules that a negative control breaks.
 type rules struct{ gracefulDemotion, learnerAcknowledges, anyRevision, timeout, noPromiseOnDisk, clearsCut, hastyDemotion bool }
 
 type world struct {
 	members [size]mMember
 	record  mRecord
-	servers uint8 // how many were made
-	links   uint8 // pairs that are cut, by bit of link
-	unseen  uint8 // members that the operator does not reach
-	acked   uint8 // transactions whose client has an answer
-	next    uint8 // number of the next transaction
+	servers uint8       // number of servers made
+	links   uint8       // disconnected pairs, by bit of link
+	unseen  uint8       // members that the operator does not reach
+	acked   uint8       // transactions answered to the client
+	next    uint8       // number of the next transaction
+	author  [txns]uint8 // the servers that wrote the transactions
 	acker   [8]uint8
 	held    mStep
-	to      uint8  // the primary that is asked for is to-1; 0: none
-	late    string // what is wrong with an acknowledgement that a step led to
+	to      uint8  // the wanted primary is to-1; 0: none
+	wants   uint8  // number of wanted members; 0: all
+	late    string // violation of an acknowledgement that a step caused
 	left    budget
 }
 
 func link(a, b int) uint8 { return 1 << (a + b - 1) } // 0-1: 1, 0-2: 2, 1-2: 4
 
 func (w *world) linked(a, b int) bool { return w.links&link(a, b) == 0 }
+
+// pods returns the number of pods that exist at rest.
+func (w *world) pods() int {
+	pods := int(w.wants)
+	if pods == 0 || !w.record.formed {
+		return size
+	}
+	pods = max(pods, int(w.record.primary.ordinal)+1)
+	for _, v := range w.record.voters {
+		if v.server != 0 {
+			pods = max(pods, int(v.ordinal)+1)
+		}
+	}
+	return pods
+}
 
 func (w *world) id(i int) mID { return mID{uint8(i), w.members[i].server} }
 
@@ -197,27 +217,79 @@ func (t mTicket) text() string {
 	return ""
 }
 
-// view is what the operator observes.
+// setKey identifies a set of transactions with the servers that wrote them.
+type setKey struct {
+	mask   uint8
+	author [txns]uint8
+}
+
+var namedSets sync.Map // of GTIDs, by setKey
+
+// set returns transactions under the names of the servers that wrote them.
+func (w *world) set(mask uint8) GTIDs {
+	key := setKey{mask, w.author}
+	if set, is := namedSets.Load(key); is {
+		return set.(GTIDs)
+	}
+	set := GTIDs{}
+	for i := range txns {
+		if mask>>i&1 == 1 {
+			set[server(w.author[i])] = append(set[server(w.author[i])], interval{int64(i + 1), int64(i + 1)})
+		}
+	}
+	for source := range set {
+		set[source] = merge(set[source])
+	}
+	namedSets.Store(key, set)
+	return set
+}
+
+// busy returns the observation in which other transactions end at each look, and sessions wait; false where none waits.
+func (w *world) busy() (o Observation, is bool) {
+	o = w.view()
+	for i := range o.Members {
+		if m := &o.Members[i]; m.Waiting > 0 {
+			m.Busy, m.Waiting, m.Blocked, is = true, 0, false, true
+		}
+	}
+	return o, is
+}
+
+// needless describes a step that sets a member's data aside although the primary has all of it.
+func (w *world) needless(s *Step) string {
+	m, p := &w.members[s.Member.Ordinal], &w.members[w.record.primary.ordinal]
+	if s.Action == ActionTicket && strings.HasPrefix(s.Ticket, "join:") && m.server != 0 && m.received&^p.written == 0 {
+		return fmt.Sprintf("the data of member %d is set aside, and the primary has all of it", s.Member.Ordinal)
+	}
+	return ""
+}
+
+// view returns the operator's observation.
 func (w *world) view() Observation {
 	o := Observation{Record: w.record.real(), Members: make([]Member, size)}
 	for i := range w.members {
 		m := &w.members[i]
+		if !m.up && i >= w.pods() {
+			o.Members = o.Members[:i]
+			break
+		}
 		seen := Member{Identity: identity(w.id(i)), UID: servers[m.uid]}
 		if !m.up || w.unseen>>i&1 == 1 {
 			o.Members[i] = Member{Identity: Identity{Ordinal: i}, Silent: true, Bad: true}
 			continue
 		}
-		seen.Answers, seen.Volume, seen.Running = true, VolumeOwn, true
+		seen.Answers, seen.Volume, seen.Running, seen.Outdated = true, VolumeOwn, true, m.outdated
 		if m.server == 0 {
 			seen.Volume, seen.Running = VolumeEmpty, false
 		}
-		seen.Role, seen.Promised, seen.Revision, seen.UsedTicket = m.role, int64(m.promised), int64(m.revision), m.used.text()
-		seen.Received, seen.Executed = sets[m.received], sets[m.written]
+		seen.Role, seen.Promised, seen.Revision, seen.UsedTicket, seen.Ticket = m.role, int64(m.promised), int64(m.revision), m.used.text(), m.ticket.text()
+		seen.Received, seen.Executed = w.set(m.received), w.set(m.written)
 		seen.Source = int(m.source)
 		if m.role == RolePrimary {
+			seen.Writable = true
 			seen.Epoch, seen.Demands, seen.Cut, seen.Routed = int64(m.epoch), int(m.demands), ordinals(m.cutVoters|m.cutOthers), true
 			seen.End, seen.CutEnd = Position{"b", uint64(bits.Len8(m.written))}, Position{"b", uint64(m.cutEnd)}
-			seen.Executed, seen.Waiting, seen.Blocked = sets[m.done], bits.OnesCount8(m.written&^m.done), m.done != m.written
+			seen.Executed, seen.Waiting, seen.Blocked = w.set(m.done), bits.OnesCount8(m.written&^m.done), m.done != m.written
 		}
 		if m.role == RoleReplica {
 			seen.Acknowledges, seen.Connected = m.acknowledges, w.connected(i)
@@ -255,8 +327,8 @@ func pack(s *Step) mStep {
 	return m
 }
 
-// take has a step's effect, or is refused by the API server or by an agent. The operator's own proofs are not modelled: a
-// step that is held back has none.
+// take executes a step's effect, unless the API server or an agent refuses it. The operator's proofs are not modelled: a delayed step
+// has none.
 func (w *world) take(s mStep, broken rules) error {
 	if s.action == ActionRecord {
 		if w.record.revision != s.was {
@@ -269,8 +341,14 @@ func (w *world) take(s mStep, broken rules) error {
 	if !m.up || m.uid != s.uid || w.unseen>>s.member&1 == 1 || s.action != ActionTicket && m.server != s.server {
 		return errRefused
 	}
-	if s.action == ActionTicket {
+	switch s.action { //nolint:exhaustive // the others are orders to the member
+	case ActionTicket:
 		m.ticket = s.ticket
+		return nil
+	case ActionDeletePod:
+		w.restart(int(s.member))
+		m.up, m.outdated, m.ticket = false, false, mTicket{}
+		m.uid++
 		return nil
 	}
 	if s.epoch < m.promised || s.revision < m.revision && !broken.anyRevision {
@@ -283,7 +361,12 @@ func (w *world) take(s mStep, broken rules) error {
 			m.role = RoleNone
 		}
 	case ActionFollow:
-		if m.role == RolePrimary || m.written != m.received {
+		if m.role == RolePrimary {
+			return errRefused
+		}
+		isSame := m.role == RoleReplica && m.source == s.source && m.acknowledges == s.acknowledge
+		if m.written != m.received && !isSame { // it stops, applies its relay log, and refuses
+			m.promised, m.revision, m.role, m.acknowledges = s.epoch, s.revision, RoleNone, false
 			return errRefused
 		}
 		m.promised, m.revision, m.role, m.source, m.acknowledges = s.epoch, s.revision, RoleReplica, s.source, s.acknowledge || broken.learnerAcknowledges

@@ -124,7 +124,7 @@ func TestCrashes(t *testing.T) {
 	}
 }
 
-// A request without an effect ends nobody who waits for an effect.
+// A request without an effect triggers no CrashOnEffect.
 func TestCrashOnEffect(t *testing.T) {
 	s, p := serve(t), New()
 	p.Rule(&Rule{When: isWrite, Do: CrashOnEffect})

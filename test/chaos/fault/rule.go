@@ -1,14 +1,22 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package fault stands between an operator and the API server, below everything else
+// (rest.Config.Wrap), and lets go wrong what can go wrong there: a crash of the operator at any
+// write, answers that get lost, refusals, lists of the past, watches that stall, break or expire.
 package fault
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Rule says what happens to some requests.
+// Rule applies an action to some requests.
 type Rule struct {
 	When  func(harness.Request) bool
 	Skip  int // how many of them pass first
@@ -38,7 +46,7 @@ func (r *Rule) meets(request harness.Request) bool {
 	return true
 }
 
-// Action is what happens to a request.
+// Action handles a request in place of the API server, or passes it on.
 type Action func(*Call) (*http.Response, error)
 
 // Call is a request on its way.
@@ -120,7 +128,7 @@ func (c *Call) whole() (*http.Response, error) {
 // Refuse answers in the API server's place.
 func Refuse(code int, reason metav1.StatusReason) Action { return RefuseFor(code, reason, 0) }
 
-// RefuseFor answers in the API server's place, and says when to come back.
+// RefuseFor answers in place of the API server, with a Retry-After.
 func RefuseFor(code int, reason metav1.StatusReason, seconds int) Action {
 	return func(c *Call) (*http.Response, error) {
 		if c.http.Body != nil {
@@ -164,3 +172,130 @@ func Past(version string) Action {
 		return c.send(req)
 	}
 }
+
+// Point is one write of a run.
+type Point struct {
+	Verb, Resource, Name string
+	Nth                  int // of that verb and object
+}
+
+// Points returns every write of a run.
+func Points(requests []harness.Sent) []Point {
+	var found []Point
+	seen := map[Point]int{}
+	for _, r := range requests {
+		p := Point{Verb: r.Verb, Resource: r.Resource, Name: r.Name}
+		seen[p]++
+		p.Nth = seen[p]
+		found = append(found, p)
+	}
+	return found
+}
+
+func (p Point) String() string {
+	if p.Status() {
+		return fmt.Sprintf("status-%d", p.Nth)
+	}
+	return fmt.Sprintf("%s-%s-%s-%d", p.Verb, p.Resource, p.Name, p.Nth)
+}
+
+// Status reports whether the write is of a status.
+func (p Point) Status() bool { return strings.HasSuffix(p.Resource, "/status") }
+
+// Rule lets something happen to that write.
+func (p Point) Rule(do Action) *Rule {
+	is := func(r harness.Request) bool { return r.Verb == p.Verb && r.Resource == p.Resource && r.Name == p.Name }
+	return &Rule{When: is, Skip: p.Nth - 1, Times: 1, Do: do}
+}
+
+// ErrCrashed is the error of every request of a crashed process.
+var ErrCrashed = errors.New("fault: this process has crashed")
+
+// ErrLost is the sender's error when the answer is lost.
+var ErrLost = errors.New("fault: the connection broke before the answer came")
+
+// Process is one process of the operator, as the API server sees it.
+type Process struct {
+	harness.Record
+
+	crashed context.Context
+	crash   context.CancelFunc
+
+	mu      sync.Mutex
+	rules   []*Rule
+	streams map[*stream]struct{}
+	held    map[string]chan struct{} // resource -> closed when its watches go on
+}
+
+// New returns a process to which nothing happens yet.
+func New() *Process {
+	p := &Process{streams: map[*stream]struct{}{}, held: map[string]chan struct{}{}}
+	p.crashed, p.crash = context.WithCancel(context.Background())
+	return p
+}
+
+// Wrap returns a transport for rest.Config.Wrap.
+func (p *Process) Wrap(next http.RoundTripper) http.RoundTripper {
+	return harness.Transport(func(req *http.Request) (*http.Response, error) { return p.roundTrip(req, next) })
+}
+
+func (p *Process) roundTrip(req *http.Request, next http.RoundTripper) (*http.Response, error) {
+	if p.crashed.Err() != nil {
+		return nil, ErrCrashed
+	}
+	parsed := harness.Parse(req.Method, req.URL, req.Header.Get("Content-Type"))
+	answered, rule := p.Add(parsed), p.admit(parsed)
+	call := &Call{Request: parsed, process: p, http: req, send: func(req *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(req)
+		if response != nil {
+			answered(response.StatusCode)
+		}
+		return response, err
+	}}
+	if parsed.Verb == "watch" {
+		return p.watch(call, rule)
+	}
+	return call.do(rule)
+}
+
+// admit returns the rule that a request meets, if any.
+func (p *Process) admit(r harness.Request) *Rule {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, rule := range p.rules {
+		if rule.meets(r) {
+			return rule
+		}
+	}
+	return nil
+}
+
+// Rule adds rules. The first rule that a request meets decides.
+func (p *Process) Rule(rules ...*Rule) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = append(p.rules, rules...)
+}
+
+// Clear removes all rules.
+func (p *Process) Clear() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.rules = nil
+}
+
+// Hits returns the number of requests that a rule was applied to.
+func (p *Process) Hits(rule *Rule) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return rule.hits
+}
+
+// Crash ends the process from the API server's point of view: its watches close, and further requests are refused.
+func (p *Process) Crash() {
+	p.crash()
+	p.Break("")
+}
+
+// Crashed is closed when the process crashes.
+func (p *Process) Crashed() <-chan struct{} { return p.crashed.Done() }

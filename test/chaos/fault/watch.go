@@ -131,7 +131,7 @@ func (p *Process) Break(resource string) {
 	}
 }
 
-// Watching is how many watches of a resource are open.
+// Watching returns the number of open watches of a resource.
 func (p *Process) Watching(resource string) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

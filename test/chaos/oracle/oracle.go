@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oracle reports whether two namespaces are in the same state, but for what differs between
-// any two: names of the namespaces, UIDs, versions, times, addresses, generated passwords.
+// Package oracle compares the states of two namespaces, except what always differs: names of the namespaces, UIDs, versions, times,
+// addresses, generated passwords.
 package oracle
 
 import (
@@ -69,7 +69,7 @@ func Read(ctx context.Context, api client.Reader, namespace string, kinds ...sch
 	return Of(namespace, found)
 }
 
-// Diff says how a state differs from the one that is expected; empty if it does not.
+// Diff returns the differences of a state from the expected one; empty for none.
 func Diff(want, got State) string {
 	r := &reporter{}
 	cmp.Equal(want, got, cmp.Reporter(r))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -22,7 +23,7 @@ import (
 // backoff is the wait before the second restart of a container; it doubles up to 30 times itself. A kubelet waits 10 s at first.
 const backoff = 200 * time.Millisecond
 
-// container runs one container of a pod, again and again where the restart policy says so.
+// container runs one container of a pod, and restarts it by the restart policy.
 type container struct {
 	pod  *pod
 	spec *corev1.Container
@@ -77,6 +78,10 @@ func (c *container) run() int {
 // prepare waits until all that the container needs is there; nil when it is to end before.
 func (c *container) prepare() *view {
 	for c.pod.alive.Err() == nil {
+		if c.isHeld() {
+			sleep(c.pod.alive, often)
+			continue
+		}
 		reason := "ErrImagePull"
 		image, err := c.pod.emulator.image(c.spec)
 		if err == nil {
@@ -96,6 +101,7 @@ func (c *container) prepare() *view {
 func (c *container) execute(v *view) int {
 	p := c.pod
 	id := "emulator://" + string(uuid.NewUUID())
+	printed := size(p.logFile(c.spec.Name))
 	run, err := c.launch(v)
 	if err != nil {
 		c.terminated(id, 128, "StartError", err.Error(), now())
@@ -124,19 +130,40 @@ func (c *container) execute(v *view) int {
 	probing.Wait()
 	p.mu.Lock()
 	delete(p.runs, c.spec.Name)
+	starved := p.starved[c.spec.Name] == run
 	p.mu.Unlock()
 	reason := "Completed"
-	if run.Code != 0 {
+	switch {
+	case starved:
+		reason = "OOMKilled"
+	case run.Code != 0:
 		reason = "Error"
 	}
-	c.terminated(id, run.Code, reason, lastWords(v), run.Began)
+	c.terminated(id, run.Code, reason, c.lastWords(v, run.Code, printed), run.Began)
 	return run.Code
 }
 
-// lastWords is what a program wrote as the termination message.
-func lastWords(v *view) string {
+// lastWords returns the termination message of a program: the contents of its file, or, if the policy allows, the end of its output since
+// its start. The limits are the kubelet's.
+func (c *container) lastWords(v *view, code int, printed int64) string {
 	text, _ := os.ReadFile(v.lastWords) // none is as good as an empty one
-	return string(text[:min(len(text), 4096)])
+	if len(text) > 0 || code == 0 || c.spec.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
+		return string(text[:min(len(text), 4096)])
+	}
+	text, _ = os.ReadFile(c.pod.logFile(c.spec.Name))
+	text = text[min(printed, int64(len(text))):]
+	text = text[max(0, len(text)-2048):]
+	lines := strings.SplitAfter(string(text), "\n")
+	return strings.Join(lines[max(0, len(lines)-81):], "")
+}
+
+// size returns the size of a file in bytes; 0 if there is none.
+func size(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
 
 // launch starts the container's program.

@@ -1,6 +1,37 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+// Package emulator is a kubelet for tests that needs neither containers nor root: for each pod that
+// the scheduler binds to one of its nodes, it runs real programs as processes of this machine.
+// Day-2 logic is thereby tested against real servers on the simulated cluster (test/cluster).
+//
+// What it emulates:
+//
+//   - nodes: they report to the control plane by leases; they stop and come back (StopNode, StartNode);
+//   - addresses: each pod has a separate loopback address (127.x.y.z); it has a new one when its node comes back,
+//     or an address that a test has chosen (Readdress);
+//   - containers: init containers in order, then all others at once; command, args, env (values, Secrets, the pod's name,
+//     namespace, UID and address, limits), preStop by exec, restarts with back-off;
+//   - volumes: emptyDir, Secrets, ConfigMaps, downward API, projected ones and claims. A claim is a folder that
+//     goes when the claim goes. Rendered files follow their sources within a second, and pod annotations at once;
+//   - probes: startup, readiness and liveness by exec, plain HTTP and TCP;
+//   - status: conditions and container statuses as a kubelet writes them; a deleted pod goes after preStop,
+//     SIGTERM and, at the end of its grace period, SIGKILL;
+//   - jobs: restart policies Never and OnFailure, phases Succeeded and Failed.
+//
+// What it does not emulate: isolation (processes share the machine's files, network and users), Services and
+// DNS (the API server takes no loopback address in an EndpointSlice, so clients use pod addresses; see
+// Options.Names for the names of pods), resource limits, security contexts, read-only mounts, hostPath volumes,
+// tokens of service accounts (set automountServiceAccountToken to false), image pulls, exec and logs through the API
+// server, resizing and ephemeral containers; and what pod.emulated lists, because no chart asks for it. A pod that asks for
+// a volume, a variable, a probe or a hook that is not emulated waits, and its status has the reason.
+//
+// A process sees the machine's file system, so a path of the container is not where the program looks. The
+// emulator therefore replaces each mountPath, where it stands as a whole path or as the beginning of one, by
+// the folder on this machine: in command, args, workingDir, the values of env and the files of ConfigMaps, but
+// not in Secrets, whose bytes stay as they are. Image.Executables are replaced likewise. What that does not
+// cover is for Image.Rewrite. A program must listen on its pod's address alone (status.podIP), not on
+// 0.0.0.0: pods share the machine's ports.
 package emulator
 
 import (
@@ -24,13 +55,13 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// Options say what an emulator runs.
+// Options configure an emulator.
 type Options struct {
 	// Namespace is the one whose pods are emulated. The scheduler binds them to the emulator's nodes.
 	Namespace string
 	// Images are the programs, by the image's name with or without its tag, or by the container's name.
 	Images map[string]Image
-	// Nodes is how many nodes there are. Default: 1.
+	// Nodes is the number of nodes. Default: 1.
 	Nodes int
 	// Names lets programs reach pods by their names in DNS, if they heed HTTP_PROXY and HTTPS_PROXY, and tests cut such
 	// connections (Cut, Mend).
@@ -50,9 +81,11 @@ type Emulator struct {
 	running sync.WaitGroup
 	seen    cache.Store // pods of the namespace
 
-	mu    sync.Mutex
-	nodes map[string]*node
-	pods  map[types.UID]*pod
+	mu        sync.Mutex
+	nodes     map[string]*node
+	pods      map[types.UID]*pod
+	held      map[[2]string]bool // names of pods and their containers
+	addresses map[string]string  // of the next pods of these names
 }
 
 // Start makes nodes and runs the namespace's pods on them until Stop.
@@ -62,7 +95,9 @@ func Start(ctx context.Context, config *rest.Config, options Options) (*Emulator
 	if err != nil {
 		return nil, fmt.Errorf("connect the emulator: %w", err)
 	}
-	e := &Emulator{api: api, options: options, nodes: map[string]*node{}, pods: map[types.UID]*pod{}}
+	e := &Emulator{
+		api: api, options: options, nodes: map[string]*node{}, pods: map[types.UID]*pod{}, held: map[[2]string]bool{}, addresses: map[string]string{},
+	}
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := e.start(ctx); err != nil {
 		return nil, errors.Join(err, e.Stop()) //nolint:contextcheck // the emulator outlives the call that starts it
@@ -150,7 +185,7 @@ func handler[T any](there, gone func(T)) cache.ResourceEventHandler {
 	}
 }
 
-// see starts a pod that is bound to one of the nodes, and tells a running one how it is now.
+// see starts a pod that is bound to one of the nodes, and passes its latest version to a running one.
 func (e *Emulator) see(object *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -35,6 +36,64 @@ func (e *Emulator) Kill(pod string, signal syscall.Signal, container string) err
 		return fmt.Errorf("send %s to pod %s: container %s: %w", signal, pod, container, err)
 	}
 	return nil
+}
+
+// Hold ends a container with a signal, waits for its end, and keeps it from starting until the returned function is called. The same
+// goes for a pod of that name that takes the place of this one.
+func (e *Emulator) Hold(pod, container string, signal syscall.Signal) (release func()) {
+	at := [2]string{pod, container}
+	e.mu.Lock()
+	e.held[at] = true
+	e.mu.Unlock()
+	if p, err := e.find(pod); err == nil {
+		p.mu.Lock()
+		run := p.runs[container]
+		p.mu.Unlock()
+		if run != nil {
+			_ = run.Signal(signal) // it may have ended by itself
+			<-run.Done
+		}
+	}
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		delete(e.held, at)
+	}
+}
+
+// isHeld reports whether a container may not start.
+func (c *container) isHeld() bool {
+	e := c.pod.emulator
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.held[[2]string{c.pod.name, c.spec.Name}]
+}
+
+// outOfMemory ends a pod's container as the kernel does when the container is at its limit of memory.
+func (e *Emulator) outOfMemory(pod, container string) error {
+	p, err := e.find(pod)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	p.starved[container] = p.runs[container]
+	p.mu.Unlock()
+	return e.Kill(pod, syscall.SIGKILL, container)
+}
+
+// Starve ends a pod's container for lack of memory whenever it runs, until the function is called that it returns.
+func (e *Emulator) Starve(pod, container string) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var starving sync.WaitGroup
+	starving.Go(func() {
+		for sleep(ctx, often) {
+			_ = e.outOfMemory(pod, container) // it does not run between its starts
+		}
+	})
+	return func() {
+		cancel()
+		starving.Wait()
+	}
 }
 
 // WipeVolume empties the folder of a claim, under a program that runs too.
@@ -118,6 +177,24 @@ func (e *Emulator) StartNode(ctx context.Context, name string) error {
 	return e.setReady(ctx, name, corev1.ConditionTrue)
 }
 
+// Readdress gives an address to the next pod of a name, or to that pod when its node comes back. Another pod must have left it: two
+// programs cannot listen at one address.
+func (e *Emulator) Readdress(pod, address string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.addresses[pod] = address
+}
+
+// address returns the address of a new pod. The caller holds the lock.
+func (e *Emulator) address(pod string) string {
+	address, chosen := e.addresses[pod]
+	if !chosen {
+		return e.network.Next()
+	}
+	delete(e.addresses, pod)
+	return address
+}
+
 // ChangeAddresses lets all nodes fail and come back at once: every pod is back with a new address.
 func (e *Emulator) ChangeAddresses(ctx context.Context) error {
 	for _, name := range e.Nodes() {
@@ -146,7 +223,7 @@ func (e *Emulator) Log(pod, container string) (string, error) {
 	return string(text), nil
 }
 
-// PodLog is what a container of a pod has written.
+// PodLog is the output of a container of a pod.
 type PodLog struct{ Pod, Text string }
 
 // Logs returns what a container has written in each pod that ever ran here, those that are gone among them.

@@ -58,10 +58,11 @@ func TestWhatEndsStartsAgain(t *testing.T) {
 	s.Must(s.StartNode(s.Context(), node))
 	moved := back(4)
 	s.answers(moved, "/file/words", "written ")
+	s.Readdress("server-0", before.Status.PodIP)
 	s.Must(s.ChangeAddresses(s.Context()))
 	again := back(5)
 	s.answers(again, "/file/words", "written ")
-	if moved.Status.PodIP == before.Status.PodIP || again.Status.PodIP == moved.Status.PodIP {
+	if moved.Status.PodIP == before.Status.PodIP || again.Status.PodIP != before.Status.PodIP {
 		t.Errorf("its addresses were %s, %s, %s", before.Status.PodIP, moved.Status.PodIP, again.Status.PodIP)
 	}
 

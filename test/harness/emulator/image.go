@@ -69,10 +69,10 @@ func (e *Emulator) image(c *corev1.Container) (Image, error) {
 	return Image{}, fmt.Errorf("the emulator has no program for image %q", c.Image)
 }
 
-// place says where a path of the container is on this machine.
+// place maps a path of the container to its path on this machine.
 type place struct{ inside, here string }
 
-// view is what a container's process sees instead of its container.
+// view is the environment of a container's process.
 type view struct {
 	image  Image
 	pod    *corev1.Pod // with its address

@@ -16,11 +16,12 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
-// names give programs the names of pods in DNS, <hostname>.<subdomain>.<namespace>.svc: by a file /etc/hosts of their own,
-// where this machine lets a user have one, and by a proxy for HTTP, which also knows who connects to whom, and can cut
-// that off.
+// names makes the DNS names of pods, <hostname>.<subdomain>.<namespace>.svc, available to programs: by a separate file /etc/hosts, if this
+// machine allows a user one, and by an HTTP proxy, which records and can cut connections between pods.
 type names struct {
 	emulator *Emulator
 	server   *http.Server
@@ -32,7 +33,7 @@ type names struct {
 	lines map[[2]string]line
 }
 
-// line is what one pod says to another; its context ends when it is cut.
+// line is the traffic from one pod to another; its context ends when it is cut.
 type line struct {
 	context.Context
 	cut context.CancelFunc
@@ -73,7 +74,7 @@ func (e *Emulator) serveNames(ctx context.Context) error {
 	return nil
 }
 
-// variables tell a pod's program of the proxy. The user's name is the pod's.
+// variables returns the environment variables for the proxy. The user's name is the pod's.
 func (n *names) variables(pod string) map[string]string {
 	proxy := "http://" + pod + ":x@" + n.address
 	return map[string]string{"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": "127.0.0.0/8,localhost"}
@@ -145,7 +146,7 @@ func (n *names) dial(ctx context.Context, from, address string) (net.Conn, error
 // who returns the pod that a request comes from.
 func who(r *http.Request) string {
 	proxied := http.Request{Header: http.Header{"Authorization": r.Header["Proxy-Authorization"]}}
-	name, _, _ := proxied.BasicAuth() // nobody else asks
+	name, _, _ := proxied.BasicAuth() // no other client sends a request
 	return name
 }
 
@@ -196,3 +197,26 @@ func (n *names) tunnel(w http.ResponseWriter, r *http.Request, from string) {
 }
 
 func (n *names) close() { _ = n.server.Close() }
+
+// MySQL returns an image of MySQL for MySQLClusters. server is the path of mysqld, and run a folder for the sockets of all pods: the path of a
+// socket must be short.
+func MySQL(server, run string) Image {
+	folder := func(pod *corev1.Pod) string { return filepath.Join(run, string(pod.UID[:8])) }
+	return Image{Executables: map[string]string{"mysqld": server}, Rewrite: func(pod *corev1.Pod, text string) string {
+		switch {
+		case text == "--listen=*": // pods share the machine's ports
+			return "--listen=" + pod.Status.PodIP
+		case strings.HasPrefix(text, "--run="):
+			if err := os.MkdirAll(folder(pod), 0o700); err != nil {
+				return err.Error() // the agent names the folder that is missing
+			}
+			return "--run=" + folder(pod)
+		case strings.HasSuffix(text, "/mysqld.sock"): // of one server
+			if err := os.MkdirAll(folder(pod), 0o700); err != nil {
+				return err.Error()
+			}
+			return filepath.Join(folder(pod), "mysqld.sock")
+		}
+		return text
+	}}
+}

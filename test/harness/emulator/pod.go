@@ -5,6 +5,9 @@ package emulator
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -12,15 +15,18 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/apimachinery/pkg/util/wait"
+	applycoordinationv1 "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/utils/ptr"
 
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// often is how often what is not watched is looked at again: what a container waits for, and the files of volumes.
+// often is the interval between checks of what is not watched: the conditions that a container waits for, and the files of volumes.
 const often = 200 * time.Millisecond
 
 // pod is a pod that runs on a node of the emulator.
@@ -43,6 +49,7 @@ type pod struct {
 	object   *corev1.Pod // as last seen or written
 	statuses map[string]*corev1.ContainerStatus
 	runs     map[string]*process.Process
+	starved  map[string]*process.Process // that ended for lack of memory
 	views    map[string]*view
 	ready    bool // its init containers are done
 	phase    corev1.PodPhase
@@ -51,10 +58,10 @@ type pod struct {
 
 func newPod(e *Emulator, n *node, object *corev1.Pod) *pod {
 	p := &pod{
-		emulator: e, node: n, name: object.Name, uid: object.UID, spec: object.Spec.DeepCopy(), address: e.network.Next(),
+		emulator: e, node: n, name: object.Name, uid: object.UID, spec: object.Spec.DeepCopy(), address: e.address(object.Name),
 		dir:   filepath.Join(e.dir, "pods", string(object.UID)),
 		ended: make(chan struct{}), dirty: make(chan struct{}, 1),
-		object: object, statuses: map[string]*corev1.ContainerStatus{}, runs: map[string]*process.Process{}, views: map[string]*view{}, began: now(),
+		object: object, statuses: map[string]*corev1.ContainerStatus{}, runs: map[string]*process.Process{}, starved: map[string]*process.Process{}, views: map[string]*view{}, began: now(),
 	}
 	p.ctx, p.cancel = context.WithCancel(n.ctx)
 	p.alive, p.end = context.WithCancel(p.ctx)
@@ -136,7 +143,7 @@ func (p *pod) runContainers() corev1.PodPhase {
 	return corev1.PodSucceeded
 }
 
-// grace is how long the containers may take to end.
+// grace returns the time that the containers have for ending.
 func (p *pod) grace() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,4 +162,100 @@ func (p *pod) addressed() *corev1.Pod {
 
 func (p *pod) logFile(container string) string {
 	return filepath.Join(p.emulator.dir, "logs", p.name, string(p.uid), container+".log")
+}
+
+// label is on an emulator's nodes; its value is the namespace. kwok leaves nodes without its own annotation alone.
+const label = "d3os.test/emulates"
+
+// heartbeat is the interval between renewals of a node's lease. After 40 s without one the control plane marks the node unreachable.
+const heartbeat = 5 * time.Second
+
+// node is one that pods run on.
+type node struct {
+	name   string
+	ctx    context.Context // ends when the node stops
+	cancel context.CancelFunc
+}
+
+// addNode makes a Node object and keeps it alive.
+func (e *Emulator) addNode(ctx context.Context, name string) error {
+	room := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("1000"),
+		corev1.ResourceEphemeralStorage: resource.MustParse("1Ti"),
+	}
+	object := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+			label: e.options.Namespace, corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+		}},
+		// Other namespaces' pods go elsewhere.
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: label, Value: e.options.Namespace, Effect: corev1.TaintEffectPreferNoSchedule}}},
+		Status: corev1.NodeStatus{
+			Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{nodeReady(corev1.ConditionTrue)},
+			Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: e.network.Host()}, {Type: corev1.NodeHostName, Address: name}},
+		},
+	}
+	if _, err := e.api.CoreV1().Nodes().Create(ctx, object, metav1.CreateOptions{}); err != nil {
+		return fmt.Errorf("create node %s: %w", name, err)
+	}
+	n := &node{name: name}
+	e.nodes[name] = n
+	e.bringUp(n) //nolint:contextcheck // the node outlives the call that starts it
+	return nil
+}
+
+// attract lets the scheduler bind the namespace's pods to the nodes of this emulator alone: the admission
+// plugin PodNodeSelector gives them the namespace's node selector.
+func (e *Emulator) attract(ctx context.Context) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"%s=%s"}}}`, label, e.options.Namespace)
+	if _, err := e.api.CoreV1().Namespaces().Patch(ctx, e.options.Namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("give namespace %s a node selector: %w", e.options.Namespace, err)
+	}
+	var last error
+	trial := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: "trial-"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "trial", Image: "trial"}}}}
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		made, err := e.api.CoreV1().Pods(e.options.Namespace).Create(ctx, trial, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if last = err; err != nil {
+			return false, nil //nolint:nilerr // the service account may come a little later than the namespace
+		}
+		last = errors.New("pods get no node selector: is the API server's admission plugin PodNodeSelector on?")
+		return made.Spec.NodeSelector[label] == e.options.Namespace, nil
+	})
+	if err != nil {
+		return fmt.Errorf("bind pods of namespace %s to emulated nodes: %w: %w", e.options.Namespace, err, last)
+	}
+	return nil
+}
+
+// bringUp lets a node report to the control plane.
+func (e *Emulator) bringUp(n *node) {
+	n.ctx, n.cancel = context.WithCancel(e.ctx)
+	ctx := n.ctx
+	e.running.Go(func() {
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			lease := applycoordinationv1.Lease(n.name, corev1.NamespaceNodeLease).WithSpec(applycoordinationv1.LeaseSpec().
+				WithHolderIdentity(n.name).WithLeaseDurationSeconds(40).WithRenewTime(metav1.NowMicro()))
+			_, _ = e.api.CoordinationV1().Leases(corev1.NamespaceNodeLease).Apply(ctx, lease, metav1.ApplyOptions{FieldManager: "emulator", Force: true})
+		}, heartbeat)
+	})
+}
+
+// setReady writes the condition of a node that has stopped or come back.
+func (e *Emulator) setReady(ctx context.Context, name string, status corev1.ConditionStatus) error {
+	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{nodeReady(status)}}})
+	if err == nil {
+		_, err = e.api.CoreV1().Nodes().Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	}
+	if err != nil {
+		return fmt.Errorf("write that node %s is ready=%s: %w", name, status, err)
+	}
+	return nil
+}
+
+func nodeReady(status corev1.ConditionStatus) corev1.NodeCondition {
+	reason := "KubeletReady"
+	if status != corev1.ConditionTrue {
+		reason = "NodeStatusUnknown"
+	}
+	now := metav1.Now()
+	return corev1.NodeCondition{Type: corev1.NodeReady, Status: status, Reason: reason, LastHeartbeatTime: now, LastTransitionTime: now}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -120,24 +119,6 @@ func TestProgramSeesItsContainer(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-func TestStatusIsAKubelets(t *testing.T) {
-	s := start(t)
-	pod := s.statefulSet(nil)
-	for _, kind := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
-		holds := func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == corev1.ConditionTrue }
-		if !slices.ContainsFunc(pod.Status.Conditions, holds) {
-			t.Errorf("condition %s is not true: %s", kind, pod.Status.String())
-		}
-	}
-	c := first(pod)
-	if pod.Status.Phase != corev1.PodRunning || c.State.Running == nil || !c.Ready || !*c.Started || c.RestartCount != 0 || c.ContainerID == "" {
-		t.Errorf("the pod's status is %s", pod.Status.String())
-	}
-	if !slices.Contains(s.Nodes(), pod.Spec.NodeName) || !strings.HasPrefix(pod.Status.PodIP, "127.") || pod.Status.PodIPs[0].IP != pod.Status.PodIP {
-		t.Errorf("the pod is on node %s and has address %s", pod.Spec.NodeName, pod.Status.PodIP)
-	}
 }
 
 // Init containers run in order. A deleted pod hears of it before it ends. Its data stay as long as the claim.

@@ -24,7 +24,7 @@ func (c *container) change(f func(*corev1.ContainerStatus)) {
 	c.pod.touch()
 }
 
-// waiting says why the container does not run.
+// waiting sets the reason why the container does not run.
 func (c *container) waiting(reason, message string) {
 	c.change(func(s *corev1.ContainerStatus) {
 		if s.State.Terminated != nil {
@@ -34,7 +34,7 @@ func (c *container) waiting(reason, message string) {
 	})
 }
 
-// terminated says how the container ended.
+// terminated records the end of the container.
 func (c *container) terminated(id string, code int, reason, message string, began metav1.Time) {
 	c.change(func(s *corev1.ContainerStatus) {
 		notStarted := false
@@ -189,7 +189,7 @@ func (p *pod) remove() {
 	}
 }
 
-// status is how the pod is, as a kubelet would write it.
+// status returns the status of the pod, in a kubelet's form.
 func (p *pod) status(object *corev1.Pod) corev1.PodStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -6,18 +6,23 @@
 package process
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"d3os.com/d3os-operator/test/cluster"
 )
 
 // Process is a program that runs, with all that it starts in its process group.
@@ -135,4 +140,89 @@ func (g *Guard) End() error {
 		return fmt.Errorf("end processes: %w", err)
 	}
 	return nil
+}
+
+// Network is the addresses of a test process: 127.x.0.0/16. Linux answers on each without set-up.
+type Network struct {
+	second int
+	claim  net.Listener // who holds it has the network
+	mu     sync.Mutex
+	last   int
+}
+
+// claimPort is outside the range of ports that Linux gives away itself.
+const claimPort = 61397
+
+// ClaimNetwork returns a network that no other test process of this machine has.
+func ClaimNetwork() (*Network, error) {
+	var last error
+	for try := range 253 {
+		second := 2 + (os.Getpid()*31+try)%253
+		claim, err := net.Listen("tcp", fmt.Sprintf("127.%d.0.1:%d", second, claimPort))
+		if err == nil {
+			return &Network{second: second, claim: claim, last: 1}, nil
+		}
+		last = err
+	}
+	return nil, fmt.Errorf("find free loopback addresses: %w", last)
+}
+
+// Host is an address that Next does not give.
+func (n *Network) Host() string { return fmt.Sprintf("127.%d.0.1", n.second) }
+
+// Next returns an address that it has not given before, until all have been given away.
+func (n *Network) Next() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.last = max(2, (n.last+1)%(255*256))
+	return fmt.Sprintf("127.%d.%d.%d", n.second, n.last/256, n.last%256)
+}
+
+// Release gives the network back.
+func (n *Network) Release() error { return n.claim.Close() }
+
+// Program returns the path of a program that make builds: in the folder that a variable of the environment names, as make test
+// does, or in that of bin/tools where make puts it.
+func Program(variable, tools, name string) (string, error) {
+	folder := os.Getenv(variable)
+	if folder == "" {
+		folder = filepath.Join(cluster.Root(), "bin", "tools", tools)
+	}
+	path := filepath.Join(folder, name)
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("no %s: run `make tools`, or name its folder in %s: %w", name, variable, err)
+	}
+	return path, nil
+}
+
+// Runs reports whether the program runs; there may be none yet.
+func (p *Process) Runs() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.Done:
+		return false
+	default:
+		return true
+	}
+}
+
+// Wait waits until a condition holds, and returns why it does not hold after a time.
+func Wait(ctx context.Context, within time.Duration, holds func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := holds()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-tick.C:
+		}
+	}
 }

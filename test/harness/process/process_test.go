@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// orphan is what the test binary does when it is told so: it starts a process that starts another one in a session
-// of its own, says their numbers and waits to be killed.
+// orphan runs in the test binary if FOLDER is set: it starts a process that starts another one in a new session, prints their numbers and
+// waits to be killed.
 func orphan() {
 	g, err := NewGuard(os.Getenv("FOLDER"))
 	if err == nil {
@@ -70,7 +70,7 @@ func TestProcessesEndWithTheTestsProcess(t *testing.T) {
 	}
 }
 
-// alive returns which processes run; one that nobody has waited for does not.
+// alive returns the running processes; a zombie does not count.
 func alive(numbers []string) []string {
 	var found []string
 	for _, number := range numbers {
@@ -80,4 +80,27 @@ func alive(numbers []string) []string {
 		}
 	}
 	return found
+}
+
+func TestAddressesAreNotGivenTwice(t *testing.T) {
+	first, err := ClaimNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Release() //nolint:errcheck // the process ends
+	second, err := ClaimNetwork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Release() //nolint:errcheck // the process ends
+	seen := map[string]bool{first.Host(): true}
+	for range 3000 {
+		for _, n := range []*Network{first, second} {
+			address := n.Next()
+			if seen[address] {
+				t.Fatalf("%s is given twice", address)
+			}
+			seen[address] = true
+		}
+	}
 }

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package slowdisk makes the disks of programs slow, without rights and without a file system of its own.
+// Package slowdisk makes the disks of programs slow or full, without privileges and without a separate file system.
 package slowdisk
 
 import (
@@ -30,6 +30,7 @@ type Disks struct {
 	mu    sync.Mutex
 	delay map[string]time.Duration // by pod
 	syncs map[string]int           // that were delayed
+	full  map[string]bool          // by pod
 }
 
 // What a wrapped program finds in its environment: the program that it becomes, and where it gets leave for that.
@@ -49,7 +50,7 @@ func New(t *testing.T) *Disks {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &Disks{t: t, listen: listen, done: make(chan struct{}), delay: map[string]time.Duration{}, syncs: map[string]int{}}
+	d := &Disks{t: t, listen: listen, done: make(chan struct{}), delay: map[string]time.Duration{}, syncs: map[string]int{}, full: map[string]bool{}}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		for {
@@ -88,6 +89,13 @@ func (d *Disks) Slow(pod string, delay time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.delay[pod], d.syncs[pod] = delay, 0
+}
+
+// Fill sets whether each sync of a pod fails from now on, as on a volume without space (ENOSPC).
+func (d *Disks) Fill(pod string, full bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.full[pod] = full
 }
 
 // Delayed returns how many syncs of a pod took long.
@@ -138,7 +146,7 @@ func (d *Disks) serve(conn *net.UnixConn) {
 		}
 		var asked notification
 		if err := control(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&asked)); err != nil {
-			continue // it was killed meanwhile
+			continue // it was killed in between
 		}
 		pending.Go(func() { d.answer(listener, pod, asked.id) })
 	}
@@ -146,7 +154,7 @@ func (d *Disks) serve(conn *net.UnixConn) {
 
 func (d *Disks) answer(listener int, pod string, id uint64) {
 	d.mu.Lock()
-	delay := d.delay[pod]
+	delay, full := d.delay[pod], d.full[pod]
 	if delay > 0 {
 		d.syncs[pod]++
 	}
@@ -156,6 +164,9 @@ func (d *Disks) answer(listener int, pod string, id uint64) {
 	case <-d.done:
 	}
 	leave := answer{id: id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	if full {
+		leave = answer{id: id, err: -int32(unix.ENOSPC)}
+	}
 	_ = control(listener, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&leave)) // it may have been killed
 }
 

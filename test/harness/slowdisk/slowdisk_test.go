@@ -44,3 +44,20 @@ func TestSlow(t *testing.T) {
 		})
 	}
 }
+
+// A program cannot sync on a full disk, and can again when there is space.
+func TestFull(t *testing.T) {
+	t.Parallel()
+	d := New(t)
+	dd, err := exec.LookPath("dd")
+	assert.NilError(t, err)
+	program, file := d.Program(dd), filepath.Join(t.TempDir(), "file")
+	for _, full := range []bool{true, false} {
+		d.Fill("full", full)
+		run := exec.CommandContext(t.Context(), program, "if=/dev/zero", "of="+file, "count=1", "conv=fsync")
+		run.Env = []string{"HOSTNAME=full"}
+		out, err := run.CombinedOutput()
+		assert.Equal(t, err != nil, full)
+		assert.Equal(t, strings.Contains(string(out), "No space left on device"), full, string(out))
+	}
+}

@@ -4,13 +4,23 @@
 package stage
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
 
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/chaos/fault"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // Lives are processes of the operator, one after the other, each of which ends at one of its effects.
@@ -112,4 +122,87 @@ func (s *Stage) CrashAt(op *Operator, start func(...func(*rest.Config, *manager.
 	s.Eventually("the operator crashes", func() bool { return IsDead(process) })
 	op.Stop()
 	return start()
+}
+
+// plugin is the plugin of kubectl, which is built when the first test needs it.
+type plugin struct {
+	once sync.Once
+	path string
+	err  error
+}
+
+// Screens holds what a terminal shows of the cause why a resource is not well.
+type Screens struct {
+	Get      string // MESSAGE of kubectl get: its first 120 characters
+	Describe string // the message of the first condition of kubectl describe: its first 120 characters
+	Why      string // the first two lines of kubectl dataservice why
+}
+
+// wide counts the characters of a line that a terminal shows.
+const wide = 120
+
+var firstMessage = regexp.MustCompile(`(?m)^ +Message: +(.*)$`)
+
+// Screens runs kubectl get, kubectl describe and kubectl dataservice why. kind is a name that kubectl and the plugin know.
+func (s *Stage) Screens(kind, name string) (Screens, error) {
+	s.Helper()
+	s.Suite.plugin.once.Do(func() {
+		dir, err := os.MkdirTemp("", "d3os-plugin-")
+		s.Suite.plugin.path = filepath.Join(dir, "kubectl-dataservice")
+		s.Suite.plugin.err = errors.Join(err, cluster.BuildPlugin(s.Ctx, s.Suite.plugin.path))
+	})
+	s.Must(s.Suite.plugin.err)
+	kubectl := filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl")
+	got, err1 := s.shell(0, kubectl, "get", kind+"clusters", name)
+	described, err2 := s.shell(0, kubectl, "describe", kind+"clusters", name)
+	why, err3 := s.shell(1, s.Suite.plugin.path, "why", kind+"/"+name)
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return Screens{}, err
+	}
+	shown := Screens{Why: strings.Join(strings.SplitN(why, "\n", 3)[:2], "\n")}
+	if header, row, _ := strings.Cut(got, "\n"); strings.Contains(header, "MESSAGE") && len(row) > strings.Index(header, "MESSAGE") {
+		row = row[strings.Index(header, "MESSAGE"):]
+		shown.Get = health.Clip(strings.TrimSpace(row[:max(0, strings.LastIndex(strings.TrimSpace(row), " "))]), wide) // without AGE
+	}
+	if found := firstMessage.FindStringSubmatch(described); found != nil {
+		shown.Describe = health.Clip(found[1], wide)
+	}
+	return shown, nil
+}
+
+// Name returns an error unless each of the three names something.
+func (shown Screens) Name(words ...string) error {
+	return errors.Join(harness.Mentions(shown.Get, words...), harness.Mentions(shown.Describe, words...), harness.Mentions(shown.Why, words...))
+}
+
+func (shown Screens) String() string {
+	return "get      " + shown.Get + "\ndescribe " + shown.Describe + "\nwhy      " + strings.ReplaceAll(shown.Why, "\n", "\n         ")
+}
+
+// Names fails the test unless kubectl get, kubectl describe and kubectl dataservice why name a cause of a resource, and logs what they print.
+func (s *Stage) Names(kind, name, cause string, words ...string) {
+	s.Helper()
+	var shown Screens
+	began := time.Now()
+	err := s.Within(s.Suite.Patience(), func() (err error) {
+		if shown, err = s.Screens(kind, name); err != nil {
+			return err
+		}
+		return shown.Name(words...)
+	})
+	s.Logf("%s, after %.1f s:\n%s", cause, time.Since(began).Seconds(), shown)
+	if err != nil {
+		s.Errorf("%s: %v", cause, err)
+	}
+}
+
+// shell runs a program for the namespace, and returns its output and an error unless it ends with a code.
+func (s *Stage) shell(code int, program string, args ...string) (string, error) {
+	run := exec.CommandContext(s.Ctx, program, append(args, "--namespace", s.Namespace)...) // #nosec G204 -- the tests' own arguments
+	run.Env = append(os.Environ(), "KUBECONFIG="+s.Suite.Kubeconfig)
+	out, err := run.CombinedOutput()
+	if run.ProcessState == nil || run.ProcessState.ExitCode() != code {
+		return "", fmt.Errorf("%s ends with %w, not with code %d:\n%s", strings.Join(args, " "), err, code, out)
+	}
+	return string(out), nil
 }

@@ -4,17 +4,25 @@
 package stage
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Platform is the name of the DataService of tests that have one beside the kind that they are about.
+// Platform is the name of the DataService of tests of another kind.
 const Platform = "platform"
 
 // NewPlatform is a DataService with a spec in YAML.
@@ -56,7 +64,7 @@ func (s *Stage) Stalls(reason string, words ...string) {
 	})
 }
 
-// Component returns what the status of the DataService says of a component.
+// Component returns a component from the status of the DataService.
 func (s *Stage) Component(name string) dsv1.ComponentStatus {
 	if ds := s.DataService(Platform); ds != nil {
 		for _, c := range ds.Status.Components {
@@ -90,4 +98,81 @@ func (s *Stage) WaitsFor(component string, isReady func(harness.Change) bool) {
 	if !ready {
 		s.Errorf("what %s uses was never ready", component)
 	}
+}
+
+// Backups are the kinds that a suite's journal follows besides its own to use BackUp and Lose.
+var Backups = []client.ObjectList{&backupv1.DataBackupList{}, &batchv1.JobList{}, &batchv1.CronJobList{}}
+
+// Claim creates a claim that many pods may have at a time.
+func (s *Stage) Claim(name string) {
+	s.Helper()
+	s.Must(s.Suite.API.Create(s.Ctx, &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			Resources:   corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+		},
+	}))
+}
+
+// BackUp has a resource backed up by a DataBackup, and returns its status when it has ended.
+func (s *Stage) BackUp(called, kind, of string) backupv1.DataBackupStatus {
+	s.Helper()
+	b := &backupv1.DataBackup{ObjectMeta: metav1.ObjectMeta{Name: called}}
+	s.CreateWith(b, &b.Spec, fmt.Sprintf("{of: {kind: %s, name: %s}}", kind, of))
+	s.Until("the end of "+called, func() error {
+		s.Read(b)
+		if b.Status.Phase != backupv1.PhaseSucceeded && b.Status.Phase != backupv1.PhaseFailed {
+			return fmt.Errorf("%s: %s", b.Status.Phase, b.Status.Message)
+		}
+		return nil
+	})
+	return b.Status
+}
+
+// IsBackedUp waits until the status of a cluster has a backup as its last, and says that backups are well.
+func (s *Stage) IsBackedUp(id string, status func() (*backupv1.ClusterBackupStatus, []metav1.Condition)) {
+	s.Helper()
+	s.Until("the status reports the backup", func() error {
+		backup, conditions := status()
+		if backup == nil || backup.LastID != id || backup.LastSuccessful == nil || !meta.IsStatusConditionTrue(conditions, backupv1.ConditionBackupHealthy) {
+			return fmt.Errorf("%+v, %+v", backup, meta.FindStatusCondition(conditions, backupv1.ConditionBackupHealthy))
+		}
+		return nil
+	})
+}
+
+// Lose deletes a resource and all objects with names that contain its name.
+func (s *Stage) Lose(resource client.Object) {
+	s.Helper()
+	left := func() []client.Object {
+		var all []client.Object
+		for _, o := range s.All() {
+			if strings.Contains(o.GetName(), resource.GetName()) {
+				all = append(all, o)
+			}
+		}
+		return all
+	}
+	s.Must(s.Suite.API.Delete(s.Ctx, resource))
+	s.Until("the pods go", func() error {
+		for _, o := range left() {
+			if _, isPod := o.(*corev1.Pod); isPod {
+				return errors.New(o.GetName() + " is there")
+			}
+		}
+		return nil
+	})
+	for _, o := range left() {
+		switch o.(type) {
+		case *corev1.PersistentVolumeClaim, *corev1.Secret, *corev1.ConfigMap:
+			s.Must(client.IgnoreNotFound(s.Suite.API.Delete(s.Ctx, o)))
+		}
+	}
+	s.Until("the data goes", func() error {
+		for _, o := range left() {
+			return errors.New(harness.IDOf(o) + " is there")
+		}
+		return nil
+	})
 }

@@ -97,8 +97,8 @@ func (s *Stage) Try(what string, do func() error) {
 	}
 }
 
-// CatchUp waits until the journal has all that the API server has now. Each kind has a watch of its own: that of
-// DataServices may say ready before that of Services has told what the operator wrote to one.
+// CatchUp waits until the journal has everything that the API server has now. Each kind has a separate watch: that of DataServices may
+// report ready before that of Services has delivered the operator's write.
 func (s *Stage) CatchUp() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Ctx, s.Suite.Patience())

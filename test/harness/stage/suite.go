@@ -7,32 +7,41 @@ package stage
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Suite is what the tests of a package share.
+// Suite holds the state that the tests of a package share.
 type Suite struct {
 	*cluster.Cluster
 
 	API   client.WithWatch    // as the cluster's administrator
 	Logs  harness.LogBuffer   // of all operators
 	Lists []client.ObjectList // the kinds that a stage's journal follows
-	// Patience is how long anything may take that has no promise of its own; the machine may be busy.
+	// Patience returns the time limit for anything without a promised time; the machine may be busy.
 	Patience func() time.Duration
-	// Parallel is how many tests run at a time, unless the command line says; 0 is eight, because most tests wait. Real
-	// servers with clients at full speed leave probes no processor time: such suites run two.
+	// Parallel is the number of parallel tests, unless the command line sets it; 0 is eight, because most tests wait. Real servers with
+	// clients at full speed leave probes no processor time: such suites run two.
 	Parallel int
+
+	plugin plugin
 }
 
 // Main starts the cluster, runs the tests and stops it.
@@ -60,4 +69,129 @@ func (s *Suite) Main(m *testing.M, options cluster.Options, prepare func(context
 		return 1
 	}
 	return m.Run()
+}
+
+// MainWithAgent is Main for a suite whose pods run the agent's program. It builds that first, and writes its path into agent.
+func (s *Suite) MainWithAgent(m *testing.M, options cluster.Options, agent *string) int {
+	dir, err := os.MkdirTemp("", "d3os-agent-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir) // a new folder under /tmp
+	*agent = filepath.Join(dir, "agent")
+	return s.Main(m, options, func(ctx context.Context) error { return cluster.BuildAgent(ctx, *agent) })
+}
+
+// CreateWith creates a resource with a spec in YAML, which is read strictly into that field of it.
+func (s *Stage) CreateWith(resource client.Object, field any, spec string) {
+	s.Helper()
+	s.Must(yaml.UnmarshalStrict([]byte(spec), field))
+	resource.SetNamespace(s.Namespace)
+	s.Must(s.Suite.API.Create(s.Ctx, resource))
+}
+
+// Patch patches the spec of a resource (JSON merge patch in YAML).
+func (s *Stage) Patch(resource client.Object, spec string) {
+	s.Helper()
+	patch, err := yaml.YAMLToJSON([]byte("spec: " + spec))
+	s.Must(err)
+	resource.SetNamespace(s.Namespace)
+	s.Must(s.Suite.API.Patch(s.Ctx, resource, client.RawPatch(types.MergePatchType, patch)))
+}
+
+// Read reads the resource of that name as it is.
+func (s *Stage) Read(resource client.Object) {
+	s.Helper()
+	s.Must(s.Suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: resource.GetName()}, resource))
+}
+
+// IsReady reports whether a pod is ready.
+func IsReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// Unless returns nil when something holds, and otherwise an error with these words.
+func Unless(holds bool, otherwise string) error {
+	if holds {
+		return nil
+	}
+	return errors.New(otherwise)
+}
+
+// Eventually waits until something is so. It is for what says by its name what is missing; Until is for the rest.
+func (s *Stage) Eventually(what string, is func() bool) {
+	s.Helper()
+	s.Until(what, func() error { return Unless(is(), "it is not so yet") })
+}
+
+// Pass lets a while pass.
+func (s *Stage) Pass(while time.Duration) {
+	_ = s.Within(while, func() error { return errors.New("it is not over") })
+}
+
+// Rests waits until an operator has written no object for a while.
+func (s *Stage) Rests(op *Operator, while time.Duration) {
+	s.Helper()
+	s.Until("the operator rests", func() error {
+		mark := op.Mark()
+		wrote := func() error { return Unless(len(op.Since(mark, harness.Sent.WritesObject)) > 0, "not yet") }
+		return Unless(s.Within(while, wrote) != nil, "it goes on writing")
+	})
+}
+
+// AsksNothing fails the test if an operator sends a request to the API server within a time.
+func (s *Stage) AsksNothing(op *Operator, while time.Duration) {
+	s.Helper()
+	mark := op.Mark()
+	s.Pass(while)
+	sent := op.Since(mark, func(r harness.Sent) bool { return r.Reads() || r.Writes() })
+	s.Logf("%d requests to the API server in %s at rest", len(sent), while)
+	if len(sent) > 0 {
+		s.Errorf("at rest: %v", sent)
+	}
+}
+
+// Events returns the events of the namespace.
+func (s *Stage) Events() []eventsv1.Event {
+	s.Helper()
+	list := &eventsv1.EventList{}
+	s.Must(s.Suite.API.List(s.Ctx, list, client.InNamespace(s.Namespace)))
+	return list.Items
+}
+
+// Story logs the lines of objects since a mark of the journal, in order. line returns the text of an object, or "" for one that does not
+// count.
+func (s *Stage) Story(from int, line func(client.Object) string) {
+	last, began := "", time.Time{}
+	for _, c := range s.Since(from) {
+		text := line(c.Object)
+		if text == "" || text == last {
+			continue
+		}
+		if began.IsZero() {
+			began = c.At
+		}
+		s.Logf("%6.1f %s", c.At.Sub(began).Seconds(), text)
+		last = text
+	}
+}
+
+// LastWords logs what the containers of pods that are not ready printed last. log returns what a container has printed.
+func (s *Stage) LastWords(log func(pod, container string) (string, error)) {
+	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
+		if IsReady(pod) {
+			continue
+		}
+		for _, c := range append(pod.Spec.InitContainers, pod.Spec.Containers...) {
+			text, _ := log(pod.Name, c.Name)
+			lines := strings.Split(strings.TrimSpace(text), "\n")
+			s.Logf("%s %s: %s %v\n%s", pod.Name, c.Name, pod.Status.Phase, pod.Annotations, strings.Join(lines[max(0, len(lines)-12):], "\n"))
+		}
+	}
 }

@@ -1,9 +1,9 @@
-// Command service stands in for the product's services. It starts as they do: it reads its settings,
-// logs in to its databases, registers in Eureka, and only then listens.
+// Command service replaces the product's services. It starts as they do: it reads its settings, logs in to its databases, registers in
+// Eureka, and only then listens.
 //
 //	/actuator/health   UP while its databases answer
-//	/call/NAME/PATH    asks another service, which it finds in Eureka
-//	anything else      says who it is
+//	/call/NAME/PATH    calls another service, which it finds in Eureka
+//	anything else      returns its name
 package main
 
 import (

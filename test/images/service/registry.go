@@ -148,7 +148,7 @@ func (r *registry) join(ctx context.Context) {
 	}
 }
 
-// stay renews the entry, and makes it anew when the server has lost it.
+// stay renews the entry, and registers again when the server has lost it.
 func (r *registry) stay(ctx context.Context) {
 	for {
 		select {

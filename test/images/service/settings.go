@@ -206,8 +206,8 @@ func (s *settings) raw(name string) (string, bool) {
 	return value, ok
 }
 
-// named is what a placeholder names. Only a name in Spring's own spelling stands for other spellings:
-// ${SOME_NAME} is no reference to some.name.
+// named returns the value of a placeholder's name. Only a name in Spring's own spelling stands for other spellings: ${SOME_NAME} is no
+// reference to some.name.
 func (s *settings) named(name string) (string, bool) {
 	if value, ok := s.env[name]; ok {
 		return value, true

@@ -36,7 +36,7 @@ func (a account) String() string {
 	return server.Literal(a.name) + "@" + server.Literal(a.host)
 }
 
-// isRoot reports whether an account is the one that every server has, and that a restore gives its password.
+// isRoot reports whether the account is root@localhost, which every server has. A restore sets its password.
 func (a account) isRoot() bool { return a.name == "root" && a.host == "localhost" && !a.isRole }
 
 // accounts are the statements that make the accounts of a server again, with their hashed passwords, and what could not be read.

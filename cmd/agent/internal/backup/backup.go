@@ -6,6 +6,7 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// Options say what to back up, and where to.
+// Options selects the data of a backup and its destination.
 type Options struct {
 	draft.Options
 
@@ -32,15 +33,21 @@ type Options struct {
 	// SkipAccounts are names of accounts that a restored database does not keep, because others make them there. A replay needs them:
 	// the binary log may change them.
 	SkipAccounts []string
-	// MaxLockWait is how long the dump may wait for a lock of all tables.
+	// MaxLockWait limits the time for which the dump waits for a lock of all tables.
 	MaxLockWait time.Duration
-	// Tries is how often a dump is begun because tables were changed meanwhile, or the program crashed.
+	// Tries limits the attempts to dump if tables change during a dump, or the program crashes.
 	Tries int
 	// DumpProgram is the path of the dump program.
 	DumpProgram string
+	// Schemas are those to dump; none: all but the server's own.
+	Schemas []string
+	// Lock names the lock that the agent holds on the server; "" for that of its only backup.
+	Lock string
+	// LeavesLog: the server's log is not made to begin another file, where that would help.
+	LeavesLog bool
 }
 
-// lockName is what agents hold on the server while they back it up.
+// lockName is the lock that agents hold on the server while they back it up.
 const lockName = "d3os-backup"
 
 // run is one backup.
@@ -49,7 +56,7 @@ type run struct {
 
 	options Options
 	conn    *server.Conn
-	// before are the objects that a restore loads before the dump, said the warnings that do not depend on it.
+	// before lists the objects that a restore loads before the dump; said holds the warnings that do not depend on the dump.
 	before []manifest.Object
 	said   []string
 	saved  accounts // those of the dump's position
@@ -62,7 +69,8 @@ func Run(ctx context.Context, o Options) (*manifest.Backup, []string, error) {
 		return nil, nil, err
 	}
 	defer conn.Close()
-	if err := lock(conn); err != nil {
+	conn.Only(o.Schemas)
+	if err := lock(conn, o.lockName()); err != nil {
 		return nil, nil, err
 	}
 	done, err := o.Claim(ctx)
@@ -86,13 +94,15 @@ func Run(ctx context.Context, o Options) (*manifest.Backup, []string, error) {
 	return &r.Manifest, removed, nil
 }
 
+func (o Options) lockName() string { return cmp.Or(o.Lock, lockName) }
+
 // lock takes the lock that the server frees when this connection ends, however that happens.
-func lock(conn *server.Conn) error {
+func lock(conn *server.Conn, name string) error {
 	// A server ends connections that are silent for hours; a dump may take as long.
 	if err := conn.Do("SET SESSION wait_timeout = 604800"); err != nil {
 		return err
 	}
-	got, err := conn.Value("SELECT GET_LOCK('" + lockName + "', 5)")
+	got, err := conn.Value("SELECT GET_LOCK(" + server.Literal(name) + ", 5)")
 	if err != nil {
 		return err
 	}
@@ -104,7 +114,7 @@ func lock(conn *server.Conn) error {
 
 // holds fails unless the lock is still held: the server may have been restarted, and another agent may have begun.
 func (r *run) holds() error {
-	held, err := r.conn.Value("SELECT IS_USED_LOCK('" + lockName + "') = CONNECTION_ID()")
+	held, err := r.conn.Value("SELECT IS_USED_LOCK(" + server.Literal(r.options.lockName()) + ") = CONNECTION_ID()")
 	if err == nil && held != "1" {
 		err = contract.Errorf(contract.ReasonBusy, "the server has freed the lock of this backup: another one may have begun")
 	}
@@ -135,7 +145,7 @@ func (r *run) all(ctx context.Context) error {
 			return err
 		}
 		// mariadb-dump crashes while the current file of the log has an event above max_allowed_packet: BINLOG_GTID_POS is NULL then.
-		if errors.Is(err, dump.ErrCrashed) {
+		if errors.Is(err, dump.ErrCrashed) && !r.options.LeavesLog {
 			if flushErr := r.conn.Do("FLUSH LOCAL BINARY LOGS"); flushErr != nil {
 				return errors.Join(err, flushErr)
 			}
@@ -162,7 +172,7 @@ func (r *run) finish(ctx context.Context) error {
 	return r.Commit(ctx)
 }
 
-// describe asks for what the manifest says of the server.
+// describe reads the server's version and settings into the manifest.
 func (r *run) describe() error {
 	m, v := &r.Manifest, r.conn.Version
 	m.Server = manifest.Server{Version: v.Text, Flavour: v.Flavour}
@@ -220,7 +230,7 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 			cancel(err)
 		}
 	}()
-	o := dump.Options{Server: r.options.Server, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version, Ignored: extras.ignored, History: extras.hasHistory}
+	o := dump.Options{Server: r.options.Server, Conn: r.conn, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version, Ignored: extras.ignored, History: extras.hasHistory}
 	var scanner *dump.Scanner
 	object, err := r.Put(watching, "dump.sql", func(w io.Writer) (err error) {
 		if len(schemas) == 0 {
@@ -271,7 +281,7 @@ func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
 	return scanner, err
 }
 
-// identify asks of which log the dump's position is. A log that was begun again meanwhile is another one.
+// identify records which log the dump's position belongs to. A log that was restarted during the dump is a different one.
 func (r *run) identify(ctx context.Context) error {
 	m := &r.Manifest
 	if m.LogBegan = (time.Time{}); m.Position == nil {
@@ -296,7 +306,7 @@ func (r *run) identify(ctx context.Context) error {
 // rotate has the server begin a file of its binary log where the archive has encrypted some of the last one to other keys: a replay
 // reads files from their beginning, and a key that has been replaced must not be needed for what is committed from now on.
 func (r *run) rotate(ctx context.Context, hasLog bool) error {
-	if !hasLog {
+	if !hasLog || r.options.LeavesLog {
 		return nil
 	}
 	heads, err := archived.Heads(ctx, r.Store)

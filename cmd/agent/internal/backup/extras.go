@@ -170,7 +170,9 @@ func (e *extras) floats() error {
 func (e *extras) readViews() error {
 	var all [][2]string
 	err := e.each("views", "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEWS WHERE TABLE_SCHEMA NOT IN ('sys', 'mysql') ORDER BY 1, 2", func(row []string) {
-		all = append(all, [2]string{row[0], row[1]})
+		if !e.conn.Omits(row[0]) {
+			all = append(all, [2]string{row[0], row[1]})
+		}
 	})
 	for _, view := range all {
 		if err != nil {

@@ -15,10 +15,10 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// flight is what was prepared at a place of the log that lies before the dump's position.
+// flight stores the XA transactions that are prepared at a position of the log before the dump's.
 type flight struct {
 	at *contract.Position
-	// names are those of XA transactions, as archived.Event has them.
+	// names identify the XA transactions, in the notation of archived.Event.
 	names   []string
 	refused error
 }
@@ -31,7 +31,7 @@ func logsPrepared(v server.Version) bool {
 	return v.AtLeast(5, 7, 7)
 }
 
-// inFlight asks for the XA transactions that are prepared.
+// inFlight returns the XA transactions that are prepared.
 func (r *run) inFlight(hasLog bool) (f flight, err error) {
 	if !hasLog || !logsPrepared(r.conn.Version) {
 		return f, nil
@@ -60,8 +60,8 @@ func prepared(conn *server.Conn) ([]string, error) {
 	return names, nil
 }
 
-// findPrepared has the manifest name the file from which on the log has the XA transactions that are prepared at the dump's position. The
-// dump has nothing of them.
+// findPrepared records in the manifest the first log file that contains the XA transactions prepared at the dump's position. The dump
+// contains none of them.
 func (r *run) findPrepared(ctx context.Context, before flight) error {
 	m := &r.Manifest
 	m.PreparedFrom = ""
@@ -146,7 +146,7 @@ func (r *run) search(ctx context.Context, names []string) error {
 // short returns names for a message.
 func short(names []string) string { return strings.Join(names[:min(len(names), 10)], "; ") }
 
-// mayBePrepared warns where the account may not ask for XA transactions, and a transaction was begun before the file of the dump's position.
+// mayBePrepared warns if the account may not list XA transactions, and a transaction began before the file of the dump's position.
 func (r *run) mayBePrepared(ctx context.Context) error {
 	m := &r.Manifest
 	began, err := server.Began(ctx, r.options.Server, r.conn.Version, m.Position.File)

@@ -4,6 +4,7 @@
 package backup
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -57,4 +58,25 @@ func (s state) same(other state) error {
 		return fmt.Errorf("%w: %s", dump.ErrChanged, strings.Join(names[:min(len(names), 3)], ", "))
 	}
 	return nil
+}
+
+// Definitions returns a text for each object of a server that is not rows, and one for all accounts. A text changes with its definition alone: a
+// restart of the server or a table that is built again changes none.
+func Definitions(conn *server.Conn) (map[string]string, error) {
+	all, err := conn.Definitions()
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]string{}
+	for name, definition := range all {
+		if !server.IsPhysical(name) {
+			found[name] = definition
+		}
+	}
+	a, err := readAccounts(conn)
+	if err != nil {
+		return nil, err
+	}
+	found["accounts and their rights"] = fmt.Sprintf("%x", sha256.Sum256([]byte(a.String())))
+	return found, nil
 }

@@ -5,6 +5,7 @@ package binlog
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -20,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// Options say what to archive, and where to.
+// Options selects the server to archive and the store.
 type Options struct {
 	Server     server.Options
 	Store      store.Store
@@ -29,12 +30,16 @@ type Options struct {
 	Keys []string
 	// Source names the data, as in manifests.
 	Source string
-	// Interval is how old what is not archived yet may become; MaxBytes closes a segment before that.
+	// Interval limits the age of data that is not archived yet; MaxBytes closes a segment earlier.
 	Interval time.Duration
 	MaxBytes int
 	// ServerID is the archive's own among the server's replicas; 0: a random one.
 	ServerID uint32
-	// Archived is told after each look at the server; nil for nobody.
+	// First is the file that the first timeline begins with, if the server still has it; "": the oldest.
+	First string
+	// Lock names the lock that the archive holds on the server; "" for that of its only archive.
+	Lock string
+	// Archived is called after each look at the server; it may be nil.
 	Archived func(manifest.Head)
 }
 
@@ -56,9 +61,8 @@ type archive struct {
 	since   time.Time // of the first event in the buffer
 }
 
-// Archive copies the server's binary log to the store until ctx ends, or the connection breaks. Whoever calls it again
-// goes on where the store says that it stands. Where the server has not what comes next, a new timeline begins; Archive
-// fails with Gap then, so that somebody hears of it.
+// Archive copies the server's binary log to the store until ctx ends, or the connection breaks. A repeated call continues at the position
+// that the store records. If the server no longer has the next event, Archive begins a new timeline and fails with Gap to report it.
 func Archive(ctx context.Context, o Options) error {
 	conn, err := server.Connect(ctx, o.Server)
 	if err != nil {
@@ -67,6 +71,9 @@ func Archive(ctx context.Context, o Options) error {
 	defer conn.Close()
 	a := &archive{Options: o, conn: conn}
 	if err := a.lock(); err != nil {
+		return err
+	}
+	if err := a.hasAll(); err != nil {
 		return err
 	}
 	if _, err := o.Store.Sweep(ctx, manifest.BinLogs); err != nil {
@@ -88,13 +95,31 @@ func Archive(ctx context.Context, o Options) error {
 	return err
 }
 
+func (a *archive) lockName() string { return cmp.Or(a.Lock, lockName) }
+
 func (a *archive) lock() error {
 	if err := a.conn.Do("SET SESSION wait_timeout = 604800"); err != nil {
 		return err
 	}
-	got, err := a.conn.Value("SELECT GET_LOCK('" + lockName + "', 5)")
+	got, err := a.conn.Value("SELECT GET_LOCK(" + server.Literal(a.lockName()) + ", 5)")
 	if err == nil && got != "1" {
 		err = contract.Errorf(contract.ReasonBusy, "another agent archives the binary log of this server")
+	}
+	return err
+}
+
+// hasAll refuses a binary log that lacks changes, or that has statements whose replay may change other rows than they did.
+func (a *archive) hasAll() error {
+	row, err := a.conn.Named(a.conn.Version.Words().MasterStatus)
+	if err != nil {
+		return err
+	}
+	if left := row["Binlog_Do_DB"] + row["Binlog_Ignore_DB"]; left != "" {
+		return contract.Errorf(contract.ReasonRefused, "the binary log of server %s leaves out databases (binlog_do_db, binlog_ignore_db: %s), so moments would be restored without their changes: remove the filter", a.Server.Address, left)
+	}
+	format, err := a.conn.Variable("binlog_format")
+	if err == nil && format == "STATEMENT" {
+		err = contract.Errorf(contract.ReasonRefused, "the binary log of server %s has statements (binlog_format=STATEMENT), whose replay may change other rows than they did: set it to ROW", a.Server.Address)
 	}
 	return err
 }
@@ -119,7 +144,7 @@ func (a *archive) resume(ctx context.Context) error {
 		a.newest = heads[0].Timeline
 	}
 	for _, head := range heads {
-		if head.Source != a.Source {
+		if head.Source != a.Source || head.ByGTID {
 			continue
 		}
 		if reason := contract.ReasonOf(head.Lost); head.Lost != nil && reason != contract.ReasonDamaged {
@@ -157,7 +182,17 @@ func (a *archive) resume(ctx context.Context) error {
 		}
 		return a.newTimeline(ctx, rows[0][0], "Gap", "the server has removed files that were not archived")
 	}
-	return a.begin(ctx, rows[0][0], "First")
+	return a.begin(ctx, a.first(rows), "First")
+}
+
+// first returns the file that the first timeline begins with.
+func (a *archive) first(rows [][]string) string {
+	for _, row := range rows {
+		if row[0] == a.First {
+			return a.First
+		}
+	}
+	return rows[0][0]
 }
 
 // read reads a timeline. What it seems to lack may only be shown late by the store: it is looked for again before that counts.

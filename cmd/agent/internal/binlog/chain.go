@@ -23,11 +23,11 @@ type Timeline struct {
 	Head manifest.Head
 	// Segments follow one another without a gap, by file and offset.
 	Segments []manifest.Segment
-	// Earlier are those of the files before that of a backup's position which have XA transactions that are prepared there. Lacks says why the
-	// archive does not have them.
+	// Earlier lists the segments of files before the backup's position that contain XA transactions prepared there. Lacks is the reason why
+	// the archive does not have them.
 	Earlier []manifest.Segment
 	Lacks   error
-	// Broken says what is missing after the last of Segments, though there is more; nil for nothing.
+	// Broken names the gap after the last of Segments if more segments follow it; nil for none.
 	Broken error
 }
 
@@ -47,8 +47,8 @@ func Before(a, b contract.Position) bool {
 	return a.Offset < b.Offset
 }
 
-// Chain puts segments in order. It takes those that follow one another from the first on, and says what is missing if
-// that are not all of them. Where two archives have overlapped, it takes the one that reaches further.
+// Chain sorts segments and returns the longest contiguous prefix, with an error that names the first gap. Where two archives overlap, it
+// takes the segment that reaches further.
 func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment, error) {
 	sort.Slice(segments, func(i, j int) bool {
 		a, b := segments[i], segments[j]
@@ -128,7 +128,7 @@ func readHead(ctx context.Context, s store.Store, timeline, segment string) *man
 	if err != nil {
 		return nil
 	}
-	lost.Source = described.Source
+	lost.Source, lost.ByGTID = described.Source, described.Format == manifest.FormatGTID
 	return lost
 }
 
@@ -241,11 +241,14 @@ func (t *Timeline) Describe() contract.Timeline {
 	return d
 }
 
-// For returns the timeline on which a backup lies: the one that has the very file of the backup's position, known by its name and by
-// when the server began it. Another timeline never takes its place, also not while the archive is behind the backup.
+// For returns the timeline that contains the file of the backup's position. It identifies the file by its name and the time when the server
+// began it. It returns no other timeline, even while the archive lags behind the backup.
 func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, error) {
-	if b.Position == nil {
-		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s names no position, because its server kept no binary log: it can be restored as it is alone", b.ID)
+	if b.HasGTIDs() {
+		return forGTID(ctx, s, b)
+	}
+	if !b.IsOnLog() {
+		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s names no position of an archived binary log: it can be restored as it is alone", b.ID)
 	}
 	heads, err := Heads(ctx, s)
 	if err != nil {
@@ -253,7 +256,7 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 	}
 	var broken error
 	for _, head := range heads {
-		if head.Source != b.Source {
+		if head.Source != b.Source || head.ByGTID {
 			continue
 		}
 		t, err := Read(ctx, s, head, b.Position.File)
@@ -307,8 +310,8 @@ func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup
 	return nil
 }
 
-// isOf reports whether a backup lies on a timeline, whose segments are those from the backup's file on. A backup that does not say when
-// its file was begun lies on the newest timeline that was begun before it, by the server's clock.
+// isOf reports whether a backup lies on a timeline, which must contain only segments from the backup's file on. If the manifest lacks the
+// time when the file began, the backup lies on the newest timeline that began before it, by the server's clock.
 func (t *Timeline) isOf(ctx context.Context, s store.Store, b *manifest.Backup) (bool, error) {
 	for _, segment := range t.Segments {
 		if segment.File != b.Position.File {
@@ -329,8 +332,8 @@ func (t *Timeline) isOf(ctx context.Context, s store.Store, b *manifest.Backup) 
 	return len(all.Segments) > 0 && !all.Segments[0].FileTime.After(latest(b)), nil
 }
 
-// latest is when the file of a backup's position had been begun at the latest, by the server's clock. Without that in the
-// manifest, the clocks of agent and server may differ by a minute.
+// latest returns the latest time at which the file of a backup's position can have begun, by the server's clock. Without ServerTime in the
+// manifest, it allows for a difference of one minute between the clocks of agent and server.
 func latest(b *manifest.Backup) time.Time {
 	if !b.ServerTime.IsZero() {
 		return b.ServerTime

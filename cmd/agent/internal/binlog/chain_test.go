@@ -74,7 +74,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-// Whatever is taken away of a chain, what is left is a begin of it, and what is missing is said.
+// Whichever segments are removed from a chain, the result is a prefix of it, and the error names the gap.
 func TestChainWithHoles(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	for range 2000 {

@@ -53,7 +53,7 @@ func TestFor(t *testing.T) {
 	for name, c := range map[string]struct {
 		file       string
 		offset     uint64
-		began      time.Time // zero: the manifest does not say
+		began      time.Time // zero: not in the manifest
 		serverTime time.Time
 		want       string
 	}{

@@ -13,10 +13,10 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// Place says whether a backup lies on a timeline.
+// Place reports whether a backup lies on a timeline.
 type Place int
 
-// Places of a backup. MayLie is that of one of whose file the store has nothing that can be read.
+// Places of a backup. MayLie applies if the store has no readable segment of the backup's file.
 const (
 	Off Place = iota
 	MayLie

@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-mysql-org/go-mysql/mysql"
-	"github.com/go-mysql-org/go-mysql/replication"
-
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
@@ -19,13 +16,12 @@ import (
 func Scan(ctx context.Context, conn *server.Conn, o server.Options, file string, to contract.Position, visit func(contract.Position, Event)) error {
 	const silence = 30 * time.Second
 	a := &archive{Options: Options{Server: o, Interval: silence}, conn: conn}
-	syncer := replication.NewBinlogSyncer(a.config())
-	defer syncer.Close()
 	a.file, a.tracker = file, Tracker{Offset: FirstOffset}
-	streamer, err := syncer.StartSync(mysql.Position{Name: file, Pos: FirstOffset})
+	syncer, streamer, err := a.stream()
 	if err != nil {
-		return a.failed(err)
+		return err
 	}
+	defer syncer.Close()
 	for Before(a.position(), to) {
 		wait, cancel := context.WithTimeout(ctx, silence)
 		event, err := streamer.GetEvent(wait)

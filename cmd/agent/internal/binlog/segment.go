@@ -10,8 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"filippo.io/age"
+
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
 // flush writes what has come as a segment.
@@ -23,23 +26,34 @@ func (a *archive) flush(ctx context.Context) error {
 }
 
 func (a *archive) write(ctx context.Context) error {
+	s := &a.segment
+	s.Source, s.Recipients = a.Source, a.Keys
+	if err := Put(ctx, a.Store, a.Recipients, s, a.buffer.Bytes()); err != nil {
+		return err
+	}
+	end := s.End()
+	a.last = &end
+	a.buffer.Reset()
+	return nil
+}
+
+// Put writes a segment and its manifest, of which it sets the object and the time.
+func Put(ctx context.Context, to store.Store, recipients []age.Recipient, s *manifest.Segment, content []byte) error {
 	var sealed bytes.Buffer
-	w, err := seal.NewWriter(&sealed, a.Recipients, 1)
+	w, err := seal.NewWriter(&sealed, recipients, 1)
 	if err != nil {
 		return err
 	}
-	if _, err = w.Write(a.buffer.Bytes()); err == nil {
+	if _, err = w.Write(content); err == nil {
 		err = w.Close()
 	}
 	if err != nil {
 		return fmt.Errorf("seal a segment: %w", err)
 	}
-	s := &a.segment
 	stem := manifest.Stem(s.File, s.From, s.To)
-	s.Object = w.Object(stem[strings.LastIndex(stem, "/")+1:] + seal.Suffix(a.Recipients))
-	s.Source, s.Recipients = a.Source, a.Keys
+	s.Object = w.Object(stem[strings.LastIndex(stem, "/")+1:] + seal.Suffix(recipients))
 	folder := manifest.TimelineFolder(s.Timeline) + s.File + "/"
-	if err := a.Store.Put(ctx, folder+s.Object.Name, &sealed); err != nil {
+	if err := to.Put(ctx, folder+s.Object.Name, &sealed); err != nil {
 		return err
 	}
 	s.Archived = time.Now().UTC()
@@ -48,11 +62,5 @@ func (a *archive) write(ctx context.Context) error {
 		return err
 	}
 	// There may be one that an agent wrote before it was killed: the same bytes, sealed otherwise.
-	if err := a.Store.Replace(ctx, s.Name(), text); err != nil {
-		return err
-	}
-	end := s.End()
-	a.last = &end
-	a.buffer.Reset()
-	return nil
+	return to.Replace(ctx, s.Name(), text)
 }

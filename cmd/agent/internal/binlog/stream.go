@@ -26,12 +26,11 @@ var errReset = errors.New("the server has begun another binary log under the sam
 
 // follow takes events until something ends it.
 func (a *archive) follow(ctx context.Context) error {
-	syncer := replication.NewBinlogSyncer(a.config())
-	defer syncer.Close()
-	streamer, err := syncer.StartSync(mysql.Position{Name: a.file, Pos: uint32(a.tracker.Offset)}) //nolint:gosec // the protocol has 32 bits
+	syncer, streamer, err := a.stream()
 	if err != nil {
-		return a.failed(err)
+		return err
 	}
+	defer syncer.Close()
 	look := time.NewTicker(a.Interval / 2)
 	defer look.Stop()
 	var target *contract.Position // what the server had at a time
@@ -85,7 +84,26 @@ func (a *archive) follow(ctx context.Context) error {
 	}
 }
 
-func (a *archive) config() replication.BinlogSyncerConfig {
+// stream begins to read at the archive's position.
+func (a *archive) stream() (*replication.BinlogSyncer, *replication.BinlogStreamer, error) {
+	config, err := a.config()
+	if err != nil {
+		return nil, nil, err
+	}
+	syncer := replication.NewBinlogSyncer(config)
+	streamer, err := syncer.StartSync(mysql.Position{Name: a.file, Pos: uint32(a.tracker.Offset)}) //nolint:gosec // the protocol has 32 bits
+	if err != nil {
+		syncer.Close()
+		return nil, nil, a.failed(err)
+	}
+	return syncer, streamer, nil
+}
+
+func (a *archive) config() (replication.BinlogSyncerConfig, error) {
+	secure, err := a.Server.TLS()
+	if err != nil {
+		return replication.BinlogSyncerConfig{}, err
+	}
 	host, portText, err := net.SplitHostPort(a.Server.Address)
 	port, _ := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
@@ -98,16 +116,16 @@ func (a *archive) config() replication.BinlogSyncerConfig {
 		id = 1<<31 | uint32(random[0])<<16 | uint32(random[1])<<8 | uint32(random[2])
 	}
 	config := replication.BinlogSyncerConfig{ServerID: id, Flavor: a.conn.Version.Flavour, Host: host, Port: uint16(port), User: a.Server.User, Password: a.Server.Password,
-		RawModeEnabled: true, DisableRetrySync: true, VerifyChecksum: true, EventCacheCount: 128, Localhost: "d3os-archive",
+		RawModeEnabled: true, DisableRetrySync: true, VerifyChecksum: true, EventCacheCount: 128, Localhost: "d3os-archive", TLSConfig: secure,
 		HeartbeatPeriod: a.Interval / 2, ReadTimeout: a.Interval + 10*time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if a.conn.Version.Flavour == server.MariaDB {
 		config.DumpCommandFlag = replication.BINLOG_SEND_ANNOTATE_ROWS_EVENT // else events are left out
 	}
-	return config
+	return config, nil
 }
 
-// ask returns where the server's binary log ends, and a time before that. It fails with errReset where that is before what
-// the server has sent already.
+// ask returns the end of the server's binary log, and a time before that. It fails with errReset if that end lies before data that the
+// server has already sent.
 func (a *archive) ask() (*contract.Position, time.Time, error) {
 	sent := a.position()
 	if err := a.conn.Limit(time.Now().Add(30 * time.Second)); err != nil {
@@ -117,7 +135,7 @@ func (a *archive) ask() (*contract.Position, time.Time, error) {
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	held, err := a.conn.Value("SELECT IS_USED_LOCK('" + lockName + "') = CONNECTION_ID()")
+	held, err := a.conn.Value("SELECT IS_USED_LOCK(" + server.Literal(a.lockName()) + ") = CONNECTION_ID()")
 	if err == nil && held != "1" {
 		err = contract.Errorf(contract.ReasonBusy, "the server has freed the lock of this archive")
 	}

@@ -21,20 +21,20 @@ const (
 	commitTimeOffset = 42 // in the body of MySQL's GTID event
 )
 
-// FirstOffset is where the first event of a file begins.
+// FirstOffset is the offset of the first event of a file.
 const FirstOffset = 4
 
-// Magic is what a file of the binary log begins with.
+// Magic holds the first bytes of a binary log file.
 var Magic = []byte{0xfe, 'b', 'i', 'n'}
 
-// Event is what a Tracker says of an event.
+// Event describes an event that a Tracker has read.
 type Event struct {
 	// Artificial: the event is not in the file; the server made it for this connection.
 	Artificial bool
 	// Time is that of the event, by the server's clock.
 	Time time.Time
-	// Ends reports whether a transaction ends with the event, and Commit is when it was committed. Exact reports
-	// whether Commit is in microseconds; else it is in whole seconds, cut.
+	// Ends reports whether the event ends a transaction, and Commit is its commit time. Exact reports whether Commit is in microseconds;
+	// otherwise it is cut to whole seconds.
 	Ends   bool
 	Commit time.Time
 	Exact  bool
@@ -42,13 +42,14 @@ type Event struct {
 	Next string
 	// Format: the event begins a file, which was begun at Time.
 	Format bool
-	// GTID: the transaction has a GTID, which a server without GTIDs does not apply.
+	// GTID: the transaction has a GTID, which a server without GTIDs does not apply. ID is that of MySQL; "" for one with a tag.
 	GTID bool
+	ID   string
 	// Schema and Statement are the default schema and the text of a query event, of which Statement may be cut.
 	Schema    string
 	Statement []byte
-	// Prepared is the XA transaction that the event prepares, Finished the one that it commits or rolls back, as XA statements name
-	// them.
+	// Prepared is the XA transaction that the event prepares, Finished the transaction that it commits or rolls back, in the syntax of XA
+	// statements.
 	Prepared, Finished string
 	// IsXA: an XA transaction begins with the event, and is prepared at its end.
 	IsXA bool
@@ -56,13 +57,16 @@ type Event struct {
 	Opens bool
 }
 
-// Tracker follows the events of a file, one after the other, and knows where they lie and where transactions end.
+// Tracker follows the events of a file in order, and records their offsets and the ends of transactions.
 type Tracker struct {
-	// Offset is where the next event begins.
+	// Offset is the offset of the next event.
 	Offset uint64
+	// Original: commit times are those of the server on which transactions were first committed.
+	Original bool
 
 	checksum bool
 	begun    bool // within a transaction that ends with its own event
+	isOpen   bool // after the GTID event of a transaction, before its end
 	commit   time.Time
 	exact    bool
 }
@@ -131,7 +135,7 @@ func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 	switch kinds[kind].effect {
 	case unknown, none:
 	case opens:
-		e.Opens = true
+		e.Opens, t.isOpen = true, true
 		t.open(kind, body, e)
 	case ends:
 		over = true
@@ -163,7 +167,7 @@ func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 		if !t.exact {
 			e.Commit = e.Time
 		}
-		t.begun, t.commit, t.exact = false, time.Time{}, false
+		t.begun, t.isOpen, t.commit, t.exact = false, false, time.Time{}, false
 	}
 	return nil
 }
@@ -191,14 +195,27 @@ func (t *Tracker) open(kind byte, body []byte, e *Event) {
 		return
 	}
 	e.GTID = kind != typeAnonymous
+	if kind == typeGTID && len(body) >= 25 {
+		e.ID = fmt.Sprintf("%x-%x-%x-%x-%x:%d", body[1:5], body[5:7], body[7:9], body[9:11], body[11:17], binary.LittleEndian.Uint64(body[17:]))
+	}
 	if kind == typeTaggedGTID || len(body) < commitTimeOffset+7 {
 		return
 	}
-	micros := uint64(0)
-	for i := 6; i >= 0; i-- {
-		micros = micros<<8 | uint64(body[commitTimeOffset+i])
+	micros := sevenBytes(body[commitTimeOffset:])
+	if second := commitTimeOffset + 7; t.Original && micros&hasOriginal != 0 && len(body) >= second+7 {
+		micros = sevenBytes(body[second:])
 	}
-	t.commit, t.exact = time.UnixMicro(int64(micros&(1<<55-1))).UTC(), true
+	t.commit, t.exact = time.UnixMicro(int64(micros&(hasOriginal-1))).UTC(), true
+}
+
+// hasOriginal is the bit of a commit time that a second one follows: that of the server on which the transaction was first committed.
+const hasOriginal = 1 << 55
+
+func sevenBytes(b []byte) (n uint64) {
+	for i := 6; i >= 0; i-- {
+		n = n<<8 | uint64(b[i])
+	}
+	return n
 }
 
 // query reports whether a statement ends a transaction: COMMIT does within one, all that stands alone does. MariaDB writes a long

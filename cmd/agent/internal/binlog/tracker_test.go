@@ -15,8 +15,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// An event of a type that is not in the table ends the archive and the replay. The table has each type that the client library
-// knows, except those that only servers before MySQL 5.0 wrote.
+// An event whose type is not in the table ends the archive and the replay. The table has every type of the client library, except those
+// that only servers before MySQL 5.0 wrote.
 func TestEveryEventTypeIsKnownOrRefused(t *testing.T) {
 	t.Parallel()
 	before := map[byte]bool{0: true, 1: true, 6: true, 7: true, 8: true, 10: true, 12: true, 20: true, 21: true, 22: true}

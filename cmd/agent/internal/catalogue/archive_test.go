@@ -77,7 +77,7 @@ func TestPruneOfTheArchive(t *testing.T) {
 		"a backup that is damaged needs nothing": {[]manifest.Backup{at(fresh, 5), at(fresh, 2)}, func(s *store.Folder, ids []string) {
 			assert.NilError(t, s.Replace(t.Context(), manifest.Folder(ids[1])+manifest.Name, []byte(`{`)))
 		}, old, "- 5"},
-		"the segment that tells the logs apart is damaged": {[]manifest.Backup{at(fresh, 5), at(old, 2)}, func(s *store.Folder, _ []string) {
+		"the segment that distinguishes the logs is damaged": {[]manifest.Backup{at(fresh, 5), at(old, 2)}, func(s *store.Folder, _ []string) {
 			assert.NilError(t, s.Replace(t.Context(), (&manifest.Segment{Timeline: first, File: file(2), From: 4, To: 100}).Name(), []byte(`{`)))
 		}, old, "2 5"},
 	} {

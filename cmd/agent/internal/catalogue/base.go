@@ -20,7 +20,7 @@ func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error
 		return "", err
 	}
 	for _, e := range entries {
-		if e.Err != nil || e.IsDamaged() || e.Manifest.Source != head.Source || e.Manifest.Position == nil {
+		if e.Err != nil || e.IsDamaged() || e.Manifest.Source != head.Source || !isOn(head, e.Manifest) {
 			continue
 		}
 		t, err := binlog.For(ctx, s, e.Manifest)
@@ -36,4 +36,43 @@ func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error
 		}
 	}
 	return "", nil
+}
+
+// isOn reports whether a backup may lie on a timeline, by the form of both.
+func isOn(head manifest.Head, b *manifest.Backup) bool {
+	if head.ByGTID {
+		return b.HasGTIDs()
+	}
+	return b.IsOnLog()
+}
+
+// takeGTID adds what a backup needs of a timeline by GTID: all from the file on that has the first transaction which it lacks. One that is ahead of
+// the archive needs the last file, with which that goes on.
+func (n *need) takeGTID(t *binlog.Timeline, b *manifest.Backup) error {
+	has, err := binlog.ParseSet(b.Position.GTID)
+	if err != nil {
+		return err
+	}
+	begin, _, err := t.Sets()
+	if err != nil || !has.Contains(begin) {
+		return err // it is older than what is left of the timeline, or of another database
+	}
+	segments, err := t.From(has)
+	if err != nil {
+		return err
+	}
+	var first string
+	switch count := len(t.Segments); {
+	case len(segments) > 0:
+		first = segments[0].File
+	case count > 0:
+		first = t.Segments[count-1].File
+	default:
+		return nil // it has no file
+	}
+	n.lies = true
+	if n.first == "" || binlog.Older(first, n.first) {
+		n.first = first
+	}
+	return nil
 }

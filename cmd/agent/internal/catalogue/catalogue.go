@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalogue reads what a store has: the manifests in it are all there is to know.
+// Package catalogue lists the backups of a store. It reads nothing but their manifests and the store's listing.
 package catalogue
 
 import (
@@ -21,13 +21,13 @@ import (
 // Entry is a backup that the store has.
 type Entry struct {
 	ID string
-	// Manifest is nil where it cannot be read, which Err tells.
+	// Manifest is nil if it cannot be read; Err has the cause.
 	Manifest *manifest.Backup
 	// Verified is the last verification; nil for none.
 	Verified *manifest.Verification
 	// IsVerdictUnknown reports whether there is a verification that this agent cannot read: the backup may be a verified one.
 	IsVerdictUnknown bool
-	// Err says what of the backup is missing, that its format is newer, or why it could not be read; nil for a good one.
+	// Err names the missing part of the backup, a newer format, or the read error; nil for a good backup.
 	Err error
 }
 
@@ -134,7 +134,7 @@ func (e *Entry) look(ctx context.Context, s store.Store, o manifest.Object, size
 	return contract.Errorf(contract.ReasonDamaged, "object %s of backup %s is missing", o.Name, e.ID)
 }
 
-// readVerdict asks for the verification by name: a list may lack it.
+// readVerdict reads the verification by name: a listing may lack it.
 func (e *Entry) readVerdict(ctx context.Context, s store.Store) {
 	name := manifest.Folder(e.ID) + manifest.Verified
 	text, err := store.ReadAll(ctx, s, name)
@@ -217,7 +217,7 @@ func (e *Entry) Describe() contract.Backup {
 	return b
 }
 
-// longestRun is how long a backup may take: Jobs have this deadline.
+// longestRun is the maximum duration of a backup: Jobs have this deadline.
 const longestRun = 24 * time.Hour
 
 // Sweep removes what broken runs have left: objects of backups without a manifest, and unfinished uploads. Only who

@@ -66,8 +66,8 @@ func readClock(ctx context.Context, s store.Store, now time.Time) (clock, error)
 	return c, err
 }
 
-// hasEnded reports whether a reader that announced itself must have ended. The agent's clock and the store's both have to say so: an agent
-// whose clock is ahead must not find every reader late. A name that this agent cannot read is that of a newer agent.
+// hasEnded reports whether the announced time of a reader is over, by both the agent's clock and the store's. An agent whose clock is ahead
+// must not consider every reader late. A newer agent wrote a name that this agent cannot parse.
 func (c clock) hasEnded(info store.Info) bool {
 	stamp, _, _ := strings.Cut(path.Base(info.Name), "-")
 	until, err := time.Parse(untilLayout, stamp)

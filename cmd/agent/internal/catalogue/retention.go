@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// Rule says which backups stay.
+// Rule selects the backups to keep.
 type Rule struct {
 	// Keep is the number of the newest good backups that stay; 0: any number.
 	Keep int
@@ -24,7 +24,7 @@ type Rule struct {
 	KeepFor time.Duration
 	// AtLeast good backups stay however old they are.
 	AtLeast int
-	// PointInTime is how far back each moment must be reachable: the newest backup that is older stays.
+	// PointInTime is the window in which every moment must be restorable: the newest backup older than the window stays.
 	PointInTime time.Duration
 }
 
@@ -46,8 +46,8 @@ func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	return removed
 }
 
-// newestVerified returns the place of the newest backup that is known to be good; -1 for none. While none is surely known, it returns
-// the oldest one that may be: each of those may be the only good one.
+// newestVerified returns the index of the newest backup that is known to be good; -1 for none. If none is certain, it returns the oldest
+// backup that may be good: each later one may be the only good one.
 func newestVerified(entries []Entry) int {
 	oldest := -1
 	for i := range entries {
@@ -133,7 +133,7 @@ func stillVerified(ctx context.Context, s store.Store, entries []Entry, gone map
 	return nil
 }
 
-// noneVerified fails where a backup has a verdict now that it had not when the catalogue was read.
+// noneVerified fails if a backup has received a verdict since the catalogue was read.
 func noneVerified(ctx context.Context, s store.Store, entries []Entry, gone map[string]bool) error {
 	return each(len(entries), func(i int) error {
 		now := Entry{ID: entries[i].ID}
@@ -212,7 +212,7 @@ func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]
 	return names, nil
 }
 
-// need is what the kept backups need of a timeline.
+// need stores the first file of a timeline that the kept backups need.
 type need struct {
 	// first is the oldest file that a backup needs; "" for none.
 	first string
@@ -232,16 +232,30 @@ func (n need) letsGo() bool { return n.known && (n.lies || !n.mayGrow) }
 // one that cannot be read now may need more than all others.
 func needOf(ctx context.Context, s store.Store, head manifest.Head, kept []Entry) (need, error) {
 	n, found, unknown := need{}, false, head.Lost != nil
+	timeline := &binlog.Timeline{}
+	if head.ByGTID {
+		var err error
+		if timeline, err = binlog.Read(ctx, s, head, ""); err != nil {
+			return n, err
+		}
+		unknown = unknown || timeline.Broken != nil
+	}
 	for _, e := range kept {
 		m := e.Manifest
 		if m == nil {
 			unknown = unknown || contract.ReasonOf(e.Err) != contract.ReasonDamaged // a damaged backup cannot be restored
 			continue
 		}
-		if m.Source != head.Source || m.Position == nil {
+		if m.Source != head.Source || !isOn(head, m) {
 			continue
 		}
 		found = true
+		if head.ByGTID {
+			if err := n.takeGTID(timeline, m); err != nil {
+				return n, err
+			}
+			continue
+		}
 		place, err := binlog.PlaceOf(ctx, s, head, m)
 		if err != nil {
 			return n, err

@@ -82,8 +82,8 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// Of any catalogue and by any rule, the newest verified backup and all newer ones stay. Where none is surely verified, the oldest that may be
-// takes its place. Never are fewer left than the rule says.
+// For any catalogue and rule, the newest verified backup and all newer ones stay. If no verification is certain, the oldest backup that may
+// be verified counts instead. At least as many backups stay as the rule demands.
 func TestRetentionAlways(t *testing.T) {
 	random := rand.New(rand.NewSource(1))
 	for range 20_000 {

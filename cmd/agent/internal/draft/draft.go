@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/writer"
 )
 
-// Options say of what a backup is, where it goes, and for whom it is encrypted.
+// Options holds the source, the destination and the encryption keys of a backup.
 type Options struct {
 	Store store.Store
 	// Recipients and Keys are the public keys to encrypt to, parsed and as text; none: the backup is not encrypted.
@@ -34,15 +34,17 @@ type Options struct {
 	Writer string
 	// Annotations go into the manifest.
 	Annotations map[string]string
-	// Progress is told of the bytes written, before they are compressed; nil for nobody.
+	// Progress receives the number of bytes written before compression; it may be nil.
 	Progress func(contract.Progress)
 }
 
 // Draft is a backup in the making.
 type Draft struct {
 	Options
-	// Manifest is what the backup will say of itself. Whoever makes the backup adds to it.
+	// Manifest is the manifest to write. The creator of the backup completes it.
 	Manifest manifest.Backup
+	// InFrames has objects compressed on all processors, as seal.NewFramed does.
+	InFrames bool
 }
 
 // Begin returns a draft of which nothing is in the store yet. Its ID sorts behind those of all backups that are there, also where
@@ -77,10 +79,10 @@ func (o Options) Claim(ctx context.Context) (done func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return lease.Keep(ctx, func(error) {}), nil // the next one is refused, and says so
+	return lease.Keep(ctx, func(error) {}), nil // the next draft is refused with an error
 }
 
-// Put seals what write writes, into an object of the backup, and returns what a manifest says of it.
+// Put seals the output of write into an object of the backup, and returns its manifest entry.
 func (d *Draft) Put(ctx context.Context, name string, write func(io.Writer) error) (manifest.Object, error) {
 	name += seal.Suffix(d.Recipients)
 	pr, pw := io.Pipe()
@@ -90,7 +92,7 @@ func (d *Draft) Put(ctx context.Context, name string, write func(io.Writer) erro
 		_ = pr.CloseWithError(errors.Join(err, io.ErrClosedPipe)) // ends writing when the store has failed
 		stored <- err
 	}()
-	sealed, err := seal.NewWriter(pw, d.Recipients, 2)
+	sealed, err := d.seal(pw)
 	if err == nil {
 		if err = write(d.counted(sealed)); err == nil {
 			err = sealed.Close()
@@ -104,6 +106,13 @@ func (d *Draft) Put(ctx context.Context, name string, write func(io.Writer) erro
 		return manifest.Object{}, err
 	}
 	return sealed.Object(name), nil
+}
+
+func (d *Draft) seal(to io.Writer) (*seal.Writer, error) {
+	if d.InFrames {
+		return seal.NewFramed(to, d.Recipients)
+	}
+	return seal.NewWriter(to, d.Recipients, 2)
 }
 
 // Present compares the objects in the store with the manifest.
@@ -120,8 +129,8 @@ func (d *Draft) Present(ctx context.Context) error {
 	return nil
 }
 
-// Commit writes the manifest, when all that it names is in the store. An agent that was frozen meanwhile may have lost its
-// objects to another one that took them for leftovers: so they are looked at afterwards, too.
+// Commit writes the manifest after all objects that it names are in the store. If the agent was frozen, another agent may have removed its
+// objects as leftovers: Commit therefore checks them again afterwards.
 func (d *Draft) Commit(ctx context.Context) error {
 	if err := d.Present(ctx); err != nil {
 		return err

@@ -13,7 +13,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A dump program that crashes is told from one that fails or is killed for its memory: another try may succeed.
+// A dump program that crashes differs from one that fails or is killed for its memory: another try may succeed.
 func TestCrashOfTheDumpProgram(t *testing.T) {
 	for end, crashed := range map[string]bool{"kill -SEGV $$": true, "kill -ABRT $$": true, "kill -KILL $$": false, "exit 2": false, "exit 139": false} {
 		program := filepath.Join(t.TempDir(), "mysqldump")

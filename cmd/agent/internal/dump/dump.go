@@ -19,23 +19,25 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// Options say what to dump.
+// Options selects the data to dump.
 type Options struct {
 	Server server.Options
 	// Schemas are dumped, all of them at one position.
 	Schemas []string
-	// Zones asks for the rows of ZoneTables in place of Schemas.
+	// Zones selects the rows of ZoneTables instead of Schemas.
 	Zones bool
-	// Ignored are views that are not dumped, as schema.name. History asks for the former versions of rows.
+	// Ignored lists views to skip, as schema.name. History includes the former versions of rows.
 	Ignored []string
 	History bool
-	// Position asks for the position in the binary log, which takes a lock of all tables for a moment.
+	// Position records the position in the binary log, which locks all tables for a moment.
 	Position bool
 	// Version is the server's.
 	Version server.Version
+	// Conn reads the global variables of the server, which apply to the dump program; nil for no look at them.
+	Conn *server.Conn
 }
 
-// arguments returns those of the dump program, which is of a version of its own; help lists its options.
+// arguments returns the arguments of the dump program, whose version may differ from the server's; help lists its options.
 func (o Options) arguments(tool server.Version, help string) []string {
 	// Without LOCK TABLES: a locked table whose defaults come from a sequence cannot be loaded.
 	args := []string{"--single-transaction", "--skip-add-locks", "--quick", "--hex-blob", "--order-by-primary", "--dump-date=0", "--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--no-tablespaces"}
@@ -48,8 +50,8 @@ func (o Options) arguments(tool server.Version, help string) []string {
 			args = append(args, "--column-statistics=0")
 		}
 	}
-	if tool.Flavour == server.MySQL && strings.Contains(help, "--init-command=") {
-		args = append(args, "--init-command=SET SESSION max_execution_time = 0")
+	if hasInitCommand(tool, help) {
+		args = append(args, "--init-command="+o.session())
 	}
 	if o.Zones {
 		return append(append(args, "--no-create-info", "--complete-insert", "--skip-triggers", "--skip-disable-keys", "--", "mysql"), ZoneTables...)
@@ -63,11 +65,44 @@ func (o Options) arguments(tool server.Version, help string) []string {
 	return append(append(args, "--routines", "--triggers", "--events", "--databases", "--"), o.Schemas...)
 }
 
+// hasInitCommand reports whether the dump program runs a statement before it reads.
+func hasInitCommand(tool server.Version, help string) bool {
+	return tool.Flavour == server.MySQL && strings.Contains(help, "--init-command=")
+}
+
+// whole has the variables under whose other values a SELECT returns a part of a table, or SHOW CREATE a part of a definition.
+var whole = []struct{ name, value string }{
+	{"sql_select_limit", "18446744073709551615"}, {"system_versioning_asof", "DEFAULT"}, {"show_gipk_in_create_table_and_information_schema", "ON"},
+}
+
+// session returns the statement that gives a session of the dump program the values of whole, and all the time that it needs.
+func (o Options) session() string {
+	statement := "SET SESSION max_execution_time = 0, " + whole[0].name + " = " + whole[0].value
+	if o.Version.AtLeast(8, 0, 30) {
+		statement += ", " + whole[2].name + " = " + whole[2].value
+	}
+	return statement
+}
+
+// readsWhole refuses a server whose sessions would dump a part of its data, which no later check could detect.
+func (o Options) readsWhole() error {
+	for _, v := range whole {
+		value, err := o.Conn.Variable(v.name)
+		if err != nil {
+			return err
+		}
+		if value != "" && value != v.value {
+			return contract.Errorf(contract.ReasonRefused, "the global variable %s of server %s is %s: a dump would lack data without a word. Set it to %s", v.name, o.Server.Address, value, v.value)
+		}
+	}
+	return nil
+}
+
 // ZoneTables are the tables of schema mysql with the named time zones.
 var ZoneTables = []string{"time_zone", "time_zone_leap_second", "time_zone_name", "time_zone_transition", "time_zone_transition_type"}
 
-// Run streams a dump to w and to a Scanner. It fails with DumpFailed unless the whole dump was written: the program's
-// exit code, its last line and the output's end all have to say so.
+// Run streams a dump to w and to a Scanner. It fails with DumpFailed unless the program's exit code, its last line and the end of its
+// output all show that the dump is complete.
 func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner, error) {
 	tool, err := server.ProgramVersion(ctx, program)
 	if err != nil {
@@ -76,6 +111,11 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 	help, err := exec.CommandContext(ctx, program, "--no-defaults", "--help").Output()
 	if err != nil {
 		return nil, contract.Errorf(contract.ReasonDumpFailed, "ask %s for its options: %w", program, err)
+	}
+	if o.Conn != nil && !hasInitCommand(tool, string(help)) {
+		if err := o.readsWhole(); err != nil {
+			return nil, err
+		}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -122,13 +162,13 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 	return scanner, nil
 }
 
-// ErrChanged says that something but rows was changed while it was dumped, and another try may find them at rest.
+// ErrChanged reports that a schema object changed during the dump. Another attempt may succeed.
 var ErrChanged = errors.New("tables or other objects were made, changed or dropped meanwhile")
 
-// ErrCrashed says that the dump program has crashed, which depends on what changes while it is at work.
+// ErrCrashed reports that the dump program crashed. Crashes depend on concurrent changes, so that another attempt may succeed.
 var ErrCrashed = errors.New("the program crashed")
 
-// refused tells what the dump program has said.
+// refused converts the output of the dump program to an error with a reason.
 func refused(o server.Options, words string, err error) error {
 	var exit *exec.ExitError
 	switch {
@@ -145,7 +185,7 @@ func refused(o server.Options, words string, err error) error {
 	return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %s: %w", o.Address, server.Explain(words), err)
 }
 
-// isCrash reports whether a process was ended by a fault of its own. One that the kernel killed for its memory would be killed again.
+// isCrash reports whether a fault in its own code ended a process. A process that the kernel killed for its memory would be killed again.
 func isCrash(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGILL}, status.Signal())
@@ -153,7 +193,7 @@ func isCrash(state *os.ProcessState) bool {
 
 const blockSize = 512 << 10
 
-// relay copies r to the scanner and to w, each at its own speed: they run beside each other.
+// relay copies r to the scanner and to w concurrently, each at its own speed.
 func relay(r io.Reader, scanner *Scanner, w io.Writer) error {
 	free, full, scanned := make(chan []byte, 6), make(chan []byte, 6), make(chan []byte, 6)
 	for range cap(free) {

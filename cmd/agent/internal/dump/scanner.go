@@ -20,7 +20,7 @@ type Scanner struct {
 	Rows map[string]int64
 	// Position is that of the dump; nil where the dump names none.
 	Position *contract.Position
-	// Complete reports whether the last line says that the dump program reached its end.
+	// Complete reports whether the last line marks the end of the dump.
 	Complete bool
 
 	schema    string
@@ -42,7 +42,7 @@ type Scanner struct {
 // NewScanner returns a Scanner.
 func NewScanner() *Scanner { return &Scanner{Rows: map[string]int64{}} }
 
-// longest is how much of a line is looked at, unless it is data: names have at most 64 characters.
+// longest limits the part of a line that is parsed, unless the line is data: names have at most 64 characters.
 const longest = 2048
 
 // Write reads a part of the dump. It never fails.

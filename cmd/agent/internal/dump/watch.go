@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// silence is how long a server may give no answer while it is dumped. The dump program sets no limit: it waits for a server that
-// hangs, for ever.
+// silence limits the time for which a server may not answer during a dump. The dump program has no such limit: it waits forever for a
+// server that hangs.
 const silence = 30 * time.Second
 
 // Watch returns an error when the server does not answer, or the dump's lock of all tables waits longer than it may, and nil when

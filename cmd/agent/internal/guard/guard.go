@@ -6,37 +6,39 @@
 // runs or not. Judge is pure; the rest reads and marks the volume.
 package guard
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
-// Mark is what the guard writes on a volume, beside the data.
+// Mark is the file that the guard writes on a volume, next to the data.
 type Mark struct {
 	// Format is the version of this structure, markFormat.
 	Format int `json:"format"`
-	// ID tells the volume's data from all other data. It is made once, before the first start on the volume.
+	// ID identifies the volume's data. The guard creates it once, before the first start on the volume.
 	ID string `json:"id"`
 	// Server is the version of the server that the guard let start last, such as "5.7.44"; empty when unknown.
 	Server string `json:"server,omitempty"`
 	// ReplacedBy names what took the place of this volume for good, such as a volume that was restored; empty while
 	// the volume is in use.
 	ReplacedBy string `json:"replacedBy,omitempty"`
-	// Restoring names the backup that is being restored to the volume; empty before and after. What is on the volume
-	// meanwhile is a part of a database.
+	// Restoring names the backup that is being restored to the volume, which then holds a part of a database; empty before and after.
 	Restoring string `json:"restoring,omitempty"`
 	// RestoredFrom names the backup that the data came from; empty for data that began on the volume.
 	RestoredFrom string `json:"restoredFrom,omitempty"`
-	// Initialising reports whether the server was let start on an empty folder, to make a new database, and no guard has run since
-	// while a record said that the database was ready.
+	// Initialising reports whether the server started on an empty folder to create a new database, and no guard has since run with a record
+	// that the database was ready.
 	Initialising bool `json:"initialising,omitempty"`
 }
 
-// markFormat is the newest format of a Mark that this guard knows of volumes in use. A Mark with Restoring or Initialising has
-// unfinishedFormat, so that guards that are older than these fields refuse it too.
+// markFormat is the newest format of a Mark of a volume in use that this guard reads. A Mark with Restoring or Initialising has
+// unfinishedFormat, so that guards older than these fields refuse it too.
 const (
 	markFormat       = 1
 	unfinishedFormat = 2
 )
 
-// Volume is what is on a volume.
+// Volume describes the content of a volume.
 type Volume struct {
 	Mark *Mark // nil for none
 	// HasData reports whether a database has been made on the volume.
@@ -45,15 +47,19 @@ type Volume struct {
 	IsEmpty bool
 	// HasTables reports whether the data folder may hold a table of a user's.
 	HasTables bool
-	// Data is the server that the data is of, as far as its files tell.
+	// Others are some of the tables of users that are not of InnoDB, in data of MySQL 8.0 or newer.
+	Others []string
+	// OfMember reports whether the volume has the promises of a member of a MySQLCluster.
+	OfMember bool
+	// Data describes the server that wrote the data, as far as its files show.
 	Data Evidence
 }
 
-// Record is what the operator has recorded of the data, in a ConfigMap.
+// Record is the operator's record of the data, from a ConfigMap.
 type Record struct {
 	// Exists reports whether data is expected on the volume.
 	Exists bool
-	// ID is that of the Mark on the volume; empty when the operator has not learned it.
+	// ID is the ID of the Mark on the volume; empty while the operator has not read it.
 	ID string
 	// ReplacedBy is the name of the database whose data is used in place of the one on this volume; empty while this one is in use.
 	ReplacedBy string
@@ -61,7 +67,7 @@ type Record struct {
 	AllowServer string
 }
 
-// Question is what Judge decides about.
+// Question is the input of Judge.
 type Question struct {
 	Volume Volume
 	Record Record
@@ -74,7 +80,7 @@ type Question struct {
 	Component, Claim, RecordName string
 }
 
-// Refusal is why a server must not start. Reason is one of the Reasons.
+// Refusal is the cause for which a server must not start. Reason is one of the Reasons.
 type Refusal struct {
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
@@ -88,7 +94,7 @@ const (
 	ReasonServerVersion = "ServerVersionRefused"
 	// ReasonReplaced: another database, on another volume, has taken the place of this one.
 	ReasonReplaced = "VolumeReplaced"
-	// ReasonRestoring: a restore to the volume has not come to its end.
+	// ReasonRestoring: a restore to the volume has not ended.
 	ReasonRestoring = "VolumeRestoring"
 	// ReasonUnreadable: the volume or its mark cannot be read.
 	ReasonUnreadable = "VolumeUnreadable"
@@ -108,7 +114,21 @@ func refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
+// ImportPrefix begins the name of a copy of a running server, in the place of a backup's.
+const ImportPrefix = "import of "
+
+func restoringOf(v Volume) string {
+	if v.Mark == nil {
+		return ""
+	}
+	return v.Mark.Restoring
+}
+
 func restored(q Question) *Refusal {
+	if from, isImport := strings.CutPrefix(restoringOf(q.Volume), ImportPrefix); isImport {
+		return refuse(ReasonRestoring, "the volume of claim %s holds a part of a copy of %s, whose import has not come to its end. Nothing starts on it: declare %s.importFrom again, or delete the claim to begin without a copy",
+			q.Claim, from, q.Component)
+	}
 	if q.Volume.Restoring() {
 		return refuse(ReasonRestoring, "the volume of claim %s holds a part of backup %s: its restore has not come to its end. Nothing starts on it: let the restore finish, or run it again",
 			q.Claim, q.Volume.Mark.Restoring)
@@ -117,6 +137,10 @@ func restored(q Question) *Refusal {
 }
 
 func readable(q Question) *Refusal {
+	if q.Volume.OfMember {
+		return refuse(ReasonUnreadable, "the volume of claim %s is that of a member of a MySQLCluster, whose copies would not get what one server writes: give %s replica above 1, or replication: {}, or another name",
+			q.Claim, q.Component)
+	}
 	if m := q.Volume.Mark; m != nil && (m.Format > markFormat && !m.Initialising || m.Format > unfinishedFormat || m.ID == "") {
 		return refuse(ReasonUnreadable, "file %s on the volume of claim %s is not one that this version can read (format %d): run the version of the operator that wrote it, or a newer one",
 			markFile, q.Claim, m.Format)

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 )
 
 func version(t *testing.T, text string) *Version {
@@ -37,6 +39,8 @@ func TestJudge(t *testing.T) {
 		"new, of another series":         {Volume{}, Record{}, "8.0.36", "5.7", ReasonServerVersion, []string{"MySQL 8.0.36", "spec.mysql.serverVersion", `"5.7"`}},
 		"new, first start was broken":    {Volume{Mark: marked("a", "5.7.44")}, Record{}, "5.7.44", "", "", nil},
 		"new, first start may be broken": {Volume{Mark: &Mark{Format: 2, ID: "a", Initialising: true}, HasData: true, HasTables: true}, Record{}, "5.7.44", "", "", nil},
+		"of a MySQLCluster":              {Volume{OfMember: true, HasData: true, Data: Evidence{Dictionary: true}}, Record{}, "8.4.9", "", ReasonUnreadable, []string{"data-db-0", "member of a MySQLCluster", "spec.mysql"}},
+		"of a MySQLCluster, no data yet": {Volume{OfMember: true}, Record{}, "8.4.9", "", ReasonUnreadable, nil},
 		"taken over":                     {Volume{HasData: true, Data: Evidence{Old: true}}, Record{Exists: true}, "5.7.44", "", "", nil},
 		"taken over, not recorded yet":   {Volume{HasData: true}, Record{}, "5.7.44", "", "", nil},
 		"as recorded":                    {Volume{Mark: marked("a", "5.7.44"), HasData: true}, Record{Exists: true, ID: "a"}, "5.7.40", "", "", nil},
@@ -215,4 +219,18 @@ func TestReadRecord(t *testing.T) {
 	if got, err := ReadRecord(filepath.Join(t.TempDir(), "none")); err != nil || got != (Record{}) {
 		t.Errorf("%+v (%v)", got, err)
 	}
+}
+
+// The guard recognises the volume of a member by the file that its agent writes before anything else.
+func TestVolumeOfAMember(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	before, err := ReadVolume(root, "mysql")
+	assert.NilError(t, err)
+	assert.Assert(t, !before.OfMember)
+	assert.Equal(t, memberFile, volume.File)
+	assert.NilError(t, os.WriteFile(filepath.Join(root, volume.File), []byte("{}"), 0o600))
+	after, err := ReadVolume(root, "mysql")
+	assert.NilError(t, err)
+	assert.Assert(t, after.OfMember)
 }

@@ -53,7 +53,7 @@ func (v Volume) StartOver(root, data string, record Record) (Volume, string, err
 	}
 }
 
-// systemFolders are those that a server makes for itself.
+// systemFolders lists the folders that a server makes for itself.
 var systemFolders = []string{"mysql", "performance_schema", "sys", "lost+found"}
 
 // mayBeTable reports whether an entry of a data folder may be, or hold, a table of a user's.

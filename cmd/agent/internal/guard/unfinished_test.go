@@ -12,7 +12,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A folder is set aside only where a first start was broken off: the mark says so, no record of the database, and no table of a user's.
+// A folder is set aside only if a first start was interrupted: the mark records it, the operator has no record of the database, and no
+// table belongs to a user.
 func TestStartOver(t *testing.T) {
 	t.Parallel()
 	begun := Mark{Format: unfinishedFormat, ID: "abc", Initialising: true}
@@ -83,7 +84,7 @@ func TestStartOver(t *testing.T) {
 	}
 }
 
-// A volume is marked as one of a first start when a server is let start on an empty folder, until a guard finds the record of its database.
+// The guard marks a volume when it lets a server start on an empty folder, and removes the mark once the record of the database exists.
 func TestMarkOfAFirstStart(t *testing.T) {
 	t.Parallel()
 	root := lay(t, nil)

@@ -45,12 +45,12 @@ func ParseVersion(text string) (*Version, bool) {
 	return v, true
 }
 
-// Evidence is what files tell about the server that wrote them.
+// Evidence describes the server that wrote the files of a data folder.
 type Evidence struct {
 	// Version is known for data of MySQL 8.0 and newer, which keep it in a file, and for marked volumes.
 	Version *Version
-	// MariaDB, Dictionary (MySQL 8.0 or newer) and Old (MySQL 5.7 or older) are what the kinds of files tell. None: nothing
-	// is known.
+	// MariaDB, Dictionary (MySQL 8.0 or newer) and Old (MySQL 5.7 or older) follow from the kinds of files. If none is set, the server is
+	// unknown.
 	MariaDB, Dictionary, Old bool
 }
 
@@ -102,7 +102,7 @@ func evidence(data string) Evidence {
 	return Evidence{}
 }
 
-// upgraded returns the version that MySQL 8.0 or newer says it has brought its data to, or nil.
+// upgraded returns the version to which MySQL 8.0 or newer has upgraded its data, or nil.
 func upgraded(data string) *Version {
 	if text, err := os.ReadFile(filepath.Join(data, "mysql_upgrade_history")); err == nil { // since 8.4
 		var history struct {

@@ -19,6 +19,9 @@ import (
 // markFile is the name of the Mark at the root of a volume.
 const markFile = "d3os-data.json"
 
+// memberFile is the name of the promises of a member of a MySQLCluster (package volume of member/mysql) at the root of a volume.
+const memberFile = "d3os-mysql.json"
+
 // ReadVolume reads a volume: its root folder, and within that the folder with the data.
 func ReadVolume(root, data string) (Volume, error) {
 	volume := Volume{}
@@ -32,6 +35,12 @@ func ReadVolume(root, data string) (Volume, error) {
 	case !errors.Is(err, fs.ErrNotExist):
 		return volume, fmt.Errorf("read the mark of the volume: %w", err)
 	}
+	switch _, err := os.Stat(filepath.Join(root, memberFile)); {
+	case err == nil:
+		volume.OfMember = true
+	case !errors.Is(err, fs.ErrNotExist):
+		return volume, fmt.Errorf("look for a member of a MySQLCluster on the volume: %w", err)
+	}
 	data = filepath.Join(root, data)
 	entries, err := os.ReadDir(data)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -42,12 +51,12 @@ func ReadVolume(root, data string) (Volume, error) {
 		volume.HasData = volume.HasData || entry.IsDir() && entry.Name() == "mysql"
 	}
 	volume.IsEmpty, volume.HasTables = len(entries) == 0, slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return mayBeTable(data, e) })
-	volume.Data = evidence(data)
+	volume.Data, volume.Others = evidence(data), others(data, entries)
 	return volume, nil
 }
 
-// Remember writes on the volume that a server may start on it, and returns the mark that is there then: nil where the
-// volume could not be marked, which stops nobody. A mark is whole or not there, whenever the process or the node ends.
+// Remember records on the volume that a server may start on it, and returns the resulting mark. It returns nil if it could not write one,
+// which does not prevent the start. The write is atomic, even if the process or the node ends.
 func (v Volume) Remember(root string, server *Version, record Record) (*Mark, error) {
 	mark := Mark{ID: newID()}
 	if v.Mark != nil {

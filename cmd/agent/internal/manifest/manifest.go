@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package manifest is what the store says of its own content: a manifest beside each backup and each segment of the
-// binary log, written after what it describes. What has no manifest does not count.
+// Package manifest defines the metadata in the store: a manifest for each backup and each segment of the binary log, written after the
+// objects that it describes. Objects without a manifest are ignored.
 package manifest
 
 import (
@@ -16,8 +16,18 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
 
-// Format is the newest format that this package reads, and the one that it writes.
+// Format is the format of all manifests but those of a copy of a server's files.
 const Format = 1
+
+// FormatFiles is the format of the manifest of a backup with Base Files, and the newest that this package reads. An agent that knows only
+// Format refuses such a backup.
+const FormatFiles = 2
+
+// FormatGTID is the format of the head and the segments of a timeline that is followed by GTID. An agent that knows only Format refuses it.
+const FormatGTID = 2
+
+// Files is the Base of a copy of a server's data folder, in a tar stream that the objects hold one after the other.
+const Files = "files"
 
 // Names of the objects in the store.
 const (
@@ -27,11 +37,13 @@ const (
 	Verified = "verified.json"
 )
 
-// Backup describes a backup: the dump of a server at one position, the snapshot of etcd, or the shards of a Redis Cluster.
+// Backup describes a backup: the dump of a server at one position, a copy of its files, the snapshot of etcd, or the shards of a Redis Cluster.
 type Backup struct {
 	Format int `json:"format"`
 	// ID names the backup; it begins with the time of its start, so that names sort by time.
 	ID string `json:"id"`
+	// Base is the form of the data: Files, or empty for a dump, a snapshot or shards.
+	Base string `json:"base,omitempty"`
 	// Source names the data that the backup is of, such as the mark of its volume; empty when the caller named none.
 	Source    string    `json:"source,omitempty"`
 	Started   time.Time `json:"started"`
@@ -96,7 +108,7 @@ type Zone struct {
 type Shard struct {
 	// Slots are the hash slots of which the shard has the keys, such as 0-5460 or 0-99,200.
 	Slots string `json:"slots"`
-	// Keys is how many keys the server had right after its copy.
+	// Keys is the number of keys on the server right after its copy.
 	Keys int64 `json:"keys"`
 }
 
@@ -111,7 +123,7 @@ type Object struct {
 	PlainSHA256 string `json:"plainSha256"`
 }
 
-// Verification is the result of restoring a backup, kept beside its manifest.
+// Verification is the result of restoring a backup, stored next to its manifest.
 type Verification struct {
 	Format int       `json:"format"`
 	Time   time.Time `json:"time"`
@@ -119,7 +131,7 @@ type Verification struct {
 	// Damaged reports that the backup's own objects were proven not to be what was written. Only that convicts a backup. A check
 	// fails for many other reasons; older agents recorded those here too, without this field.
 	Damaged bool `json:"damaged,omitempty"`
-	// Message says what was found to be wrong.
+	// Message describes the damage that was found.
 	Message string `json:"message,omitempty"`
 	// Server is the version of the server that loaded the backup.
 	Server string `json:"server,omitempty"`
@@ -127,7 +139,7 @@ type Verification struct {
 
 var idPattern = regexp.MustCompile(`^\d{8}T\d{6}Z-[0-9a-f]{8}$`)
 
-// ID returns the name of a backup that starts at a time. Random tells it from another of the same second.
+// ID returns the name of a backup that starts at a time. Random distinguishes backups of the same second.
 func ID(started time.Time, random [4]byte) string {
 	return fmt.Sprintf("%s-%x", started.UTC().Format("20060102T150405Z"), random)
 }
@@ -152,6 +164,14 @@ func IsID(text string) bool { return idPattern.MatchString(text) }
 
 // Folder returns where the backup with an ID is, with a slash at its end.
 func Folder(id string) string { return Backups + id + "/" }
+
+// IsOnLog reports whether Position is one of the log that an archive follows. That of Files is of the member that was copied.
+func (b *Backup) IsOnLog() bool { return b.Position != nil && b.Base == "" }
+
+// HasGTIDs reports whether the backup has all transactions of a set of GTIDs and no other one, so that a timeline by GTID may continue it.
+func (b *Backup) HasGTIDs() bool {
+	return b.Base == Files && b.Position != nil && b.Position.GTID != ""
+}
 
 // FirstFile returns the oldest file of the log that a replay reads.
 func (b *Backup) FirstFile() string {
@@ -190,10 +210,12 @@ func Encode(what any) ([]byte, error) {
 // DecodeBackup reads the manifest of a backup that the store has under a name. It fails with NewerFormat or Damaged.
 func DecodeBackup(name string, text []byte) (*Backup, error) {
 	b := &Backup{}
-	if err := decode(name, text, b); err != nil {
+	if err := decode(name, text, FormatFiles, b); err != nil {
 		return nil, err
 	}
 	switch {
+	case b.Base != "" && b.Base != Files:
+		return nil, contract.Errorf(contract.ReasonNewerFormat, "manifest %s has the form %.40q, which this agent does not know: use the version of the operator that wrote it, or a newer one", name, b.Base)
 	case !IsID(b.ID) || name != Folder(b.ID)+Name:
 		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s is of another backup, %q", name, b.ID)
 	case len(b.Objects) == 0:
@@ -207,8 +229,8 @@ func DecodeBackup(name string, text []byte) (*Backup, error) {
 	return b, nil
 }
 
-// decode reads the format first: of a newer one nothing else is known.
-func decode(name string, text []byte, into any) error {
+// decode reads the format first: of one that is newer than a known one nothing else is known.
+func decode(name string, text []byte, newest int, into any) error {
 	var head struct {
 		Format int `json:"format"`
 	}
@@ -216,9 +238,9 @@ func decode(name string, text []byte, into any) error {
 		return contract.Errorf(contract.ReasonDamaged, "read manifest %s: %w", name, err)
 	}
 	switch {
-	case head.Format > Format:
+	case head.Format > newest:
 		return contract.Errorf(contract.ReasonNewerFormat, "manifest %s has format %d, this agent reads formats up to %d: use the version of the operator that wrote it, or a newer one",
-			name, head.Format, Format)
+			name, head.Format, newest)
 	case head.Format < 1:
 		return contract.Errorf(contract.ReasonDamaged, "manifest %s has no format", name)
 	}
@@ -231,5 +253,5 @@ func decode(name string, text []byte, into any) error {
 // DecodeVerification reads what Verified holds.
 func DecodeVerification(name string, text []byte) (*Verification, error) {
 	v := &Verification{}
-	return v, decode(name, text, v)
+	return v, decode(name, text, Format, v)
 }

@@ -15,12 +15,12 @@ import (
 // Segment describes a part of a binary log file: the bytes From to To of it, whole events, as the server has them.
 type Segment struct {
 	Format int `json:"format"`
-	// Timeline is the one that the segment belongs to.
+	// Timeline is the ID of the segment's timeline.
 	Timeline string `json:"timeline"`
 	File     string `json:"file"`
 	From     uint64 `json:"from"`
 	To       uint64 `json:"to"`
-	// FileTime is when the server began the file. It tells the file from another of the same name.
+	// FileTime is the time at which the server began the file. It distinguishes files of the same name.
 	FileTime time.Time `json:"fileTime"`
 	// Continues is the end of the segment before this one; nil in the first of a timeline.
 	Continues *contract.Position `json:"continues,omitempty"`
@@ -35,25 +35,68 @@ type Segment struct {
 	Source string `json:"source,omitempty"`
 	// Recipients are the public keys to which the segment is encrypted; none: it is not.
 	Recipients []string `json:"recipients,omitempty"`
-	// Archived is when the segment was written, by the agent's clock.
+	// Archived is the time at which the segment was written, by the agent's clock.
 	Archived time.Time `json:"archived"`
 	Object   Object    `json:"object"`
+
+	// The following are of a timeline by GTID. Its files are of the archive's own making: they hold the transactions of several servers.
+	// Before and Executed are the GTIDs of all transactions of the database before the segment, and at its end.
+	Before   string `json:"before,omitempty"`
+	Executed string `json:"executed,omitempty"`
+	// CommittedBy is the latest commit time of the transactions before the segment.
+	CommittedBy time.Time `json:"committedBy,omitzero"`
+	// FirstCommit and LastCommit are the earliest and the latest commit time of the transactions that end in the segment.
+	FirstCommit time.Time `json:"firstCommit,omitzero"`
+	LastCommit  time.Time `json:"lastCommit,omitzero"`
+	// Unclear are moments that stand for two states of the database, because a clock was behind that of earlier transactions; nil for none.
+	Unclear *Span `json:"unclear,omitempty"`
 }
+
+// Span is the time after From, up to To.
+type Span struct {
+	From time.Time `json:"from"`
+	To   time.Time `json:"to"`
+}
+
+// Has reports whether a time is in the span.
+func (s *Span) Has(t time.Time) bool { return s != nil && t.After(s.From) && !t.After(s.To) }
 
 // Head is the archive's word that everything up to a position was archived at a time, also when nothing happens.
 type Head struct {
 	Format   int    `json:"format"`
 	Timeline string `json:"timeline"`
-	// Position is where the archive stands: all before it is in segments.
+	// Position is the end of the archive: segments contain all events before it.
 	Position contract.Position `json:"position"`
-	// Time is when the server had nothing beyond Position, by the server's clock.
+	// Time is a time at which the server had no event after Position, by the server's clock.
 	Time time.Time `json:"time"`
 	// Source names the data, as in a Backup.
 	Source string `json:"source,omitempty"`
-	// Reason says why the timeline was begun: First, Gap or Reset.
+	// Reason is the cause for which the timeline began: First, Gap, Reset, Damaged or Superseded.
 	Reason string `json:"reason,omitempty"`
-	// Lost says why the head cannot be read; then only Timeline and Source are known, by the segments. nil for a good one.
+
+	// ByGTID: the timeline has the transactions of a replicated database, whichever member they were read from.
+	ByGTID bool `json:"byGTID,omitempty"`
+	// Begin are the GTIDs of all transactions before the timeline, and From is a time after the last one.
+	Begin string    `json:"begin,omitempty"`
+	From  time.Time `json:"from,omitzero"`
+	// Epoch is that of the last primary, in the count of Writer.
+	Epoch  int64  `json:"epoch,omitempty"`
+	Writer string `json:"writer,omitempty"`
+	// Superseded: the end of the timeline has transactions that the database has lost; nil for none.
+	Superseded *Superseded `json:"superseded,omitempty"`
+
+	// Lost is the cause for which the head cannot be read; nil for a readable head. With Lost, only Timeline and Source are known, from the
+	// segments.
 	Lost error `json:"-"`
+}
+
+// Superseded is the end of a timeline that is no part of the database any more.
+type Superseded struct {
+	// At is the last moment before it.
+	At time.Time `json:"at"`
+	// GTIDs are the transactions that were lost, and Epoch is that of the primary that lacks them.
+	GTIDs string `json:"gtids"`
+	Epoch int64  `json:"epoch"`
 }
 
 // HeadName is the name of a timeline's Head in its folder.
@@ -86,7 +129,7 @@ func (s *Segment) End() contract.Position {
 // DecodeSegment reads the manifest of a segment that the store has under a name.
 func DecodeSegment(name string, text []byte) (*Segment, error) {
 	s := &Segment{}
-	if err := decode(name, text, s); err != nil {
+	if err := decode(name, text, FormatGTID, s); err != nil {
 		return nil, err
 	}
 	if !timelinePattern.MatchString(s.Timeline) || s.File != path.Base(s.File) || s.From < 4 || s.To < s.From || s.Name() != name {
@@ -101,5 +144,5 @@ func DecodeSegment(name string, text []byte) (*Segment, error) {
 // DecodeHead reads a timeline's Head.
 func DecodeHead(name string, text []byte) (*Head, error) {
 	h := &Head{}
-	return h, decode(name, text, h)
+	return h, decode(name, text, FormatGTID, h)
 }

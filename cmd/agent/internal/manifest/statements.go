@@ -5,7 +5,7 @@ package manifest
 
 import "strings"
 
-// Statement is one that a restore runs by itself: one that fails is a warning. Name says what it makes.
+// Statement is a statement that a restore runs separately: its failure is a warning. Name describes the object that it creates.
 type Statement struct{ Name, SQL string }
 
 // Names of the objects with statements.

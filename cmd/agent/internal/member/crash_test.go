@@ -18,6 +18,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
 // fake is a server whose data is a file with its identity.
@@ -42,7 +44,7 @@ func (fake) Command(_ Decision, ticket Ticket, folder string) (string, []string,
 	return "server", []string{"server", ticket.Text, folder}, nil, nil
 }
 
-// agentIn returns the agent of a pod with a volume; started is what it starts.
+// agentIn returns the agent of a pod with a volume; it stores the start that it makes in started.
 func agentIn(dir, uid, ticket string, started *string) *Agent {
 	notes := filepath.Join(dir, "notes-"+uid)
 	file := filepath.Join(notes, "ticket")
@@ -58,20 +60,14 @@ func agentIn(dir, uid, ticket string, started *string) *Agent {
 	}
 }
 
-// TestMain is an agent that is killed, when the environment says so.
+// TestMain runs an agent that is killed, if the environment asks for it.
 func TestMain(m *testing.M) {
 	crash := os.Getenv("MEMBER_TEST_CRASH")
 	if crash == "" {
 		os.Exit(m.Run())
 	}
-	last, err := strconv.Atoi(crash)
-	points := 0
-	at = func(string) {
-		if points++; points == last {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
-		}
-	}
+	var err error
+	at, err = rig.KilledAt(crash)
 	var started string
 	if err == nil {
 		err = agentIn(os.Getenv("MEMBER_TEST_DIR"), "uid", os.Getenv("MEMBER_TEST_TICKET"), &started).Run(context.Background())
@@ -158,7 +154,7 @@ func killedAt(t *testing.T, point int, files map[string]string, ticket string, d
 	return false
 }
 
-// identities returns what the data in the volume says, set aside or not.
+// identities returns the identities in the data folders of the volume, including those set aside.
 func identities(t *testing.T, dir string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "data*", "identity"))
@@ -172,7 +168,7 @@ func identities(t *testing.T, dir string) string {
 	return all.String()
 }
 
-// The agent waits and says so, and starts as soon as it has a ticket.
+// The agent reports that it waits, and starts as soon as it has a ticket.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -190,7 +186,7 @@ func TestRun(t *testing.T) {
 	if err != nil || mark.Ticket != "seed" || mark.PodUID != "uid" || mark.Pod != pod {
 		t.Errorf("the mark is %+v (%v)", mark, err)
 	}
-	// The server has made its data: the mark is completed beside it, and the token of a recovery ends it once.
+	// After the server has created its data, the mark is completed, and the token of a recovery ends the server once.
 	if err := errors.Join(os.MkdirAll(filepath.Join(dir, "data"), 0o755), os.WriteFile(filepath.Join(dir, "data", "identity"), []byte("c/a"), 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const (
 	Own Volume = "Own"
 	// Lost: the mark names data that is not there any more.
 	Lost Volume = "Lost"
-	// Foreign: data without a mark that can be read, or of another pod or member than its mark says.
+	// Foreign: data without a readable mark, or of another pod or member than its mark.
 	Foreign Volume = "Foreign"
 )
 
@@ -51,12 +51,12 @@ const (
 	Removed Reason = "Removed"
 )
 
-// Decision is what to do: start, or wait for a Reason.
+// Decision is the action of the agent: start, or wait for a Reason.
 type Decision struct {
 	Volume Volume
-	// Reason is why the server does not start; empty when it does.
+	// Reason is the cause for which the server does not start; empty if it starts.
 	Reason Reason
-	// Message says the same for people, and what they can do.
+	// Message explains Reason to users, with the next step.
 	Message string
 	// Start is the verb of the ticket that the start uses; empty for a start as it is.
 	Start Verb
@@ -66,7 +66,7 @@ type Decision struct {
 	Members []Listed
 }
 
-// Decide says whether the server starts. It is pure.
+// Decide returns whether the server starts, and why not. It has no side effects.
 func Decide(s Situation) Decision {
 	d := Decision{Volume: volumeOf(s)}
 	switch d.Volume {
@@ -110,8 +110,8 @@ func volumeOf(s Situation) Volume {
 	return Empty
 }
 
-// belongs reports whether data is what the mark says. A mark without ids was written before the start that made the data:
-// a join says which member that is, and a seed makes its own.
+// belongs reports whether the data has the identity of the mark. A mark without ids was written before the start that created the data: the
+// ticket of a join names the member, and a seed creates its own.
 func belongs(m *Mark, of Identity) bool {
 	if m == nil || of.Member == "" {
 		return false
@@ -177,7 +177,7 @@ func (d Decision) own(s Situation) Decision {
 	return d.join(s)
 }
 
-// withoutData decides about a volume that has none. Reason and message say what it waits for without a ticket.
+// withoutData decides about a volume without data. Without a ticket, it waits with the reason and the message.
 func (d Decision) withoutData(s Situation, reason Reason, message string) Decision {
 	switch {
 	case s.Ticket.Text == "":
@@ -199,8 +199,8 @@ func (d Decision) withoutData(s Situation, reason Reason, message string) Decisi
 	return d.join(s)
 }
 
-// join decides about a ticket to join. All members that know the id must say that it is a learner that has never been
-// started: one that was may have voted since.
+// join decides about a ticket to join. All members that know the id must list it as a learner that has never started: a member that started
+// may have voted since.
 func (d Decision) join(s Situation) Decision {
 	id := s.Ticket.Argument
 	refuse := func(why string) Decision {

@@ -4,7 +4,7 @@
 // Package member decides whether a member of a replicated database may start on
 // the volume of its pod, and as which member. It runs as the first process of
 // the server's container and then becomes the server (exec). A second process
-// stays beside the server: it completes the mark, and ends the server when a
+// runs next to the server: it completes the mark, and ends the server when a
 // ticket asks for another start (see Agent.Watch).
 //
 // Why: a server with an empty volume, started under the name of a member that
@@ -14,7 +14,7 @@
 //
 // # What the agent looks at
 //
-//   - The mark, a file beside the data (see Mark): of which pod, cluster and
+//   - The mark, a file next to the data (see Mark): of which pod, cluster and
 //     member the data is.
 //   - The data itself: the server's own files name cluster and member, too.
 //   - The ticket, an annotation on the pod that the operator writes and the
@@ -28,14 +28,14 @@
 //	have removed it
 //	nothing, or a start that broke off   wait for a ticket: seed or join
 //	a mark whose data is gone            wait for join with another id
-//	data of somebody else, or without    wait; a person has to decide
+//	foreign data, or data without        wait; a person has to decide
 //	a mark
 //	the same, damaged                    wait: the server would refuse to start, or start
 //	                                     without what it had acknowledged
 //	the same, and its log ends before    wait: the storage put the volume back to an earlier
 //	what is known of the member          state. That is known by the operator's record and by a
 //	                                     note of this pod (see Known), outside of the volume
-//	a mark of this pod, unreadable data  start as it is: the server says what is wrong
+//	a mark of this pod, unreadable data  start as it is: the server reports the damage
 //
 // # Tickets
 //
@@ -45,7 +45,7 @@
 // another text.
 //
 //	seed            make a new cluster, on an empty volume only. The cluster's id depends on
-//	seed:TOKEN      TOKEN, or else on the pod's UID. Where a backup was restored beside it (see
+//	seed:TOKEN      TOKEN, or else on the pod's UID. If a backup was restored next to it (see
 //	                Restored), the cluster begins with that
 //	join:ID         join as the member with that id (hexadecimal), which must be on the list of
 //	                the members that run, as a learner that has never been started

@@ -15,23 +15,23 @@ import (
 // MarkFile is the name of the mark's file at the root of the volume.
 const MarkFile = "d3os-member.json"
 
-// markFormat is the newest format of a Mark that this agent knows.
+// markFormat is the newest format of a Mark that this agent reads.
 const markFormat = 1
 
-// Mark is what the agent writes on the volume: whose data it is.
+// Mark is the file that the agent writes on the volume to identify the owner of the data.
 type Mark struct {
 	// Format is the version of this structure, markFormat.
 	Format int `json:"format"`
 	// Pod is the pod that the volume belongs to, as NAMESPACE/NAME.
 	Pod string `json:"pod"`
-	// Cluster and Member are the ids of the data, in hexadecimal. They are empty until the first start after the one
-	// that made the data: the server makes the ids.
+	// Cluster and Member are the ids of the data, in hexadecimal. The server creates the ids, so that they are empty until the first start
+	// after the start that created the data.
 	Cluster string `json:"cluster,omitempty"`
 	Member  string `json:"member,omitempty"`
 	// Ticket is the text of the last ticket that a start on this volume used, and PodUID the UID of the pod that had it.
 	Ticket string `json:"ticket,omitempty"`
 	PodUID string `json:"podUID,omitempty"`
-	// Scheme is that of the address at which the other members know this one, http or https.
+	// Scheme is the scheme of this member's address in the member list, http or https.
 	Scheme string `json:"scheme,omitempty"`
 	// Token is that of the last ticket force.
 	Token string `json:"token,omitempty"`

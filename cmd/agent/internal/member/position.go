@@ -35,7 +35,7 @@ type inspection struct {
 	last   Position
 }
 
-// furthest returns how far the data of this situation's member is known to have gone.
+// furthest returns the furthest known position of this member's data.
 func (s Situation) furthest() Position {
 	var far Position
 	for _, known := range s.Known {
@@ -46,8 +46,8 @@ func (s Situation) furthest() Position {
 	return far
 }
 
-// outdated says what shows that the data lacks what the member had; empty for nothing. What a recovery went on without is not
-// missed, until the record says something else.
+// outdated returns the evidence that the data is older than the member's furthest known position; empty for none. A recovery waives the
+// position that it went on without, until the record names another.
 func (s Situation) outdated() string {
 	far := s.furthest()
 	if s.Data.Problem != "" || !s.Data.Last.Before(far) || s.Mark != nil && s.Mark.Waived == far {

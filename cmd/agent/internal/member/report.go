@@ -15,20 +15,19 @@ import (
 	"time"
 )
 
-// Report is what the agent tells while the server does not run. Its JSON is read by the operator.
+// Report is the agent's state while the server does not run. The operator reads it as JSON.
 type Report struct {
-	// Volume is Empty (no data), Data (of Member of Cluster, as far as they are known) or Foreign (data that nobody
-	// knows to be this pod's).
+	// Volume is Empty (no data), Data (of Member of Cluster, as far as known) or Foreign (data that may not be this pod's).
 	Volume string `json:"volume"`
 	// Cluster and Member are the ids of the data, in hexadecimal: those in the server's files, else those in the mark,
 	// which may outlive its data.
 	Cluster string `json:"cluster,omitempty"`
 	Member  string `json:"member,omitempty"`
-	// Damage is what shows that the data is not what the server wrote; empty for nothing.
+	// Damage is the evidence that the data differs from what the server wrote; empty for none.
 	Damage string `json:"damage,omitempty"`
-	// Position is where the log of the data ends.
+	// Position is the end of the data's log.
 	Position
-	// Outdated says why the data is older than the data that the member had. Empty if it is not.
+	// Outdated is the evidence that the data is older than the member's data was; empty for none.
 	Outdated string `json:"outdated,omitempty"`
 	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME; empty when it is not known.
 	Owner string `json:"owner,omitempty"`
@@ -36,8 +35,7 @@ type Report struct {
 	Used string `json:"used,omitempty"`
 	// Token is that of the last ticket force on this volume.
 	Token string `json:"token,omitempty"`
-	// Reason is one word for what the agent waits for, and Waiting says it to people. Both are empty while it starts the
-	// server.
+	// Reason is the condition that the agent waits for, and Waiting explains it to users. Both are empty while it starts the server.
 	Reason  Reason `json:"reason,omitempty"`
 	Waiting string `json:"waiting,omitempty"`
 	// Ticket is the text of the pod's ticket as the agent sees it.
@@ -84,7 +82,7 @@ func newReporter(address string, log io.Writer) *reporter {
 	return &reporter{address: address, log: log}
 }
 
-// say reports what was found.
+// say publishes the report.
 func (r *reporter) say(s Report) {
 	r.mu.Lock()
 	fresh := s != r.latest
@@ -98,7 +96,7 @@ func (r *reporter) say(s Report) {
 	}
 }
 
-// serve begins to serve the report. The address may be taken for a moment, by a server that ends.
+// serve starts to serve the report. A server that is ending may occupy the address for a moment.
 func (r *reporter) serve() {
 	if r.server != nil || r.address == "" {
 		return

@@ -12,17 +12,17 @@ import (
 )
 
 const (
-	// restoredFolder is where on a volume the data of a backup is, as a whole, until the first member takes it.
+	// restoredFolder is the folder on a volume with the complete data of a backup, until the first member takes it.
 	restoredFolder = "restored"
 	// restoredNote is the name of the note, in a folder that lives as long as the pod, that the pod's volume has such data.
 	restoredNote = "restored"
 )
 
-// Restored returns where on a volume the data of a backup is put for the first member of a new cluster. The folder must
-// appear as a whole. Whoever puts it there calls NoteRestored.
+// Restored returns the folder on a volume in which the data of a backup is placed for the first member of a new cluster. The caller must
+// create the folder atomically, and call NoteRestored.
 func Restored(volume string) string { return filepath.Join(volume, restoredFolder) }
 
-// IsFree reports whether a volume is a place for data of a backup: no member of this pod has written to it, and nobody else.
+// IsFree reports whether data of a backup may be placed on a volume: neither a member of this pod nor any other program has written to it.
 func IsFree(volume, pod string, data Data) (bool, error) {
 	mark, err := ReadMark(volume)
 	if err != nil {

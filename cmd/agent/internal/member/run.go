@@ -22,10 +22,10 @@ type Server interface {
 	// Inspect returns what shows that data is not what the server wrote, empty for nothing, and where its log ends. It reads all
 	// that the server reads when it starts.
 	Inspect(folder string) (damage string, last Position)
-	// Follow returns a function that returns up to where the log of a server that runs is known to be agreed on; zero while
-	// that is not known.
+	// Follow returns a function that returns the position up to which the log of a running server is known to be agreed on; zero while
+	// unknown.
 	Follow(folder string) func() Position
-	// Peers asks the other members who belongs to the cluster. Who does not answer in time is left out.
+	// Peers queries the other members for the member list. It omits members that do not answer in time.
 	Peers(ctx context.Context) Peers
 	// PeerURL is the address at which other members find this one.
 	PeerURL() string
@@ -37,15 +37,15 @@ type Server interface {
 type Agent struct {
 	// Pod is the pod's NAMESPACE/NAME, and PodUID its UID.
 	Pod, PodUID string
-	// Volume is where the volume is mounted, and Data the folder of the server's data in it.
+	// Volume is the mount point of the volume, and Data the folder of the server's data in it.
 	Volume, Data string
 	// Ticket is the file in which the downward API shows the ticket.
 	Ticket string
 	// Notes is a folder that lives as long as the pod.
 	Notes string
-	// Record is a folder with a file for each pod that says how far its data went; empty for none.
+	// Record is a folder with a file for each pod that holds the last known position of its data; empty for none.
 	Record string
-	// StateAddress is where the Report is served while the server does not run; empty for nowhere.
+	// StateAddress serves the Report while the server does not run; empty for no address.
 	StateAddress string
 	Server       Server
 	Log          io.Writer
@@ -141,13 +141,13 @@ func (a *Agent) look(ctx context.Context) (Situation, error) {
 	return s, nil
 }
 
-// asksPeers reports whether a decision depends on what running members say.
+// asksPeers reports whether a decision depends on the answers of running members.
 func asksPeers(s Situation) bool {
 	return s.Data.Exists || s.Ticket.Verb == Join && !s.used()
 }
 
-// start prepares the volume and becomes the server. Between any two of its steps the machine may fail: then the ticket is
-// used, and the volume is what it was, or an empty one that says which start was begun.
+// start prepares the volume and becomes the server. The machine may fail between any two steps. Then the ticket is used, and the volume is
+// either unchanged, or empty with a mark of the start that began.
 func (a *Agent) start(s Situation, d Decision) error {
 	folder := filepath.Join(a.Volume, a.Data)
 	restored := false

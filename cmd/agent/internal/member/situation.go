@@ -5,10 +5,10 @@ package member
 
 import "slices"
 
-// Identity is which member of which cluster some data is of; ids are hexadecimal.
+// Identity names the cluster and the member of some data; ids are hexadecimal.
 type Identity struct{ Cluster, Member string }
 
-// Data is what the server's own files say.
+// Data describes the content of the server's own files.
 type Data struct {
 	// Exists reports whether the server would start with the data that is there instead of making new data.
 	Exists bool
@@ -17,11 +17,11 @@ type Data struct {
 	Leftovers bool
 	// Identity is that of the data. Empty without data.
 	Identity Identity
-	// Problem is why the data does not say whose it is; empty when it does.
+	// Problem is the cause for which the data does not identify its owner; empty if it does.
 	Problem string
-	// Damage is what shows that the data is not what the server wrote; empty for nothing.
+	// Damage is the evidence that the data differs from what the server wrote; empty for none.
 	Damage string
-	// Last is where the log of the data ends.
+	// Last is the end of the data's log.
 	Last Position
 }
 
@@ -33,13 +33,13 @@ type Listed struct {
 	Learner  bool
 }
 
-// Peers are the members that run and what they say.
+// Peers holds the answers of the running members.
 type Peers struct {
 	// Answers are the lists of all that answered, in any order.
 	Answers []Answer
 }
 
-// Answer is what one member says: its cluster, and who belongs to it.
+// Answer is one member's view: its cluster, and the member list.
 type Answer struct {
 	From    string // its address
 	Cluster string
@@ -51,7 +51,7 @@ type Situation struct {
 	Pod    string // NAMESPACE/NAME
 	PodUID string
 	Mark   *Mark // nil for none
-	// MarkProblem is why the mark cannot be read; empty when it can.
+	// MarkProblem is the cause for which the mark cannot be read; empty if it can.
 	MarkProblem string
 	Data        Data
 	Ticket      Ticket
@@ -59,7 +59,7 @@ type Situation struct {
 	Peers       Peers
 	// PeerURL is the address at which other members find this one.
 	PeerURL string
-	// Known has the positions of this pod's members that are stored outside the volume. KnownProblem says why they cannot be
+	// Known has the positions of this pod's members that are stored outside the volume. KnownProblem is the cause for which they cannot be
 	// read.
 	Known        []Known
 	KnownProblem string
@@ -84,7 +84,7 @@ func (s Situation) used() bool {
 	return s.Mark.Ticket == s.Ticket.Text && s.Mark.PodUID == s.PodUID || s.Ticket.Verb == Force && s.Mark.Token == s.Ticket.Argument
 }
 
-// find returns a member as those say that run and are of its cluster, and whether there are any. nil with true: all of them
+// find returns a member from the lists of the running members of its cluster, and whether any of these answered. nil with true: all of them
 // agree that it is no member.
 func (p Peers) find(id Identity) (*Listed, bool) {
 	known := false

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// Verb is what a ticket allows.
+// Verb is the action that a ticket allows.
 type Verb string
 
-// The verbs of tickets; the package's documentation says what each allows.
+// The verbs of tickets. The package documentation describes each.
 const (
 	Seed  Verb = "seed"
 	Join  Verb = "join"

@@ -13,12 +13,12 @@ import (
 	"time"
 )
 
-// watchPoll is how often the watcher looks.
+// watchPoll is the interval of the watcher.
 const watchPoll = 500 * time.Millisecond
 
-// Watch stays beside the server that this program has become, as a process of its own, until the server ends. It completes
-// the mark when the server has made its data, and ends the server when a ticket asks for a start that needs one: only the
-// start of the container can act on a ticket to go on alone.
+// Watch runs as a separate process next to the server that this program has become, until the server ends. It completes the mark after the
+// server has created its data. It ends the server if a ticket requires another start: only the start of the container can act on a ticket
+// to force a new cluster.
 func (a *Agent) Watch(ctx context.Context, server int) error {
 	ticker := time.NewTicker(watchPoll)
 	defer ticker.Stop()

@@ -31,7 +31,7 @@ func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error)
 		return nil, err
 	}
 	defer conn.Close()
-	// A GRANT must not make an account that could not be created. Newer servers do not know the mode, and never do that.
+	// A GRANT must not create an account that could not be created before. Newer servers lack this mode, and never do that.
 	if conn.Do("SET SESSION sql_mode = 'NO_AUTO_CREATE_USER'") != nil {
 		if err := conn.Do("SET SESSION sql_mode = ''"); err != nil {
 			return nil, err

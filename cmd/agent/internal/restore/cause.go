@@ -17,10 +17,13 @@ type ofBackup struct{ error }
 
 func (e ofBackup) Unwrap() error { return e.error }
 
-// ofArchive is a failure of what is replayed behind the backup: it says nothing of the backup.
+// ofArchive is a failure of the replayed archive: it proves nothing about the backup.
 type ofArchive struct{ error }
 
 func (e ofArchive) Unwrap() error { return e.error }
+
+// OfArchive returns a failure as one of the replayed archive.
+func OfArchive(err error) error { return ofArchive{err} }
 
 // Convicts reports whether a failure proves that the backup itself is damaged. Everything else passes, or is the fault of the
 // volume, the memory, the archive, the image, the key, the clock or the store.

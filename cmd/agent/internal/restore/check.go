@@ -73,6 +73,15 @@ func checkTables(conn *server.Conn, tables []server.Table) (map[string]string, e
 	return problems, nil
 }
 
+// CountRows returns the number of rows of all tables but the system's, by quoted name.
+func CountRows(conn *server.Conn) (map[string]int64, error) {
+	tables, err := conn.Tables()
+	if err != nil {
+		return nil, err
+	}
+	return countRows(conn, tables)
+}
+
 // countRows returns the number of rows of tables, by quoted name.
 func countRows(conn *server.Conn, tables []server.Table) (map[string]int64, error) {
 	counts := map[string]int64{}

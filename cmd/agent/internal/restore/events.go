@@ -233,16 +233,29 @@ func readStatuses(conn *server.Conn) (statuses, error) {
 	}
 	s := statuses{}
 	for _, row := range rows {
-		status := enabled
-		switch {
-		case row[2] == "DISABLED":
-			status = disabled
-		case row[2] != "ENABLED":
-			status = ofReplica
-		}
-		s[[2]string{strings.ToLower(row[0]), strings.ToLower(row[1])}] = status
+		s[[2]string{strings.ToLower(row[0]), strings.ToLower(row[1])}] = statusOf(row[2])
 	}
 	return s, nil
+}
+
+// statusOf returns the words of ALTER EVENT for a status of information_schema.
+func statusOf(text string) string {
+	switch text {
+	case "ENABLED":
+		return enabled
+	case "DISABLED":
+		return disabled
+	}
+	return ofReplica
+}
+
+// SettleEvents gives events that a server stores as those of a replica the status of another server, by schema and name in small letters.
+func SettleEvents(conn *server.Conn, of map[[2]string]string) error {
+	s := statuses{}
+	for name, text := range of {
+		s[name] = statusOf(text)
+	}
+	return s.settle(conn)
 }
 
 // settle gives each event that a replay has marked as one of a replica the status that it has on the source. No event runs: the server

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package restore makes a database of what a store has: with the image's own server, which nobody else can reach
-// meanwhile.
+// Package restore creates a database from the content of a store. It uses the image's own server, which no other client can reach during
+// the restore.
 package restore
 
 import (
@@ -40,17 +40,21 @@ func (p Programs) config() []string {
 	return []string{"--defaults-file=" + p.Config}
 }
 
+// FindServer looks for the server in the image.
+func FindServer(ctx context.Context) (p Programs, err error) {
+	if p.Server, err = server.Find("mysqld", "mariadbd"); err == nil {
+		p.Version, err = server.ProgramVersion(ctx, p.Server)
+	}
+	return p, err
+}
+
 // FindPrograms looks for the programs in the image.
 func FindPrograms(ctx context.Context) (Programs, error) {
-	var p Programs
-	var err error
-	if p.Server, err = server.Find("mysqld", "mariadbd"); err != nil {
+	p, err := FindServer(ctx)
+	if err != nil {
 		return p, err
 	}
 	if p.Client, err = server.Find("mysql", "mariadb"); err != nil {
-		return p, err
-	}
-	if p.Version, err = server.ProgramVersion(ctx, p.Server); err != nil {
 		return p, err
 	}
 	if p.Version.Flavour == server.MariaDB {
@@ -79,10 +83,13 @@ type Instance struct {
 	words  *server.Tail
 }
 
-// Options say how the instance is reached.
+// Options returns the connection options of the instance.
 func (i *Instance) Options() server.Options {
 	return server.Options{Address: filepath.Join(i.folder, "s"), User: cmp.Or(i.user, "root"), Password: i.password}
 }
+
+// As has the instance log in to its server with an account.
+func (i *Instance) As(user, password string) { i.user, i.password = user, password }
 
 // Init makes an empty database whose root has no password. The data directory has to be empty.
 func (i *Instance) Init(ctx context.Context) error {
@@ -95,7 +102,7 @@ func (i *Instance) Init(ctx context.Context) error {
 		args = []string{"--initialize-insecure"}
 	}
 	args = append(append(append(i.config(), args...), i.forced()...), i.options()...)
-	// Of its own: a server that starts elsewhere with the same folder removes what it takes for leftovers in it.
+	// A separate folder: another server that starts with the same folder removes files in it that it mistakes for leftovers.
 	temporary, err := os.MkdirTemp("", "agent-")
 	if err != nil {
 		return fmt.Errorf("make a folder for temporary tables: %w", err)
@@ -121,9 +128,13 @@ func (i *Instance) forced() []string {
 		"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-force-recovery=0", "--innodb-buffer-pool-size=128M",
 		"--loose-innodb-buffer-pool-instances=1", "--loose-innodb-buffer-pool-chunk-size=128M", "--loose-large-pages=OFF", "--max-allowed-packet=1G"}
 	if i.Version.Flavour == server.MariaDB {
-		return append(args, "--loose-max-statement-time=0", "--loose-secure-timestamp=NO")
+		return append(args, "--loose-max-statement-time=0", "--loose-secure-timestamp=NO", "--loose-wsrep-on=OFF")
 	}
-	args = append(args, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--loose-super-read-only=OFF", "--loose-offline-mode=OFF", "--loose-max-execution-time=0")
+	args = append(args, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--loose-super-read-only=OFF", "--loose-offline-mode=OFF", "--loose-max-execution-time=0", "--loose-group-replication-start-on-boot=OFF")
+	// A component of the backup that judges passwords would refuse roles, accounts without one, and that of root.
+	for _, rule := range []string{"policy=LOW", "number_count=0", "special_char_count=0", "mixed_case_count=0", "length=0", "check_user_name=OFF"} {
+		args = append(args, "--loose-validate_password."+rule, "--loose-validate_password_"+rule)
+	}
 	if i.Version.AtLeast(8, 0, 0) {
 		args = append(args, "--loose-innodb-dedicated-server=OFF", "--loose-persisted-globals-load=OFF", "--loose-sql-require-primary-key=OFF", "--loose-mysqlx=OFF")
 	}

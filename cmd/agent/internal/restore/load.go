@@ -26,7 +26,7 @@ type Source struct {
 	Store      store.Store
 	Backup     *manifest.Backup
 	Identities []age.Identity
-	// Progress is told of the bytes loaded; nil for nobody.
+	// Progress receives the number of bytes loaded; it may be nil.
 	Progress func(contract.Progress)
 }
 
@@ -61,7 +61,7 @@ func (s Source) open(ctx context.Context, o manifest.Object) (r io.Reader, done 
 // errMissing: an object that a manifest names is not there.
 var errMissing = errors.New("an object that the manifest names is missing")
 
-// missing says that an object that a manifest names is not there.
+// missing returns the error for an object that a manifest names and the store lacks.
 func missing(err error) error {
 	if errors.Is(err, store.ErrNotFound) {
 		return contract.Errorf(contract.ReasonDamaged, "%w: %w", errMissing, err)
@@ -69,9 +69,8 @@ func missing(err error) error {
 	return err
 }
 
-// Load has a server execute all objects of the backup but its accounts, through the image's own client. It fails with Damaged when they
-// were not what the manifest says: then the server has to be thrown away. It returns a warning for each that was refused, of those that
-// are not data.
+// Load executes all objects of the backup except its accounts on a server, through the image's own client. It fails with Damaged if they
+// differ from the manifest: the caller must then discard the server. It returns a warning for each refused object that is not data.
 func (s Source) Load(ctx context.Context, to server.Options, p Programs) (warnings []string, err error) {
 	total, _ := s.Backup.Totals()
 	progress := &loaded{total: total, report: s.Progress}
@@ -126,6 +125,10 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil || words.String() != "" && strings.Contains(words.String(), "ERROR"):
+		// A damaged statement fails before the sum of the object is known.
+		if _, readErr := io.Copy(io.Discard, r); contract.ReasonOf(readErr) == contract.ReasonDamaged {
+			return s.damaged(ctx, o, readErr)
+		}
 		return contract.Errorf(contract.ReasonLoadFailed, "load %s of backup %s: %s: %w", o.Name, s.Backup.ID, server.Explain(words.String()), errors.Join(err, copyErr))
 	case copyErr != nil:
 		return contract.Errorf(contract.ReasonLoadFailed, "load %s of backup %s: %w", o.Name, s.Backup.ID, copyErr)
@@ -133,8 +136,8 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 	return nil
 }
 
-// session returns what the client's session begins with: the empty SQL mode, as the backup's agent has it, and the time of the
-// backup, so that an event that was still to come then is created, and not dropped as one of the past.
+// session returns the first statements of the client's session. They set the empty SQL mode, as the backup's agent did, and the time of the
+// backup. Without that time, the server would drop an event that was still due at the backup.
 func (s Source) session(v server.Version) string {
 	at := s.Backup.Started
 	if !s.Backup.ServerTime.IsZero() {
@@ -166,8 +169,8 @@ func (l *loaded) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Copy writes the content of one object of the backup. It fails with Damaged when that is not what the manifest says: then
-// what was written has to be thrown away.
+// Copy writes the content of one object of the backup. It fails with Damaged if the content differs from the manifest: the caller must then
+// discard the output.
 func (s Source) Copy(ctx context.Context, o manifest.Object, to io.Writer) error {
 	r, done, err := s.open(ctx, o)
 	if err != nil {

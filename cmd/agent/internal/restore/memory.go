@@ -77,7 +77,7 @@ func (i *Instance) withMemory(ctx context.Context, do func(conn *server.Conn, ta
 
 func quoted(table [2]string) string { return server.Quote(table[0]) + "." + server.Quote(table[1]) }
 
-// columnsOf lists the columns of a table that have values of their own, also invisible ones.
+// columnsOf lists the columns of a table that are not generated, including invisible ones.
 func columnsOf(conn *server.Conn, table [2]string) (string, error) {
 	rows, err := conn.Rows("SELECT COLUMN_NAME FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = ? AND TABLE_NAME = ? AND IFNULL(GENERATION_EXPRESSION, '') = '' ORDER BY ORDINAL_POSITION",
 		table[0], table[1])

@@ -18,18 +18,20 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/seal"
 )
 
-// Until is where a replay ends: before the first transaction that was committed at Time or later, or ends after
-// Position. Neither: at the end of the archive.
+// Until is the end of a replay: before the first transaction that was committed at Time or later, or ends after Position. If both are
+// unset, the replay ends with the archive.
 type Until struct {
 	Time     time.Time
 	Position *contract.Position
 }
 
-// Plan is what a replay will do.
+// Plan describes a replay before it runs.
 type Plan struct {
 	source   Source
 	until    Until
 	timeline *binlog.Timeline
+	// base are the transactions of a copy of files; nil for a dump. executed are those before the first segment.
+	base, executed binlog.Set
 }
 
 // MakePlan fails where the archive does not reach from the backup to the end of the replay. It reads manifests alone.
@@ -37,6 +39,9 @@ func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if !until.Time.IsZero() && until.Time.Before(s.Backup.Started) {
 		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s was begun at %s, which is after %s: use an older backup", s.Backup.ID,
 			s.Backup.Started.Format(time.RFC3339), until.Time.Format(time.RFC3339))
+	}
+	if s.Backup.HasGTIDs() {
+		return planByGTID(ctx, s, until)
 	}
 	timeline, err := binlog.For(ctx, s.Store, s.Backup)
 	if err != nil {
@@ -48,8 +53,7 @@ func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 
 // reaches fails unless the segments go as far as the replay.
 func (p *Plan) reaches() error {
-	segments := p.timeline.Segments
-	end := contract.Position{File: segments[len(segments)-1].File, Offset: segments[len(segments)-1].To}
+	segments, end := p.timeline.Segments, p.end()
 	switch {
 	case p.until.Position != nil:
 		if binlog.Before(end, *p.until.Position) {
@@ -68,6 +72,12 @@ func (p *Plan) reaches() error {
 		return p.short(p.until.Time.Format(time.RFC3339))
 	}
 	return nil
+}
+
+// end returns where the last segment ends.
+func (p *Plan) end() contract.Position {
+	last := p.timeline.Segments[len(p.timeline.Segments)-1]
+	return contract.Position{File: last.File, Offset: last.To}
 }
 
 // clockSteps is by how much the times of a binary log may go back without the clock having been set: a transaction that lasts long has

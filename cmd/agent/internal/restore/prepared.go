@@ -4,18 +4,20 @@
 package restore
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"sort"
+	"maps"
+	"slices"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 )
 
-// prepared follows XA transactions in the log before a backup's position. The dump has nothing of one that is prepared, but the log
-// behind the position commits it.
+// prepared follows XA transactions in the log before a backup's position. The dump lacks prepared transactions, but the log after the
+// position commits them.
 type prepared struct {
-	// head is where what a file begins with ends: the description of its events, and which GTIDs came before.
+	// head is the end of a file's header events: the format description and the previous GTIDs.
 	head    uint64
 	inHead  bool
 	current [][]byte // events of the transaction
@@ -80,7 +82,7 @@ func (p *prepared) follow(e binlog.Event) string {
 	return e.Finished
 }
 
-// lacks says that the replay would end an XA transaction that it does not have, which the server refuses.
+// lacks returns the error for a replay that would end an XA transaction that it does not contain. The server would refuse that.
 func (s *spool) lacks(name string, here contract.Position) error {
 	b := s.plan.source.Backup
 	err := contract.Errorf(contract.ReasonNotFound, "XA transaction %s of backup %s ends before %s:%d, and the archive from file %s on does not have what it changes: restore to a moment before, or use another backup",
@@ -95,7 +97,12 @@ func (s *spool) lacks(name string, here contract.Position) error {
 // it in the relay log.
 func (s *spool) begin(offset uint64) error {
 	s.from = offset
-	if len(s.prepared.open) == 0 || s.dry || s.prepared.head == 0 {
+	if s.copying.isResumed() {
+		s.prepared.open = nil // the copy has them
+	} else if len(s.prepared.open) == 0 {
+		return nil
+	}
+	if s.dry || s.prepared.head == 0 {
 		return nil
 	}
 	if err := s.out.Flush(); err != nil {
@@ -108,13 +115,9 @@ func (s *spool) begin(offset uint64) error {
 	if _, err := s.file.Seek(int64(s.from), io.SeekStart); err != nil { //nolint:gosec // the size of a file
 		return fmt.Errorf("begin a relay log with prepared transactions: %w", err)
 	}
-	names := make([]string, 0, len(s.prepared.open))
-	for name := range s.prepared.open {
-		names = append(names, name)
-	}
-	sort.Slice(names, func(i, j int) bool { return s.prepared.order[names[i]] < s.prepared.order[names[j]] })
+	byOrder := func(a, b string) int { return cmp.Compare(s.prepared.order[a], s.prepared.order[b]) }
 	size := s.from
-	for _, name := range names {
+	for _, name := range slices.SortedFunc(maps.Keys(s.prepared.open), byOrder) {
 		n, err := s.out.Write(s.prepared.open[name])
 		if err != nil {
 			return err

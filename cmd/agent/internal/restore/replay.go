@@ -18,7 +18,7 @@ import (
 // Replay applies the archive to a stopped instance, which runs afterwards. What it writes at once is bounded: the server is started again
 // for each batch of relay logs. The bound is in bytes; 0: defaultBound.
 func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint64) error {
-	s := &spool{plan: p, folder: i.Data, stop: *p.source.Backup.Position, bound: cmp.Or(bound, defaultBound)}
+	s := &spool{plan: p, folder: i.Data, stop: *p.source.Backup.Position, bound: cmp.Or(bound, defaultBound), executed: p.executed.Clone(), all: p.executed.Clone()}
 	defer s.remove()
 	for {
 		applies, err := s.batch(ctx)
@@ -43,10 +43,17 @@ func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint
 		s.remove()
 	}
 	out.Transactions, out.Later = s.count, &s.later
+	if p.base != nil {
+		if err := s.isExact(ctx, i); err != nil {
+			return err
+		}
+	}
 	if s.count == 0 {
 		return nil
 	}
-	out.RestoredTo, out.Position = s.last, &s.stop
+	if out.RestoredTo, out.Position = s.last, &s.stop; p.base != nil { // the files are the archive's own
+		out.Position = &contract.Position{GTID: s.executed.Union(p.base).String()}
+	}
 	return s.settle(ctx, i)
 }
 
@@ -63,13 +70,48 @@ func (s *spool) settle(ctx context.Context, i *Instance) error {
 	return s.statuses.settle(conn)
 }
 
+// applier returns the options that override the configuration of the applier. With them, it applies every event once, and stops at each
+// that does not fit the data.
+func applier(v server.Version) []string {
+	args := []string{"--server-id=4294967295", "--replicate-same-server-id", "--relay-log=" + relay, "--relay-log-index=" + relay + ".index", "--relay-log-purge=0", "--relay-log-recovery=0"}
+	name, workers := "slave", 0
+	if v.AtLeast(8, 0, 26) {
+		name, workers = "replica", 1
+	}
+	for _, option := range []string{"skip-errors=OFF", "exec-mode=STRICT", "type-conversions=", "sql-verify-checksum=ON"} {
+		args = append(args, "--"+name+"-"+option)
+	}
+	args = append(args, "--init-"+name+"=")
+	if v.Flavour == server.MariaDB {
+		return append(args, "--slave-parallel-threads=0", "--slave-run-triggers-for-rbr=NO", "--slave-ddl-exec-mode=STRICT")
+	}
+	return append(args, fmt.Sprintf("--%s-parallel-workers=%d", name, workers))
+}
+
+// unfiltered removes the filters of the applier that are configured, which would leave events out without an error.
+func unfiltered(conn *server.Conn) error {
+	filters := []string{"replicate_do_db", "replicate_ignore_db", "replicate_do_table", "replicate_ignore_table", "replicate_wild_do_table", "replicate_wild_ignore_table", "replicate_rewrite_db"}
+	if conn.Version.Flavour == server.MySQL {
+		return conn.Do("CHANGE REPLICATION FILTER " + strings.ToUpper(strings.Join(filters, " = (), ")) + " = ()")
+	}
+	for _, filter := range filters {
+		has, err := conn.Variable(filter)
+		if err != nil {
+			return err
+		}
+		if has == "" {
+			continue
+		}
+		if err := conn.Do("SET GLOBAL " + filter + " = ''"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // apply has the server apply the relay logs.
 func (s *spool) apply(ctx context.Context, i *Instance) error {
-	args := []string{"--server-id=4294967295", "--relay-log=" + relay, "--relay-log-index=" + relay + ".index", "--relay-log-purge=0", "--relay-log-recovery=0"}
-	if i.Version.AtLeast(8, 0, 26) {
-		args = append(args, "--replica-parallel-workers=1")
-	}
-	args = append(args, i.Replay...)
+	args := append(applier(i.Version), i.Replay...)
 	if s.gtid {
 		args = append(args, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
 	}
@@ -87,12 +129,23 @@ func (s *spool) apply(ctx context.Context, i *Instance) error {
 	if err := inZone(conn, s.plan.source.Backup); err != nil {
 		return err
 	}
+	if err := unfiltered(conn); err != nil {
+		return err
+	}
 	if s.statuses == nil {
 		if s.statuses, err = readStatuses(conn); err != nil {
 			return err
 		}
 	}
-	return s.applied(ctx, conn)
+	if err := s.applied(ctx, conn); err != nil {
+		return err
+	}
+	return forget(conn)
+}
+
+// forget removes what the server keeps of its applier, and the relay logs.
+func forget(conn *server.Conn) error {
+	return conn.Do(strings.Replace(conn.Version.Words().StopReplica, "STOP", "RESET", 1) + " ALL")
 }
 
 // applied waits until the server has applied the relay logs, and looks that it has applied all and no more.
@@ -100,7 +153,7 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 	w := conn.Version.Words()
 	last := s.files[len(s.files)-1]
 	for _, statement := range []string{
-		fmt.Sprintf("%s %s='none', RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.ChangeSource, w.SourceHost, s.files[0], s.from),
+		fmt.Sprintf("%s %s='none', RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.ChangeSource, w.SourceHost, s.files[s.first], s.from),
 		fmt.Sprintf("%s UNTIL RELAY_LOG_FILE='%s', RELAY_LOG_POS=%d", w.StartApplier, last, s.end()),
 	} {
 		if err := conn.Do(statement); err != nil {
@@ -118,7 +171,7 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 		case row["Last_SQL_Errno"] != "0":
 			return contract.Errorf(contract.ReasonLoadFailed, "the replay failed at %s: the server refused an event: %s", at, refused(conn, row))
 		case running == "No" && reached:
-			return conn.Do(strings.Replace(w.StopReplica, "STOP", "RESET", 1) + " ALL")
+			return nil
 		case reached:
 			// UNTIL is looked at before the next event, and there is none: what is behind was cut off.
 			if err := conn.Do(w.StopReplica); err != nil {

@@ -17,7 +17,7 @@ const headSize = 8 << 10
 
 var (
 	headMode = []byte("SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO'")
-	// inFolder has tables made in the folder of the data, wherever DATA DIRECTORY says.
+	// inFolder creates tables in the data folder, regardless of DATA DIRECTORY.
 	inFolder = []byte("SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO,NO_DIR_IN_CREATE'")
 	setMode  = []byte("/*!50003 SET sql_mode")
 	oldMode  = []byte("NO_AUTO_CREATE_USER")
@@ -38,7 +38,7 @@ func rewritten(dump io.Reader, from, to server.Version) io.Reader {
 	return &withoutOldMode{r: r, begins: true}
 }
 
-// withoutOldMode leaves a mode out that MySQL 8.0 does not have. Dumps set modes on lines of their own, outside of bodies.
+// withoutOldMode removes an SQL mode that MySQL 8.0 does not have. Dumps set modes on separate lines, outside of bodies.
 type withoutOldMode struct {
 	r      *bufio.Reader
 	rest   []byte

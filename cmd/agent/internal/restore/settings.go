@@ -20,25 +20,25 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// Settings are what a restoring server is started with so that it does what the backup's server did.
+// Settings make a restoring server behave as the backup's server did.
 type Settings struct {
 	// Arguments are options of the server, Replay those of a server that has its time zone tables.
 	Arguments, Replay []string
 	// Zone is the environment's TZ for the server; nil for the agent's own.
 	Zone *string
-	// Warnings say what the server that uses the data does otherwise.
+	// Warnings list the differences of the server that will use the data.
 	Warnings []string
 }
 
-// Configure compares the configuration of the image's server with what the backup's server had. It fails with Refused where the
-// data would not be the same. Nobody uses the database of a scratch volume: its server gets what the backup's had.
+// Configure compares the configuration of the image's server with that of the backup's server. It fails with Refused if the restored data
+// would differ. The server of a scratch volume, whose database is never used, gets the configuration of the backup's server.
 func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []string, scratch bool) (Settings, error) {
 	var s Settings
 	had := b.Server.Variables
 	if had == nil && b.Server.LowerCaseTableNames != "" { // of an older agent
 		had = map[string]string{"lower_case_table_names": b.Server.LowerCaseTableNames}
 	}
-	has, err := p.configured(ctx, more)
+	has, err := p.Configured(ctx, more)
 	if err != nil {
 		return s, err
 	}
@@ -99,8 +99,8 @@ func brief(value string) string {
 	return value[:min(len(value), 60)]
 }
 
-// configured returns what the server's program says that its variables are, by its configuration and options.
-func (p Programs) configured(ctx context.Context, more []string) (map[string]string, error) {
+// Configured returns the variables that the server's program reports for its configuration and options.
+func (p Programs) Configured(ctx context.Context, more []string) (map[string]string, error) {
 	folder, err := os.MkdirTemp("", "agent-") // it looks whether the file system distinguishes cases
 	if err != nil {
 		return nil, fmt.Errorf("make a folder to look at the configuration: %w", err)

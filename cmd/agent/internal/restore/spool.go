@@ -6,7 +6,6 @@ package restore
 import (
 	"bufio"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +30,7 @@ type spool struct {
 	out     *bufio.Writer
 	files   []string
 	tracker binlog.Tracker
-	// first and stop are where the replay begins and ends, in files.
+	// binary is the binary log file that the events come from; stop is the end of the replay.
 	binary string
 	stop   contract.Position // in the binary log
 	at     int               // index of the stop's file
@@ -41,12 +40,21 @@ type spool struct {
 	last   time.Time
 	// prepared are XA transactions that are prepared before the replay begins, and end in it. They are put before it.
 	prepared prepared
-	// from is where the replay begins in the first relay log, which is shift longer there than the binary log.
+	// first is the index of the relay log in which the replay starts, at from. The offsets of the first relay log exceed those of the binary
+	// log by shift.
+	first       int
 	from, shift uint64
-	// later is what lies behind the end of the replay.
+	// copying is the copy of a running server that the replay continues; nil for that of a backup.
+	copying *following
+	// later describes the archive after the end of the replay.
 	later contract.Later
 	// events are the statements of the replay that concern events.
 	events []eventStatement
+	// executed are the transactions up to the end of the replay, and all those of the segments that were read, where these are by GTID. id is that
+	// of the transaction that is read, and whole is the end of the last one in the relay log.
+	executed, all binlog.Set
+	id            string
+	whole         uint64
 	// dry: nothing is written; what lies behind is counted.
 	dry bool
 	// bound is the size from which on a batch ends with its file, bytes that of the batch, read the number of segments that were read.
@@ -123,6 +131,9 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 			return err
 		}
 	}
+	if s.copying.skips(s, segment) {
+		return nil
+	}
 	name := manifest.TimelineFolder(segment.Timeline) + segment.File + "/" + segment.Object.Name
 	content, err := s.plan.source.Store.Get(ctx, name, 0)
 	if err != nil {
@@ -154,46 +165,20 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 	if s.tracker.Offset != segment.To {
 		return contract.Errorf(contract.ReasonDamaged, "segment %s ends at offset %d, its manifest says %d", name, s.tracker.Offset, segment.To)
 	}
-	return nil
-}
-
-func damagedSegment(name string, err error) error {
-	var known *contract.Error
-	if errors.As(err, &known) {
-		return err
-	}
-	if errors.Is(err, binlog.ErrUnknownType) {
-		return contract.Errorf(contract.ReasonRefused, "replay segment %s: %w", name, err)
-	}
-	return contract.Errorf(contract.ReasonDamaged, "segment %s: %w", name, err)
-}
-
-// readEvent reads a whole event. io.EOF is the end; one within an event is io.ErrUnexpectedEOF.
-func readEvent(r *bufio.Reader) ([]byte, error) {
-	head, err := r.Peek(13)
-	if err != nil {
-		if errors.Is(err, io.EOF) && len(head) > 0 {
-			return nil, io.ErrUnexpectedEOF
-		}
-		return nil, err
-	}
-	size := binary.LittleEndian.Uint32(head[9:])
-	if size < 19 || size > 1<<30 {
-		return nil, fmt.Errorf("an event of %d bytes", size)
-	}
-	raw := make([]byte, size)
-	if _, err = io.ReadFull(r, raw); errors.Is(err, io.EOF) {
-		err = io.ErrUnexpectedEOF
-	}
-	return raw, err
+	return s.compare(name, segment)
 }
 
 // next begins the relay log of a file.
 func (s *spool) next(file string) error {
-	if err := s.close(); err != nil {
+	if at := *s.plan.source.Backup.Position; s.file != nil && s.binary == at.File && s.tracker.Offset == at.Offset { // nothing follows in the file
+		if err := s.begin(at.Offset); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(s.close(), s.cutPart()); err != nil {
 		return err
 	}
-	s.binary, s.tracker = file, binlog.Tracker{Offset: binlog.FirstOffset}
+	s.binary, s.tracker = file, binlog.Tracker{Offset: binlog.FirstOffset, Original: s.isByGTID()}
 	if s.dry || s.isEarlier() { // of an earlier file, only prepared transactions are kept
 		s.out = bufio.NewWriter(io.Discard)
 		return nil
@@ -223,6 +208,9 @@ func (s *spool) event(raw []byte) error {
 	if err != nil {
 		return err
 	}
+	if err := s.note(e); err != nil {
+		return err
+	}
 	if s.done {
 		if e.Ends {
 			s.behind(e)
@@ -237,10 +225,20 @@ func (s *spool) event(raw []byte) error {
 	s.gtid = s.gtid || after && e.GTID
 	if !after {
 		s.prepared.take(raw, e, s.tracker.Offset)
+	} else {
+		s.copying.take(raw, e, len(s.files)-1, s.tracker.Offset, s.shift)
 	}
 	if !e.Ends || s.isEarlier() {
 		return nil
 	}
+	if s.isByGTID() {
+		return s.byGTID(e, here)
+	}
+	return s.ended(e, here, after)
+}
+
+// ended takes the end of a transaction behind a dump: it lies before the end of the replay, or is late.
+func (s *spool) ended(e binlog.Event, here contract.Position, after bool) error {
 	late := s.late(e, here)
 	switch {
 	case late && !after:

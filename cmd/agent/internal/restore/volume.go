@@ -24,18 +24,18 @@ type Target struct {
 	Volume, Data string
 	// Arguments are added to the server's.
 	Arguments []string
-	// IsScratch reports whether nobody will use the database: its server gets the backup's settings in place of its configuration's.
+	// IsScratch reports whether the database will never be used: its server gets the backup's settings instead of the configuration file.
 	IsScratch bool
 	// RootPassword is set for root@localhost. Restored accounts keep the passwords that they had.
 	RootPassword string
 	// Account is one that gets AccountPassword, and all rights on the restored databases where the backup has no such account;
 	// "" for none.
 	Account, AccountPassword string
-	// Until is where the replay of the archive ends; nil for no replay.
+	// Until is the end of the archive's replay; nil for no replay.
 	Until *Until
-	// Batch is how many bytes of the archive are written at once for the replay; 0: 512 MiB. The size of a file of the binary log comes to it.
+	// Batch bounds the bytes of the archive that one batch of the replay writes; 0: 512 MiB. The size of a file of the binary log comes to it.
 	Batch uint64
-	// Reached is told of each stage that the restore comes to (contract.StageReplay ...); nil for nobody.
+	// Reached is called at each stage of the restore (contract.StageReplay ...); it may be nil.
 	Reached func(stage string)
 }
 
@@ -62,25 +62,27 @@ func IsTaken(t Target, record guard.Record) (bool, error) {
 	return full || volume.Mark != nil, nil
 }
 
-// Outcome is what a restore has made.
+// Outcome is the result of a restore.
 type Outcome struct {
 	Tables       int
 	Rows         int64
 	Transactions int64
 	RestoredTo   time.Time
 	Position     *contract.Position
-	Later        *contract.Later // nil where the archive says nothing of it
-	// IsChecked reports whether the backup itself was loaded and found to be what its manifest says, also where the restore failed
-	// afterwards.
+	Later        *contract.Later // nil if the archive does not cover it
+	// IsChecked reports whether the backup itself was loaded and matches its manifest, even if the restore failed afterwards.
 	IsChecked bool
-	// Warnings are what the restored database does not have, such as rights on tables that were dropped, or does otherwise.
+	// Warnings list what the restored database lacks, such as rights on dropped tables, or does differently.
 	Warnings []string
 }
 
 // Validate fails where a restore cannot succeed, as far as that is known without a volume. It returns the plan of the replay,
 // nil for none.
 func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Plan, err error) {
-	if err := compatible(s, p); err != nil {
+	if s.Backup.Base != "" {
+		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is a copy of the files of a MySQLCluster's member, not a dump: give it as spec.restoreFrom of a new MySQLCluster", s.Backup.ID)
+	}
+	if err := Compatible(s, p); err != nil {
 		return nil, err
 	}
 	if until != nil {
@@ -97,8 +99,8 @@ func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Pl
 	return plan, nil
 }
 
-// Restore makes the database of a backup on a volume. Until it has succeeded, the volume carries a mark with which no
-// server starts on it. A restore that was broken off begins anew; a volume with anything else on it is left alone.
+// Restore creates the database of a backup on a volume. Until it succeeds, a mark on the volume prevents every server from starting there.
+// It repeats an interrupted restore from the beginning. It refuses a volume with any other content.
 func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, err error) {
 	plan, err := Validate(ctx, s, p, t.Until) // before anything is written
 	if err != nil {
@@ -108,7 +110,7 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 	if err != nil {
 		return out, err
 	}
-	lock, err := lock(ctx, t.Volume)
+	lock, err := Lock(ctx, t.Volume)
 	if err != nil {
 		return out, err
 	}
@@ -123,7 +125,7 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 		return out, err
 	}
 	out.Warnings = append(settings.Warnings, out.Warnings...)
-	// What the server has written reaches the disk before the mark that says so.
+	// Flush the server's data to disk before the mark is changed.
 	if err := snapshot.Flush(t.Volume); err != nil {
 		return out, err
 	}
@@ -138,9 +140,9 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 	return out, nil
 }
 
-// lock waits until nobody else restores to the volume. The processes that this one starts hold the lock, too: a server that
-// has outlived its agent must not write into what the next one makes.
-func lock(ctx context.Context, volume string) (*os.File, error) {
+// Lock waits until no other process restores to the volume. Child processes inherit the lock: a server that outlives its agent must not
+// write into the data of the next one.
+func Lock(ctx context.Context, volume string) (*os.File, error) {
 	file, err := os.Open(volume)
 	if err != nil {
 		return nil, fmt.Errorf("open volume %s: %w", volume, err)
@@ -162,8 +164,8 @@ func lock(ctx context.Context, volume string) (*os.File, error) {
 	}
 }
 
-// compatible refuses a server that cannot be expected to read the dump.
-func compatible(s Source, p Programs) error {
+// Compatible refuses a server that cannot be expected to read the backup.
+func Compatible(s Source, p Programs) error {
 	from, _ := server.ParseVersion(s.Backup.Server.Version)
 	if from.Flavour != p.Version.Flavour {
 		return contract.Errorf(contract.ReasonRefused, "backup %s is of %s %s, the image has %s %s: use an image of the same kind", s.Backup.ID, from.Flavour, from.Text, p.Version.Flavour, p.Version.Text)
@@ -200,27 +202,7 @@ func claim(t Target, id string) (guard.Volume, error) {
 }
 
 func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (out Outcome, err error) {
-	if err := i.Init(ctx); err != nil {
-		return out, err
-	}
-	if err := i.Start(ctx); err != nil {
-		return out, err
-	}
-	if err := i.inZone(ctx, s.Backup); err != nil {
-		return out, err
-	}
-	if err := i.bare(ctx); err != nil {
-		return out, err
-	}
-	if out.Warnings, err = s.Load(ctx, i.Options(), i.Programs); err != nil {
-		return out, err
-	}
-	refused, err := s.loadAccounts(ctx, i)
-	if err != nil {
-		return out, err
-	}
-	out.Warnings = append(out.Warnings, refused...)
-	if err := i.admit(ctx); err != nil {
+	if out.Warnings, err = s.fill(ctx, i); err != nil {
 		return out, err
 	}
 	out.Position = s.Backup.Position
@@ -248,6 +230,28 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 		return out, err
 	}
 	return out, i.Stop(ctx)
+}
+
+// fill makes a database of the backup's dump and accounts, whose server runs afterwards. It returns warnings.
+func (s Source) fill(ctx context.Context, i *Instance) ([]string, error) {
+	if err := i.Init(ctx); err != nil {
+		return nil, err
+	}
+	if err := i.Start(ctx); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(i.inZone(ctx, s.Backup), i.bare(ctx)); err != nil {
+		return nil, err
+	}
+	warnings, err := s.Load(ctx, i.Options(), i.Programs)
+	if err != nil {
+		return nil, err
+	}
+	refused, err := s.loadAccounts(ctx, i)
+	if err != nil {
+		return nil, err
+	}
+	return append(warnings, refused...), i.admit(ctx)
 }
 
 func check(ctx context.Context, i *Instance, s Source, rows map[string]int64, out *Outcome) error {

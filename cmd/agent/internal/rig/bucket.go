@@ -32,10 +32,9 @@ type Bucket struct {
 
 	mu     sync.Mutex
 	faults func(*http.Request) Fault
-	seen   map[Fault]int
 }
 
-// Fault is what becomes of a request.
+// Fault is a way in which a request fails.
 type Fault int
 
 // The faults.
@@ -52,11 +51,11 @@ const (
 // NewBucket starts the server, with the bucket "backups".
 func NewBucket(t testing.TB) *Bucket {
 	t.Helper()
-	b := &Bucket{Backend: s3mem.New(), seen: map[Fault]int{}}
+	b := &Bucket{Backend: s3mem.New()}
 	assert.NilError(t, b.Backend.CreateBucket("backups"))
 	server := gofakes3.New(b.Backend, gofakes3.WithLogger(gofakes3.DiscardLog()), gofakes3.WithoutVersioning()).Server()
 	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { b.serve(server, w, r) }))
-	b.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that break, which is what it is for
+	b.Config.ErrorLog = log.New(io.Discard, "", 0) // of connections that break, which tests do on purpose
 	b.Start()
 	t.Cleanup(b.CloseClientConnections)
 	t.Cleanup(b.Close)
@@ -67,14 +66,7 @@ func NewBucket(t testing.TB) *Bucket {
 func (b *Bucket) Break(faults func(*http.Request) Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.faults, b.seen = faults, map[Fault]int{}
-}
-
-// Seen returns how often a fault has struck since Break.
-func (b *Bucket) Seen(f Fault) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.seen[f]
+	b.faults = faults
 }
 
 func (b *Bucket) fault(r *http.Request) Fault {
@@ -87,7 +79,6 @@ func (b *Bucket) fault(r *http.Request) Fault {
 	if f == NoRoom && r.Method == http.MethodGet || f == NoRoom && r.Method == http.MethodDelete || f == NoRoom && r.Method == http.MethodHead {
 		f = None
 	}
-	b.seen[f]++
 	return f
 }
 
@@ -127,7 +118,7 @@ func refuse(w http.ResponseWriter, status int, code string) {
 	_, _ = io.Copy(w, strings.NewReader("<Error><Code>"+code+"</Code><Message>made by the test</Message></Error>"))
 }
 
-// Options say how the bucket is reached.
+// Options returns the connection options of the bucket.
 func (b *Bucket) Options() store.S3Options {
 	return store.S3Options{Endpoint: b.URL, Bucket: "backups", Prefix: "platform/mysql", Region: "us-east-1", PathStyle: true, AccessKey: "key", SecretKey: "secret", PartSize: 5 << 20}
 }

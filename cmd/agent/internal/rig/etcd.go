@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 	"time"
 
@@ -24,6 +23,7 @@ type Etcd struct {
 	Endpoint string
 	Data     string
 	cmd      *exec.Cmd
+	done     <-chan struct{}
 }
 
 // EtcdTools returns a folder with etcd and what restores its snapshots, of a release series such as 3.6.
@@ -45,8 +45,7 @@ func StartEtcd(t testing.TB, series, data string) *Etcd {
 	e := &Etcd{T: t, Endpoint: fmt.Sprintf("http://127.0.0.1:%d", freePort(t)), Data: data}
 	e.cmd = exec.Command(filepath.Join(EtcdTools(t, series), "etcd"), "--data-dir="+data, "--listen-client-urls="+e.Endpoint, "--advertise-client-urls="+e.Endpoint,
 		fmt.Sprintf("--listen-peer-urls=http://127.0.0.1:%d", freePort(t)), "--log-level=error", "--unsafe-no-fsync")
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	assert.NilError(t, e.cmd.Start())
+	e.done = start(t, e.cmd)
 	t.Cleanup(e.Kill)
 	c := e.Client()
 	defer c.Close()
@@ -74,7 +73,7 @@ func (e *Etcd) Client() *clientv3.Client {
 // Kill ends etcd at once.
 func (e *Etcd) Kill() {
 	_ = e.cmd.Process.Kill() // it may have ended
-	_ = e.cmd.Wait()
+	<-e.done
 }
 
 // Keys returns all keys with their values.

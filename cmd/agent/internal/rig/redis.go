@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,7 +31,7 @@ type RedisServer struct {
 	Port int
 
 	cmd  *exec.Cmd
-	done chan struct{}
+	done <-chan struct{}
 	log  *server.Tail
 }
 
@@ -55,8 +54,8 @@ func (s *RedisServer) settings() string {
 		text, s.Port, s.Data, quoted)
 }
 
-// Up starts the server's process and waits until it has read its data. A port that is taken is replaced by another one, also by
-// the second start: nodes tell each other.
+// Up starts the server's process and waits until it has read its data. If the port is occupied, it picks another one, also at a restart:
+// nodes gossip their addresses.
 func (s *RedisServer) Up() {
 	s.T.Helper()
 	for range 20 {
@@ -75,21 +74,10 @@ func (s *RedisServer) Up() {
 
 func (s *RedisServer) start() {
 	s.T.Helper()
-	s.log, s.done = &server.Tail{}, make(chan struct{})
+	s.log = &server.Tail{}
 	s.cmd = exec.Command(filepath.Join(Tools(s.T, Redis), "redis-server"), "-")
 	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = strings.NewReader(s.settings()), s.log, s.log
-	started := make(chan error)
-	go func() { // the thread must live as long as its child
-		runtime.LockOSThread()
-		s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = s.cmd.Wait()
-		}
-		close(s.done)
-	}()
-	assert.NilError(s.T, <-started)
+	s.done = start(s.T, s.cmd)
 	if s.Client != nil {
 		_ = s.Close()
 	}
@@ -149,7 +137,7 @@ func (s *RedisServer) Must(words ...any) string {
 	return fmt.Sprint(answer)
 }
 
-// Says reports whether an answer has some text.
+// Says reports whether the answer to a command contains a text.
 func (s *RedisServer) Says(text string, words ...any) bool {
 	answer, err := s.Do(context.Background(), words...).Text()
 	return err == nil && strings.Contains(answer, text)
@@ -166,7 +154,7 @@ func (s *RedisServer) Calls(command string) (calls int) {
 // ID returns the id of the server in its cluster.
 func (s *RedisServer) ID() string { s.T.Helper(); return s.Must("CLUSTER", "MYID") }
 
-// Slots returns the slots that the server owns by its own word.
+// Slots returns the slots that the server owns in its own view.
 func (s *RedisServer) Slots() string {
 	s.T.Helper()
 	for line := range strings.Lines(s.Must("CLUSTER", "NODES")) {
@@ -177,7 +165,7 @@ func (s *RedisServer) Slots() string {
 	return ""
 }
 
-// OwnedSlots returns the slots that the server owns by its own word.
+// OwnedSlots returns the slots that the server owns in its own view, as a set.
 func (s *RedisServer) OwnedSlots() map[int]bool {
 	s.T.Helper()
 	owned := map[int]bool{}
@@ -195,7 +183,7 @@ func (s *RedisServer) OwnedSlots() map[int]bool {
 	return owned
 }
 
-// RedisCluster is servers that know each other.
+// RedisCluster is a set of servers that have met each other.
 type RedisCluster struct {
 	T testing.TB
 	// Masters and Replicas are those of each shard, as they were at first.

@@ -17,7 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Open returns a client that knows all servers of the cluster.
+// Open returns a client with the addresses of all servers of the cluster.
 func (c *RedisCluster) Open() *redis.ClusterClient {
 	c.T.Helper()
 	o := &redis.ClusterOptions{Password: Password, Protocol: 2, DisableIdentity: true, MaxRedirects: 16}
@@ -75,7 +75,7 @@ func (c *RedisCluster) Keys() map[string]string {
 	return all
 }
 
-// readers say how a value of each type is read.
+// readers maps each type to the command that reads a value.
 var readers = map[string][]any{
 	"string": {"GET", nil}, "hash": {"HGETALL", nil}, "list": {"LRANGE", nil, 0, -1}, "set": {"SMEMBERS", nil},
 	"zset": {"ZRANGE", nil, 0, -1, "WITHSCORES"}, "stream": {"XRANGE", nil, "-", "+"},
@@ -114,7 +114,7 @@ func (s *RedisServer) keys(into map[string]string) error {
 	return nil
 }
 
-// ordered returns a value, in an order of its own where it has none.
+// ordered returns a value in a stable order if its type has none.
 func ordered(answer *redis.Cmd) any {
 	members, isList := answer.Val().([]any)
 	kind := strings.ToLower(fmt.Sprint(answer.Args()[0]))

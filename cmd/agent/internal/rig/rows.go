@@ -55,8 +55,8 @@ func Differ(got, want Rows) string {
 	return strings.Join(text, "\n")
 }
 
-// At returns the rows that the binary log of a server's folder says are there at a position: what the row events before
-// it have written, from the first file on. It does not know the dump and the agent.
+// At returns the rows at a position, computed from the row events of the binary log, from the first file on. It uses neither the dump nor
+// the agent.
 func (s *Server) At(p contract.Position) Rows {
 	s.T.Helper()
 	rows := Rows{}

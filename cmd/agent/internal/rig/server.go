@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rig is what the agent's tests share: real database servers, a bucket that fails on demand, writers that keep
-// account, and what a server's rows must be at a position. Nothing but tests imports it.
+// Package rig provides shared fixtures of the agent's tests: real database servers, a bucket that fails on demand, writers that record
+// their commits, and the rows that a server must have at a position. Only tests import it.
 package rig
 
 import (
@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -30,10 +29,19 @@ import (
 // Password has what configuration files and shells stumble over.
 const Password = `p"w'\ #1$`
 
-// Account is the one that makes backups.
+// Account is the name of the account that makes backups.
 const Account = "d3os_backup"
 
-// Full reports whether the long forms of tests are asked for (make backup).
+// Long marks a test that `make test` (go test -short) leaves to `make verify`: it costs half a minute of processor time or more, and a shorter
+// test of its package shows that the same parts work together.
+func Long(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("it is long: make verify runs it, and go test without -short")
+	}
+}
+
+// Full reports whether the long forms of tests are asked for (make suite SUITE=backup).
 func Full() bool { return os.Getenv("BACKUP_TESTS") == "full" }
 
 // Seeds returns how many seeds a test runs: the second number in the full form, or BACKUP_SEEDS.
@@ -48,7 +56,7 @@ func Seeds(short, full int) int {
 	return short
 }
 
-// Redis is what Tools knows Redis by.
+// Redis is the name of Redis in Tools.
 const Redis = "redis"
 
 // Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL, REDIS), or bin/tools has.
@@ -73,8 +81,8 @@ func tools(t testing.TB, variable, name, program string) string {
 	return folder
 }
 
-// root returns the folder of the repository. With -trimpath the source does not tell where it is; tests run in their package's
-// folder.
+// root returns the folder of the repository. With -trimpath, the source path is unavailable, so that root starts from the test's working
+// directory, the folder of its package.
 func root() string {
 	folder, _ := os.Getwd()
 	for filepath.Base(folder) != "cmd" && folder != "/" {
@@ -109,7 +117,7 @@ type Server struct {
 	More []string
 
 	cmd  *exec.Cmd
-	done chan struct{}
+	done <-chan struct{}
 	log  *server.Tail
 }
 
@@ -159,14 +167,31 @@ func Start(t testing.TB, flavour string, more ...string) *Server {
 	_ = os.Remove(filepath.Join(s.Data, "auto.cnf")) // with MySQL's UUID, which is each server's own
 	s.Up()
 	t.Cleanup(s.Kill)
+	s.account()
+	return s
+}
+
+// account makes the account that makes backups.
+func (s *Server) account() {
+	s.T.Helper()
 	s.Exec("SET SQL_LOG_BIN = 0", "CREATE USER '"+Account+"'@'%' IDENTIFIED BY 'p\"w''\\\\ #1$'",
 		"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '"+Account+"'@'%'")
-	if flavour == server.MariaDB {
+	if s.Flavour == server.MariaDB {
 		s.Exec("GRANT BINLOG MONITOR, REPLICA MONITOR, CONNECTION ADMIN ON *.* TO '" + Account + "'@'%'")
 	} else {
 		s.Exec("GRANT CONNECTION_ADMIN, XA_RECOVER_ADMIN ON *.* TO '" + Account + "'@'%'")
 	}
-	return s
+}
+
+// Lose puts an empty server in the place of this one, as a pod without a volume does that is restarted.
+func (s *Server) Lose() {
+	s.T.Helper()
+	s.Kill()
+	assert.NilError(s.T, os.RemoveAll(s.Data))
+	i := &restore.Instance{Programs: Programs(s.T, s.Flavour), Data: s.Data}
+	assert.NilError(s.T, i.Init(s.T.Context()))
+	s.Up()
+	s.account()
 }
 
 func freePort(t testing.TB) int {
@@ -186,23 +211,11 @@ func (s *Server) Up() {
 	if s.Flavour == server.MySQL {
 		args = append(args, "--mysqlx=OFF")
 	}
-	s.log, s.done = &server.Tail{}, make(chan struct{})
+	s.log = &server.Tail{}
 	s.cmd = exec.Command(filepath.Join(s.Tools, "mysqld"), args...)
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.Env = append(os.Environ(), slices.DeleteFunc(slices.Clone(s.More), isOption)...)
-	// The thread must live as long as its child.
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = s.cmd.Wait()
-		}
-		close(s.done)
-	}()
-	assert.NilError(s.T, <-started)
+	s.done = start(s.T, s.cmd)
 	for end := time.Now().Add(time.Minute); ; {
 		conn, err := server.Connect(context.Background(), s.Root())
 		if err == nil {
@@ -257,6 +270,9 @@ func (s *Server) Kill() {
 	_ = os.Remove(s.socket() + ".lock")
 }
 
+// Ended returns a channel that is closed when the server's process has ended.
+func (s *Server) Ended() <-chan struct{} { return s.done }
+
 // Freeze stops the server's process without ending it, and returns what has it go on.
 func (s *Server) Freeze() (thaw func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
@@ -302,7 +318,7 @@ func (s *Server) Try(statement string) ([][]string, error) {
 // Signal sends a signal to the server's process.
 func (s *Server) Signal(signal os.Signal) { _ = s.cmd.Process.Signal(signal) }
 
-// Ask returns the rows of a query, as root, one a line.
+// Ask returns the rows of a query, as root, one per line.
 func (s *Server) Ask(query string) string {
 	s.T.Helper()
 	conn := s.session()

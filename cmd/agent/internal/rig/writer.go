@@ -14,9 +14,9 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// Ack is a transaction whose client was told that it is committed.
+// Ack is a transaction whose commit the server acknowledged.
 type Ack struct {
-	// Key is of the row that it wrote into table shop.orders, and Began and Done are when the commit was sent and answered.
+	// Key is the key of the row written to table shop.orders. Began and Done are the times at which the commit was sent and answered.
 	Key         int64
 	Began, Done time.Time
 }

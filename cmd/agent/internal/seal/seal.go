@@ -53,7 +53,7 @@ func ParseIdentities(text string) ([]age.Identity, error) {
 
 // Writer seals what is written to it. Its fields are complete after Close.
 type Writer struct {
-	zstd   *zstd.Encoder
+	zstd   io.WriteCloser
 	age    io.WriteCloser // nil without encryption
 	stored *counter
 	plain  counter
@@ -61,18 +61,24 @@ type Writer struct {
 
 // NewWriter returns a Writer whose output goes to w. Concurrency is the number of goroutines that compress.
 func NewWriter(w io.Writer, recipients []age.Recipient, concurrency int) (*Writer, error) {
-	s := &Writer{stored: newCounter(w), plain: *newCounter(nil)}
-	next := io.Writer(s.stored)
-	if len(recipients) > 0 {
-		var err error
-		if s.age, err = age.Encrypt(s.stored, recipients...); err != nil {
-			return nil, fmt.Errorf("begin to encrypt: %w", err)
-		}
-		next = s.age
+	s, next, err := newWriter(w, recipients)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	s.zstd, err = zstd.NewWriter(next, zstd.WithEncoderLevel(zstd.SpeedDefault), zstd.WithEncoderConcurrency(concurrency), zstd.WithWindowSize(4<<20))
 	return s, err
+}
+
+// newWriter returns a Writer without its compressor, and the writer for the output of that.
+func newWriter(w io.Writer, recipients []age.Recipient) (s *Writer, next io.Writer, err error) {
+	s = &Writer{stored: newCounter(w), plain: *newCounter(nil)}
+	if len(recipients) == 0 {
+		return s, s.stored, nil
+	}
+	if s.age, err = age.Encrypt(s.stored, recipients...); err != nil {
+		return nil, nil, fmt.Errorf("begin to encrypt: %w", err)
+	}
+	return s, s.age, nil
 }
 
 // Write takes a part of the content.
@@ -81,9 +87,6 @@ func (s *Writer) Write(p []byte) (int, error) {
 	_, _ = s.plain.Write(p[:n]) // never fails
 	return n, err
 }
-
-// Flush hands on what was written so far, so that a reader of the output sees it. Only without encryption is that all.
-func (s *Writer) Flush() error { return s.zstd.Flush() }
 
 // Close writes the end. It does not close what is below.
 func (s *Writer) Close() error {

@@ -18,18 +18,22 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 )
 
-// Began returns when a server began a file of its binary log, by the file's first event. Two logs of one server have files of the same
-// names; when they were begun tells them apart. It needs the right to follow the log.
+// Began returns the time at which a server began a file of its binary log, from the file's first event. That time distinguishes two logs of
+// one server, whose files have the same names. It needs the right to follow the log.
 func Began(ctx context.Context, o Options, v Version, file string) (time.Time, error) {
 	host, portText, err := net.SplitHostPort(o.Address)
 	port, _ := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
 		host, port = o.Address, 0 // a socket
 	}
+	secure, err := o.TLS()
+	if err != nil {
+		return time.Time{}, err
+	}
 	random := make([]byte, 4)
 	_, _ = rand.Read(random) // never fails
 	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{ServerID: 1<<31 | binary.BigEndian.Uint32(random)>>1, Flavor: v.Flavour, Host: host, Port: uint16(port),
-		User: o.User, Password: o.Password, RawModeEnabled: true, DisableRetrySync: true, EventCacheCount: 16, Localhost: "d3os-began", ReadTimeout: 20 * time.Second,
+		User: o.User, Password: o.Password, RawModeEnabled: true, DisableRetrySync: true, EventCacheCount: 16, Localhost: "d3os-began", ReadTimeout: 20 * time.Second, TLSConfig: secure,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	defer syncer.Close()
 	const first, header, format = 4, 19, 15

@@ -17,7 +17,7 @@ import (
 // gets into no report, verdict, status or log. What is passed on is the number of the error with the sentence that belongs to it,
 // and what names objects.
 
-// mariaNames has sentences of errors that only MariaDB knows, by number.
+// mariaNames maps error numbers that only MariaDB has to sentences.
 var mariaNames = map[uint16]string{
 	1901: "the expression of a column cannot be used there", 1950: "the GTID is not known", 1959: "the role is not valid", 1961: "the role cannot be used",
 	4025: "a CHECK constraint failed", 4031: "a referenced trigger or function does not exist", 4084: "the sequence is not valid", 4086: "the table is no sequence",
@@ -48,7 +48,7 @@ var (
 	operation   = regexp.MustCompile(`Operation ((?:CREATE|DROP|ALTER|RENAME) (?:USER|ROLE)) failed for ('(?:[^']*)'@'(?:[^']*)')`)
 )
 
-// Explain returns what a client or dump program has said of its failure, in its last words.
+// Explain returns the cause of a failure from the last output of a client or dump program.
 func Explain(words string) string {
 	if all := clientError.FindAllStringSubmatch(words, -1); all != nil {
 		last := all[len(all)-1]
@@ -95,9 +95,22 @@ func place(line string) string {
 	return ""
 }
 
-// ExplainServer returns the last errors of a server's log, without those that quote statements.
+// limits has errors of the operating system in a server's log, each with the limit that was reached. The first one that is found counts.
+var limits = []struct{ says, limit string }{
+	{"No space left on device", "no space left on the volume"},
+	{"io_setup() failed with EAGAIN", "the node allows no more asynchronous I/O (fs.aio-max-nr)"},
+	{"Too many open files", "the server may open no more files (nofile)"},
+	{"Cannot allocate memory for the", "the server's memory is not enough"},
+}
+
+// consequence matches errors that a server prints after the error that ends it.
+var consequence = regexp.MustCompile(`Aborting$|Plugin initialization aborted|Failed to initialize DD Storage Engine|[Dd]ata [Dd]ictionary initialization failed|` +
+	`Plugin 'InnoDB' (?:init function returned error|registration as a STORAGE ENGINE failed)|unsupported storage engine: InnoDB`)
+
+// ExplainServer returns the last errors of a server's log, without those that quote statements, and those that only follow from
+// others. They begin with the limit that was reached, if one was.
 func ExplainServer(words string) string {
-	var kept []string
+	var kept, followed []string
 	for line := range strings.Lines(words) {
 		line = strings.TrimSpace(line)
 		switch {
@@ -106,14 +119,25 @@ func ExplainServer(words string) string {
 			if found := errorCode.FindStringSubmatch(line); found != nil {
 				kept = append(kept, describe(found[1])+sentence(found[1]))
 			}
+		case consequence.MatchString(line):
+			followed = append(followed, short(line))
 		default:
 			kept = append(kept, short(line))
 		}
 	}
 	if len(kept) == 0 {
+		kept = followed
+	}
+	if len(kept) == 0 {
 		return "its log names no error"
 	}
-	return strings.Join(kept[max(0, len(kept)-3):], "; ")
+	text := strings.Join(kept[max(0, len(kept)-3):], "; ")
+	for _, l := range limits {
+		if strings.Contains(text, l.says) {
+			return l.limit + ": " + text
+		}
+	}
+	return text
 }
 
 // ExplainReplay returns why an applier has stopped, by the number and the text of its last error.

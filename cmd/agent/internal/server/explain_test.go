@@ -12,8 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// What programs and servers say of a failure is passed on without the statement and the values that they quote, and with the error
-// itself, which is often their last word.
+// Explain returns the error of programs and servers, which often ends their output, without the statements and values that they quote.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	const row = "4111-1111-1111-1111"
@@ -35,10 +34,18 @@ func TestExplain(t *testing.T) {
 		"nothing":              {Explain, "", "it gave no reason"},
 		"only a statement":     {Explain, big, "it gave no reason"},
 		"a server's log": {ExplainServer, "2026-01-01 [ERROR] InnoDB: Cannot allocate memory for the buffer pool\n[Note] x\nQuery (0x7f): INSERT INTO cards VALUES ('" + row + "')\n",
-			"2026-01-01 [ERROR] InnoDB: Cannot allocate memory for the buffer pool"},
+			"the server's memory is not enough: 2026-01-01 [ERROR] InnoDB: Cannot allocate memory for the buffer pool"},
 		"a server's log of its applier": {ExplainServer, "[ERROR] Slave SQL: Error 'Duplicate entry '" + row + "' for key 'PRIMARY'' on query. Query: 'INSERT " + row + "', Internal MariaDB error code: 1062",
 			"error 1062: Duplicate entry '…' for key …"},
-		"a crash": {ExplainServer, "2026-01-01 mysqld got signal 11 ;\nQuery (0x7f): INSERT INTO cards VALUES ('" + row + "')\n", "its log names no error"},
+		"a cause and what followed from it": {ExplainServer, "[ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts.\n[ERROR] [MY-012954] [InnoDB] Cannot initialize AIO sub-system\n" +
+			"[ERROR] [MY-012930] [InnoDB] Plugin initialization aborted with error Generic error.\n[ERROR] [MY-010334] [Server] Failed to initialize DD Storage Engine\n" +
+			"[ERROR] [MY-010020] [Server] Data Dictionary initialization failed.\n[ERROR] [MY-010119] [Server] Aborting\n",
+			"the node allows no more asynchronous I/O (fs.aio-max-nr): [ERROR] [MY-012584] [InnoDB] io_setup() failed with EAGAIN after 5 attempts.; [ERROR] [MY-012954]"},
+		"a cause in MariaDB": {ExplainServer, "[ERROR] InnoDB: Write to file ./ibtmp1 failed: No space left on device\n[ERROR] Plugin 'InnoDB' init function returned error.\n" +
+			"[ERROR] Plugin 'InnoDB' registration as a STORAGE ENGINE failed.\n[ERROR] Unknown/unsupported storage engine: InnoDB\n[ERROR] Aborting\n",
+			"no space left on the volume: [ERROR] InnoDB: Write to file ./ibtmp1 failed: No space left on device"},
+		"nothing but what follows": {ExplainServer, "[ERROR] [MY-010119] [Server] Aborting\n", "[ERROR] [MY-010119] [Server] Aborting"},
+		"a crash":                  {ExplainServer, "2026-01-01 mysqld got signal 11 ;\nQuery (0x7f): INSERT INTO cards VALUES ('" + row + "')\n", "its log names no error"},
 	} {
 		got := c.explain(c.words)
 		if !strings.HasPrefix(got, c.want) || strings.Contains(got, "4111") {

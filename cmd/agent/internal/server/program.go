@@ -23,7 +23,7 @@ func Find(names ...string) (string, error) {
 	return "", contract.Errorf(contract.ReasonFailed, "the image has no program %s: the command needs the server's own tools", strings.Join(names, " or "))
 }
 
-// ProgramVersion asks a program for its version.
+// ProgramVersion returns the version of a program.
 func ProgramVersion(ctx context.Context, program string) (Version, error) {
 	text, err := exec.CommandContext(ctx, program, "--no-defaults", "--version").Output()
 	if err != nil {
@@ -56,7 +56,10 @@ func (o Options) Command(ctx context.Context, program string, arguments ...strin
 		}
 		text += "protocol=tcp\nhost=" + quote(host) + "\nport=" + port + "\n"
 	}
-	// A pipe holds 64 KiB: nobody has to read meanwhile.
+	if o.CA != "" { // the second option is MySQL's, the third MariaDB's
+		text += "ssl-ca=" + quote(o.CA) + "\nloose-ssl-mode=VERIFY_IDENTITY\nloose-ssl-verify-server-cert\n"
+	}
+	// A pipe holds 64 KiB: the write needs no concurrent reader.
 	if _, err = w.WriteString(text); err == nil {
 		err = w.Close()
 	}

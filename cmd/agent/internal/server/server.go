@@ -1,8 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package server speaks with a database server: MySQL from 5.7 on, and MariaDB. It knows in which words each of them
-// wants to be asked.
+// Package server is the client of a database server: MySQL from 5.7 on, and MariaDB. It selects the statements that each of them supports.
 package server
 
 import (
@@ -27,13 +26,16 @@ const (
 	MariaDB = "mariadb"
 )
 
-// Options say how a server is reached.
+// Options holds the address and the credentials of a server.
 type Options struct {
 	// Address is host:port, or the path of a socket.
 	Address string
 	User    string
 	// Password is never part of an argument, a log or a message.
 	Password string
+	// CA is a file with the certificates in PEM that the server's has to be signed by, for the host of Address; "" for a connection
+	// without TLS.
+	CA string
 }
 
 // IsSocket reports whether the address is a path.
@@ -62,13 +64,13 @@ func (v Version) AtLeast(major, minor, patch int) bool {
 
 var versionPattern = regexp.MustCompile(`(\d+)\.(\d+)\.(\d+)(-MariaDB)?`)
 
-// ParseVersion reads what a server or a program says of its version.
+// ParseVersion parses the version text of a server or a program.
 func ParseVersion(text string) (Version, bool) {
 	v := Version{Flavour: MySQL}
 	if strings.Contains(text, "MariaDB") {
 		v.Flavour = MariaDB
 	}
-	// Old clients of MariaDB are told 5.5.5-10.11.19-MariaDB; its programs say "Ver 10.19 Distrib 10.11.19-MariaDB".
+	// MariaDB reports 5.5.5-10.11.19-MariaDB to old clients; its programs print "Ver 10.19 Distrib 10.11.19-MariaDB".
 	text = strings.TrimPrefix(text, "5.5.5-")
 	found := versionPattern.FindStringSubmatch(text)
 	if found == nil {
@@ -85,6 +87,7 @@ func ParseVersion(text string) (Version, bool) {
 type Conn struct {
 	conn    *client.Conn
 	options Options
+	only    map[string]bool
 	Version Version
 }
 
@@ -96,14 +99,23 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
+	secure, err := o.TLS()
+	if err != nil {
+		return nil, err
+	}
 	dialer := &net.Dialer{Timeout: 10 * time.Second}
 	conn, err := client.ConnectWithDialer(ctx, network, address, o.User, o.Password, "", func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dialer.DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		// A server that hangs takes connections, and says nothing.
+		// A server that hangs accepts connections and sends nothing.
 		return conn, conn.SetDeadline(time.Now().Add(20 * time.Second))
+	}, func(c *client.Conn) error {
+		if secure != nil {
+			c.SetTLSConfig(secure)
+		}
+		return nil
 	})
 	if err != nil {
 		return nil, failed(o, "log in to", err)
@@ -127,8 +139,11 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// unlimited lets the session's queries take any time: a server may end those of others after a second.
+// unlimited lets the session's queries take any time and return any number of rows, whatever the server's defaults are.
 func (c *Conn) unlimited() error {
+	if err := c.Do("SET SESSION sql_select_limit = 18446744073709551615"); err != nil {
+		return err
+	}
 	switch {
 	case c.Version.Flavour == MariaDB:
 		return c.Do("SET SESSION max_statement_time = 0")
@@ -235,7 +250,7 @@ func Code(err error) uint16 {
 	return 0
 }
 
-// failed says what was tried, and of which kind the failure is.
+// failed wraps an error with the attempted action, and sets its reason.
 func failed(o Options, did string, err error) error {
 	what := fmt.Sprintf("%s server %s as %s", did, o.Address, o.User)
 	switch Code(err) {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Use is what a restore does with the value that a variable had on the backup's server.
+// Use is a restore's treatment of the value that a variable had on the backup's server.
 type Use byte
 
 const (

@@ -12,11 +12,11 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
 
-// Words are statements that servers know under different names.
+// Words holds the statements whose names differ between servers.
 type Words struct {
-	// MasterStatus shows where the binary log ends.
+	// MasterStatus shows the end of the binary log.
 	MasterStatus string
-	// ReplicaStatus shows what the applier has done.
+	// ReplicaStatus shows the progress of the applier.
 	ReplicaStatus string
 	// ChangeSource, StartApplier and StopReplica steer it.
 	ChangeSource, StartApplier, StopReplica string
@@ -69,8 +69,22 @@ func (c *Conn) BinaryLogs() ([]string, error) {
 	return names, nil
 }
 
-// system are the schemas that the server makes itself.
-var system = map[string]bool{"mysql": true, "sys": true, "information_schema": true, "performance_schema": true, "ndbinfo": true}
+// system are the schemas that the server makes itself. SYS is a user's where names are case-sensitive, and lower case elsewhere.
+var system = map[string]bool{"mysql": true, "sys": true, "information_schema": true, "performance_schema": true}
+
+// Only restricts Schemas, Tables and Definitions to some schemas; none: all but the server's own.
+func (c *Conn) Only(schemas []string) {
+	c.only = nil
+	for _, name := range schemas {
+		if c.only == nil {
+			c.only = map[string]bool{}
+		}
+		c.only[name] = true
+	}
+}
+
+// Omits reports whether a schema is the server's own, or not one that Only named.
+func (c *Conn) Omits(schema string) bool { return system[schema] || c.only != nil && !c.only[schema] }
 
 // Schemas returns those that are not the server's own.
 func (c *Conn) Schemas() ([]string, error) {
@@ -80,7 +94,7 @@ func (c *Conn) Schemas() ([]string, error) {
 	}
 	var names []string
 	for _, row := range rows {
-		if !system[strings.ToLower(row[0])] {
+		if !c.Omits(row[0]) {
 			names = append(names, row[0])
 		}
 	}
@@ -88,7 +102,7 @@ func (c *Conn) Schemas() ([]string, error) {
 	return names, nil
 }
 
-// Table is one that has rows of its own.
+// Table is a base table.
 type Table struct {
 	Schema, Name, Engine, Created string
 	// IsVersioned reports whether the table keeps the former versions of its rows.
@@ -110,42 +124,11 @@ func (c *Conn) Tables() ([]Table, error) {
 	}
 	var tables []Table
 	for _, row := range rows {
-		if !system[strings.ToLower(row[0])] {
+		if !c.Omits(row[0]) {
 			tables = append(tables, Table{Schema: row[0], Name: row[1], Engine: row[2], Created: row[3], IsVersioned: row[4] == "SYSTEM VERSIONED"})
 		}
 	}
 	return tables, nil
-}
-
-// definitions select what the server has beside tables: kind, schema, name, and what tells one definition from another.
-var definitions = []string{
-	"SELECT 'schema', SCHEMA_NAME, '', CONCAT_WS(' ', DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME) FROM information_schema.SCHEMATA",
-	"SELECT 'view', TABLE_SCHEMA, TABLE_NAME, SHA2(CONCAT_WS(' ', VIEW_DEFINITION, CHECK_OPTION, DEFINER, SECURITY_TYPE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION), 256) FROM information_schema.VIEWS",
-	"SELECT LOWER(ROUTINE_TYPE), ROUTINE_SCHEMA, SPECIFIC_NAME, SHA2(CONCAT_WS(' ', LAST_ALTERED, ROUTINE_DEFINITION, DEFINER, SECURITY_TYPE, SQL_MODE), 256) FROM information_schema.ROUTINES",
-	"SELECT 'trigger', TRIGGER_SCHEMA, TRIGGER_NAME, SHA2(CONCAT_WS(' ', CREATED, ACTION_STATEMENT, ACTION_ORDER, DEFINER, SQL_MODE), 256) FROM information_schema.TRIGGERS",
-	"SELECT 'event', EVENT_SCHEMA, EVENT_NAME, SHA2(CONCAT_WS(' ', EVENT_DEFINITION, DEFINER, TIME_ZONE, EVENT_TYPE, EXECUTE_AT, INTERVAL_VALUE, INTERVAL_FIELD, SQL_MODE, STARTS, ENDS, STATUS, ON_COMPLETION), 256) FROM information_schema.EVENTS",
-	"SELECT 'sequence', TABLE_SCHEMA, TABLE_NAME, IFNULL(CREATE_TIME, '') FROM information_schema.TABLES WHERE TABLE_TYPE = 'SEQUENCE'",
-}
-
-// Definitions returns what the server has beside tables and accounts, by kind and name: a text that changes with the definition.
-func (c *Conn) Definitions() (map[string]string, error) {
-	found := map[string]string{}
-	for _, query := range definitions {
-		rows, err := c.Rows(query)
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			name := row[0] + " " + Quote(row[1])
-			if row[2] != "" {
-				name += "." + Quote(row[2])
-			}
-			if !system[strings.ToLower(row[1])] {
-				found[name] = row[3]
-			}
-		}
-	}
-	return found, nil
 }
 
 // Variable returns a global variable; "" for one that the server does not have.

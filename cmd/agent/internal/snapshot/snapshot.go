@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package snapshot is what backups of clusters have in common; below it are those of etcd and of Redis.
+// Package snapshot has the shared parts of backups of clusters; its subpackages back up etcd and Redis.
 package snapshot
 
 import (
@@ -13,16 +13,36 @@ import (
 
 // Flush has what was written to a volume on the disk.
 func Flush(volume string) error {
-	folder, err := os.Open(volume)
-	if err == nil {
-		err = unix.Syncfs(int(folder.Fd()))
-		_ = folder.Close() // only read
-	}
+	v, err := OpenVolume(volume)
 	if err != nil {
-		return fmt.Errorf("flush volume %s: %w", volume, err)
+		return err
+	}
+	defer v.Close()
+	return v.Flush()
+}
+
+// Volume is a volume that is written to.
+type Volume struct{ folder *os.File }
+
+// OpenVolume opens the volume that has a folder.
+func OpenVolume(folder string) (*Volume, error) {
+	open, err := os.Open(folder)
+	if err != nil {
+		return nil, fmt.Errorf("flush volume %s: %w", folder, err)
+	}
+	return &Volume{folder: open}, nil
+}
+
+// Flush has what was written to the volume on the disk. It fails if anything since OpenVolume could not be written, by any process.
+func (v *Volume) Flush() error {
+	if err := unix.Syncfs(int(v.folder.Fd())); err != nil {
+		return fmt.Errorf("flush volume %s: %w", v.folder.Name(), err)
 	}
 	return nil
 }
+
+// Close ends the watch.
+func (v *Volume) Close() { _ = v.folder.Close() } // only read
 
 // Series returns a number by which the release series of versions are compared; 0 for what is no version.
 func Series(version string) int {

@@ -39,7 +39,7 @@ func (f *Folder) String() string { return "folder " + f.root }
 
 func (f *Folder) path(name string) string { return filepath.Join(f.root, filepath.FromSlash(name)) }
 
-// Put writes beside the object's place, and moves the whole there.
+// Put writes to a temporary file next to the object, and renames it.
 func (f *Folder) Put(ctx context.Context, name string, content io.Reader) error {
 	return f.put(ctx, name, content, os.Rename)
 }

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
 
-// multipart uploads content after its first part. It holds two parts: one that is sent, one that is read meanwhile.
+// multipart uploads content after its first part. It holds two parts in memory: it sends one while it reads the other.
 func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part []byte) (err error) {
 	key := s.o.Prefix + name
 	upload, err := s.client.NewMultipartUpload(ctx, s.o.Bucket, key, minio.PutObjectOptions{ContentType: "application/octet-stream", ServerSideEncryption: s.sse})
@@ -67,7 +67,7 @@ func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part
 	return s.complete(ctx, name, upload, parts, size)
 }
 
-// complete makes an object of the parts. Its answer may be lost: what counts is whether the object is there.
+// complete turns the parts into an object. Its response may be lost: the existence of the object decides.
 func (s *S3) complete(ctx context.Context, name, upload string, parts []minio.CompletePart, size int64) error {
 	_, err := s.client.CompleteMultipartUpload(ctx, s.o.Bucket, s.o.Prefix+name, upload, parts, minio.PutObjectOptions{})
 	info, statErr := s.Stat(ctx, name)

@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
 
-// S3Options say where a bucket is.
+// S3Options holds the location of a bucket and its credentials.
 type S3Options struct {
 	// Endpoint is a URL such as https://s3.example.com.
 	Endpoint string
@@ -43,7 +43,7 @@ type S3Options struct {
 	IsRole bool
 	// STS is the URL that exchanges the service account's token for credentials; empty for that of AWS.
 	STS string
-	// Encryption is how the store is asked to encrypt objects: AES256, aws:kms or empty. KMSKey is the key's name for aws:kms.
+	// Encryption selects the server-side encryption of objects: AES256, aws:kms or empty. KMSKey is the key's name for aws:kms.
 	Encryption, KMSKey string
 	// PartSize is that of the parts of large objects: the memory that an upload takes is twice this, an object has at
 	// most 10,000 parts. 0: 16 MiB.
@@ -79,8 +79,14 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	if o.PathStyle {
 		lookup = minio.BucketLookupPath
 	}
+	creds := o.credentials()
+	if o.IsRole {
+		if err := given(creds, transport); err != nil {
+			return nil, err
+		}
+	}
 	client, err := minio.NewCore(endpoint.Host, &minio.Options{
-		Creds: o.credentials(), Secure: endpoint.Scheme == "https",
+		Creds: creds, Secure: endpoint.Scheme == "https",
 		Region: o.Region, BucketLookup: lookup, Transport: transport, MaxRetries: 5,
 	})
 	if err != nil {
@@ -92,7 +98,7 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 45*time.Second)
 	defer cancel()
-	// Needs no other right than listing, and tells of a wrong name, wrong credentials and a store that is not there.
+	// Listing needs no other right, and detects a wrong name, wrong credentials and an unreachable store.
 	first, ok := <-s.client.Client.ListObjects(ctx, o.Bucket, minio.ListObjectsOptions{Prefix: o.Prefix, Recursive: true, MaxKeys: 1})
 	if ok && first.Err != nil {
 		return nil, s.error("list the objects", "", first.Err)
@@ -108,6 +114,19 @@ func (o S3Options) credentials() *credentials.Credentials {
 		return credentials.NewIAM(o.STS)
 	}
 	return credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.Token)
+}
+
+// given fails unless the pod's service account gives credentials. A request to the store would report that as a failure of the store.
+func given(creds *credentials.Credentials, transport http.RoundTripper) error {
+	_, err := creds.GetWithContext(&credentials.CredContext{Client: &http.Client{Transport: transport, Timeout: 30 * time.Second}})
+	var unreachable *url.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &unreachable):
+		return contract.Errorf(contract.ReasonStoreUnreachable, "what gives credentials to the pod's service account does not answer: name a Secret with a key (credentialsSecret), or a service account that has a role: %w", err)
+	}
+	return contract.Errorf(contract.ReasonStoreDenied, "the pod's service account gets no credentials: correct its role, or what the role trusts: %w", err)
 }
 
 func (o S3Options) encryption() (encrypt.ServerSide, error) {
@@ -166,7 +185,7 @@ func (s *S3) Replace(ctx context.Context, name string, content []byte) error {
 	return s.put(ctx, name, content, minio.PutObjectOptions{})
 }
 
-// Create writes on the condition that there is no object of that name. A server that knows no conditions is asked first.
+// Create writes only if no object of that name exists. If the server does not support conditions, it checks first.
 func (s *S3) Create(ctx context.Context, name string, content []byte) error {
 	o := minio.PutObjectOptions{}
 	o.SetMatchETagExcept("*")
@@ -235,7 +254,7 @@ func (s *S3) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// Sweep ends uploads that nobody will complete: the bucket keeps their parts, and bills them, for ever.
+// Sweep aborts uploads that will never be completed: otherwise the bucket keeps their parts, and bills them, forever.
 func (s *S3) Sweep(ctx context.Context, prefix string) ([]string, error) {
 	return s.SweepIf(ctx, prefix, func(string) bool { return true })
 }

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"time"
 
@@ -19,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
 
-// newTransport returns one whose requests end: a server that takes a connection and then says nothing is an error.
+// newTransport returns a transport whose requests end: it fails if a server accepts a connection and then sends nothing.
 func newTransport(ca []byte) (*http.Transport, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -30,7 +31,7 @@ func newTransport(ca []byte) (*http.Transport, error) {
 	}
 	dialer := &net.Dialer{Timeout: 7 * time.Second}
 	return &http.Transport{
-		Proxy: http.ProxyFromEnvironment,
+		Proxy: proxy,
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 			conn, err := dialer.DialContext(ctx, network, address)
 			if err != nil {
@@ -41,6 +42,14 @@ func newTransport(ca []byte) (*http.Transport, error) {
 		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, TLSHandshakeTimeout: 7 * time.Second,
 		ResponseHeaderTimeout: time.Minute, IdleConnTimeout: time.Minute, MaxIdleConnsPerHost: 8, DisableCompression: true,
 	}, nil
+}
+
+// proxy returns the proxy that the environment names. The addresses of a node, which give credentials to pods, are not behind one.
+func proxy(r *http.Request) (*url.URL, error) {
+	if ip := net.ParseIP(r.URL.Hostname()); ip != nil && ip.IsLinkLocalUnicast() {
+		return nil, nil
+	}
+	return http.ProxyFromEnvironment(r)
 }
 
 // impatient is a connection whose writes end.
@@ -75,7 +84,7 @@ func answer(err error) minio.ErrorResponse {
 	return response
 }
 
-// error says what was tried, and finds out of which kind a failure is.
+// error wraps a failure with the attempted action, and sets its reason.
 func (s *S3) error(did, name string, err error) error {
 	var known *contract.Error
 	if err == nil || errors.As(err, &known) {

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// ErrNotFound says that there is no object of that name.
+// ErrNotFound reports that the store has no object of that name.
 var ErrNotFound = errors.New("there is no such object")
 
-// ErrExists says that there is an object of that name already.
+// ErrExists reports that the store already has an object of that name.
 var ErrExists = errors.New("there is such an object already")
 
 // Info describes an object.

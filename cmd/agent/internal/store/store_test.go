@@ -109,7 +109,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A bucket whose connections break often: what Put says is there, is there.
+// In a bucket whose connections break often, an object exists if Put reports success.
 func TestBucketThatBreaks(t *testing.T) {
 	b := rig.NewBucket(t)
 	s := b.Open(t)

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// Role is what a writer does. Several roles of one writer are at work at once.
+// Role is the task of a writer. One writer may hold several roles at once.
 type Role string
 
 // The roles.
@@ -28,22 +28,22 @@ const (
 	Backup  Role = "backup"
 )
 
-// claim is what the store has of a role.
+// claim is the record of a role in the store.
 type claim struct {
 	Format int `json:"format"`
 	// Writer names the resource whose data is written, such as its UID; empty where the caller named none.
 	Writer string `json:"writer,omitempty"`
-	// Process tells an agent from another one.
+	// Process identifies the agent's process.
 	Process string `json:"process"`
-	// Until is when the agent may be gone without having said so; zero when it has ended.
+	// Until is the time after which the agent counts as ended even without a release; zero after it has ended.
 	Until time.Time `json:"until,omitzero"`
-	// Since is when the writer took the place over.
+	// Since is the time at which the writer took the role over.
 	Since time.Time `json:"since"`
 	// Former are the writers before this one.
 	Former []string `json:"former,omitempty"`
 }
 
-// mostFormer is how many writers before the present one are known.
+// mostFormer limits the number of recorded former writers.
 const mostFormer = 20
 
 // process is this one's.
@@ -148,7 +148,7 @@ func Check(ctx context.Context, s store.Store, writer string) error {
 	return nil
 }
 
-// read returns the claim of a role; nil for none. One that cannot be read is one that a write has not completed.
+// read returns the claim of a role; nil for none. An unreadable claim is an incomplete write.
 func read(ctx context.Context, s store.Store, role Role) (*claim, error) {
 	text, err := store.ReadAll(ctx, s, name(role))
 	if errors.Is(err, store.ErrNotFound) {
@@ -164,7 +164,7 @@ func read(ctx context.Context, s store.Store, role Role) (*claim, error) {
 	return c, nil
 }
 
-// Renew says that the process is at work. It fails with Refused where another one has taken the role meanwhile.
+// Renew extends the lease. It fails with Refused if another process has taken the role.
 func (l *Lease) Renew(ctx context.Context) error {
 	if c, err := read(ctx, l.store, l.role); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (l *Lease) Renew(ctx context.Context) error {
 	return l.write(ctx)
 }
 
-// Keep renews until stop is called, which says that the process has ended. It calls lost where another one has taken the role.
+// Keep renews the lease until stop is called, which releases it. It calls lost if another process has taken the role.
 func (l *Lease) Keep(ctx context.Context, lost func(error)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
@@ -199,7 +199,7 @@ func (l *Lease) Keep(ctx context.Context, lost func(error)) (stop func()) {
 	}
 }
 
-// Release says that the process has ended, so that nobody has to wait.
+// Release records that the process has ended, so that the next one need not wait.
 func (l *Lease) Release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -21,7 +21,7 @@ func as(other string, f func()) {
 	f()
 }
 
-// Two clusters that share a prefix: whoever comes while the other one works is refused, and whoever was taken over from is, too.
+// Of two clusters that share a prefix, the second is refused while the first one works. After a takeover, the former writer is refused.
 func TestTwoWriters(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)

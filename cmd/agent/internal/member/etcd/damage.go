@@ -28,14 +28,14 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errEnd says that what follows was not written to its end: etcd cuts it off, and nobody was told that it is safe.
+// errEnd marks an incomplete last record: etcd truncates it, and has not acknowledged it.
 var errEnd = errors.New("the end of the log")
 
-// Inspect returns what shows that a part of the write-ahead log is not what etcd wrote, empty for nothing, and where the log ends.
+// Inspect returns the evidence that a part of the write-ahead log differs from what etcd wrote, empty for none, and the end of the log.
 //
-// Each record carries a checksum of all before it. Where one does not fit, etcd does not start. But where the length of a
-// record is damaged, etcd takes that for the end, as after a loss of power, cuts off all that follows, and votes without
-// what it had acknowledged. What a loss of power leaves is told apart: places that were not written are zero.
+// Each record has a checksum of all records before it. If one does not match, etcd does not start. But if the length of a record is
+// damaged, etcd mistakes the record for the end, as after a loss of power. It truncates the log there and votes without the records that it
+// had acknowledged. Inspect recognises a loss of power by its zeros: places that were not written are zero.
 func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
 	if err != nil {

@@ -31,7 +31,7 @@ func serverOf(t *testing.T, change func(*Server)) *Server {
 	return s
 }
 
-// program writes a program that says it is a version of etcd.
+// program writes a program that prints a version of etcd.
 func program(t *testing.T, version string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "etcd")
@@ -39,7 +39,8 @@ func program(t *testing.T, version string) string {
 	return file
 }
 
-// An image whose version only its own program knows, such as one with a digest, starts on no data of another minor version.
+// An image whose name has no version, such as one with a digest, starts on no data of another minor version. The agent reads the version
+// from the image's program.
 func TestImageMustHaveTheVersion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ has, wanted, err string }{
@@ -133,7 +134,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// What a real etcd writes says whose data it is, in every file of its log; what is damaged or no log at all does not.
+// Every file of the log of a real etcd identifies its cluster and member; a damaged file, or no log at all, does not.
 func TestDataOfARealServer(t *testing.T) {
 	t.Parallel()
 	tools := os.Getenv("TOOLS")
@@ -198,7 +199,7 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 }
 
-// damage finds every inverted byte of a real log but those that nobody reads, and takes a log that breaks off for whole.
+// damage finds every inverted byte of a real log except unused ones, and accepts a log that breaks off.
 func damage(t *testing.T, s *Server, folder, log string) {
 	t.Helper()
 	whole, err := os.ReadFile(log)

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// peerPatience is how long a member may take to answer.
+	// peerPatience limits the time for which a member may not answer.
 	peerPatience = time.Second
 	// longestAnswer bounds what is read of an answer.
 	longestAnswer = 1 << 20
@@ -35,7 +35,7 @@ type listed struct {
 	Learner  bool     `json:"isLearner"`
 }
 
-// Peers asks the other members of the set, all at once. It is what etcd itself asks before it joins.
+// Peers queries the other members of the set concurrently, with the request that etcd itself sends before it joins.
 func (s *Server) Peers(ctx context.Context) member.Peers {
 	ctx, cancel := context.WithTimeout(ctx, peerPatience)
 	defer cancel()

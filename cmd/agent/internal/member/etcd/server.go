@@ -34,9 +34,9 @@ type Server struct {
 	Pod, Set, Namespace string
 	// UID and IP are the pod's UID and address.
 	UID, IP string
-	// Domain is what follows the names of pods in DNS, such as my-etcd-headless.default.svc.
+	// Domain is the suffix of the pods' DNS names, such as my-etcd-headless.default.svc.
 	Domain string
-	// Pods is how many pods the set may ever have: these are asked.
+	// Pods is the maximum number of pods of the set: Peers queries these.
 	Pods int
 	// ServerTLS and PeerTLS are folders with tls.crt, tls.key and ca.crt; empty for connections without TLS.
 	ServerTLS, PeerTLS string
@@ -72,7 +72,7 @@ func (s *Server) peerURL(pod string) string {
 	return scheme(s.PeerTLS) + "://" + pod + "." + s.Domain + ":" + peerPort
 }
 
-// StateAddress is where the agent tells its state while etcd, which uses the same port, does not run.
+// StateAddress is the address of the agent's state while etcd, which uses the same port, does not run.
 func (s *Server) StateAddress() string { return net.JoinHostPort(s.IP, metricsPort) }
 
 func scheme(folder string) string {
@@ -119,7 +119,7 @@ func (s *Server) Command(d member.Decision, ticket member.Ticket, folder string)
 	return program, argv, env, nil
 }
 
-// bootstrap says which cluster this is a member of. With data, etcd knows.
+// bootstrap returns the flags that define the cluster of a new member. With data, etcd needs none.
 func (s *Server) bootstrap(d member.Decision, ticket member.Ticket) []string {
 	switch d.Start {
 	case member.Seed:
@@ -195,7 +195,7 @@ func (s *Server) CheckVersion(wanted string) error {
 	return nil
 }
 
-// askVersion asks the image's etcd. One that does not say is taken for a new one.
+// askVersion returns the version of the image's etcd. It treats an unknown version as a new one.
 func askVersion(program string) version {
 	if has, known := readVersion(program); known {
 		return has

@@ -11,28 +11,41 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 )
 
-// Operator is the DNS name in the certificate of the operator, which may give orders. Whoever else has a certificate of the
-// cluster's authority may read the state.
+// Operator is the DNS name in the operator's certificate. Only the operator may give orders; other certificates of the cluster's authority
+// may read the state.
 const Operator = "operator"
+
+// OrdersVersion is the version of Request. Version 1 has the source's server, and version 2 passwords of
+// servers.
+const OrdersVersion = 2
+
+// pinged is the parameter of a ping with the UUID of the server that the voter follows.
+const pinged = "server"
+
+// PingPath returns the path of a ping for a server.
+func PingPath(server string) string { return "/ping?" + url.Values{pinged: {server}}.Encode() }
 
 // maxRequest bounds the body of an order.
 const maxRequest = 64 << 10
 
-// Orders is what a Member does on order.
+// Orders lists the operations of a Member that the operator can order.
 type Orders interface {
 	State(ctx context.Context) (State, error)
 	Promise(ctx context.Context, epoch int64) error
 	Follow(ctx context.Context, o Order, from Source, acknowledge bool) error
-	Serve(ctx context.Context, o Order, demands int, cutVoters, cutOthers []int) error
+	Serve(ctx context.Context, o Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error
 	Heartbeat(ctx context.Context, o Order) error
 	Demote(ctx context.Context, o Order) error
+	Events(ctx context.Context) ([]Event, error)
 }
 
 // Request is the body of an order. Instance and Server must be those of the member that was observed: an order that was meant
@@ -46,39 +59,83 @@ type Request struct {
 	Demands     int    `json:"demands,omitempty"`
 	CutVoters   []int  `json:"cutVoters,omitempty"`
 	CutOthers   []int  `json:"cutOthers,omitempty"`
+	// Servers are those of the members that log in with their own passwords, by ordinal.
+	Servers map[int]string `json:"servers,omitempty"`
 }
 
-// Answer is the body of each answer: the state after the order, or why it was refused.
+// Report describes a member, whether its server runs or not.
+type Report struct {
+	// Instance names the start of the server; of the agent while no server runs.
+	Instance string      `json:"instance"`
+	Volume   volume.Kind `json:"volume,omitempty"`
+	// Mark identifies the data of one server that no member has adopted.
+	Mark string `json:"mark,omitempty"`
+	// Server is the UUID of the data.
+	Server   string `json:"server,omitempty"`
+	Promised int64  `json:"promised,omitempty"`
+	Revision int64  `json:"revision,omitempty"`
+	// Ticket is the last used one, Making the one by which new data is being made, and Failed the last one by which that failed. It is tried
+	// again.
+	Ticket string `json:"ticket,omitempty"`
+	Making string `json:"making,omitempty"`
+	Failed string `json:"failed,omitempty"`
+	// Problem is the reason why the server does not run, or why a ticket is not used.
+	Problem string `json:"problem,omitempty"`
+	// Full is the room that the volume has left, if a server can hardly write any more.
+	Full string `json:"full,omitempty"`
+	// Orders is the version of the orders that this agent reads: it refuses fields of newer ones.
+	Orders int `json:"orders,omitempty"`
+	// Accounts is the reason why databases and accounts of a primary are not as declared.
+	Accounts string `json:"accounts,omitempty"`
+}
+
+// Answer is the body of each answer: the state after the order, or why it was refused. Without a server that answers it has no State.
 type Answer struct {
-	Instance string          `json:"instance"`
-	State    *State          `json:"state,omitempty"`
-	Reason   contract.Reason `json:"reason,omitempty"`
-	Message  string          `json:"message,omitempty"`
+	Report
+	State   *State          `json:"state,omitempty"`
+	Reason  contract.Reason `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"`
+	// Events are in the answer to /events alone.
+	Events []Event `json:"events,omitempty"`
 }
 
-// API serves GET /state, and POST /promise, /follow, /serve, /heartbeat and /demote.
+// API serves GET /state, GET /events, GET /ping, and POST /promise, /follow, /serve, /heartbeat and /demote.
 type API struct {
-	// Instance names this start of the server.
-	Instance string
-	Orders   Orders
+	// Member returns the report and, while a server runs, what takes its orders. Report.Instance belongs to that.
+	Member func() (Report, Orders)
+	// Heard is called for each request of the operator, and for each ping of a voter of this server.
+	Heard func(operator bool)
 }
 
 // ServeHTTP answers the operator and other members.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet && r.URL.Path == "/state" {
-		a.answer(w, r.Context(), nil)
+	operator, ping := isOperator(r.TLS), r.URL.Path == "/ping"
+	report, orders := a.Member()
+	if operator || ping && isFor(r, report) {
+		a.Heard(operator)
+	}
+	if r.Method == http.MethodGet && (ping || r.URL.Path == "/state") {
+		if ping {
+			orders = nil // the answer has no state of the server
+		}
+		a.answer(w, r.Context(), report, orders, nil, nil)
+		return
+	}
+	if r.Method == http.MethodGet && r.URL.Path == "/events" {
+		events, err := eventsOf(r.Context(), orders)
+		a.answer(w, r.Context(), report, orders, events, err)
 		return
 	}
 	act := map[string]func(context.Context, Request) error{
-		"/promise": func(ctx context.Context, q Request) error { return a.Orders.Promise(ctx, q.Epoch) },
+		"/promise": func(ctx context.Context, q Request) error { return orders.Promise(ctx, q.Epoch) },
 		"/follow": func(ctx context.Context, q Request) error {
-			return a.Orders.Follow(ctx, q.Order, q.Source, q.Acknowledge)
+			return orders.Follow(ctx, q.Order, q.Source, q.Acknowledge)
 		},
 		"/serve": func(ctx context.Context, q Request) error {
-			return a.Orders.Serve(ctx, q.Order, q.Demands, q.CutVoters, q.CutOthers)
+			return orders.Serve(ctx, q.Order, q.Demands, q.CutVoters, q.CutOthers, q.Servers)
 		},
-		"/heartbeat": func(ctx context.Context, q Request) error { return a.Orders.Heartbeat(ctx, q.Order) },
-		"/demote":    func(ctx context.Context, q Request) error { return a.Orders.Demote(ctx, q.Order) },
+		"/heartbeat": func(ctx context.Context, q Request) error { return orders.Heartbeat(ctx, q.Order) },
+		"/demote":    func(ctx context.Context, q Request) error { return orders.Demote(ctx, q.Order) },
 	}[r.URL.Path]
 	switch {
 	case act == nil:
@@ -87,25 +144,35 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.Method != http.MethodPost:
 		http.Error(w, "orders are sent by POST", http.StatusMethodNotAllowed)
 		return
-	case !isOperator(r.TLS):
+	case !operator:
 		http.Error(w, "the certificate is not the operator's", http.StatusForbidden)
 		return
 	}
-	a.answer(w, r.Context(), a.order(w, r, act))
+	a.answer(w, r.Context(), report, orders, nil, order(w, r, report.Instance, orders, act))
+}
+
+// isFor reports whether a ping is for the data of this member: a voter that follows another server may reach this one by the name of the pod. The
+// ping of an older agent names no server.
+func isFor(ping *http.Request, report Report) bool {
+	server := ping.URL.Query().Get(pinged)
+	return server == "" || server == report.Server
 }
 
 // order reads an order, and takes it if it was meant for this start and this data.
-func (a *API) order(w http.ResponseWriter, r *http.Request, act func(context.Context, Request) error) error {
+func order(w http.ResponseWriter, r *http.Request, instance string, orders Orders, act func(context.Context, Request) error) error {
 	var q Request
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
 	body.DisallowUnknownFields()
 	if err := body.Decode(&q); err != nil {
 		return contract.Errorf(contract.ReasonUsage, "read the order %s: %w", r.URL.Path, err)
 	}
-	if q.Instance != a.Instance {
-		return contract.Errorf(contract.ReasonRefused, "the order %s is for start %q, and this is start %q", r.URL.Path, q.Instance, a.Instance)
+	if q.Instance != instance {
+		return contract.Errorf(contract.ReasonRefused, "the order %s is for start %q, and this is start %q", r.URL.Path, q.Instance, instance)
 	}
-	s, err := a.Orders.State(r.Context())
+	if orders == nil {
+		return contract.Errorf(contract.ReasonServerUnreachable, "the order %s needs a server, and none runs", r.URL.Path)
+	}
+	s, err := orders.State(r.Context())
 	if err != nil {
 		return fmt.Errorf("look before the order %s: %w", r.URL.Path, err)
 	}
@@ -115,21 +182,28 @@ func (a *API) order(w http.ResponseWriter, r *http.Request, act func(context.Con
 	return act(r.Context(), q)
 }
 
-// answer writes the state, and the error of an order.
-func (a *API) answer(w http.ResponseWriter, ctx context.Context, failed error) { //nolint:revive // as handlers are
-	answer, code := Answer{Instance: a.Instance}, http.StatusOK
-	s, err := a.Orders.State(ctx)
-	if err == nil {
-		answer.State = &s
+func eventsOf(ctx context.Context, orders Orders) ([]Event, error) {
+	if orders == nil {
+		return nil, contract.Errorf(contract.ReasonServerUnreachable, "list events: no server runs")
+	}
+	return orders.Events(ctx)
+}
+
+// answer writes the report, the state, and the result of a request.
+func (a *API) answer(w http.ResponseWriter, ctx context.Context, report Report, orders Orders, events []Event, failed error) { //nolint:revive // as handlers are
+	answer, code := Answer{Report: report, Events: events}, http.StatusOK
+	var err error
+	if orders != nil {
+		var s State
+		if s, err = orders.State(ctx); err == nil {
+			answer.State, answer.Promised, answer.Revision = &s, s.Promised, s.Revision
+		}
 	}
 	if failed != nil {
-		err = failed
+		err, code = failed, http.StatusConflict
 	}
 	if err != nil {
-		answer.Reason, answer.Message, code = contract.ReasonOf(err), err.Error(), http.StatusConflict
-		if failed == nil {
-			code = http.StatusServiceUnavailable
-		}
+		answer.Reason, answer.Message = contract.ReasonOf(err), err.Error()
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
@@ -144,18 +218,35 @@ func isOperator(state *tls.ConnectionState) bool {
 // handshake, so that renewed ones are used.
 func TLS(folder string) *tls.Config {
 	return &tls.Config{MinVersion: tls.VersionTLS13, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		certificate, err := tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"))
+		certificate, pool, err := readTLS(folder)
 		if err != nil {
-			return nil, fmt.Errorf("read the certificate in %s: %w", folder, err)
-		}
-		text, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
-		if err != nil {
-			return nil, fmt.Errorf("read the authority in %s: %w", folder, err)
-		}
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(text) {
-			return nil, errors.New("read the authority in " + folder + ": ca.crt has no certificate")
+			return nil, err
 		}
 		return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}, nil
 	}}
+}
+
+// ClientTLS returns the configuration of a client of another member's API, with the certificates of now.
+func ClientTLS(folder string) (*tls.Config, error) {
+	certificate, pool, err := readTLS(folder)
+	if err != nil {
+		return nil, err
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{certificate}, RootCAs: pool}, nil
+}
+
+func readTLS(folder string) (tls.Certificate, *x509.CertPool, error) {
+	certificate, err := tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key"))
+	if err != nil {
+		return certificate, nil, fmt.Errorf("read the certificate in %s: %w", folder, err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
+	if err != nil {
+		return certificate, nil, fmt.Errorf("read the authority in %s: %w", folder, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return certificate, nil, errors.New("read the authority in " + folder + ": ca.crt has no certificate")
+	}
+	return certificate, pool, nil
 }

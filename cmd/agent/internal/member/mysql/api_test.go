@@ -6,29 +6,21 @@ package mysql
 import (
 	"bytes"
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
 // taken notes orders.
@@ -45,72 +37,25 @@ func (k *taken) State(context.Context) (State, error)         { return State{Ser
 func (k *taken) Promise(_ context.Context, epoch int64) error { return k.note("promise %d", epoch) }
 func (k *taken) Heartbeat(_ context.Context, o Order) error   { return k.note("heartbeat %v", o) }
 func (k *taken) Demote(_ context.Context, o Order) error      { return k.note("demote %v", o) }
+func (k *taken) Events(context.Context) ([]Event, error) {
+	return []Event{{"d", "e", "ENABLED"}}, k.err
+}
 func (k *taken) Follow(_ context.Context, o Order, s Source, acknowledge bool) error {
 	return k.note("follow %v %v %v", o, s, acknowledge)
 }
 
-func (k *taken) Serve(_ context.Context, o Order, demands int, voters, others []int) error {
-	return k.note("serve %v %d %v %v", o, demands, voters, others)
-}
-
-// authority makes certificates.
-type authority struct {
-	key  *ecdsa.PrivateKey
-	cert *x509.Certificate
-}
-
-func newAuthority(t *testing.T) *authority {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	assert.NilError(t, err)
-	a := &authority{key: key, cert: &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}}
-	der, err := x509.CreateCertificate(rand.Reader, a.cert, a.cert, &key.PublicKey, key)
-	assert.NilError(t, err)
-	a.cert, err = x509.ParseCertificate(der)
-	assert.NilError(t, err)
-	return a
-}
-
-func (a *authority) issue(t *testing.T, name string) (cert, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	assert.NilError(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth}}, a.cert, &private.PublicKey, a.key)
-	assert.NilError(t, err)
-	secret, err := x509.MarshalECPrivateKey(private)
-	assert.NilError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})
-}
-
-// client has a certificate of a name, or none.
-func (a *authority) client(t *testing.T, server *authority, name string) *http.Client {
-	t.Helper()
-	pool := x509.NewCertPool()
-	pool.AddCert(server.cert)
-	config := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: pool, ServerName: "mysql-0"}
-	if name != "" {
-		pair, err := tls.X509KeyPair(a.issue(t, name))
-		assert.NilError(t, err)
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-}
-
-func (a *authority) write(t *testing.T, folder string) {
-	t.Helper()
-	cert, key := a.issue(t, "mysql-0")
-	assert.NilError(t, errors.Join(os.WriteFile(filepath.Join(folder, "tls.crt"), cert, 0o600), os.WriteFile(filepath.Join(folder, "tls.key"), key, 0o600),
-		os.WriteFile(filepath.Join(folder, "ca.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}), 0o600)))
+func (k *taken) Serve(_ context.Context, o Order, demands int, voters, others []int, servers map[int]string) error {
+	return k.note("serve %v %d %v %v %v", o, demands, voters, others, servers)
 }
 
 // Only the operator gives orders, and only to the start and the data that it observed.
 func TestAPI(t *testing.T) {
 	t.Parallel()
-	folder, ours, others := t.TempDir(), newAuthority(t), newAuthority(t)
-	ours.write(t, folder)
+	folder, ours, others := t.TempDir(), rig.NewAuthority(t), rig.NewAuthority(t)
+	ours.Write(t, folder, "mysql-0")
 	k := &taken{}
-	s := httptest.NewUnstartedServer(&API{Instance: "i1", Orders: k})
+	report, orders, heard := Report{Instance: "i1", Server: "uuid", Volume: volume.Own}, Orders(k), map[bool]int{}
+	s := httptest.NewUnstartedServer(&API{Member: func() (Report, Orders) { return report, orders }, Heard: func(operator bool) { heard[operator]++ }})
 	s.TLS, s.Config.ErrorLog = TLS(folder), log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -128,8 +73,8 @@ func TestAPI(t *testing.T) {
 		_ = json.NewDecoder(bytes.NewReader(text)).Decode(&answer) // some errors are plain text
 		return response.StatusCode, answer, nil
 	}
-	operator, member := ours.client(t, ours, Operator), ours.client(t, ours, "mysql-1")
-	for name, c := range map[string]*http.Client{"no certificate": ours.client(t, ours, ""), "another authority": others.client(t, ours, Operator)} {
+	operator, member := ours.Client(t, ours, "mysql-0", Operator), ours.Client(t, ours, "mysql-0", "mysql-1")
+	for name, c := range map[string]*http.Client{"no certificate": ours.Client(t, ours, "mysql-0", ""), "another authority": others.Client(t, ours, "mysql-0", Operator)} {
 		if code, _, err := send(c, "GET", "/state", ""); err == nil {
 			t.Errorf("%s: %d", name, code)
 		}
@@ -138,6 +83,9 @@ func TestAPI(t *testing.T) {
 	assert.NilError(t, err)
 	if code != 200 || answer.Instance != "i1" || answer.State == nil || answer.State.Server != "uuid" {
 		t.Errorf("%d %+v", code, answer)
+	}
+	if code, answer, err = send(member, "GET", "/events", ""); err != nil || code != 200 || len(answer.Events) != 1 || answer.Events[0] != (Event{"d", "e", "ENABLED"}) {
+		t.Errorf("%d %+v %v", code, answer, err)
 	}
 	const for1 = `"instance":"i1","server":"uuid","epoch":4,"revision":9`
 	for _, c := range []struct {
@@ -148,8 +96,8 @@ func TestAPI(t *testing.T) {
 		order              string
 	}{
 		{operator, "POST", "/promise", "{" + for1 + "}", 200, "", "promise 4"},
-		{operator, "POST", "/follow", "{" + for1 + `,"source":{"ordinal":1,"host":"h","port":3306},"acknowledge":true}`, 200, "", "follow {4 9} {1 h 3306} true"},
-		{operator, "POST", "/serve", "{" + for1 + `,"demands":1,"cutVoters":[1],"cutOthers":[2]}`, 200, "", "serve {4 9} 1 [1] [2]"},
+		{operator, "POST", "/follow", "{" + for1 + `,"source":{"ordinal":1,"host":"h","port":3306},"acknowledge":true}`, 200, "", "follow {4 9} {1 h 3306  false} true"},
+		{operator, "POST", "/serve", "{" + for1 + `,"demands":1,"cutVoters":[1],"cutOthers":[2],"servers":{"2":"u"}}`, 200, "", "serve {4 9} 1 [1] [2] map[2:u]"},
 		{operator, "POST", "/heartbeat", "{" + for1 + "}", 200, "", "heartbeat {4 9}"},
 		{operator, "POST", "/demote", "{" + for1 + "}", 200, "", "demote {4 9}"},
 		{member, "POST", "/promise", "{" + for1 + "}", 403, "", ""},
@@ -173,15 +121,67 @@ func TestAPI(t *testing.T) {
 		t.Errorf("%d %+v %v", code, answer, err)
 	}
 
+	// The operator and a voter's ping are heard; another request of a member, and the ping of a voter of another server, are not.
+	clear(heard)
+	for _, c := range []struct {
+		client *http.Client
+		path   string
+	}{{member, "/ping"}, {member, PingPath("uuid")}, {member, PingPath("other")}, {member, "/state"}, {operator, "/state"}} {
+		code, _, err := send(c.client, "GET", c.path, "")
+		assert.NilError(t, err)
+		assert.Equal(t, code, 200)
+	}
+	assert.DeepEqual(t, heard, map[bool]int{false: 2, true: 1})
+
+	// Without a server there is a report, and no order is taken.
+	orders = nil
+	if code, answer, err = send(operator, "GET", "/state", ""); err != nil || code != 200 || answer.State != nil || answer.Report != report {
+		t.Errorf("%d %+v %v", code, answer, err)
+	}
+	if code, answer, err = send(operator, "POST", "/promise", "{"+for1+"}"); err != nil || code != 409 || answer.Reason != contract.ReasonServerUnreachable {
+		t.Errorf("%d %+v %v", code, answer, err)
+	}
+	orders = k
+
 	// Another authority replaces the certificates: they are used without a restart.
-	others.write(t, folder)
-	if _, _, err := send(others.client(t, others, "mysql-1"), "GET", "/state", ""); err != nil {
+	others.Write(t, folder, "mysql-0")
+	if _, _, err := send(others.Client(t, others, "mysql-0", "mysql-1"), "GET", "/state", ""); err != nil {
 		t.Error(err)
 	}
-	if code, _, err := send(others.client(t, others, Operator), "POST", "/heartbeat", "{"+for1+"}"); err != nil || code != 409 {
+	if code, _, err := send(others.Client(t, others, "mysql-0", Operator), "POST", "/heartbeat", "{"+for1+"}"); err != nil || code != 409 {
 		t.Error(code, err)
 	}
 	if _, _, err := send(operator, "GET", "/state", ""); err == nil {
 		t.Error("the former authority's certificates are still taken")
 	}
+}
+
+// The operator's client has the same fields; its tests hold it against these files.
+func TestWire(t *testing.T) {
+	t.Parallel()
+	const folder = "../../../../../internal/mysql/client/testdata/"
+	p := func(offset uint64) Position { return Position{File: "f", Offset: offset} }
+	answer, err := json.Marshal(Answer{
+		Report: Report{Instance: "i1", Volume: volume.Own, Mark: "m", Server: "uuid", Promised: 4, Revision: 9, Ticket: "seed", Making: "join", Failed: "join", Problem: "p", Full: "u", Orders: 2, Accounts: "a"},
+		State: &State{
+			Server: "uuid", Version: "8.4.9", Role: RolePrimary, Promised: 4, Revision: 9, Executed: "e", Received: "r", Writable: true, Purged: "g", Epoch: 4, Demands: 1, Cut: []int{1}, Servers: map[int]string{2: "uuid2"}, CutEnd: p(1), End: p(2),
+			Waiting: 1, Commits: CommitsWait, Stalled: 5000, Unprotected: true, Source: 2, SourceServer: "uuid2", Personal: true, Acknowledges: true, Connected: true, ReadTo: p(3), Lag: 1, Problem: "q",
+		},
+		Reason: contract.ReasonRefused, Message: "the message",
+	})
+	assert.NilError(t, err)
+	want, err := os.ReadFile(folder + "answer.json")
+	assert.NilError(t, err)
+	assert.Equal(t, string(answer), strings.TrimSpace(string(want)))
+
+	text, err := os.ReadFile(folder + "order.json")
+	assert.NilError(t, err)
+	order := json.NewDecoder(bytes.NewReader(text))
+	order.DisallowUnknownFields()
+	q := Request{}
+	assert.NilError(t, order.Decode(&q))
+	assert.DeepEqual(t, q, Request{
+		Order: Order{Epoch: 4, Revision: 9}, Instance: "i1", Server: "uuid", Source: Source{Ordinal: 2, Host: "h", Port: 3306, Server: "uuid2", Personal: true}, Acknowledge: true, Demands: 1,
+		CutVoters: []int{1}, CutOthers: []int{2}, Servers: map[int]string{2: "uuid2"},
+	})
 }

@@ -1,11 +1,11 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mysql gives orders to the MySQL server of a member of a replicated database, and keeps what the member promised. The
-// operator decides (internal/mysql/replication); this package has the effects, and refuses what would break a promise.
+// Package mysql gives orders to the MySQL server of a member of a replicated database. The operator decides
+// (internal/mysql/replication); this package has the effects, and refuses what would break a promise.
 //
 // A server starts with Arguments: it only reads, does not replicate, and neither asks for acknowledgements nor gives any.
-// What it does beyond that is ordered after each start:
+// The operator orders everything else after each start:
 //
 //	Promise   stop the receiver, and refuse orders of older epochs, also after a restart
 //	Follow    receive from a primary, and acknowledge or not
@@ -14,6 +14,6 @@
 //	Demote    of a primary: become read-only if no commit waits, promise the next epoch, and end
 //	Heartbeat of a primary: write a row, whose acknowledgement is one for all before it
 //
-// Each order has an epoch and a revision of the operator's record. Notes stores the highest ones on the volume before an order
-// has an effect, and older orders are refused.
+// Each order has an epoch and a revision of the operator's record. The volume stores the highest ones before an order has an effect, and
+// older orders are refused.
 package mysql

@@ -13,38 +13,37 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
 // Order names the state of the record that an order was decided on.
-type Order struct {
-	Epoch    int64 `json:"epoch"`
-	Revision int64 `json:"revision"`
-}
+type Order = volume.Order
 
 // Member is the server of a member that runs, and what the member promised.
 type Member struct {
-	// Root is how to log in with all rights, through the socket.
+	// Root holds the login with all rights, through the socket.
 	Root server.Options
-	// Volume is where the notes are.
-	Volume string
+	// Volume stores the promises.
+	Volume *volume.Volume
 	// Ordinal is this member's number, and Members how many there may be.
 	Ordinal, Members int
 	// Password is that of the accounts for replication, each of which belongs to one member.
 	Password string
 
-	mu     sync.Mutex // one order at a time
-	notes  Notes
-	loaded bool
+	mu sync.Mutex // one order at a time
 	// primary is the epoch that this server was promoted in; 0 for no primary.
 	primary     int64
 	unfinished  bool // a promotion failed half-way
 	stopped     bool
+	ended       bool // the process of the server
 	demands     int
 	cutVoters   []int
 	cutOthers   []int
 	cutEnd      Position
-	cutRevision int64 // that cutVoters belong to
+	cutRevision int64          // that cutVoters belong to
+	admitted    map[int]string // the servers whose passwords the accounts of members have; "" for that of all members
+	progress    Progress
 	source      Source
 	acks        bool
 }
@@ -55,6 +54,7 @@ func Arguments(ordinal int) []string {
 		"--server-id=" + strconv.Itoa(ordinal+1), "--super-read-only=ON", "--skip-replica-start=ON", "--event-scheduler=OFF",
 		"--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--log-replica-updates=ON", "--sync-binlog=1", "--innodb-flush-log-at-trx-commit=1",
 		"--sync-relay-log=1", "--relay-log-recovery=OFF", "--relay-log=relay", "--replica-preserve-commit-order=ON", "--skip-name-resolve=ON",
+		"--replica-net-timeout=5", // in seconds: a primary that hangs sends no heartbeat (SOURCE_HEARTBEAT_PERIOD)
 		"--plugin-load-add=semisync_source.so", "--plugin-load-add=semisync_replica.so", "--plugin-load-add=mysql_clone.so",
 		"--rpl-semi-sync-source-enabled=OFF", "--rpl-semi-sync-replica-enabled=OFF", "--rpl-semi-sync-source-timeout=4294967295",
 		"--rpl-semi-sync-source-wait-point=AFTER_SYNC", "--rpl-semi-sync-source-wait-no-replica=ON", "--rpl-semi-sync-source-wait-for-replica-count=1",
@@ -64,29 +64,57 @@ func Arguments(ordinal int) []string {
 // Account returns the name of the account that a member replicates with. To refuse a member's connection is to lock it.
 func Account(ordinal int) string { return "d3os_member_" + strconv.Itoa(ordinal) }
 
+// AgentAccount is the name of the account with all rights that only the agent uses.
+const AgentAccount = "d3os_agent"
+
+// CloneAccount is the name of the account that copies the data of a member. It cannot follow a log, so that a copy acknowledges nothing.
+const CloneAccount = "d3os_clone"
+
+// ArchiveAccount is the name of the account by which the archive reads the logs of members.
+const ArchiveAccount = "d3os_archiver"
+
 // Source is a member to follow.
 type Source struct {
 	Ordinal int    `json:"ordinal"`
 	Host    string `json:"host"`
 	Port    int    `json:"port"`
+	// Server is the UUID of its data; empty in the order of an older operator, which does not compare it.
+	Server string `json:"server,omitempty"`
+	// Personal has the member log in with the password of its data's server, and not with that of all members.
+	Personal bool `json:"personal,omitempty"`
 }
 
-// CreateAccounts creates the accounts for replication. It is for data that was just made: copies have them.
+// isConnected reports whether a receiver is connected to this source: another server may have its address.
+func (s Source) isConnected(status map[string]string) bool {
+	return s.Server == "" || status["Replica_IO_Running"] != "Yes" || status["Source_UUID"] == s.Server
+}
+
+// isAt reports whether two sources have the same address.
+func (s Source) isAt(other Source) bool {
+	s.Server, other.Server = "", ""
+	return s == other
+}
+
+// CreateAccounts creates the accounts for replication, for copies and for the archive. It is for data that was just made: copies have them.
 func (m *Member) CreateAccounts(ctx context.Context) error {
 	return m.session(ctx, func(c *server.Conn) error {
+		password := " IDENTIFIED BY " + server.Literal(m.Password)
+		statements := []string{"SET SESSION sql_log_bin = 0", "CREATE USER IF NOT EXISTS " + CloneAccount + password, "GRANT BACKUP_ADMIN ON *.* TO " + CloneAccount,
+			"CREATE USER IF NOT EXISTS " + ArchiveAccount + password, "GRANT REPLICATION SLAVE ON *.* TO " + ArchiveAccount}
 		for i := range m.Members {
-			if err := run(c, "SET SESSION sql_log_bin = 0", "CREATE USER IF NOT EXISTS "+Account(i)+" IDENTIFIED BY "+server.Literal(m.Password)+" ACCOUNT LOCK",
-				"GRANT REPLICATION SLAVE, BACKUP_ADMIN ON *.* TO "+Account(i)); err != nil {
-				return fmt.Errorf("create the account of member %d: %w", i, err)
-			}
+			statements = append(statements, "CREATE USER IF NOT EXISTS "+Account(i)+password+" ACCOUNT LOCK", "GRANT REPLICATION SLAVE ON *.* TO "+Account(i))
 		}
-		return nil
+		return wrap(run(c, statements...), "create the accounts of members")
 	})
 }
 
 // Promise stops the receiver for good, and stores that orders of older epochs are refused. The revision stays what it was.
 func (m *Member) Promise(ctx context.Context, epoch int64) error {
-	return m.order(ctx, func(n Notes) Order { return Order{Epoch: epoch, Revision: max(n.Revision, 1)} }, func(c *server.Conn) error {
+	n, err := m.Volume.Notes()
+	if err != nil {
+		return err
+	}
+	return m.order(ctx, Order{Epoch: epoch, Revision: max(n.Revision, 1)}, func(c *server.Conn) error {
 		if m.primary != 0 {
 			return contract.Errorf(contract.ReasonRefused, "this member is the primary of epoch %d: only a start without a ticket ends that", m.primary)
 		}
@@ -97,7 +125,7 @@ func (m *Member) Promise(ctx context.Context, epoch int64) error {
 
 // Follow has the server receive from a source, and acknowledge or not. A relay log that is not applied is never dropped.
 func (m *Member) Follow(ctx context.Context, o Order, from Source, acknowledge bool) error {
-	return m.order(ctx, always(o), func(c *server.Conn) error {
+	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary != 0 {
 			return contract.Errorf(contract.ReasonRefused, "this member is the primary of epoch %d: it does not follow member %d", m.primary, from.Ordinal)
 		}
@@ -105,23 +133,43 @@ func (m *Member) Follow(ctx context.Context, o Order, from Source, acknowledge b
 		if err != nil {
 			return fmt.Errorf("ask for the replication: %w", err)
 		}
-		if m.source == from && m.acks == acknowledge && receives(row) {
+		isSame := m.source.isAt(from) && receives(row) && from.isConnected(row)
+		if isSame && m.acks == acknowledge {
+			m.source = from
 			return nil
 		}
 		if err := run(c, "STOP REPLICA IO_THREAD"); err != nil {
 			return fmt.Errorf("stop the receiver: %w", err)
 		}
 		m.source, m.acks = Source{}, false
+		enabled := "SET GLOBAL rpl_semi_sync_replica_enabled = OFF"
+		if acknowledge {
+			enabled = "SET GLOBAL rpl_semi_sync_replica_enabled = ON"
+		}
+		if isSame { // the receiver reads it at its start, and the relay log stays
+			if err := run(c, enabled, "START REPLICA"); err != nil {
+				return fmt.Errorf("follow member %d: %w", from.Ordinal, err)
+			}
+			m.source, m.acks = from, acknowledge
+			return nil
+		}
 		if err := drained(c); err != nil {
 			return err
 		}
-		enabled := "OFF"
-		if acknowledge {
-			enabled = "ON"
+		if err := stopApplier(c); err != nil {
+			return err
 		}
-		err = run(c, "STOP REPLICA", "SET GLOBAL rpl_semi_sync_replica_enabled = "+enabled, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = %s, SOURCE_PORT = %d, SOURCE_USER = %s, SOURCE_PASSWORD = %s, "+
+		password := m.Password
+		if from.Personal {
+			own, err := c.Value("SELECT @@GLOBAL.server_uuid")
+			if err != nil {
+				return fmt.Errorf("ask for the server's UUID: %w", err)
+			}
+			password = passwordOf(m.Password, own)
+		}
+		err = run(c, enabled, fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST = %s, SOURCE_PORT = %d, SOURCE_USER = %s, SOURCE_PASSWORD = %s, "+
 			"SOURCE_AUTO_POSITION = 1, SOURCE_SSL = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 4294967295, SOURCE_HEARTBEAT_PERIOD = 1, GET_SOURCE_PUBLIC_KEY = 1",
-			server.Literal(from.Host), from.Port, server.Literal(Account(m.Ordinal)), server.Literal(m.Password)), "START REPLICA")
+			server.Literal(from.Host), from.Port, server.Literal(Account(m.Ordinal)), server.Literal(password)), "START REPLICA")
 		if err != nil {
 			return fmt.Errorf("follow member %d: %w", from.Ordinal, err)
 		}
@@ -130,10 +178,51 @@ func (m *Member) Follow(ctx context.Context, o Order, from Source, acknowledge b
 	})
 }
 
-// Promote makes the server the primary of an epoch. It refuses all connections of members until Serve lets them in, and is
-// writable at last.
-func (m *Member) Promote(ctx context.Context, o Order, demands int) error {
-	return m.order(ctx, always(o), func(c *server.Conn) error {
+// Resume starts the applier if an earlier server left a relay log that is not applied. A server starts without replication, and no order
+// changes that of a member before its relay log is applied.
+func (m *Member) Resume(ctx context.Context) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.stopped || m.primary != 0 || m.unfinished {
+		return nil
+	}
+	err := m.session(ctx, drained)
+	if contract.ReasonOf(err) == contract.ReasonBusy { // it has been started
+		return nil
+	}
+	return wrap(err, "resume the applier")
+}
+
+// mostReserved is the most connections that no account of clients gets.
+const mostReserved = 20
+
+// Reserve limits the connections of each account, so that clients leave some for the agents: without an answer, the operator would take a server
+// that has no connection left for a lost one. A lower limit of the user stays.
+func (m *Member) Reserve(ctx context.Context) error {
+	err := m.session(ctx, func(c *server.Conn) error {
+		var all, limit int
+		for value, variable := range map[*int]string{&all: "max_connections", &limit: "max_user_connections"} {
+			text, err := c.Value("SELECT @@GLOBAL." + variable)
+			if err != nil {
+				return err
+			}
+			if *value, err = strconv.Atoi(text); err != nil {
+				return err
+			}
+		}
+		most := max(1, all-min(mostReserved, all/4))
+		if limit > 0 && limit <= most {
+			return nil
+		}
+		return c.Do(fmt.Sprintf("SET GLOBAL max_user_connections = %d", most))
+	})
+	return wrap(err, "reserve connections")
+}
+
+// Promote makes the server the primary of a ticket's epoch. The ticket is used, on the disk, before the server ends its replication. The
+// primary refuses all connections of members until Serve lets them in, and is writable at last.
+func (m *Member) Promote(ctx context.Context, t Ticket) error {
+	return m.order(ctx, t.Order, func(c *server.Conn) error {
 		if m.primary != 0 || m.unfinished {
 			return contract.Errorf(contract.ReasonRefused, "this server was promoted before: each start is promoted once")
 		}
@@ -144,10 +233,16 @@ func (m *Member) Promote(ctx context.Context, o Order, demands int) error {
 		if err := drained(c); err != nil {
 			return err
 		}
-		if err := wrap(run(c, "STOP REPLICA", "RESET REPLICA ALL", "SET GLOBAL rpl_semi_sync_replica_enabled = OFF"), "end the replication"); err != nil {
+		if err := m.Volume.Take(t.Order, t.Text); err != nil {
 			return err
 		}
-		return m.becomePrimary(c, o.Epoch, demands)
+		if err := stopApplier(c); err != nil {
+			return err
+		}
+		if err := wrap(run(c, "RESET REPLICA ALL", "SET GLOBAL rpl_semi_sync_replica_enabled = OFF"), "end the replication"); err != nil {
+			return err
+		}
+		return m.becomePrimary(c, t.Order.Epoch, t.Demands)
 	})
 }
 
@@ -169,7 +264,7 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 		return err
 	}
 	m.primary = epoch // from here on only an end of the process makes it a follower
-	if err := m.cut(c, all); err != nil {
+	if err := m.cut(c, all, nil); err != nil {
 		return err
 	}
 	if err := run(c, "SET GLOBAL read_only = OFF", "SET GLOBAL event_scheduler = ON", "SET GLOBAL offline_mode = OFF"); err != nil {
@@ -180,22 +275,29 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 }
 
 // Serve has the primary demand acknowledgements and refuse connections. Within one revision, voters that it refuses stay
-// refused: a delayed order does not let them in.
-func (m *Member) Serve(ctx context.Context, o Order, demands int, cutVoters, cutOthers []int) error {
-	return m.order(ctx, always(o), func(c *server.Conn) error {
-		if m.primary == 0 {
+// refused: a delayed order does not let them in. servers has the UUIDs of members that log in with the passwords of their servers. A primary
+// that only reads, as after a demotion that was not taken back, can be written afterwards.
+func (m *Member) Serve(ctx context.Context, o Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error {
+	return m.order(ctx, o, func(c *server.Conn) error {
+		if m.primary == 0 || m.unfinished {
 			return contract.Errorf(contract.ReasonRefused, "this member is no primary: it needs a ticket")
 		}
 		sticky := cutVoters
 		if o.Revision == m.cutRevision {
 			sticky = append(slices.Clone(cutVoters), m.cutVoters...)
 		}
-		if demands > 0 { // more is demanded before anybody is let in
+		if demands > 0 { // more is demanded before a replica may connect
 			if err := m.demand(c, demands); err != nil {
 				return err
 			}
 		}
-		if err := m.cut(c, append(slices.Clone(sticky), cutOthers...)); err != nil {
+		if err := wrap(run(c, "SET GLOBAL super_read_only = OFF"), "prepare the primary"); err != nil { // accounts cannot be locked otherwise
+			return err
+		}
+		if err := m.cut(c, append(slices.Clone(sticky), cutOthers...), servers); err != nil {
+			return err
+		}
+		if err := wrap(run(c, "SET GLOBAL read_only = OFF"), "let the primary be written"); err != nil {
 			return err
 		}
 		m.cutRevision, m.cutVoters, m.cutOthers, m.primary = o.Revision, unique(sticky), unique(cutOthers), o.Epoch
@@ -233,40 +335,6 @@ func (m *Member) demand(c *server.Conn, demands int) error {
 	return nil
 }
 
-// cut locks the accounts of members, unlocks the others, and ends connections of those that are locked. What is written to the
-// log up to cutEnd may have been sent to them.
-func (m *Member) cut(c *server.Conn, cut []int) error {
-	if err := run(c, "SET SESSION sql_log_bin = 0"); err != nil {
-		return err
-	}
-	var users []string
-	for _, i := range cut {
-		users = append(users, Account(i))
-		if err := run(c, "ALTER USER "+Account(i)+" ACCOUNT LOCK"); err != nil {
-			return fmt.Errorf("refuse the connection of member %d: %w", i, err)
-		}
-	}
-	if err := disconnect(c, users); err != nil {
-		return err
-	}
-	end, err := c.Position()
-	switch {
-	case err != nil:
-		return fmt.Errorf("ask for the end of the binary log: %w", err)
-	case end == nil:
-		return contract.Errorf(contract.ReasonNoBinaryLog, "the server keeps no binary log")
-	}
-	m.cutEnd = Position{File: end.File, Offset: end.Offset}
-	for i := range m.Members {
-		if i != m.Ordinal && !slices.Contains(cut, i) {
-			if err := run(c, "ALTER USER "+Account(i)+" ACCOUNT UNLOCK"); err != nil {
-				return fmt.Errorf("let member %d connect: %w", i, err)
-			}
-		}
-	}
-	return nil
-}
-
 // disconnect ends the connections of accounts that are locked. One that is being made may have passed the lock before: it has
 // an id up to the highest of now, and ends too.
 func disconnect(c *server.Conn, users []string) error {
@@ -297,7 +365,7 @@ func disconnect(c *server.Conn, users []string) error {
 
 // Heartbeat writes a row. It does not wait long for its acknowledgement, which may come later.
 func (m *Member) Heartbeat(ctx context.Context, o Order) error {
-	return m.order(ctx, always(o), func(c *server.Conn) error {
+	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 {
 			return contract.Errorf(contract.ReasonRefused, "this member is no primary: it writes nothing")
 		}
@@ -309,34 +377,17 @@ func (m *Member) Heartbeat(ctx context.Context, o Order) error {
 	})
 }
 
-func always(o Order) func(Notes) Order { return func(Notes) Order { return o } }
-
 // order takes an order: it is noted, and then has its effect.
-func (m *Member) order(ctx context.Context, of func(Notes) Order, effect func(*server.Conn) error) error {
+func (m *Member) order(ctx context.Context, o Order, effect func(*server.Conn) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped {
 		return contract.Errorf(contract.ReasonRefused, "the server is being stopped: it takes no order")
 	}
-	if err := m.load(); err != nil {
-		return err
-	}
-	if err := m.notes.take(m.Volume, of(m.notes)); err != nil {
+	if err := m.Volume.Take(o, ""); err != nil {
 		return err
 	}
 	return m.session(ctx, effect)
-}
-
-func (m *Member) load() error {
-	if m.loaded {
-		return nil
-	}
-	notes, err := ReadNotes(m.Volume)
-	if err != nil {
-		return err
-	}
-	m.notes, m.loaded = notes, true
-	return nil
 }
 
 // session runs statements, with a deadline: a server that hangs must not hang the agent.
@@ -383,7 +434,43 @@ func drained(c *server.Conn) error {
 	return contract.Errorf(contract.ReasonBusy, "the relay log has transactions that are not applied: received %s", row["Retrieved_Gtid_Set"])
 }
 
-// wrap says what failed; nil stays nil.
+// stopApplier ends the applier of a relay log whose transactions are all applied. The receiver has stopped, maybe within a transaction: MySQL
+// then waits a minute for the rest. The part was never acknowledged, and a new receiver gets the whole transaction.
+func stopApplier(c *server.Conn) error {
+	if err := leavePart(c); err != nil {
+		return err
+	}
+	return wrap(run(c, "STOP REPLICA"), "stop the applier")
+}
+
+// leavePart has the applier end within the transaction that it is in, which is rolled back. It waits for the end: an applier that is killed
+// and stopped at once waits a minute, too.
+func leavePart(c *server.Conn) error {
+	const applier = "FROM performance_schema.replication_applier_status_by_coordinator a JOIN performance_schema.threads t USING (THREAD_ID) "
+	rows, err := c.Rows("SELECT t.PROCESSLIST_ID " + applier + "WHERE a.PROCESSING_TRANSACTION <> ''")
+	if err != nil {
+		return fmt.Errorf("ask for the applier: %w", err)
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	for _, row := range rows {
+		_ = c.Do("KILL " + row[0]) // it may have ended
+	}
+	for range 500 {
+		running, err := c.Value("SELECT COUNT(*) " + applier)
+		if err != nil {
+			return fmt.Errorf("ask for the applier: %w", err)
+		}
+		if running == "0" {
+			return nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return contract.Errorf(contract.ReasonBusy, "end the applier within a transaction: it still runs")
+}
+
+// wrap adds the failed action to an error; nil stays nil.
 func wrap(err error, did string) error {
 	if err == nil {
 		return nil

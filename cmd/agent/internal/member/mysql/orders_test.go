@@ -5,7 +5,6 @@ package mysql
 
 import (
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 
@@ -21,32 +20,6 @@ func refused(t *testing.T, err error) {
 	}
 }
 
-// A promise holds after a restart, and orders of older epochs and revisions are refused.
-func TestNotes(t *testing.T) {
-	t.Parallel()
-	volume := t.TempDir()
-	n := Notes{}
-	assert.NilError(t, n.take(volume, Order{2, 5}))
-	refused(t, n.take(volume, Order{1, 6}))
-	refused(t, n.take(volume, Order{2, 4}))
-	assert.NilError(t, n.take(volume, Order{2, 5}))
-	assert.NilError(t, n.take(volume, Order{3, 5}))
-	for _, o := range []Order{{0, 9}, {9, 0}} {
-		assert.Equal(t, contract.ReasonOf(n.take(volume, o)), contract.ReasonUsage)
-	}
-	read, err := ReadNotes(volume)
-	assert.NilError(t, err)
-	assert.Equal(t, read, Notes{Format: 1, Promised: 3, Revision: 5})
-
-	// A promise that cannot be read, or not be stored, is none that was given: nothing is ordered.
-	for _, text := range []string{"", "{", `{"format":2}`, `{}`} {
-		assert.NilError(t, os.WriteFile(filepath.Join(volume, NotesFile), []byte(text), 0o600))
-		m := Member{Volume: volume}
-		assert.ErrorContains(t, m.Promise(t.Context(), 4), "read the promises in", text)
-	}
-	assert.ErrorContains(t, (&Notes{}).take(filepath.Join(volume, "gone"), Order{1, 1}), "write the promises in")
-}
-
 // The orders of a failover, on real servers.
 func TestOrders(t *testing.T) {
 	t.Parallel()
@@ -54,10 +27,11 @@ func TestOrders(t *testing.T) {
 	ctx := t.Context()
 	_, result := p.insert(t, 1)
 	assert.NilError(t, <-result)
+	until(t, "b has the row", func() bool { return b.rows() == "1" })
 
 	// b is cut off, and stays so within the revision; a alone acknowledges.
-	assert.NilError(t, p.Serve(ctx, Order{1, 1}, 1, []int{2}, nil))
-	assert.NilError(t, p.Serve(ctx, Order{1, 1}, 1, nil, nil))
+	assert.NilError(t, p.Serve(ctx, Order{Epoch: 1, Revision: 1}, 1, []int{2}, nil, nil))
+	assert.NilError(t, p.Serve(ctx, Order{Epoch: 1, Revision: 1}, 1, nil, nil, nil))
 	_, result = p.insert(t, 2)
 	assert.NilError(t, <-result)
 	s := p.state(t)
@@ -69,14 +43,14 @@ func TestOrders(t *testing.T) {
 	assert.Equal(t, b.rows(), "1")
 	until(t, "a has the log", func() bool { read := a.state(t).ReadTo; return read.File == s.End.File && read.Offset >= s.End.Offset })
 	refused(t, p.Promise(ctx, 2))
-	refused(t, p.Follow(ctx, Order{2, 2}, a.source(), true))
+	refused(t, p.Follow(ctx, Order{Epoch: 2, Revision: 2}, a.source(), true))
 
 	// b is let in by the next revision, as one that does not acknowledge. A delayed order has no effect.
-	until(t, "b follows", func() bool { return b.Follow(ctx, Order{2, 2}, p.source(), false) == nil })
-	assert.NilError(t, p.Serve(ctx, Order{2, 2}, 1, nil, nil))
+	until(t, "b follows", func() bool { return b.Follow(ctx, Order{Epoch: 2, Revision: 2}, p.source(), false) == nil })
+	assert.NilError(t, p.Serve(ctx, Order{Epoch: 2, Revision: 2}, 1, nil, nil, nil))
 	until(t, "b has all", func() bool { return b.rows() == "1 2" })
-	refused(t, b.Follow(ctx, Order{2, 1}, p.source(), true))
-	refused(t, p.Serve(ctx, Order{2, 1}, 0, nil, nil))
+	refused(t, b.Follow(ctx, Order{Epoch: 2, Revision: 1}, p.source(), true))
+	refused(t, p.Serve(ctx, Order{Epoch: 2, Revision: 1}, 0, nil, nil, nil))
 	if s := b.state(t); s.Acknowledges || s.Role != RoleReplica || s.Source != 0 || s.Problem != "" {
 		t.Errorf("%+v", s)
 	}
@@ -86,7 +60,8 @@ func TestOrders(t *testing.T) {
 	_, waiting := p.insert(t, 3)
 	p.waits(t, 1)
 	none(t, waiting)
-	if err := p.Demote(ctx, Order{4, 2}, nil); contract.ReasonOf(err) != contract.ReasonBusy {
+	until(t, "commits wait", func() bool { s := p.state(t); return s.Commits == CommitsWait && s.Stalled > 0 })
+	if err := p.Demote(ctx, Order{Epoch: 4, Revision: 2}, nil); contract.ReasonOf(err) != contract.ReasonBusy {
 		t.Errorf("a primary gives its epoch up while a commit waits: %v", err)
 	}
 	if s := p.state(t); !s.Writable || s.Waiting != 1 || s.Promised != 2 {
@@ -94,33 +69,33 @@ func TestOrders(t *testing.T) {
 	}
 	a.s.Kill()
 	a.again()
-	refused(t, a.Follow(ctx, Order{2, 3}, p.source(), true))
+	refused(t, a.Follow(ctx, Order{Epoch: 2, Revision: 3}, p.source(), true))
 	if s := a.state(t); s.Promised != 3 || s.Role != "" || s.Connected || s.Writable {
 		t.Errorf("%+v", s)
 	}
 
 	// b acknowledges from now on. It has the row already, so a heartbeat may be needed.
 	until(t, "b has the row that waits", func() bool { return b.rows() == "1 2 3" })
-	until(t, "b follows", func() bool { return b.Follow(ctx, Order{2, 3}, p.source(), true) == nil })
-	assert.NilError(t, p.Serve(ctx, Order{2, 3}, 1, nil, nil))
+	until(t, "b follows", func() bool { return b.Follow(ctx, Order{Epoch: 2, Revision: 3}, p.source(), true) == nil })
+	assert.NilError(t, p.Serve(ctx, Order{Epoch: 2, Revision: 3}, 1, nil, nil, nil))
 	until(t, "b is connected", func() bool { return b.state(t).Connected })
-	assert.NilError(t, p.Heartbeat(ctx, Order{2, 3}))
+	assert.NilError(t, p.Heartbeat(ctx, Order{Epoch: 2, Revision: 3}))
 	assert.NilError(t, <-waiting)
 
 	// b is promoted. Its first commit waits until a follows and acknowledges.
 	assert.NilError(t, b.Promise(ctx, 3))
 	_, waiting = p.insert(t, 4)
 	p.waits(t, 1)
-	refused(t, b.Serve(ctx, Order{3, 4}, 1, nil, nil))
-	refused(t, b.Heartbeat(ctx, Order{3, 4}))
-	until(t, "b is promoted", func() bool { return b.Promote(ctx, Order{3, 4}, 1) == nil })
-	refused(t, b.Promote(ctx, Order{3, 4}, 1))
+	refused(t, b.Serve(ctx, Order{Epoch: 3, Revision: 4}, 1, nil, nil, nil))
+	refused(t, b.Heartbeat(ctx, Order{Epoch: 3, Revision: 4}))
+	until(t, "b is promoted", func() bool { return b.promote(ctx, Order{Epoch: 3, Revision: 4}, 1) == nil })
+	refused(t, b.promote(ctx, Order{Epoch: 3, Revision: 4}, 1))
 	_, result = b.insert(t, 5)
 	b.waits(t, 1)
 	none(t, result)
-	until(t, "a follows", func() bool { return a.Follow(ctx, Order{3, 4}, b.source(), true) == nil })
+	until(t, "a follows", func() bool { return a.Follow(ctx, Order{Epoch: 3, Revision: 4}, b.source(), true) == nil })
 	none(t, result)
-	assert.NilError(t, b.Serve(ctx, Order{3, 4}, 1, nil, []int{0}))
+	assert.NilError(t, b.Serve(ctx, Order{Epoch: 3, Revision: 4}, 1, nil, []int{0}, nil))
 	assert.NilError(t, <-result)
 	until(t, "a has all", func() bool { return a.rows() == "1 2 3 5" })
 
@@ -135,12 +110,12 @@ func TestOrders(t *testing.T) {
 	assert.Equal(t, p.s.Ask("SELECT GTID_SUBSET('"+p.state(t).Received+"', '"+b.state(t).Executed+"')"), "0")
 
 	// b gives its epoch up, in order: it refuses that epoch also after a restart.
-	refused(t, b.Demote(ctx, Order{3, 4}, nil))
-	assert.NilError(t, b.Demote(ctx, Order{4, 4}, func(s os.Signal) error { b.s.Signal(s); return nil }))
-	refused(t, b.Serve(ctx, Order{4, 4}, 1, nil, nil))
+	refused(t, b.Demote(ctx, Order{Epoch: 3, Revision: 4}, nil))
+	assert.NilError(t, b.Demote(ctx, Order{Epoch: 4, Revision: 4}, func(s os.Signal) error { b.s.Signal(s); return nil }))
+	refused(t, b.Serve(ctx, Order{Epoch: 4, Revision: 4}, 1, nil, nil, nil))
 	b.s.Kill()
 	b.again()
-	refused(t, b.Promote(ctx, Order{3, 4}, 1))
+	refused(t, b.promote(ctx, Order{Epoch: 3, Revision: 4}, 1))
 	assert.Equal(t, b.rows(), "1 2 3 5")
 
 	// A replica is stopped in order, and takes no order from then on.

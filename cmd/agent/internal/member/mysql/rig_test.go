@@ -4,6 +4,7 @@
 package mysql
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
@@ -30,7 +32,7 @@ func nodes(t *testing.T, n int) []*node {
 	for i := range n {
 		s := rig.Start(t, server.MySQL, append(Arguments(i), "--super-read-only=OFF", "--innodb-buffer-pool-size=16M", "--innodb-redo-log-capacity=8M",
 			"--performance-schema-max-table-instances=200", "--max-connections=60")...)
-		m := &node{&Member{Root: s.Root(), Volume: t.TempDir(), Ordinal: i, Members: 3, Password: rig.Password}, s}
+		m := &node{&Member{Root: s.Root(), Volume: &volume.Volume{Root: t.TempDir(), Data: "mysql", Pod: fmt.Sprint("data/mysql-", i)}, Ordinal: i, Members: 3, Password: rig.Password}, s}
 		assert.NilError(t, m.CreateAccounts(t.Context()))
 		s.Exec("RESET BINARY LOGS AND GTIDS", "SET GLOBAL super_read_only = ON")
 		all = append(all, m)
@@ -43,6 +45,11 @@ func (n *node) again() {
 	n.s.More = append(n.s.More, "--super-read-only=ON")
 	n.s.Up()
 	n.Member = &Member{Root: n.Root, Volume: n.Volume, Ordinal: n.Ordinal, Members: n.Members, Password: n.Password}
+}
+
+// promote gives a member a ticket that was not used.
+func (n *node) promote(ctx context.Context, o Order, demands int) error {
+	return n.Promote(ctx, Ticket{Order: o, Demands: demands})
 }
 
 func (n *node) source() Source { return Source{Ordinal: n.Ordinal, Host: "127.0.0.1", Port: n.s.Port} }
@@ -59,9 +66,9 @@ func cluster(t *testing.T) (primary, a, b *node) {
 	t.Helper()
 	all := nodes(t, 3)
 	primary, a, b = all[0], all[1], all[2]
-	ctx, o := t.Context(), Order{1, 1}
-	assert.NilError(t, primary.Promote(ctx, o, 1))
-	assert.NilError(t, primary.Serve(ctx, o, 1, nil, nil))
+	ctx, o := t.Context(), Order{Epoch: 1, Revision: 1}
+	assert.NilError(t, primary.promote(ctx, o, 1))
+	assert.NilError(t, primary.Serve(ctx, o, 1, nil, nil, nil))
 	assert.NilError(t, a.Follow(ctx, o, primary.source(), true))
 	assert.NilError(t, b.Follow(ctx, o, primary.source(), true))
 	until(t, "both acknowledge", func() bool {
@@ -80,7 +87,7 @@ func until(t *testing.T, what string, is func() bool) {
 	}
 }
 
-// insert writes a row in a session of its own. The channel has the result, nil for an answer OK.
+// insert writes a row in a new session. The channel receives the result, nil for success.
 func (n *node) insert(t *testing.T, id int) (session string, result chan error) {
 	t.Helper()
 	c, err := server.Connect(t.Context(), n.Root)

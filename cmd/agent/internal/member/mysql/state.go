@@ -5,10 +5,13 @@ package mysql
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
+	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
@@ -24,10 +27,12 @@ const (
 	RolePrimary = "Primary"
 )
 
-// State is what a member's server says, and what the member promised. Sets of GTIDs are in the notation of MySQL, and may name
+// State stores the answers of a member's server, and the promises of the member. Sets of GTIDs are in the notation of MySQL, and may name
 // a range twice.
 type State struct {
-	Server   string `json:"server"`
+	Server string `json:"server"`
+	// Version is that of the server, such as 8.4.9.
+	Version  string `json:"version,omitempty"`
 	Role     string `json:"role,omitempty"`
 	Promised int64  `json:"promised,omitempty"`
 	Revision int64  `json:"revision,omitempty"`
@@ -36,19 +41,31 @@ type State struct {
 	Received string `json:"received"`
 	Writable bool   `json:"writable,omitempty"`
 
-	// Of a primary.
-	Epoch   int64    `json:"epoch,omitempty"`
-	Demands int      `json:"demands,omitempty"`
-	Cut     []int    `json:"cut,omitempty"`
-	CutEnd  Position `json:"cutEnd,omitzero"`
-	End     Position `json:"end,omitzero"`
-	Waiting int      `json:"waiting,omitempty"`
+	// Of a primary. Purged are the transactions that its logs have no more.
+	Purged  string `json:"purged,omitempty"`
+	Epoch   int64  `json:"epoch,omitempty"`
+	Demands int    `json:"demands,omitempty"`
+	Cut     []int  `json:"cut,omitempty"`
+	// Servers are those that log in with their own passwords, by the ordinals of their members.
+	Servers map[int]string `json:"servers,omitempty"`
+	CutEnd  Position       `json:"cutEnd,omitzero"`
+	// Clock is a time by the server's clock: transactions behind End are committed later.
+	Clock   time.Time `json:"clock,omitzero"`
+	End     Position  `json:"end,omitzero"`
+	Waiting int       `json:"waiting,omitempty"`
+	// Commits describes what commits do. Stalled is the time in milliseconds for which none has ended while sessions waited.
+	Commits Commits `json:"commits,omitempty"`
+	Stalled int64   `json:"stalled,omitempty"`
 	// Unprotected reports whether the primary demands acknowledgements and semi-sync is off, or a promotion failed half-way: the
 	// server must be killed.
 	Unprotected bool `json:"unprotected,omitempty"`
 
 	// Of a replica.
-	Source       int      `json:"source,omitempty"`
+	// SourceServer is the UUID of the server that it is connected to.
+	Source       int    `json:"source,omitempty"`
+	SourceServer string `json:"sourceServer,omitempty"`
+	// Personal reports whether it logs in with its own server's password.
+	Personal     bool     `json:"personal,omitempty"`
 	Acknowledges bool     `json:"acknowledges,omitempty"`
 	Connected    bool     `json:"connected,omitempty"`
 	ReadTo       Position `json:"readTo,omitzero"`
@@ -57,18 +74,25 @@ type State struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// State asks the server.
+// State reads the state of the server.
 func (m *Member) State(ctx context.Context) (State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.load(); err != nil {
+	n, err := m.Volume.Notes()
+	if err != nil {
 		return State{}, err
 	}
-	s := State{Promised: m.notes.Promised, Revision: m.notes.Revision, Unprotected: m.unfinished}
-	err := m.session(ctx, func(c *server.Conn) error {
+	if m.ended {
+		return State{}, contract.Errorf(contract.ReasonServerUnreachable, "the server has ended")
+	}
+	s := State{Promised: n.Promised, Revision: n.Revision, Unprotected: m.unfinished}
+	err = m.session(ctx, func(c *server.Conn) error {
 		var err error
 		if s.Server, err = c.Value("SELECT @@GLOBAL.server_uuid"); err != nil {
 			return fmt.Errorf("ask for the server's UUID: %w", err)
+		}
+		if s.Version, err = c.Value("SELECT SUBSTRING_INDEX(@@GLOBAL.version, '-', 1)"); err != nil {
+			return fmt.Errorf("ask for the server's version: %w", err)
 		}
 		readOnly, err := c.Value("SELECT @@GLOBAL.super_read_only")
 		if err != nil {
@@ -96,24 +120,38 @@ func (m *Member) State(ctx context.Context) (State, error) {
 	return s, err
 }
 
-// replica adds what SHOW REPLICA STATUS says.
+// replica adds the result of SHOW REPLICA STATUS.
 func (m *Member) replica(s *State, row map[string]string) {
 	s.Received = strings.Trim(s.Executed+","+strings.ReplaceAll(row["Retrieved_Gtid_Set"], "\n", ""), ",")
-	s.Connected = row["Replica_IO_Running"] == "Yes"
+	if s.Connected = row["Replica_IO_Running"] == "Yes"; s.Connected {
+		s.SourceServer = row["Source_UUID"]
+	}
 	if receives(row) {
 		s.Role = RoleReplica
 	}
-	s.Source, s.Acknowledges = m.source.Ordinal, m.acks
+	s.Source, s.Personal, s.Acknowledges = m.source.Ordinal, m.source.Personal, m.acks
 	s.ReadTo.File = row["Source_Log_File"]
 	s.ReadTo.Offset, _ = strconv.ParseUint(row["Read_Source_Log_Pos"], 10, 64) // 0 is before everything
 	s.Lag, _ = strconv.Atoi(row["Seconds_Behind_Source"])                      // NULL while it does not run, which Connected and Problem show
 	if s.Problem = row["Last_SQL_Error"]; s.Problem == "" {
 		s.Problem = row["Last_IO_Error"]
 	}
+	if s.Problem == "" && s.Role == RoleReplica && row["Replica_SQL_Running"] != "Yes" {
+		s.Problem = "the applier does not run" // its lag is not known
+	}
 }
 
 func (m *Member) ofPrimary(c *server.Conn, s *State) error {
 	s.Role, s.Epoch, s.Demands, s.CutEnd, s.Cut = RolePrimary, m.primary, m.demands, m.cutEnd, unique(append(append([]int{}, m.cutVoters...), m.cutOthers...))
+	s.Servers = m.servers()
+	var err error
+	if s.Clock, err = c.Now(); err != nil {
+		return fmt.Errorf("ask for the server's time: %w", err)
+	}
+	if s.Purged, err = c.Value("SELECT @@GLOBAL.gtid_purged"); err != nil {
+		return fmt.Errorf("ask for transactions that the logs have no more: %w", err)
+	}
+	s.Purged = strings.ReplaceAll(s.Purged, "\n", "")
 	end, err := c.Position()
 	if err != nil {
 		return fmt.Errorf("ask for the end of the binary log: %w", err)
@@ -121,11 +159,11 @@ func (m *Member) ofPrimary(c *server.Conn, s *State) error {
 	if end != nil {
 		s.End = Position{File: end.File, Offset: end.Offset}
 	}
-	waiting, err := status(c, "Rpl_semi_sync_source_wait_sessions")
-	if err != nil {
-		return fmt.Errorf("ask for waiting sessions: %w", err)
+	if s.Waiting, err = waitingSessions(c); err != nil && !errors.Is(err, errNoSemiSync) { // the next status shows that
+		return err
 	}
-	s.Waiting, _ = strconv.Atoi(waiting) // no number: the plugin is not there, which the next status shows
+	commits, stalled := m.progress.judge(s.Waiting, s.Executed, time.Now())
+	s.Commits, s.Stalled = commits, stalled.Milliseconds()
 	on, err := status(c, "Rpl_semi_sync_source_status")
 	if err != nil {
 		return fmt.Errorf("ask for semi-sync: %w", err)

@@ -18,8 +18,8 @@ func TestParseTicket(t *testing.T) {
 		"none":             {},
 		"seed\n":           {Text: "seed", Verb: Seed},
 		"fence":            {Text: "fence", Verb: Fence},
-		"primary:4:9:0":    {Text: "primary:4:9:0", Verb: Primary, Order: Order{4, 9}},
-		"primary:4:9:2":    {Text: "primary:4:9:2", Verb: Primary, Order: Order{4, 9}, Demands: 2},
+		"primary:4:9:0":    {Text: "primary:4:9:0", Verb: Primary, Order: Order{Epoch: 4, Revision: 9}},
+		"primary:4:9:2":    {Text: "primary:4:9:2", Verb: Primary, Order: Order{Epoch: 4, Revision: 9}, Demands: 2},
 		"join:9:0:" + uuid: {Text: "join:9:0:" + uuid, Verb: Join, Order: Order{Revision: 9}, Server: uuid},
 	} {
 		got, err := ParseTicket(text)
@@ -40,18 +40,23 @@ func TestMustKill(t *testing.T) {
 		s               State
 		voter, operator time.Duration
 		kill            bool
+		agent           time.Duration
 	}{
-		"all is well":                  {primary, time.Second, time.Second, false},
-		"no voter":                     {primary, time.Hour, time.Second, false},
-		"no operator":                  {primary, time.Second, time.Hour, false},
-		"neither":                      {primary, 11 * time.Second, 11 * time.Second, true},
-		"neither, not long enough":     {primary, 11 * time.Second, 9 * time.Second, false},
-		"neither, alone by the record": {State{Role: RolePrimary}, time.Hour, time.Hour, false},
-		"neither, of a replica":        {State{Role: RoleReplica}, time.Hour, time.Hour, false},
-		"semi-sync is off":             {State{Role: RolePrimary, Demands: 1, Unprotected: true}, 0, 0, true},
-		"a promotion failed half-way":  {State{Unprotected: true}, 0, 0, true},
+		"all is well":                  {primary, time.Second, time.Second, false, 0},
+		"no voter":                     {primary, time.Hour, time.Second, false, 0},
+		"no operator":                  {primary, time.Second, time.Hour, false, 0},
+		"neither":                      {primary, 11 * time.Second, 11 * time.Second, true, 0},
+		"neither, not long enough":     {primary, 11 * time.Second, 9 * time.Second, false, 0},
+		"neither, alone by the record": {State{Role: RolePrimary}, time.Hour, time.Hour, false, 0},
+		"neither, of a replica":        {State{Role: RoleReplica}, time.Hour, time.Hour, false, 0},
+		"semi-sync is off":             {State{Role: RolePrimary, Demands: 1, Unprotected: true}, 0, 0, true, 0},
+		"no answer":                    {primary, 0, 0, true, 21 * time.Second},
+		"no answer, not long enough":   {primary, 0, 0, false, 19 * time.Second},
+		"no answer, alone":             {State{Role: RolePrimary}, 0, 0, false, time.Hour},
+		"no answer, of a replica":      {State{Role: RoleReplica}, 0, 0, false, time.Hour},
+		"a promotion failed half-way":  {State{Unprotected: true}, 0, 0, true, 0},
 	} {
-		if why := MustKill(c.s, c.voter, c.operator); (why != "") != c.kill {
+		if why := MustKill(c.s, Silence{c.voter, c.operator, c.agent}); (why != "") != c.kill {
 			t.Errorf("%s: %q", name, why)
 		}
 	}

@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// Verb is what a ticket allows.
+// Verb is the action that a ticket allows.
 type Verb string
 
 // The verbs. A ticket is an annotation on one pod, and is good for one start of its server.
 const (
 	Primary Verb = "primary" // primary:EPOCH:REVISION:ACKNOWLEDGEMENTS: become the primary
 	Seed    Verb = "seed"    // seed: make the first data, on an empty volume
+	Adopt   Verb = "adopt"   // adopt:MARK: take the data of one server with that mark as the first data
 	Join    Verb = "join"    // join:REVISION:ORDINAL:SERVER: set the data aside, and copy that of a member
 	Fence   Verb = "fence"   // fence: kill the server if it is a primary
 )
@@ -26,12 +27,15 @@ type Ticket struct {
 	// Text is the whole ticket; empty for none.
 	Text string
 	Verb Verb
-	// Order and Demands belong to primary, Order.Revision, Source and Server to join.
+	// Order and Demands belong to primary, Order.Revision, Source and Server to join, and Mark to adopt.
 	Order   Order
 	Demands int
 	Source  int
 	Server  string
+	Mark    string
 }
+
+var markID = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
 var serverUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
@@ -51,11 +55,14 @@ func ParseTicket(text string) (Ticket, error) {
 	case t.Verb == Join && len(fields) == 4:
 		t.Order.Revision, t.Source, t.Server = int64(number(fields[1])), number(fields[2]), fields[3]
 		valid = t.Order.Revision > 0 && t.Source >= 0 && serverUUID.MatchString(t.Server)
+	case t.Verb == Adopt && len(fields) == 2:
+		t.Mark = fields[1]
+		valid = markID.MatchString(t.Mark)
 	default:
 		valid = (t.Verb == Seed || t.Verb == Fence) && len(fields) == 1
 	}
 	if !valid {
-		return Ticket{}, fmt.Errorf("read the ticket %.100q: it must be primary:EPOCH:REVISION:ACKNOWLEDGEMENTS, seed, join:REVISION:ORDINAL:SERVER or fence", text)
+		return Ticket{}, fmt.Errorf("read the ticket %.100q: it must be primary:EPOCH:REVISION:ACKNOWLEDGEMENTS, seed, adopt:MARK, join:REVISION:ORDINAL:SERVER or fence", text)
 	}
 	return t, nil
 }

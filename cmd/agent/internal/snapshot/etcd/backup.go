@@ -30,16 +30,16 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 )
 
-// Flavour is what manifests call the server.
+// Flavour is the name of the server in manifests.
 const Flavour = "etcd"
 
 // object is the name of the snapshot in a backup.
 const object = "snapshot.db"
 
-// patience is how long a member may take to answer a question.
+// patience limits the time for which a member may not answer a request.
 const patience = 15 * time.Second
 
-// Cluster says how the members are reached.
+// Cluster holds the connection options of the members.
 type Cluster struct {
 	// Endpoint is an address that leads to any member, such as http://store.data.svc:2379.
 	Endpoint string
@@ -119,8 +119,8 @@ func (c Cluster) certificates() (*tls.Config, error) {
 	return config, nil
 }
 
-// describe asks for what the manifest says of the cluster. The member has all that any had acknowledged when it answers: it
-// asks the others.
+// describe reads the cluster's data for the manifest. Its read is linearizable: the answering member has all writes that any member had
+// acknowledged.
 func (c Cluster) describe(ctx context.Context, client *clientv3.Client, m *manifest.Backup) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -168,7 +168,7 @@ func (t *trailer) verify() error {
 	return nil
 }
 
-// failed says what was tried on the cluster, and gives the failure its reason.
+// failed wraps an error with the attempted action, and sets its reason.
 func (c Cluster) failed(what string, err error) error {
 	reason := contract.ReasonServerUnreachable
 	code := status.Code(err)

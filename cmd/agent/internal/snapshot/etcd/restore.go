@@ -19,9 +19,9 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 )
 
-// revisionGap is how far the revision of a restored cluster is ahead of the backup's: further than the old cluster can have
-// come since. So clients that watched the old one are told to read anew, instead of being shown other changes under numbers
-// that they know (https://etcd.io/docs/v3.6/op-guide/recovery/).
+// revisionGap is added to the revision of a restored cluster. It exceeds the number of changes that the old cluster can have made since the
+// backup. Clients that watched the old cluster then have to list again, and do not see other changes under known revisions
+// (https://etcd.io/docs/v3.6/op-guide/recovery/).
 const revisionGap = 1_000_000_000
 
 // Target is the volume of the first member of a new cluster.
@@ -48,8 +48,8 @@ func (t Target) IsRestored() (bool, error) {
 	return true, member.NoteRestored(t.Notes)
 }
 
-// Restore makes the data of the first member of a new cluster from a backup, beside the place where the member will look
-// for it. It is there as a whole or not at all. The snapshot is on the volume, too, until its data is made.
+// Restore creates the data of the first member of a new cluster from a backup, in the folder that the member looks for. It appears
+// atomically. The snapshot is on the volume, too, until the data is complete.
 func Restore(ctx context.Context, s restore.Source, t Target) error {
 	program, err := findProgram(ctx, s)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
 
-// silence is how long the members may send nothing while a snapshot is taken. The client sets no limit: it waits for a member
-// that takes its connection, for ever.
+// silence limits the time for which the members may send nothing during a snapshot. The client sets no limit: it waits forever for a member
+// that accepts its connection.
 const silence = 30 * time.Second
 
 // stream writes the snapshot of a member, and holds it against its hash. It fails when the members send nothing for as long as
@@ -43,8 +43,8 @@ func (c Cluster) stream(ctx context.Context, client *clientv3.Client, to io.Writ
 	return nil
 }
 
-// fromMember is what a member sends, with a limit for its silence. It gives what goes wrong with a member its reason, so that
-// it is told from what goes wrong with the store.
+// fromMember reads what a member sends, and limits its silence. It sets the reason of a member's failure, to distinguish it from a failure
+// of the store.
 type fromMember struct {
 	c        Cluster
 	ctx      context.Context

@@ -55,7 +55,7 @@ func TestSilence(t *testing.T) {
 	page := bytes.Repeat([]byte("x"), 512)
 	sum := sha256.Sum256(page)
 	for name, c := range map[string]struct {
-		member *sender // nil: nobody answers
+		member *sender // nil: no member answers
 		store  time.Duration
 		reason contract.Reason
 	}{

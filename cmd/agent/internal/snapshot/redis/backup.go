@@ -17,16 +17,16 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 )
 
-// mostTries is how often all shards are copied, when slots are moved or masters change in the meantime.
+// mostTries limits the attempts to copy all shards if slots or masters change during a copy.
 const mostTries = 3
 
-// errChanged says that what was copied does not belong together.
+// errChanged reports that the copies of the shards are not consistent with each other.
 var errChanged = errors.New("slots were moved, or a server got another master, while the shards were copied")
 
-// Backup makes a backup of a cluster: an RDB file of each shard, one after the other. Each has every write to its shard that was
-// acknowledged before the backup was begun, and some of those that came later. The slots have not moved from the first copy to
-// the last, and no master has changed: so no key is missing. It returns the manifest, and the leftovers of earlier runs that it
-// removed. It fails with Busy where the slots of the cluster do not come to rest.
+// Backup makes a backup of a cluster: an RDB file of each shard, one after the other. Each file has every write to its shard that was
+// acknowledged before the backup began, and some later ones. No key is missing: Backup verifies that no slot moved, and no master changed,
+// from the first copy to the last. It returns the manifest, and the leftovers of earlier runs that it removed. It fails with Busy if the
+// slots keep moving.
 func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, []string, error) {
 	program, err := server.Find("redis-cli")
 	if err != nil {

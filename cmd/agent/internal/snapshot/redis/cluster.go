@@ -19,10 +19,10 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/contract"
 )
 
-// Flavour is what manifests call the server.
+// Flavour is the name of the server in manifests.
 const Flavour = "redis"
 
-// Cluster says how the servers are reached.
+// Cluster holds the connection options of the servers.
 type Cluster struct {
 	// Server is the HOST:PORT that leads to any of them.
 	Server string
@@ -30,7 +30,7 @@ type Cluster struct {
 	Password string
 }
 
-// answerTime is how long a server may take to answer a question.
+// answerTime limits the time for which a server may not answer a request.
 const answerTime = 5 * time.Second
 
 // servers are connections to the servers of a cluster.
@@ -79,7 +79,7 @@ func (s *servers) client(address string) *redis.Client {
 	if s.clients[address] == nil {
 		s.clients[address] = redis.NewClient(&redis.Options{
 			Addr: address, Password: s.Password,
-			// Redis 6.2 and 7.0 know no more than this, and nothing here needs more.
+			// Redis 6.2 and 7.0 support no more than this, and nothing here needs more.
 			Protocol: 2, DisableIdentity: true,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 			MaxRetries:               -1, DialerRetries: 1, PoolSize: 2, ContextTimeoutEnabled: true,
@@ -89,14 +89,14 @@ func (s *servers) client(address string) *redis.Client {
 	return s.clients[address]
 }
 
-// answer is what one server says.
+// answer is the view of one server.
 type answer struct {
 	view
 	info info
 	keys int64
 }
 
-// ask asks a server for all that is to be known of it.
+// ask reads the view and the information of a server.
 func (s *servers) ask(ctx context.Context, address string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -150,7 +150,7 @@ func isDenied(words string) bool {
 	return false
 }
 
-// failed says what was tried on a server, and gives the failure its reason.
+// failed wraps an error with the attempted action and the server, and sets its reason.
 func failed(what, address string, err error) error {
 	var said redis.Error
 	reason := contract.ReasonServerUnreachable

@@ -87,7 +87,7 @@ func (c copier) copy(ctx context.Context, from node, to io.Writer) error {
 	check := &rdb{to: to}
 	_, copyErr := io.CopyBuffer(struct{ io.Writer }{check}, out, make([]byte, 256<<10))
 	if copyErr != nil {
-		_ = cmd.Process.Kill() // else it waits for somebody who reads
+		_ = cmd.Process.Kill() // else it waits for a reader
 	}
 	err = cmd.Wait()
 	switch cause := context.Cause(ctx); {

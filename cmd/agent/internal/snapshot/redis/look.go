@@ -43,8 +43,7 @@ func (s *servers) atRest(ctx context.Context) (*layout, error) {
 	}
 }
 
-// look asks all servers once. It fails with Busy where slots are not at rest, and with ServerUnreachable where a master does not
-// answer.
+// look queries all servers once. It fails with Busy if slots are moving, and with ServerUnreachable if a master does not answer.
 func (s *servers) look(ctx context.Context) (*layout, error) {
 	l := &layout{answers: map[string]answer{}}
 	first, err := s.first(ctx)
@@ -91,7 +90,7 @@ func (s *servers) remember(l *layout) {
 	}
 }
 
-// first asks the server behind the address that was given, or one of those that are known, when it does not answer.
+// first queries the server behind the given address. If that does not answer, it queries the known servers.
 func (s *servers) first(ctx context.Context) (answer, error) {
 	a, err := s.ask(ctx, s.Server)
 	for _, address := range s.known {
@@ -105,8 +104,8 @@ func (s *servers) first(ctx context.Context) (answer, error) {
 	return a, err
 }
 
-// askAll asks servers at once, and returns the answers of those that can be reached. What answers at the address of a node with
-// another id is another server by now.
+// askAll queries servers concurrently, and returns the answers of reachable servers. It ignores an answer with another node id: the address
+// then belongs to another server.
 func (s *servers) askAll(ctx context.Context, nodes []node) ([]answer, error) {
 	answers, errs := make([]answer, len(nodes)), make([]error, len(nodes))
 	var group sync.WaitGroup

@@ -59,10 +59,10 @@ func (r *rdb) pass(n int) error {
 	return nil
 }
 
-// rdbHead is what each RDB file begins with.
+// rdbHead holds the first bytes of each RDB file.
 const rdbHead = "REDIS"
 
-// partial says why what was written is no whole RDB file.
+// partial is the evidence that the output is no complete RDB file.
 type partial string
 
 func (p partial) Error() string { return string(p) }

@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 )
 
-// What a restore makes in the folder of the data. Redis 7 loads an append-only file of older versions, and moves it to its new
-// place itself. In all versions such a file may begin with an RDB file, and may have nothing behind that.
+// The files that a restore writes to the data folder. Redis 7 loads an append-only file of older versions, and moves it to its new place.
+// In all versions, such a file may begin with an RDB file and contain nothing else.
 const (
 	dataFile  = "appendonly.aof"
 	nodesFile = "nodes.conf"
@@ -47,7 +47,7 @@ func (t Target) IsTaken() (bool, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("look at the data of the volume: %w", err)
 	}
-	own := map[string]bool{"lost+found": true, ".writable": true} // the latter is what init.sh tries out the volume with
+	own := map[string]bool{"lost+found": true, ".writable": true} // init.sh tries out the volume with the latter
 	for _, e := range entries {
 		if e.Name() == marker && e.IsDir() {
 			own[marker], own[dataFile], own[nodesFile] = true, true, true
@@ -134,8 +134,8 @@ func (t Target) clear() error {
 	return nil
 }
 
-// writeNodes writes a server's view of a cluster in which it knows itself alone, and owns the slots of its shard. Each shard has
-// another config epoch, as the masters of one cluster must. The server puts its own address in.
+// writeNodes writes a server's view of a cluster that contains only itself and the slots of its shard. Each shard has a distinct config
+// epoch, as masters of one cluster must. The server fills in its own address.
 func (t Target) writeNodes(w io.Writer, part slots) error {
 	random := [20]byte{}
 	_, _ = rand.Read(random[:]) // never fails

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// slotCount is how many hash slots a cluster has.
+// slotCount is the number of hash slots of a cluster.
 const slotCount = 16384
 
 // span is slots from one to another, both of them included.

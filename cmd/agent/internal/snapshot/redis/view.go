@@ -25,14 +25,14 @@ type node struct {
 
 func (n node) is(flag string) bool { return slices.Contains(n.flags, flag) }
 
-// view is what one server says of its cluster: the line of its own, and all lines.
+// view is one server's view of its cluster: its own line, and all lines.
 type view struct {
 	own   node
 	nodes []node
 }
 
-// parseView reads the answer to CLUSTER NODES. A server that has met no other does not know its own host: that is the one by
-// which it was asked.
+// parseView parses the answer to CLUSTER NODES. A server that has met no other does not know its own host: parseView sets the host to which
+// the request was sent.
 func parseView(text, host string) (view, error) {
 	var v view
 	for line := range strings.Lines(text) {
@@ -164,7 +164,7 @@ func (v view) confirms(owners map[string]*shard, by string) error {
 	return nil
 }
 
-// errAbsent says that a master was not reached.
+// errAbsent reports that a master was not reached.
 type errAbsent struct{ node }
 
 func (e errAbsent) Error() string {

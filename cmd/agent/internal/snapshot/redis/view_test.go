@@ -125,7 +125,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// Nobody listens: that is said, and the address with it.
+// If no server listens, the error names the address.
 func TestUnreachable(t *testing.T) {
 	s := Cluster{Server: "127.0.0.1:1"}.servers()
 	defer s.Close()

@@ -1,0 +1,35 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package v1alpha1 is the API of replicated MySQL databases: the MySQLCluster resource, its
+// status and the names of its conditions and reasons. It imports nothing
+// internal.
+//
+// +kubebuilder:object:generate=true
+// +groupName=d3os-product.com.d3os
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Kind is the kind of the resource that this package defines.
+const Kind = "MySQLCluster"
+
+var (
+	// GroupVersion is the group and version of every type in this package.
+	GroupVersion = schema.GroupVersion{Group: "d3os-product.com.d3os", Version: "v1alpha1"}
+
+	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+
+	// AddToScheme registers this package's types.
+	AddToScheme = schemeBuilder.AddToScheme
+)
+
+func addKnownTypes(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &MySQLCluster{}, &MySQLClusterList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -1,0 +1,15 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+
+// Object is a part of Kubernetes' own API that the CRD does not spell out. The operator checks it
+// strictly and names the field that is wrong in status.conditions.
+//
+// +kubebuilder:pruning:PreserveUnknownFields
+// +kubebuilder:validation:Type=object
+type Object struct {
+	apiextensionsv1.JSON `json:",inline"`
+}

@@ -1,0 +1,175 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha1
+
+import "k8s.io/apimachinery/pkg/api/resource"
+
+// Option is the value of an option of mysqld, as in my.cnf: one line.
+//
+// +kubebuilder:validation:MaxLength=1024
+// +kubebuilder:validation:Pattern=`^[^\r\n]*$`
+type Option string
+
+// DatabaseName is the name of a database.
+//
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_]+$`
+// +kubebuilder:validation:XValidation:rule="!(self in ['mysql', 'sys', 'information_schema', 'performance_schema', 'd3os_member'])",message="must not be a database of MySQL's or the operator's own"
+type DatabaseName string
+
+// User is an account of a database.
+type User struct {
+	// name of the account.
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_]+$`
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self != 'root' && !self.startsWith('d3os_')",message="must not be an account of MySQL's or the operator's own"
+	// +kubebuilder:example=`reporter`
+	Name string `json:"name"`
+
+	// databases on which the account has all rights.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:example=`[shop]`
+	// +listType=set
+	// +optional
+	// +nullable
+	Databases []DatabaseName `json:"databases,omitempty"`
+}
+
+// Replication configures who may be the primary, and when.
+type Replication struct {
+	// whenAlone is Write (the primary goes on without a copy, after that was recorded: no other member can be promoted until one
+	// has caught up) or Block (commits wait until a copy acknowledges).
+	// +kubebuilder:default=Write
+	// +kubebuilder:validation:Enum=Write;Block
+	// +kubebuilder:example=`Block`
+	// +optional
+	WhenAlone WhenAlone `json:"whenAlone,omitempty"`
+
+	// failover is Automatic (a lost primary is replaced as soon as that is proven to lose nothing) or Manual (a lost primary is
+	// replaced when primary names another member).
+	// +kubebuilder:default=Automatic
+	// +kubebuilder:validation:Enum=Automatic;Manual
+	// +kubebuilder:example=`Manual`
+	// +optional
+	Failover Failover `json:"failover,omitempty"`
+
+	// primary is the ordinal of the member that should be the primary. The operator switches to it while that is safe, and back
+	// to it after a failover. Default: any member.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=4
+	// +kubebuilder:example=`1`
+	// +optional
+	// +nullable
+	Primary *int32 `json:"primary,omitempty"`
+
+	// maxLag is the delay of a replica above which it neither acknowledges nor is behind the Service for reads. Whole
+	// seconds count.
+	// +kubebuilder:default="10s"
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*(s|m|h)$`
+	// +kubebuilder:example=`30s`
+	// +optional
+	MaxLag string `json:"maxLag,omitempty"`
+
+	// acceptLoss repeats status.lossToken, or one of status.notes where no copy has all transactions of the others: the consent to go
+	// on with a copy that is left, after all copies with every acknowledged transaction were lost. Each loss has another token.
+	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
+	// +kubebuilder:example=`4-17-3e11fa47`
+	// +optional
+	// +nullable
+	AcceptLoss string `json:"acceptLoss,omitempty"`
+}
+
+// WhenAlone is the behaviour of a primary without a copy.
+type WhenAlone string
+
+// The behaviours of a primary without a copy.
+const (
+	WhenAloneWrite WhenAlone = "Write"
+	WhenAloneBlock WhenAlone = "Block"
+)
+
+// Failover defines who decides that a lost primary is replaced.
+type Failover string
+
+// The kinds of failover.
+const (
+	FailoverAutomatic Failover = "Automatic"
+	FailoverManual    Failover = "Manual"
+)
+
+// Storage is the volume of each member. It is kept when its member, or the database, is removed.
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.storageClassName) ? self.storageClassName : \"\") == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : \"\")",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
+type Storage struct {
+	// size of each volume. It can grow if the storage class can expand volumes; it may not shrink. A member that gets
+	// another copy needs room for the data twice.
+	// +kubebuilder:default="10Gi"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity above zero, such as 10Gi"
+	// +kubebuilder:validation:XValidation:rule="!isQuantity(string(self)) || !isQuantity(string(oldSelf)) || !quantity(string(self)).isLessThan(quantity(string(oldSelf)))",message="size may not shrink: volumes cannot"
+	// +kubebuilder:example=`50Gi`
+	// +optional
+	Size *resource.Quantity `json:"size,omitempty"`
+
+	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
+	// +kubebuilder:example=`fast`
+	// +optional
+	// +nullable
+	StorageClassName string `json:"storageClassName,omitempty"`
+}
+
+// Service configures the Service of the primary.
+type Service struct {
+	// type of the Service.
+	// +kubebuilder:default=ClusterIP
+	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
+	// +kubebuilder:example=`LoadBalancer`
+	// +optional
+	Type ServiceType `json:"type,omitempty"`
+
+	// annotations are added to those of the Service, such as those that a load balancer reads.
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:example=`{service.beta.kubernetes.io/aws-load-balancer-internal: "true"}`
+	// +optional
+	// +nullable
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// ServiceType is the type of a Service.
+type ServiceType string
+
+// NetworkPolicy limits who may connect as a client.
+type NetworkPolicy struct {
+	// enabled lets only the database's own pods, the operator and allowFrom connect to clients' port. While it is
+	// false every pod may.
+	// +kubebuilder:default=false
+	// +kubebuilder:example=`true`
+	// +optional
+	Enabled bool `json:"enabled,omitempty"`
+
+	// allowFrom lists further peers (NetworkPolicyPeer) that may connect, such as the namespaces of clients.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:example=`[{namespaceSelector: {matchLabels: {team: data}}}]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	AllowFrom []Object `json:"allowFrom,omitempty"`
+
+	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode.
+	// With enabled only. Whom a mesh's port admits reaches every port of the pod through it, that of the agents, too: docs/services.md.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=65535
+	// +kubebuilder:validation:XValidation:rule="!(3307 in self)",message="3307 is for the database's own pods and the operator alone"
+	// +kubebuilder:example=`[15008]`
+	// +listType=set
+	// +optional
+	// +nullable
+	AdditionalPorts []int32 `json:"additionalPorts,omitempty"`
+}

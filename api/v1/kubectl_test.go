@@ -1,0 +1,125 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package v1
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// config is that of the API server's administrator.
+var config *rest.Config
+
+// kubectl runs kubectl in a namespace and returns its output and its error.
+func kubectl(t *testing.T, namespace, input string, args ...string) (string, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "config")
+	c := clientcmdapi.NewConfig()
+	c.Clusters["a"] = &clientcmdapi.Cluster{Server: config.Host, CertificateAuthorityData: config.CAData}
+	c.AuthInfos["a"] = &clientcmdapi.AuthInfo{ClientCertificateData: config.CertData, ClientKeyData: config.KeyData}
+	c.Contexts["a"] = &clientcmdapi.Context{Cluster: "a", AuthInfo: "a", Namespace: namespace}
+	c.CurrentContext = "a"
+	assert.NilError(t, clientcmd.WriteToFile(*c, file))
+	cmd := exec.CommandContext(t.Context(), filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), "kubectl"), append([]string{"--kubeconfig", file}, args...)...)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// Kubectl applies client-side or server-side. Docs/services.md names what arrives.
+var ways = map[string][]string{"client-side": nil, "server-side": {"--server-side"}}
+
+// A null in a podTemplate arrives by server-side apply alone. A directive arrives either way.
+func TestNullsInAPodTemplate(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ given, clientSide string }{
+		"in a map":    {"{spec: {securityContext: {runAsUser: null, fsGroup: 3}}}", "{spec: {securityContext: {fsGroup: 3}}}"},
+		"in a list":   {"{spec: {containers: [{name: web, livenessProbe: null}]}}", "{spec: {containers: [{name: web}]}}"},
+		"a directive": {"{spec: {containers: [{name: web, securityContext: {$patch: replace, runAsGroup: 3}}]}}", ""},
+	} {
+		for way, flags := range ways {
+			t.Run(name+", "+way, func(t *testing.T) {
+				t.Parallel()
+				want := test.given
+				if way == "client-side" && test.clientSide != "" {
+					want = test.clientSide
+				}
+				namespace := newNamespace(t)
+				out, err := kubectl(t, namespace, "apiVersion: d3os-product.com.d3os/v1\nkind: DataService\nmetadata: {name: a}\nspec: {web: {podTemplate: "+test.given+"}}",
+					append([]string{"apply", "-f", "-"}, flags...)...)
+				assert.NilError(t, err, out)
+				live, template := &unstructured.Unstructured{}, map[string]any{}
+				live.SetGroupVersionKind(GroupVersion.WithKind(Kind))
+				assert.NilError(t, api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a"}, live))
+				found, _, err := unstructured.NestedMap(live.Object, "spec", "web", "podTemplate")
+				assert.NilError(t, err)
+				assert.NilError(t, yaml.Unmarshal([]byte(want), &template))
+				assert.Equal(t, cmp.Diff(template, normal(t, found)), "")
+			})
+		}
+	}
+}
+
+// normal returns a value with the types that YAML is read as.
+func normal(t *testing.T, value map[string]any) (result map[string]any) {
+	t.Helper()
+	data, err := yaml.Marshal(value)
+	assert.NilError(t, err)
+	assert.NilError(t, yaml.Unmarshal(data, &result))
+	return result
+}
+
+// A manifest that is applied shows no difference to what the API server keeps: neither defaults, nor null for what is not given, are drift.
+func TestManifestsAreAtRest(t *testing.T) {
+	t.Parallel()
+	samples, err := filepath.Glob("../../config/samples/*.yaml")
+	assert.NilError(t, err)
+	for _, file := range samples {
+		data, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		if !strings.Contains(string(data), "kind: DataService\n") || strings.Contains(filepath.Base(file), "kustomization") {
+			continue
+		}
+		manifest := dataServiceIn(t, string(data))
+		for way, flags := range ways {
+			t.Run(filepath.Base(file)+", "+way, func(t *testing.T) {
+				t.Parallel()
+				namespace := newNamespace(t)
+				out, err := kubectl(t, namespace, manifest, append([]string{"apply", "-f", "-"}, flags...)...)
+				assert.NilError(t, err, out)
+				out, err = kubectl(t, namespace, manifest, append([]string{"diff", "-f", "-"}, flags...)...)
+				assert.NilError(t, err, out)
+			})
+		}
+	}
+}
+
+// dataServiceIn returns the DataService of a file without its namespace.
+func dataServiceIn(t *testing.T, file string) string {
+	t.Helper()
+	for document := range strings.SplitSeq(file, "\n---\n") {
+		o := &unstructured.Unstructured{}
+		assert.NilError(t, yaml.Unmarshal([]byte(document), &o.Object))
+		if o.GetKind() == Kind {
+			o.SetNamespace("")
+			text, err := yaml.Marshal(o.Object)
+			assert.NilError(t, err)
+			return string(text)
+		}
+	}
+	t.Fatal("no DataService")
+	return ""
+}

@@ -1,0 +1,54 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+// ImportPhase is a stage of an import.
+type ImportPhase string
+
+// The phases of an import.
+const (
+	ImportConnecting ImportPhase = "Connecting" // the source has not answered yet
+	ImportDumping    ImportPhase = "Dumping"    // the source's data is read
+	ImportLoading    ImportPhase = "Loading"    // the copy is made of it
+	ImportFollowing  ImportPhase = "Following"  // the copy follows the source's binary log
+	ImportWaiting    ImportPhase = "Waiting"    // the copy is made of a source without a log that can be followed
+	ImportComparing  ImportPhase = "Comparing"  // the last changes have come, and both are compared
+	ImportRefused    ImportPhase = "Refused"    // the copy differs from the source
+	ImportDone       ImportPhase = "Done"       // the copy is the database
+)
+
+// Import is the state of an import: the response of `agent import` at /state, and its lines of progress.
+type Import struct {
+	Phase ImportPhase `json:"phase"`
+	// Server is the version of the source.
+	Server string `json:"server,omitempty"`
+	// Behind is the age in seconds of the oldest change that the copy may lack; nil while it does not follow.
+	Behind *int64 `json:"behind,omitempty"`
+	// Position is the place in the source's binary log up to which the copy has everything. Its GTID is MariaDB's alone.
+	Position *Position `json:"position,omitempty"`
+	// Transactions counts those that were applied since the dump.
+	Transactions int64 `json:"transactions,omitempty"`
+	// Bytes of the dump were read or loaded, of TotalBytes; 0 if unknown.
+	Bytes      int64 `json:"bytes,omitempty"`
+	TotalBytes int64 `json:"totalBytes,omitempty"`
+	// Reason and Message are those of the last failure, or of what is waited for; empty for none.
+	Reason  Reason `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Begun counts how often a copy was begun, and Again is the reason for which the one before was given up; "" for none.
+	Begun int    `json:"begun,omitempty"`
+	Again string `json:"again,omitempty"`
+	// CutOver reports whether the cut-over is requested.
+	CutOver bool `json:"cutOver,omitempty"`
+}
+
+// Fence is the state of a server's fence, in the result of `agent fence`. A fenced server acknowledges no write.
+type Fence struct {
+	// Server is the version of the server.
+	Server string `json:"server"`
+	// ReadOnly reports whether only accounts with further rights can write, SuperReadOnly whether none can.
+	ReadOnly      bool `json:"readOnly,omitempty"`
+	SuperReadOnly bool `json:"superReadOnly,omitempty"`
+	// HasLog reports whether the server has a binary log in row format, which a copy can follow.
+	HasLog bool `json:"hasLog,omitempty"`
+}

@@ -1,0 +1,48 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/importer"
+)
+
+// fenceServer reads whether a server is fenced; with --close or --open it changes that.
+func fenceServer(arguments []string) int {
+	c := newConfig("fence")
+	c.server()
+	f := importer.Fence{}
+	c.DurationVar(&f.Wait, "wait", 10*time.Second, "how long a close may wait for statements that write, and others for it")
+	c.BoolVar(&f.KeepReadOnly, "keep-read-only", false, "leave read_only on, for --open")
+	closes := c.Bool("close", false, "stop the writes of all accounts")
+	opens := c.Bool("open", false, "allow writes again")
+	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
+		var err error
+		if c.user == "" {
+			if c.user, err = secret("AGENT_USER"); err != nil {
+				return err
+			}
+		}
+		if f.Server, err = c.login(); err != nil {
+			return err
+		}
+		do := f.Look
+		switch {
+		case *closes && *opens:
+			return contract.Errorf(contract.ReasonUsage, "give one of --close and --open")
+		case *closes:
+			do = f.Close
+		case *opens:
+			do = f.Open
+		}
+		seen, err := do(ctx)
+		if err == nil {
+			result.Fence, result.Server = &seen, seen.Server
+		}
+		return err
+	})
+}

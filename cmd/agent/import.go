@@ -1,0 +1,146 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/importer"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+func importServer(arguments []string) int {
+	c := newConfig("import")
+	c.server()
+	o := importer.Options{SkipAccounts: []string{"d3os_backup", "d3os_archive"}}
+	c.StringVar(&o.Server.CA, "server-ca", "", "file with certificates in PEM that the server is trusted by: the connection is encrypted; without it, it is not")
+	c.Var((*list)(&o.Schemas), "database", "database to copy; may be given several times; none: all")
+	c.DurationVar(&o.MaxLockWait, "max-lock-wait", 10*time.Second, "how long the dump may wait for its lock of all tables, and others for the dump")
+	c.DurationVar(&o.Interval, "interval", time.Second, "time between two looks at the server")
+	c.StringVar(&o.Target.Volume, "volume", "", "root of the empty volume")
+	c.StringVar(&o.Target.Data, "data", "mysql", "folder of the data within the volume")
+	more := c.configured()
+	birth := c.Bool("birth", false, "succeed without an import where the volume holds a database or has held one, or --record expects one")
+	expected := c.String("record", "", "folder with the operator's record, for --birth")
+	cutOver := c.String("cut-over", "", "file; the import ends when it has the text cut-over. A loss of the source that is accepted follows it")
+	listen := c.String("listen", "", "host:port at which /state has the progress of the import")
+	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
+		done, err := c.imports(ctx, &o, *more, *birth, *expected)
+		if done || err != nil {
+			return err
+		}
+		o.CutOver = func() bool { isCutOver, _ := readTicket(*cutOver); return isCutOver }
+		o.Accepted = func() string { _, accepted := readTicket(*cutOver); return accepted }
+		state := &atomic.Pointer[contract.Import]{}
+		state.Store(&contract.Import{Phase: contract.ImportConnecting})
+		if *listen != "" {
+			stop, err := serveState(ctx, *listen, state)
+			if err != nil {
+				return err
+			}
+			defer stop()
+		}
+		o.Report = reportImport(state)
+		made, err := importer.Run(ctx, o)
+		if made != nil {
+			made.Result(result)
+		}
+		return err
+	})
+}
+
+// readTicket reads whether the import has to end, and the loss that the user accepts.
+func readTicket(file string) (isCutOver bool, accepted string) {
+	text, _ := os.ReadFile(file) // a pod without the annotation has an empty one
+	word, accepted, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
+	return word == "cut-over", accepted
+}
+
+// imports completes the options. It returns true where the volume is in use.
+func (c *config) imports(ctx context.Context, o *importer.Options, more list, birth bool, record string) (bool, error) {
+	t := &o.Target
+	if t.Volume == "" || t.Data != filepath.Base(t.Data) || strings.HasPrefix(t.Data, ".") || t.Data == "/" {
+		return false, contract.Errorf(contract.ReasonUsage, "--volume is required, and --data must be the name of a folder in it")
+	}
+	if o.Interval < 100*time.Millisecond {
+		return false, contract.Errorf(contract.ReasonUsage, "--interval must be 100ms or more")
+	}
+	var err error
+	if t.Volume, err = filepath.Abs(t.Volume); err != nil { // servers change their folder
+		return false, contract.Errorf(contract.ReasonUsage, "--volume: %w", err)
+	}
+	if birth {
+		if taken, err := isTaken(*t, record); taken || err != nil {
+			if err == nil {
+				err = importer.Remove(t.Volume)
+			}
+			return true, err
+		}
+	}
+	ca := o.Server.CA
+	if c.user == "" {
+		if c.user, err = secret("AGENT_USER"); err != nil {
+			return false, err
+		}
+	}
+	if o.Server, err = c.login(); err != nil {
+		return false, err
+	}
+	o.Server.CA, t.Arguments = ca, more
+	for name, value := range map[string]*string{"AGENT_ROOT_PASSWORD": &t.RootPassword, "AGENT_ACCOUNT": &t.Account, "AGENT_ACCOUNT_PASSWORD": &t.AccountPassword} {
+		if *value, err = secret(name); err != nil {
+			return false, err
+		}
+	}
+	if o.DumpProgram, err = server.Find("mysqldump", "mariadb-dump"); err != nil {
+		return false, err
+	}
+	o.Programs, err = restore.FindPrograms(ctx)
+	o.Programs.Config = c.serverConfig
+	return false, err
+}
+
+// reportImport stores the state, and prints what has changed.
+func reportImport(state *atomic.Pointer[contract.Import]) func(contract.Import) {
+	var last string
+	var at time.Time
+	return func(s contract.Import) {
+		state.Store(&s)
+		now := string(s.Phase) + s.Message
+		if now == last && time.Since(at) < 10*time.Second {
+			return
+		}
+		last, at = now, time.Now()
+		if text, err := json.Marshal(s); err == nil {
+			fmt.Println(string(text))
+		}
+	}
+}
+
+// serveState answers requests for the state until stop is called.
+func serveState(ctx context.Context, address string, state *atomic.Pointer[contract.Import]) (stop func(), err error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, contract.Errorf(contract.ReasonUsage, "listen at %s: %w", address, err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(state.Load()) // the client has gone
+	})
+	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
+	go func() { _ = s.Serve(listener) }() // until it is closed
+	return func() { _ = s.Close() }, nil
+}

@@ -1,0 +1,84 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cron
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Adopt makes this program the parent of processes whose parent has ended, as the first process of a container is by itself.
+func Adopt() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become the parent of orphans: %w", err)
+	}
+	return nil
+}
+
+// reapTries bounds the rounds in which orphans are killed: each may leave others.
+const reapTries = 100
+
+// Reap removes orphans that have ended. While no run is active, it kills the others: they are left from runs that have ended.
+func (c *Command) Reap() {
+	for range reapTries {
+		if c.reap() == 0 {
+			return
+		}
+		time.Sleep(5 * time.Millisecond) // until what was killed has ended
+	}
+}
+
+// reap is one round. It returns the number of processes that it killed.
+func (c *Command) reap() (killed int) {
+	c.mu.Lock() // while a process starts, it is not in runs yet
+	defer c.mu.Unlock()
+	for _, child := range children() {
+		switch {
+		case c.runs[child.pid] != nil:
+		case child.hasEnded:
+			_, _ = syscall.Wait4(child.pid, nil, syscall.WNOHANG, nil)
+		case len(c.runs) == 0:
+			if syscall.Kill(child.pid, syscall.SIGKILL) == nil {
+				killed++
+			}
+		}
+	}
+	return killed
+}
+
+type child struct {
+	pid      int
+	hasEnded bool
+}
+
+// children returns the child processes of this program.
+func children() (found []child) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil // without /proc orphans stay until the container ends
+	}
+	self := []byte(strconv.Itoa(os.Getpid()))
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		stat, err := os.ReadFile("/proc/" + entry.Name() + "/stat")
+		if err != nil {
+			continue
+		}
+		// The name in parentheses may have any character. State and parent follow.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) > 1 && bytes.Equal(fields[1], self) {
+			found = append(found, child{pid: pid, hasEnded: fields[0][0] == 'Z'})
+		}
+	}
+	return found
+}

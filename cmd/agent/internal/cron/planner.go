@@ -1,0 +1,135 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cron
+
+import (
+	"fmt"
+	"time"
+)
+
+// Policy is the concurrencyPolicy of a CronJob.
+type Policy string
+
+// The policies.
+const (
+	Allow   Policy = "Allow"
+	Forbid  Policy = "Forbid"
+	Replace Policy = "Replace"
+)
+
+// ParsePolicy returns the policy with a name.
+func ParsePolicy(text string) (Policy, error) {
+	switch p := Policy(text); p {
+	case Allow, Forbid, Replace:
+		return p, nil
+	}
+	return "", fmt.Errorf("the concurrency policy %q is not known: use Allow, Forbid or Replace", text)
+}
+
+const (
+	// maxRuns bounds the concurrent runs of policy Allow.
+	maxRuns = 100
+	// clockBack is the time that the clock may go back before ticks of the past are due again. Up to this, no tick starts two runs.
+	clockBack = time.Minute
+	// clockForward is the age up to which missed ticks are counted.
+	clockForward = 24 * time.Hour
+)
+
+// Verdict is the decision at a point in time.
+type Verdict struct {
+	// Start is the tick of the run to start; zero for none.
+	Start time.Time
+	// Stop reports whether all runs must end, because another one replaces them.
+	Stop bool
+	// Skipped, Late and Refused count ticks without a run: another run was active, the starting deadline has passed, and too many runs
+	// were active.
+	Skipped, Late, Refused int
+	// ClockWentBack reports whether the clock went back by more than clockBack.
+	ClockWentBack bool
+}
+
+// Planner decides which tick starts a run. It is not safe for concurrent use.
+type Planner struct {
+	Next   func(after time.Time) time.Time
+	Policy Policy
+	// StartingDeadline is the maximum delay of a run in seconds; nil for any.
+	StartingDeadline *int64
+
+	due     time.Time // the next tick; zero for none
+	seen    time.Time // the last time that was passed
+	pending time.Time // the last tick that waits for the end of a run; zero for none
+}
+
+// Begin sets the time after which ticks count.
+func (p *Planner) Begin(now time.Time) { p.seen, p.due = now, p.Next(now) }
+
+// Due returns the next tick.
+func (p *Planner) Due() time.Time { return p.due }
+
+// At decides what happens at a time, with a number of active runs. Of several ticks that are due, the last one counts, as for a CronJob.
+func (p *Planner) At(now time.Time, active int) Verdict {
+	var v Verdict
+	if now.Before(p.seen.Add(-clockBack)) {
+		v.ClockWentBack, p.pending = true, time.Time{}
+		p.Begin(now)
+	}
+	if now.After(p.seen) {
+		p.seen = now
+	}
+	tick, missed := p.take(now)
+	v.Skipped = missed
+	if !tick.IsZero() {
+		p.tick(&v, tick, now, active)
+	}
+	if active == 0 && v.Start.IsZero() && !p.pending.IsZero() {
+		tick, p.pending = p.pending, time.Time{}
+		p.start(&v, tick, now)
+	}
+	return v
+}
+
+// take returns the last tick that is due, or zero, and counts the ticks before it.
+func (p *Planner) take(now time.Time) (last time.Time, before int) {
+	if !p.due.IsZero() && p.due.Before(now.Add(-clockForward)) {
+		p.due = p.Next(now.Add(-clockForward))
+	}
+	if p.due.IsZero() {
+		p.due = p.Next(now)
+	}
+	for !p.due.IsZero() && !p.due.After(now) {
+		if !last.IsZero() {
+			before++
+		}
+		last, p.due = p.due, p.Next(p.due)
+	}
+	return last, before
+}
+
+// tick decides about a tick that is due.
+func (p *Planner) tick(v *Verdict, tick, now time.Time, active int) {
+	switch {
+	case active == 0 || p.Policy == Allow && active < maxRuns:
+		if !p.pending.IsZero() {
+			v.Skipped++
+		}
+		p.pending = time.Time{}
+		p.start(v, tick, now)
+	case p.Policy == Allow:
+		v.Refused++
+	default:
+		if !p.pending.IsZero() {
+			v.Skipped++
+		}
+		p.pending, v.Stop = tick, p.Policy == Replace
+	}
+}
+
+// start starts the run of a tick unless it is too late. A delay counts in whole seconds.
+func (p *Planner) start(v *Verdict, tick, now time.Time) {
+	if late := now.Sub(tick) / time.Second; p.StartingDeadline != nil && int64(late) > *p.StartingDeadline {
+		v.Late++
+		return
+	}
+	v.Start = tick
+}

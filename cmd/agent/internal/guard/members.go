@@ -1,0 +1,63 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// ReasonNoMember is the reason for which one server's data cannot become that of a MySQLCluster's first member.
+const ReasonNoMember = "NoMember"
+
+// maxNamed bounds the tables that a refusal names.
+const maxNamed = 5
+
+// NoMember returns why the data on the volume cannot become that of the first member of a MySQLCluster with a server of that version, or "".
+func (v Volume) NoMember(server *Version) string {
+	data := v.Data.Version
+	switch {
+	case server == nil:
+		return "the version of the server in the image is not known"
+	case !server.canReplicate():
+		return fmt.Sprintf("the image has %s, and several members need MySQL 8.4 or newer", server)
+	case !v.HasData:
+		return "the volume has no data"
+	case v.Restoring():
+		return "a restore to the volume has not ended"
+	case data == nil || !data.canReplicate() || data.Series() != server.Series():
+		return fmt.Sprintf("the image has %s, and the data is of %s: the data must be of the same series, MySQL 8.4 or newer", server, v.Data)
+	case len(v.Others) > 0:
+		return fmt.Sprintf("these tables are not of the engine InnoDB, and no copy would have their rows: %s. Change them: ALTER TABLE … ENGINE = InnoDB",
+			strings.Join(v.Others, ", "))
+	}
+	return ""
+}
+
+// canReplicate reports whether a MySQLCluster runs servers of a version.
+func (v *Version) canReplicate() bool {
+	return !v.MariaDB && (v.Major > 8 || v.Major == 8 && v.Minor >= 4)
+}
+
+// others returns some of the tables of users that are not of InnoDB, as SCHEMA.TABLE. MySQL 8.0 and newer keep the definition of such a table,
+// and of no other, in a separate file.
+func others(data string, entries []fs.DirEntry) (found []string) {
+	for _, entry := range entries {
+		if !entry.IsDir() || slices.Contains(systemFolders, entry.Name()) {
+			continue
+		}
+		files, _ := os.ReadDir(filepath.Join(data, entry.Name())) // the server's check comes after this one
+		for _, file := range files {
+			name, isOther := strings.CutSuffix(file.Name(), ".sdi")
+			if number := strings.LastIndex(name, "_"); isOther && number > 0 && len(found) < maxNamed {
+				found = append(found, entry.Name()+"."+name[:number])
+			}
+		}
+	}
+	return found
+}

@@ -1,0 +1,74 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package importer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+)
+
+// definitionsFile has the definitions and accounts of a source without a log, as they were before the dump. Versions of servers write them in different
+// ways, so the source is compared with itself.
+func (m *Import) definitionsFile() string { return filepath.Join(m.folder, "definitions") }
+
+func (m *Import) definitions(ctx context.Context) (map[string]string, error) {
+	conn, err := m.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return backup.Definitions(conn)
+}
+
+// recordDefinitions records the definitions of a source without a log before its dump.
+func (m *Import) recordDefinitions(ctx context.Context) error {
+	if m.log != nil {
+		return nil
+	}
+	seen, err := m.definitions(ctx)
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(seen)
+	if err == nil {
+		err = os.WriteFile(m.definitionsFile(), text, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("record the definitions of the source: %w", err)
+	}
+	return nil
+}
+
+// redefined returns what was defined in another way since the dump of a source without a log. The copy of an older agent has no record.
+func (m *Import) redefined(ctx context.Context) (names []string, err error) {
+	text, err := os.ReadFile(m.definitionsFile())
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	before := map[string]string{}
+	if err == nil {
+		err = json.Unmarshal(text, &before)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the definitions of the source before the dump: %w", err)
+	}
+	now, err := m.definitions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for name, definition := range now {
+		if other, ok := before[name]; ok && other != definition { // what only one of both has is found by the comparison of the servers
+			names = append(names, name+" changed at the source after the dump")
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}

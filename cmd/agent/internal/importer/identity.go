@@ -1,0 +1,155 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+var (
+	// errReplaced reports that another server answers at the address of the copied one. The copy may be all that is left of its data.
+	errReplaced = errors.New("the source was replaced")
+	// errOther reports that the spec has another source than the copy.
+	errOther = errors.New("another server or other databases are to be copied")
+)
+
+// identityOf returns an id of the data of a server; "" if it cannot be read. MySQL keeps one with the data. MariaDB has none: the time at which the
+// oldest system table was created takes its place.
+func identityOf(conn *server.Conn) (string, error) {
+	if conn.Version.Flavour == server.MySQL {
+		return conn.Variable("server_uuid")
+	}
+	created, err := conn.Value("SELECT IFNULL(UNIX_TIMESTAMP(MIN(CREATE_TIME)), '') FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'mysql' AND ENGINE IN ('Aria', 'MyISAM')")
+	if created != "" {
+		created = "created " + created
+	}
+	return created, err
+}
+
+func (m *Import) identityFile() string { return filepath.Join(m.folder, "server") }
+
+// readIdentity reads which server a complete dump is of. Before there is one, it may be any.
+func (m *Import) readIdentity() error {
+	text, err := os.ReadFile(m.identityFile())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("read which server was copied: %w", err)
+	}
+	m.identity = string(text)
+	return nil
+}
+
+// recordIdentity records which server a complete dump is of.
+func (m *Import) recordIdentity() error {
+	if m.identity != "" {
+		return nil
+	}
+	m.identity = m.seen
+	if id := m.backup.Server.UUID; id != "" {
+		m.identity = id
+	}
+	if err := os.WriteFile(m.identityFile(), []byte(m.identity), 0o600); err != nil {
+		return fmt.Errorf("record which server was copied: %w", err)
+	}
+	return nil
+}
+
+// isCopied fails where another server answers than the copied one.
+func (m *Import) isCopied(conn *server.Conn) (err error) {
+	if m.seen, err = identityOf(conn); err != nil || m.identity == "" || m.seen == "" || m.seen == m.identity {
+		return err
+	}
+	return contract.Errorf(contract.ReasonRefused, "%w: the server at %s has the id %s, and the copy is that of %s, which may have lost its data. The copy is kept. "+
+		"Bring that server back, or %s", errReplaced, m.Server.Address, m.seen, m.identity, m.consent())
+}
+
+// consent describes how a copy is taken into use whose source is lost.
+func (m *Import) consent() string {
+	return fmt.Sprintf("take the copy into use as it is: set cutOver to true, and mysql.acceptLoss to %q", m.loss())
+}
+
+// loss names the loss of the source. A consent repeats it.
+func (m *Import) loss() string { return "source " + m.identity }
+
+// isLost reports whether a failure is that of a lost source, and the user accepts to go on without it.
+func (m *Import) isLost(err error) bool {
+	return m.identity != "" && (errors.Is(err, errReplaced) || contract.ReasonOf(err) == contract.ReasonServerUnreachable) && m.CutOver() && m.Accepted != nil && m.Accepted() == m.loss()
+}
+
+// takeAsIs makes the copy the database without its source, with all that has come of the log.
+func (m *Import) takeAsIs(ctx context.Context) (err error) {
+	if m.store, err = store.NewFolder(filepath.Join(m.folder, "store")); err != nil {
+		return err
+	}
+	if err := m.open(ctx); err != nil {
+		return err
+	}
+	defer m.copied.Close(ctx)
+	if m.copied.Position != nil {
+		if _, err := m.copied.Follow(ctx); err != nil && (m.copied.Batch != nil || ctx.Err() != nil) { // else it is whole, up to its position
+			return fmt.Errorf("apply the rest of the source's log: %w", err)
+		}
+	}
+	m.copied.Warnings = append(m.copied.Warnings, "the source was lost, and the copy was not compared with it")
+	if err := m.copied.Finish(ctx); err != nil {
+		return err
+	}
+	m.enter(contract.ImportDone)
+	return nil
+}
+
+// beginAgain gives the copy up, unless the source may have lost what it has.
+func (m *Import) beginAgain(ctx context.Context, why error) error {
+	if !errors.Is(why, errOther) {
+		conn, err := m.connect(ctx)
+		if err != nil {
+			return err
+		}
+		conn.Close()
+	}
+	if err := m.discard(why.Error()); err != nil {
+		return err
+	}
+	if begun := m.State().Begun; begun > 2 && !pause(ctx, min(firstDelay<<min(begun-3, 6), longestDelay)) {
+		return ctx.Err()
+	}
+	return nil
+}
+
+// sameSource fails where the volume has the copy of another source.
+func (m *Import) sameSource() error {
+	text, err := os.ReadFile(m.sourceFile())
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("read the source of the copy: %w", err)
+	case string(text) != m.source():
+		return contract.Errorf(contract.ReasonRefused, "%w: %w", restore.ErrBeginAgain, errOther)
+	}
+	return nil
+}
+
+// recordSource records the source of the first import.
+func (m *Import) recordSource() error {
+	if _, err := os.Stat(m.sourceFile()); err == nil {
+		return nil
+	}
+	if err := os.WriteFile(m.sourceFile(), []byte(m.source()), 0o600); err != nil {
+		return fmt.Errorf("record the source of the copy: %w", err)
+	}
+	return nil
+}
+
+func (m *Import) sourceFile() string { return filepath.Join(m.folder, "source") }
+
+func (m *Import) source() string { return fmt.Sprintf("%s %q", m.Server.Address, m.Schemas) }

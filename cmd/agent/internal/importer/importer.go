@@ -1,0 +1,270 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package importer makes the database of a new volume from a running server. It dumps the server, loads the dump, and applies the server's
+// binary log until the cut-over is requested. Then it compares both, and lets a server start on the volume.
+//
+// Everything is kept in the folder d3os-import of the volume: the dump and the log as a store of backups, and the state of the copy. A killed
+// import goes on from there. The source is only read.
+package importer
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/guard"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// folder is the name of the folder on the volume.
+const folder = "d3os-import"
+
+// Options selects the source and the volume of an import.
+type Options struct {
+	Server server.Options
+	// Schemas are those to copy; none: all but the server's own.
+	Schemas []string
+	// SkipAccounts are names of accounts that the copy does not keep.
+	SkipAccounts []string
+	Target       restore.Target
+	Programs     restore.Programs
+	DumpProgram  string
+	// MaxLockWait is that of a backup.
+	MaxLockWait time.Duration
+	// Interval is the time between two looks at the source.
+	Interval time.Duration
+	// CutOver reports whether the import has to end.
+	CutOver func() bool
+	// Accepted returns the loss that the user accepts; it may be nil.
+	Accepted func() string
+	// Report is called when the state changes; it may be nil.
+	Report func(contract.Import)
+}
+
+// Import makes a database from a running server.
+type Import struct {
+	Options
+
+	mu     sync.Mutex
+	state  contract.Import
+	folder string
+	store  *store.Folder
+	lock   *os.File
+	name   string // of the locks on the source
+	log    *log
+	backup *manifest.Backup
+	copied *restore.Copy
+	tables int
+	rows   int64
+	// identity is the id of the copied server, seen the id of the server that has answered last.
+	identity, seen string
+}
+
+// Remove removes what an import has left on a volume whose database is in use.
+func Remove(volume string) error { return os.RemoveAll(filepath.Join(volume, folder)) }
+
+// Run makes the copy and returns when it is the database of the volume. It goes on after failures that pass, and begins again where it cannot
+// prove what the copy has.
+func Run(ctx context.Context, o Options) (*Import, error) {
+	m := &Import{Options: o, folder: filepath.Join(o.Target.Volume, folder)}
+	random := [6]byte{}
+	_, _ = rand.Read(random[:]) // never fails
+	m.name = fmt.Sprintf("d3os-import-%x", random)
+	m.state = contract.Import{Phase: contract.ImportConnecting, Begun: 1}
+	var err error
+	if m.lock, err = restore.Lock(ctx, o.Target.Volume); err != nil {
+		return m, err
+	}
+	defer m.lock.Close()
+	for wait := time.Second; ; wait = min(2*wait, 15*time.Second) {
+		began := time.Now()
+		err := m.attempt(ctx)
+		if m.isLost(err) {
+			err = m.takeAsIs(ctx)
+		}
+		switch {
+		case err == nil: // the archive has ended
+			return m, Remove(o.Target.Volume)
+		case ctx.Err() != nil:
+			return m, err
+		case errors.Is(err, restore.ErrBeginAgain):
+			if err = m.beginAgain(ctx, err); err == nil {
+				continue
+			}
+		}
+		if !passes(err) && !errors.Is(err, errReplaced) {
+			return m, err
+		}
+		m.failed(err)
+		if time.Since(began) > time.Minute {
+			wait = time.Second
+		}
+		if !pause(ctx, wait) {
+			return m, err
+		}
+	}
+}
+
+// passes reports whether a failure may pass by itself.
+func passes(err error) bool {
+	return slices.Contains([]contract.Reason{
+		contract.ReasonServerUnreachable, contract.ReasonBusy, contract.ReasonDumpFailed, contract.ReasonLockWait, contract.ReasonNotFound,
+	}, contract.ReasonOf(err))
+}
+
+// firstDelay and longestDelay limit the time between two copies that are begun again.
+const firstDelay, longestDelay = 10 * time.Second, 10 * time.Minute
+
+// pause waits; it returns false when ctx has ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}
+
+// State returns how far the import is.
+func (m *Import) State() contract.Import {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.state
+}
+
+func (m *Import) update(change func(*contract.Import)) {
+	m.mu.Lock()
+	change(&m.state)
+	s := m.state
+	m.mu.Unlock()
+	if m.Report != nil {
+		m.Report(s)
+	}
+}
+
+func (m *Import) enter(phase contract.ImportPhase) {
+	m.update(func(s *contract.Import) { s.Phase, s.Reason, s.Message, s.Bytes, s.TotalBytes = phase, "", "", 0, 0 })
+}
+
+// failed reports a failure that may pass.
+func (m *Import) failed(err error) {
+	m.update(func(s *contract.Import) {
+		s.Reason, s.Message, s.CutOver = contract.ReasonOf(err), err.Error(), m.CutOver()
+		switch {
+		case errors.Is(err, errReplaced):
+			s.Phase = contract.ImportRefused
+		case s.Reason == contract.ReasonServerUnreachable && m.identity != "" && s.CutOver:
+			s.Message += ". If its data is lost, " + m.consent()
+		}
+	})
+}
+
+// discard gives up the copy, of which the state goes first: what is left is known to be no copy.
+func (m *Import) discard(why string) error {
+	if err := os.Remove(m.stateFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.RemoveAll(m.folder); err != nil {
+		return fmt.Errorf("remove what an import has left: %w", err)
+	}
+	m.update(func(s *contract.Import) {
+		*s = contract.Import{Phase: contract.ImportConnecting, Server: s.Server, Begun: s.Begun + 1, Again: why}
+	})
+	return nil
+}
+
+func (m *Import) stateFile() string { return filepath.Join(m.folder, "state.json") }
+
+// attempt goes on with the import, until a failure or its end.
+func (m *Import) attempt(ctx context.Context) (err error) {
+	if err := errors.Join(m.sameSource(), m.readIdentity()); err != nil {
+		return err
+	}
+	source, err := m.look(ctx)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Join(m.folder, "store"), 0o700); err != nil {
+		return fmt.Errorf("make the folder of the import: %w", err)
+	}
+	if err := m.recordSource(); err != nil {
+		return err
+	}
+	if m.store, err = store.NewFolder(filepath.Join(m.folder, "store")); err != nil {
+		return err
+	}
+	if m.log = source; m.log != nil {
+		stop := m.log.follow(ctx, m)
+		defer stop()
+	}
+	if err := m.open(ctx); err != nil {
+		return err
+	}
+	defer m.copied.Close(ctx)
+	return m.keep(ctx)
+}
+
+// open opens the copy on the volume, or makes it. The caller closes it.
+func (m *Import) open(ctx context.Context) (err error) {
+	if m.backup, err = m.dumped(ctx); err == nil {
+		err = m.recordIdentity()
+	}
+	if err != nil {
+		return err
+	}
+	s := restore.Source{Store: m.store, Backup: m.backup, Progress: m.progress}
+	if m.copied, err = restore.NewCopy(ctx, s, m.Programs, m.Target, m.lock, m.stateFile(), m.Schemas); err != nil {
+		return err
+	}
+	loaded, err := m.copied.ReadState()
+	if err == nil && !loaded {
+		m.enter(contract.ImportLoading)
+		err = m.copied.Load(ctx, guard.ImportPrefix+m.Server.Address)
+	}
+	if err != nil {
+		m.copied.Close(ctx)
+	}
+	return err
+}
+
+func (m *Import) progress(p contract.Progress) {
+	m.update(func(s *contract.Import) { s.Bytes, s.TotalBytes = p.Bytes, p.TotalBytes })
+}
+
+// dumped returns the dump that is on the volume, or makes one.
+func (m *Import) dumped(ctx context.Context) (*manifest.Backup, error) {
+	entries, err := catalogue.Backups(ctx, m.store)
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) > 0 && entries[0].Err == nil {
+		return entries[0].Manifest, nil
+	}
+	m.enter(contract.ImportDumping)
+	if err := m.recordDefinitions(ctx); err != nil {
+		return nil, err
+	}
+	return m.dump(ctx)
+}
+
+// Result adds what was copied to the result of the command.
+func (m *Import) Result(r *contract.Result) {
+	r.Server = m.State().Server
+	if m.copied == nil {
+		return
+	}
+	r.ID, r.Position, r.Transactions, r.Warnings = m.copied.Backup, m.copied.Position, m.copied.Transactions, m.copied.Warnings
+	r.Tables, r.Rows = m.tables, m.rows
+}

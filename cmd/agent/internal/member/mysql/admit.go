@@ -1,0 +1,99 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// passwordOf returns the password of a member's account while a server has the member's data. Where a member was made again, its former server
+// may still run: it has another UUID, and its logins fail. Passwords of replication have 32 characters at most. The first ones are for
+// components that judge passwords.
+func passwordOf(password, server string) string {
+	if server == "" {
+		return password
+	}
+	mac := hmac.New(sha256.New, []byte(password))
+	mac.Write([]byte(server))
+	return "Aa1-Bb2_" + hex.EncodeToString(mac.Sum(nil))[:24]
+}
+
+// cut locks the accounts of members, unlocks the others, and ends connections of those that are locked. An account gets the password of its
+// server before it is unlocked. What is written to the log up to cutEnd may have been sent to the members that are locked.
+func (m *Member) cut(c *server.Conn, cut []int, servers map[int]string) error {
+	if err := run(c, "SET SESSION sql_log_bin = 0"); err != nil {
+		return err
+	}
+	var users []string
+	for i := range m.Members {
+		if i == m.Ordinal || !slices.Contains(cut, i) && m.hasAdmitted(i, servers[i]) {
+			continue
+		}
+		users = append(users, Account(i))
+		if err := run(c, "ALTER USER "+Account(i)+" ACCOUNT LOCK"); err != nil {
+			return fmt.Errorf("refuse the connection of member %d: %w", i, err)
+		}
+	}
+	if err := disconnect(c, users); err != nil {
+		return err
+	}
+	end, err := c.Position()
+	switch {
+	case err != nil:
+		return fmt.Errorf("ask for the end of the binary log: %w", err)
+	case end == nil:
+		return contract.Errorf(contract.ReasonNoBinaryLog, "the server keeps no binary log")
+	}
+	m.cutEnd = Position{File: end.File, Offset: end.Offset}
+	for i := range m.Members {
+		if i != m.Ordinal && !slices.Contains(cut, i) {
+			if err := m.admit(c, i, servers[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// hasAdmitted reports whether the account of a member has the password of a server.
+func (m *Member) hasAdmitted(ordinal int, server string) bool {
+	now, isKnown := m.admitted[ordinal]
+	return isKnown && now == server
+}
+
+// admit unlocks the account of a member. Another primary may have set another password: changes of accounts are not replicated.
+func (m *Member) admit(c *server.Conn, ordinal int, id string) error {
+	alter := "ALTER USER " + Account(ordinal)
+	statements := []string{alter + " ACCOUNT UNLOCK"}
+	if !m.hasAdmitted(ordinal, id) { // a primary that starts again sets the same password, which the user's settings may refuse
+		statements = []string{alter + " PASSWORD EXPIRE NEVER PASSWORD HISTORY 0 PASSWORD REUSE INTERVAL 0 DAY",
+			alter + " IDENTIFIED BY " + server.Literal(passwordOf(m.Password, id)) + " ACCOUNT UNLOCK"}
+	}
+	if err := run(c, statements...); err != nil {
+		return fmt.Errorf("let member %d connect: %w", ordinal, err)
+	}
+	if m.admitted == nil {
+		m.admitted = map[int]string{}
+	}
+	m.admitted[ordinal] = id
+	return nil
+}
+
+// servers returns the servers that log in with their own passwords, by the ordinals of their members.
+func (m *Member) servers() map[int]string {
+	all := map[int]string{}
+	for ordinal, id := range m.admitted {
+		if id != "" && !slices.Contains(m.cutVoters, ordinal) && !slices.Contains(m.cutOthers, ordinal) {
+			all[ordinal] = id
+		}
+	}
+	return all
+}

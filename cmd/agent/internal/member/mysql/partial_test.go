@@ -1,0 +1,102 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// writes inserts rows at full speed until the returned function is called. A row is as large as an event can be, and a receiver syncs each
+// event, so it is within one of these transactions most of the time.
+func (n *node) writes(t *testing.T) (stop func()) {
+	t.Helper()
+	c, err := server.Connect(t.Context(), n.Root)
+	assert.NilError(t, err)
+	assert.NilError(t, c.Do("CREATE TABLE d.wide (b LONGBLOB)"))
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		defer c.Close()
+		for {
+			select {
+			case <-end:
+				return
+			default:
+			}
+			if err := c.Do("INSERT INTO d.wide VALUES (REPEAT('x', 8192))" + strings.Repeat(", (REPEAT('x', 8192))", 31)); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	return func() {
+		close(end)
+		<-done
+	}
+}
+
+// within calls a function until it succeeds, and fails the test if one call takes long. MySQL waits a minute for the rest of a transaction.
+func within(t *testing.T, what string, do func() error) {
+	t.Helper()
+	until(t, what, func() bool {
+		began := time.Now()
+		err := do()
+		if took := time.Since(began); took > 5*time.Second {
+			t.Fatalf("%s took %s: %v", what, took, err)
+		}
+		return err == nil
+	})
+}
+
+// A receiver that stops while the primary is written often stops within a transaction. No order waits for the rest of that, nothing is lost,
+// and the server stops at once.
+func TestOrdersWithinATransaction(t *testing.T) {
+	t.Parallel()
+	p, _, b := cluster(t)
+	ctx, o := t.Context(), Order{Epoch: 1, Revision: 2}
+	stop := p.writes(t)
+	for i := range 6 {
+		o.Revision++
+		within(t, "a voter becomes a reader, or one a voter", func() error { return b.Follow(ctx, o, p.source(), i%2 == 1) })
+	}
+	parts := 0
+	for range 20 {
+		until(t, "a transaction is received", func() bool {
+			return b.s.Ask("SELECT QUEUEING_TRANSACTION FROM performance_schema.replication_connection_status") != ""
+		})
+		o.Epoch++
+		within(t, "a promise", func() error { return b.Promise(ctx, o.Epoch) })
+		until(t, "the relay log is applied", func() bool {
+			return b.s.Ask("SELECT GTID_SUBSET(RECEIVED_TRANSACTION_SET, @@GLOBAL.gtid_executed) FROM performance_schema.replication_connection_status") == "1"
+		})
+		if b.s.Ask("SELECT PROCESSING_TRANSACTION FROM performance_schema.replication_applier_status_by_coordinator") != "" {
+			parts++
+		}
+		source := p.source()
+		source.Host = []string{"127.0.0.1", "localhost"}[o.Epoch%2] // another source, as far as the agent knows
+		within(t, "following another member", func() error { return b.Follow(ctx, o, source, true) })
+		if parts > 2 {
+			break
+		}
+	}
+	if parts == 0 {
+		t.Error("the receiver never stopped within a transaction")
+	}
+	until(t, "it is connected", func() bool { return b.state(t).Connected && b.s.Ask("SELECT COUNT(*) FROM d.wide") != "0" })
+	began := time.Now()
+	_, err := b.Stop(ctx, func(s os.Signal) error { b.s.Signal(s); return nil })
+	assert.NilError(t, err)
+	<-b.s.Ended()
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("the stop took %s", took)
+	}
+	stop()
+}

@@ -1,0 +1,77 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Commits describes the commits of a primary.
+type Commits string
+
+// What commits do.
+const (
+	CommitsEnd  Commits = "End"  // no session waits for an acknowledgement
+	CommitsBusy Commits = "Busy" // sessions wait, and transactions are committed
+	CommitsWait Commits = "Wait" // sessions wait, and no transaction is committed
+)
+
+// stalledAfter is the time for which sessions must wait without a committed transaction before commits wait.
+const stalledAfter = 400 * time.Millisecond
+
+// Progress judges the commits of a primary by looks at it.
+type Progress struct {
+	executed string
+	// good is the last look at which no session waited, or at which a transaction had been committed since the look before.
+	good time.Time
+}
+
+// judge adds a look, and returns what commits do, and for how long none has ended while sessions waited.
+func (p *Progress) judge(waiting int, executed string, now time.Time) (Commits, time.Duration) {
+	if waiting == 0 || p.good.IsZero() || executed != p.executed {
+		p.executed, p.good = executed, now
+	}
+	stalled := now.Sub(p.good)
+	switch {
+	case waiting == 0:
+		return CommitsEnd, 0
+	case stalled < stalledAfter:
+		return CommitsBusy, stalled
+	}
+	return CommitsWait, stalled
+}
+
+// Look looks at a primary.
+func (p *Progress) Look(c *server.Conn) (Commits, error) {
+	waiting, err := waitingSessions(c)
+	if err != nil {
+		return "", err
+	}
+	executed, err := c.Value("SELECT @@GLOBAL.gtid_executed")
+	if err != nil {
+		return "", fmt.Errorf("ask for transactions: %w", err)
+	}
+	commits, _ := p.judge(waiting, executed, time.Now())
+	return commits, nil
+}
+
+var errNoSemiSync = errors.New("the server has no semi-sync")
+
+// waitingSessions returns the number of sessions that wait for an acknowledgement.
+func waitingSessions(c *server.Conn) (int, error) {
+	text, err := status(c, "Rpl_semi_sync_source_wait_sessions")
+	if err != nil {
+		return 0, fmt.Errorf("ask for waiting sessions: %w", err)
+	}
+	waiting, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("ask for waiting sessions: %w", errNoSemiSync)
+	}
+	return waiting, nil
+}

@@ -1,0 +1,36 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	p := Progress{}
+	for _, c := range []struct {
+		at, waiting int
+		executed    string
+		commits     Commits
+		stalled     int
+	}{
+		{0, 1, "1", CommitsBusy, 0}, // the first look shows no time
+		{400, 1, "1", CommitsWait, 400},
+		{500, 2, "1-2", CommitsBusy, 0},
+		{899, 1, "1-2", CommitsBusy, 399},
+		{900, 1, "1-2", CommitsWait, 400},
+		{5500, 3, "1-2", CommitsWait, 5000},
+		{5600, 0, "1-2", CommitsEnd, 0},
+		{6100, 1, "1-2", CommitsWait, 500},
+		{6200, 0, "1-3", CommitsEnd, 0},
+	} {
+		commits, stalled := p.judge(c.waiting, c.executed, time.UnixMilli(int64(c.at)))
+		assert.Equal(t, commits, c.commits, "at %d ms", c.at)
+		assert.Equal(t, stalled, time.Duration(c.stalled)*time.Millisecond)
+	}
+}

@@ -1,0 +1,54 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+// A receiver that is connected to another server at its source's address is not one that follows: the state names that server, and an order
+// to follow connects the receiver again.
+func TestOtherServerAtTheAddress(t *testing.T) {
+	t.Parallel()
+	all := nodes(t, 2)
+	p, a := all[0], all[1]
+	lead := func(o Order) string {
+		assert.NilError(t, p.promote(t.Context(), o, 0))
+		assert.NilError(t, p.Serve(t.Context(), o, 0, nil, nil, nil))
+		return p.state(t).Server
+	}
+	follows := func(server string) {
+		until(t, "it is connected", func() bool { return a.state(t).SourceServer == server })
+	}
+	receiver := func() string {
+		return a.s.Ask("SELECT MAX(PROCESSLIST_ID) FROM performance_schema.threads WHERE NAME = 'thread/sql/replica_io'")
+	}
+	o, from := Order{Epoch: 1, Revision: 1}, p.source()
+	from.Server = lead(o)
+	assert.NilError(t, a.Follow(t.Context(), o, from, true))
+	follows(from.Server)
+	before := receiver()
+	assert.NilError(t, a.Follow(t.Context(), o, from, true))
+	assert.Equal(t, receiver(), before, "it connects again although it follows")
+
+	p.s.Kill()
+	assert.NilError(t, os.Remove(filepath.Join(p.s.Data, "auto.cnf"))) // the next start is that of another server
+	p.again()
+	o = Order{Epoch: 1, Revision: 2}
+	other := lead(o)
+	follows(other)
+	before = receiver()
+	until(t, "the order is taken", func() bool { return a.Follow(t.Context(), o, from, true) == nil })
+	assert.Assert(t, receiver() != before, "a connection to another server counts as following")
+
+	from.Server = other
+	follows(other)
+	before = receiver()
+	assert.NilError(t, a.Follow(t.Context(), o, from, true))
+	assert.Equal(t, receiver(), before)
+}

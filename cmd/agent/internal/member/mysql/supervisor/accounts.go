@@ -1,0 +1,278 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+var (
+	databaseName = regexp.MustCompile(`^[A-Za-z0-9_]{1,64}$`)
+	userName     = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,32}$`)
+)
+
+// declared holds the databases and accounts that the files declare. The clients have none without a user.
+type declared struct {
+	root, user, password string
+	replication          string // the password of the accounts of members and of the archive
+	databases            []string
+	users                []account // further ones
+}
+
+// keepAccounts creates the databases and the account of the clients on a primary, and changes passwords, whenever the files have changed. It
+// drops nothing, and writes nothing if all is there. Its statements are transactions like those of clients: it waits while commits wait and
+// none ends.
+func (a *Agent) keepAccounts(ctx context.Context, r *running) {
+	applied := ""
+	for ctx.Err() == nil {
+		state, _ := r.latest()
+		if state.Role == mysql.RolePrimary && state.Writable && state.Commits != mysql.CommitsWait {
+			wanted, err := a.declared()
+			if text := fmt.Sprintf("%q", wanted); err == nil && text != applied {
+				if err = a.apply(ctx, r, wanted); err == nil {
+					applied = text
+				}
+			}
+			a.sayAccounts(err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(look):
+		}
+	}
+}
+
+// sayAccounts stores the problem with accounts of the report, and logs a new one.
+func (a *Agent) sayAccounts(err error) {
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if problem != "" && problem != a.accountsProblem {
+		_, _ = fmt.Fprintln(a.Log, "accounts:", problem)
+	}
+	a.accountsProblem = problem
+}
+
+// declared reads the files.
+func (a *Agent) declared() (d declared, err error) {
+	d.replication = a.secrets.replication
+	if d.root, err = a.secret("root-password"); err != nil {
+		return d, err
+	}
+	if d.databases, err = a.databases(); err != nil {
+		return d, err
+	}
+	if d.users, err = a.users(); err != nil {
+		return d, err
+	}
+	d.user, err = a.secret("username")
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return d, nil
+	case err != nil:
+		return d, err
+	case !isFree(d.user):
+		return d, contract.Errorf(contract.ReasonRefused, "the username %.40q is refused: it must be up to 32 letters, digits, '_', '.' and '-', and no account of MySQL's or the operator's own", d.user)
+	}
+	d.password, err = a.secret("password")
+	return d, err
+}
+
+// isFree reports whether an account is none of MySQL's or the operator's own.
+func isFree(user string) bool {
+	return userName.MatchString(user) && user != "root" && !strings.HasPrefix(user, "mysql.") && !strings.HasPrefix(user, "d3os_")
+}
+
+// databases returns the names in the file of databases, sorted.
+func (a *Agent) databases() ([]string, error) {
+	if a.Databases == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(a.Databases)
+	if err != nil {
+		return nil, fmt.Errorf("read the list of databases: %w", err)
+	}
+	names := strings.Fields(string(text))
+	slices.Sort(names)
+	return names, areNames(names)
+}
+
+// areNames refuses what is no name of a database.
+func areNames(names []string) error {
+	for _, name := range names {
+		if !databaseName.MatchString(name) {
+			return contract.Errorf(contract.ReasonRefused, "read the list of databases: %.80q is no name", name)
+		}
+	}
+	return nil
+}
+
+// secret reads a file of the folder of secrets.
+func (a *Agent) secret(name string) (string, error) { return secretIn(a.Secrets, name) }
+
+// applying bounds a statement, and a look at what it waits for.
+const applying = 2 * time.Second
+
+// apply executes the statements that are missing. One that changes accounts and waits for an acknowledgement blocks all logins, those of
+// replicas too. So a voter must be connected before, and a server on which the statement waits all the same is killed.
+func (a *Agent) apply(ctx context.Context, r *running, wanted declared) error {
+	c, err := server.Connect(ctx, r.Root)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	spare, err := server.Connect(ctx, r.Root) // no login succeeds while a statement waits
+	if err != nil {
+		return err
+	}
+	defer spare.Close()
+	if err := c.Limit(time.Now().Add(5 * applying)); err != nil {
+		return err
+	}
+	missing, err := wanted.missing(ctx, c, r.Root.Address)
+	for _, statement := range missing {
+		if err = errors.Join(err, c.Limit(time.Now().Add(applying)), acknowledges(c)); err != nil {
+			break
+		}
+		if err = c.Do(statement); err == nil {
+			continue
+		}
+		if err = fmt.Errorf("create what is declared: %w", err); contract.ReasonOf(err) == contract.ReasonServerUnreachable && waits(ctx, spare) {
+			a.killServer(r, "a change of accounts waits for an acknowledgement, and blocks all logins")
+		}
+		break
+	}
+	if err == nil && len(missing) > 0 {
+		_, _ = fmt.Fprintln(a.Log, "databases and accounts are as declared")
+	}
+	return err
+}
+
+// acknowledges returns an error if commits would wait because no voter is connected.
+func acknowledges(c *server.Conn) error {
+	enabled, err := c.Value("SELECT @@GLOBAL.rpl_semi_sync_source_enabled")
+	if err != nil || enabled == "0" {
+		return err
+	}
+	voters, err := c.Rows("SHOW GLOBAL STATUS LIKE 'Rpl_semi_sync_source_clients'")
+	if err == nil && (len(voters) == 0 || voters[0][1] == "0") {
+		err = contract.Errorf(contract.ReasonBusy, "databases and accounts wait until a voter is connected")
+	}
+	return err
+}
+
+// waits reports whether commits wait, or the server does not answer. No login succeeds, so it looks by a session that is there.
+func waits(ctx context.Context, c *server.Conn) bool {
+	if err := c.Limit(time.Now().Add(2 * applying)); err != nil {
+		return true
+	}
+	progress := mysql.Progress{}
+	for range 2 {
+		if commits, err := progress.Look(c); err != nil || commits != mysql.CommitsBusy {
+			return err != nil || commits == mysql.CommitsWait
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(applying / 2):
+		}
+	}
+	return false
+}
+
+// missing returns the statements that bring the server to the declared state; none if it has that.
+func (d declared) missing(ctx context.Context, c *server.Conn, socket string) (statements []string, err error) {
+	logsIn := func(user, password string) (bool, error) {
+		login, err := server.Connect(ctx, server.Options{Address: socket, User: user, Password: password})
+		if err != nil {
+			if contract.ReasonOf(err) == contract.ReasonAccessDenied {
+				return false, nil
+			}
+			return false, err
+		}
+		login.Close()
+		return true, nil
+	}
+	add := func(is bool, statement string) {
+		if !is {
+			statements = append(statements, statement)
+		}
+	}
+	is, err := logsIn("root", d.root)
+	if err != nil {
+		return nil, err
+	}
+	add(is, "ALTER USER root@localhost IDENTIFIED BY "+server.Literal(d.root))
+	if statements, err = d.archiver(c, statements); err != nil {
+		return nil, err
+	}
+	if d.user != "" {
+		if statements, err = (account{d.user, d.password, nil}).create(c, logsIn, statements); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range d.databases {
+		if is, err = has(c, "SELECT COUNT(*) FROM information_schema.schemata WHERE LOWER(schema_name) = LOWER(?)", name); err != nil {
+			return nil, err
+		}
+		add(is, "CREATE DATABASE IF NOT EXISTS `"+name+"`")
+		if d.user == "" {
+			continue
+		}
+		if statements, err = (account{name: d.user}).grant(c, name, statements); err != nil {
+			return nil, err
+		}
+	}
+	for _, user := range d.users {
+		if statements, err = user.create(c, logsIn, statements); err != nil {
+			return nil, err
+		}
+		for _, name := range user.databases {
+			if statements, err = user.grant(c, name, statements); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return statements, nil
+}
+
+// archiver adds the statements that make the account of the archive. Data of an older agent lacks it.
+func (d declared) archiver(c *server.Conn, statements []string) ([]string, error) {
+	for _, part := range []struct{ where, statement string }{
+		{"", "CREATE USER IF NOT EXISTS " + mysql.ArchiveAccount + " IDENTIFIED BY " + server.Literal(d.replication)},
+		{" AND repl_slave_priv = 'Y'", "GRANT REPLICATION SLAVE ON *.* TO " + mysql.ArchiveAccount},
+	} {
+		is, err := has(c, "SELECT COUNT(*) FROM mysql.user WHERE user = ? AND host = '%'"+part.where, mysql.ArchiveAccount)
+		if err != nil {
+			return nil, err
+		}
+		if !is {
+			statements = append(statements, part.statement)
+		}
+	}
+	return statements, nil
+}
+
+// has reports whether a query counts anything.
+func has(c *server.Conn, query string, args ...any) (bool, error) {
+	count, err := c.Value(query, args...)
+	if err != nil {
+		return false, fmt.Errorf("look for databases and accounts: %w", err)
+	}
+	return count != "0", nil
+}

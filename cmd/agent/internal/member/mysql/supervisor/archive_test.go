@@ -1,0 +1,178 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	snapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/mysql"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// Four clients write while the primary is killed three times. Each moment that the archive has reached comes back as it was.
+func TestArchiveAcrossFailovers(t *testing.T) {
+	t.Parallel()
+	failovers, moments := 3, 20
+	if os.Getenv("MYSQL_TESTS") != "full" {
+		moments = 3
+	}
+	if testing.Short() {
+		failovers, moments = 1, 1
+	}
+	d := newDatabase(t)
+	folder := t.TempDir()
+	to, err := store.NewFolder(folder)
+	assert.NilError(t, err)
+	a := d.archives(to, func(*snapshot.Archive) {})
+	d.reaches(a, time.Now())
+	stop := d.write(4)
+	d.wrote(50)
+	made := d.backup(to)
+	from := time.Now()
+	for range failovers {
+		d.wrote(200)
+		old := d.failover()
+		d.wrote(200)
+		d.back(old)
+	}
+	d.wrote(100)
+	stop()
+	d.reaches(a, time.Now())
+	a.stop()
+	until, final := a.reached(), d.numbers(d.leader())
+	heads, err := binlog.Heads(t.Context(), to)
+	assert.NilError(t, err)
+	assert.Equal(t, len(heads), 1, "a failover needs no other timeline: %s", a.failures())
+	random := rand.New(rand.NewPCG(uint64(from.UnixNano()), 1))
+	t.Logf("%d numbers were acknowledged of %d, and the database has %d; the archive: %s", len(d.acked), d.next, len(final), a.failures())
+	for i := range moments + 1 {
+		at := from.Add(time.Duration(random.Int64N(int64(until.Sub(from)))))
+		kills := func(*pod) {}
+		if i == 0 { // the last one
+			at, kills = until, func(n *pod) { d.brokenOff(n, folder, made, until) }
+		}
+		began := time.Now()
+		rows := d.rowsAt(to, made, &restore.Until{Time: at}, kills)
+		wrong := d.judge(at, rows, final)
+		t.Logf("%s: %d rows after %.1f s", at.Format(time.RFC3339Nano), len(rows), time.Since(began).Seconds())
+		if len(wrong) > 0 {
+			t.Errorf("%s, of %d rows: %s", at, len(wrong), firstOf(wrong))
+		}
+	}
+}
+
+// A commit that waits for an acknowledgement is lost by a failover. An archive of the primary has it: the oracle finds that, and the archive is
+// superseded there. The archive waits for the commit, and for the moments after it.
+func TestArchiveTakesWhatSurvives(t *testing.T) {
+	rig.Long(t)
+	t.Parallel()
+	d := newDatabase(t)
+	var stores []store.Store
+	var archives []*archive
+	for _, unproven := range []bool{false, true} {
+		to, err := store.NewFolder(t.TempDir())
+		assert.NilError(t, err)
+		stores = append(stores, to)
+		archives = append(archives, d.archives(to, func(a *snapshot.Archive) { a.Unproven = unproven }))
+		d.reaches(archives[len(archives)-1], time.Now())
+	}
+	stop := d.write(2)
+	d.wrote(20)
+	stop()
+	var backups []*manifest.Backup
+	for _, to := range stores {
+		backups = append(backups, d.backup(to))
+	}
+	before := time.Now()
+	for _, a := range archives {
+		d.reaches(a, before)
+	}
+	p := d.leader()
+	for _, m := range d.all[1:] {
+		m.exec("STOP REPLICA IO_THREAD")
+	}
+	c, err := p.session()
+	assert.NilError(t, err)
+	defer c.Close()
+	const lost = 1000000
+	d.begun[lost] = time.Now()
+	go func() { _ = c.Do(fmt.Sprintf("INSERT INTO d.w VALUES (%d)", lost)) }() // it is never answered
+	p.until("a commit waits", func(a mysql.Answer) bool { return a.State != nil && a.State.Waiting == 1 })
+	after := time.Now()
+	d.reaches(archives[1], after)
+	archives[1].stop()
+	old := d.failover()
+	final := d.numbers(d.leader())
+	assert.Assert(t, !final[lost])
+	if wrong := d.judge(after, d.rowsAt(stores[1], backups[1], &restore.Until{Time: after}), final); !slices.ContainsFunc(wrong, func(w string) bool { return strings.Contains(w, "the database lost it") }) {
+		t.Errorf("the archive of the primary passes: %v", wrong)
+	}
+
+	// The archive has none of it, and goes on with the new primary.
+	d.back(old)
+	d.begun[lost+1], final[lost+1] = time.Now(), true
+	d.leader().exec(fmt.Sprintf("INSERT INTO d.w VALUES (%d)", lost+1))
+	d.reaches(archives[0], time.Now())
+	archives[0].stop()
+	for _, until := range []*restore.Until{{Time: after}, {}} {
+		if wrong := d.judge(time.Now(), d.rowsAt(stores[0], backups[0], until), final); len(wrong) > 0 {
+			t.Errorf("%+v: %s", until, firstOf(wrong))
+		}
+	}
+	heads, err := binlog.Heads(t.Context(), stores[0])
+	assert.NilError(t, err)
+	assert.Equal(t, len(heads), 1, "%s", archives[0].failures())
+
+	run := d.all[0].backs(3)
+	out, err := snapshot.Verify(t.Context(), restore.Source{Store: stores[0], Backup: backups[0]}, run.Programs, filepath.Join(run.Scratch, "verify"), small, &restore.Until{})
+	assert.NilError(t, err)
+	if !out.IsChecked || out.Transactions < 1 || out.Rows < int64(len(final)) {
+		t.Errorf("the check: %+v", out)
+	}
+
+	// The other one finds that the database has lost what it has.
+	d.leader().exec("INSERT INTO d.w VALUES (2000000)")
+	again := d.archives(stores[1], func(*snapshot.Archive) {})
+	d.eventually("a new timeline", func() bool { return strings.Contains(again.failures(), "lacks") })
+	d.reaches(again, time.Now())
+	again.stop()
+	heads, err = binlog.Heads(t.Context(), stores[1])
+	assert.NilError(t, err)
+	assert.Equal(t, len(heads), 2)
+	assert.Equal(t, heads[0].Reason, "Superseded")
+	source := restore.Source{Store: stores[1], Backup: backups[1]}
+	for _, until := range []restore.Until{{Time: after}, {}} {
+		if _, err := restore.PlanFor(t.Context(), source, until); contract.ReasonOf(err) != contract.ReasonNotFound || !strings.Contains(err.Error(), "superseded") {
+			t.Errorf("%+v: %v", until, err)
+		}
+	}
+	if wrong := d.judge(before, d.rowsAt(stores[1], backups[1], &restore.Until{Time: before}), final); len(wrong) > 0 {
+		t.Errorf("before it: %s", firstOf(wrong))
+	}
+	for what, until := range map[string]restore.Until{"does not reach": {Time: time.Now().Add(time.Hour)}, "begins at": {Time: backups[0].Started.Add(time.Millisecond)}, "has no positions": {Position: &contract.Position{File: "x"}}} {
+		older := *backups[0]
+		older.Started = time.Time{}
+		if what == "begins at" {
+			until.Time = older.Completed.Add(-time.Hour)
+		}
+		if _, err := restore.PlanFor(t.Context(), restore.Source{Store: stores[0], Backup: &older}, until); err == nil || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -1,0 +1,80 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// begin makes the first data of a backup that was restored to a folder. The server that starts on it is a new one: it has another UUID than the
+// backup's, and so other GTIDs. The accounts of the database's own use get the passwords of this database.
+func (a *Agent) begin(ctx context.Context, t mysql.Ticket, folder string) error {
+	if err := a.takeAccounts(ctx, folder, func(*server.Conn) error { return nil }); err != nil {
+		return err
+	}
+	at("accounts taken over")
+	id, err := volume.ServerOf(folder)
+	if err != nil {
+		return err
+	}
+	n, err := a.Volume.Notes()
+	if err != nil {
+		return err
+	}
+	return a.Volume.Begin(id, t.Text, n.Revision)
+}
+
+// takeAccounts runs a server on data whose passwords are not known. It creates the accounts of members, and gives those of the database's own
+// use the passwords of this database. check runs before anything is changed.
+func (a *Agent) takeAccounts(ctx context.Context, folder string, check func(*server.Conn) error) error {
+	file := filepath.Join(a.Server.Run, "init.sql")
+	password, err := mysql.InitFile(file)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file)
+	options := append([]string{"--super-read-only=OFF", "--init-file=" + file}, mysql.RelaxPasswords...)
+	return a.with(ctx, folder, mysql.TemporaryAccount, password, func(c *server.Conn, socket string) error {
+		if err := os.Remove(file); err != nil {
+			return fmt.Errorf("remove the first statements of a server: %w", err)
+		}
+		if err := check(c); err != nil {
+			return err
+		}
+		m := &mysql.Member{Root: server.Options{Address: socket, User: mysql.TemporaryAccount, Password: password}, Members: a.Members, Password: a.secrets.replication}
+		if err := m.CreateAccounts(ctx); err != nil {
+			return err
+		}
+		for _, statement := range a.takeOver() {
+			if err := c.Do(statement); err != nil {
+				return fmt.Errorf("give the accounts of the data their passwords: %w", err)
+			}
+		}
+		return nil
+	}, options...)
+}
+
+// takeOver returns the statements that give accounts of a backup the passwords of this database, and end what the backup's server followed.
+func (a *Agent) takeOver() []string {
+	own := mysql.AgentAccount + "@localhost"
+	replication := " IDENTIFIED BY " + server.Literal(a.secrets.replication)
+	statements := []string{
+		"SET SESSION sql_log_bin = 0", "RESET REPLICA ALL",
+		"CREATE USER IF NOT EXISTS " + own, "ALTER USER " + own + " IDENTIFIED BY " + server.Literal(a.secrets.agent) + " ACCOUNT UNLOCK", "GRANT ALL ON *.* TO " + own + " WITH GRANT OPTION",
+		"CREATE USER IF NOT EXISTS root@localhost", "ALTER USER root@localhost IDENTIFIED BY " + server.Literal(a.secrets.root),
+		"ALTER USER " + mysql.CloneAccount + replication, "ALTER USER " + mysql.ArchiveAccount + replication,
+	}
+	for i := range a.Members {
+		statements = append(statements, "ALTER USER "+mysql.Account(i)+replication+" ACCOUNT LOCK")
+	}
+	return slices.Concat(statements, []string{"DROP USER " + mysql.TemporaryAccount + "@localhost"})
+}

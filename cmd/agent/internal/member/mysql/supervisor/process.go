@@ -1,0 +1,160 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Server describes the program of the server.
+type Server struct {
+	// Program is mysqld, and Config its file of options; without one it reads none.
+	Program, Config string
+	// Options are the user's. Those that keep a member safe replace them.
+	Options []string
+	// Host and Port are the address that the server listens on; without a Host it listens on all addresses.
+	Host string
+	Port int
+	// Run is a folder for sockets and process ids, which lives as long as the pod.
+	Run string
+}
+
+// process is a server that was started.
+type process struct {
+	cmd    *exec.Cmd
+	socket string
+	began  time.Time
+	done   chan struct{} // closed when it has ended
+	words  *server.Tail
+}
+
+// common returns the options of a server on a folder, before those of its purpose.
+func (s Server) common(folder string) []string {
+	args := []string{"--no-defaults"}
+	if s.Config != "" {
+		args[0] = "--defaults-file=" + s.Config
+	}
+	args = append(append(args, s.Options...), "--datadir="+folder, "--skip-grant-tables=OFF", "--offline-mode=OFF", "--daemonize=OFF", "--performance-schema=ON")
+	if os.Geteuid() == 0 {
+		args = append(args, "--user=root")
+	}
+	return args
+}
+
+// arguments returns the options of a server on a folder. Persisted variables are not read: a copy has none, so that members would differ.
+func (s Server) arguments(ordinal int, folder, socket string, more []string) []string {
+	args := append(s.common(folder), mysql.Arguments(ordinal)...)
+	args = append(args, "--socket="+socket, "--pid-file="+socket+".pid", "--bind-address="+cmp.Or(s.Host, "*"), fmt.Sprintf("--port=%d", s.Port), "--log-bin=binlog",
+		"--persisted-globals-load=OFF", "--mysqlx=OFF")
+	return append(args, more...)
+}
+
+// start starts a server on a folder. The server inherits the lock of the volume. The end of the context does not end it.
+//
+// The kernel sends Pdeathsig when the thread that started the server ends. Go ends a thread only where a goroutine ends while it is
+// locked to it, which the agent never does.
+func (s Server) start(ctx context.Context, ordinal int, folder, name string, lock *os.File, log io.Writer, more ...string) (*process, error) {
+	p := &process{socket: filepath.Join(s.Run, name), began: time.Now(), done: make(chan struct{}), words: &server.Tail{}}
+	p.cmd = exec.CommandContext(context.WithoutCancel(ctx), s.Program, s.arguments(ordinal, folder, p.socket, more)...)
+	p.cmd.Stdout, p.cmd.Stderr = io.MultiWriter(log, p.words), io.MultiWriter(log, p.words)
+	p.cmd.ExtraFiles = []*os.File{lock}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := p.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start %s: %w", s.Program, err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // its exit code is in ProcessState
+		close(p.done)
+	}()
+	return p, nil
+}
+
+// initialize makes an empty database in a folder, with an account root that has no password.
+func (s Server) initialize(ctx context.Context, folder string, lock *os.File) error {
+	words := &server.Tail{}
+	args := append(s.common(folder), "--initialize-insecure") // plugins are not loaded
+	cmd := exec.CommandContext(ctx, s.Program, args...)
+	cmd.Stdout, cmd.Stderr = words, words
+	cmd.ExtraFiles = []*os.File{lock}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Run(); err != nil {
+		return contract.Errorf(contract.ReasonFailed, "make an empty database in %s: %w: %s", folder, err, server.ExplainServer(words.String()))
+	}
+	return nil
+}
+
+func (p *process) signal(s os.Signal) error {
+	err := p.cmd.Process.Signal(s)
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
+	return err
+}
+
+// kill ends the server at once, and waits for its end.
+func (p *process) kill() {
+	_ = p.signal(syscall.SIGKILL) // fails where it has ended
+	<-p.done
+}
+
+func (p *process) hasEnded() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// failure returns the cause of the server's end.
+func (p *process) failure() error {
+	return contract.Errorf(contract.ReasonFailed, "%s (the server ended: %s)", server.ExplainServer(p.words.String()), p.cmd.ProcessState)
+}
+
+// connect waits until the server answers.
+func (p *process) connect(ctx context.Context, user, password string) (*server.Conn, error) {
+	for {
+		c, err := server.Connect(ctx, server.Options{Address: p.socket, User: user, Password: password})
+		if err == nil || contract.ReasonOf(err) == contract.ReasonAccessDenied {
+			return c, err
+		}
+		select {
+		case <-p.done:
+			return nil, p.failure()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// stop ends the server in order. It fails where the server does not write everything before its end.
+func (p *process) stop(ctx context.Context) error {
+	if err := p.signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("stop the server: %w", err)
+	}
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.kill()
+		return ctx.Err()
+	}
+	if !p.cmd.ProcessState.Success() {
+		return p.failure()
+	}
+	return nil
+}

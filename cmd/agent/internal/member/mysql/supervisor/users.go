@@ -1,0 +1,89 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// account is an account that clients log in with from any address, and the databases on which it has all rights.
+type account struct {
+	name, password string
+	databases      []string
+}
+
+// users reads the file of further accounts, and their passwords.
+func (a *Agent) users() (all []account, err error) {
+	if a.Users == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(a.Users)
+	if err != nil {
+		return nil, fmt.Errorf("read the list of accounts: %w", err)
+	}
+	main, _ := a.secret("username") // declared reports what is wrong with it
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) == 0 {
+			continue
+		}
+		user := account{name: words[0], databases: words[1:]}
+		if !isFree(user.name) || user.name == main {
+			return nil, contract.Errorf(contract.ReasonRefused, "the account %.40q is refused: it must be up to 32 letters, digits, '_', '.' and '-', and no account of MySQL's, the operator's or the Secret with the username", user.name)
+		}
+		if err := areNames(user.databases); err != nil {
+			return nil, err
+		}
+		if user.password, err = secretIn(a.Passwords, user.name); err != nil {
+			return nil, err
+		}
+		all = append(all, user)
+	}
+	return all, nil
+}
+
+// secretIn reads a file with a password.
+func secretIn(folder, name string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(folder, name))
+	value := ""
+	if err == nil {
+		value, err = contract.CleanSecret(text)
+	}
+	if err != nil {
+		return "", fmt.Errorf("read the secret %s: %w", name, err)
+	}
+	return value, nil
+}
+
+// create adds the statement that creates an account or changes its password, unless the server takes the password.
+func (u account) create(c *server.Conn, logsIn func(user, password string) (bool, error), statements []string) ([]string, error) {
+	is, err := logsIn(u.name, u.password)
+	if is || err != nil {
+		return statements, err
+	}
+	exists, err := has(c, "SELECT COUNT(*) FROM mysql.user WHERE user = ? AND host = '%'", u.name)
+	if err != nil {
+		return nil, err
+	}
+	verb := map[bool]string{false: "CREATE USER ", true: "ALTER USER "}[exists]
+	return append(statements, verb+u.literal()+" IDENTIFIED BY "+server.Literal(u.password)), nil
+}
+
+// grant adds the statement that gives an account all rights on a database, unless it has them.
+func (u account) grant(c *server.Conn, database string, statements []string) ([]string, error) {
+	pattern := strings.ReplaceAll(database, "_", `\_`) // in the name of a GRANT an underscore matches any character unless it is escaped
+	is, err := has(c, "SELECT COUNT(*) FROM mysql.db WHERE LOWER(db) = LOWER(?) AND user = ? AND host = '%' AND create_priv = 'Y'", pattern, u.name)
+	if is || err != nil {
+		return statements, err
+	}
+	return append(statements, "GRANT ALL ON `"+pattern+"`.* TO "+u.literal()), nil
+}
+
+func (u account) literal() string { return server.Literal(u.name) + "@'%'" }

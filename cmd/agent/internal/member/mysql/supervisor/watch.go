@@ -1,0 +1,203 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+)
+
+// heard stores when this agent was last reached.
+type heard struct{ operator, voter time.Time }
+
+const (
+	// look is the interval at which the watchdog reads the state of the server.
+	look = 500 * time.Millisecond
+	// pings is the interval at which a voter pings its primary.
+	pings = 2 * time.Second
+)
+
+// hear notes that the operator or a voter reached this agent.
+func (a *Agent) hear(operator bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if operator {
+		a.heard.operator = time.Now()
+	} else {
+		a.heard.voter = time.Now()
+	}
+}
+
+// heardAll starts the times of the watchdog.
+func (a *Agent) heardAll() {
+	a.hear(true)
+	a.hear(false)
+}
+
+// watch follows a server until its end: it reads its state, pings its primary, and kills it when it must not live. A server that hangs
+// does not answer; its last known state counts.
+func (a *Agent) watch(ctx context.Context, r *running) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go a.observe(ctx, r)
+	go a.pingSource(ctx, r)
+	go a.keepAccounts(ctx, r)
+	for {
+		select {
+		case <-r.done:
+			return
+		case <-time.After(poll):
+		}
+		r.mu.Lock()
+		state, since := r.state, mysql.Silence{Agent: time.Since(r.answered)}
+		r.mu.Unlock()
+		a.mu.Lock()
+		since.Voter, since.Operator = time.Since(a.heard.voter), time.Since(a.heard.operator)
+		a.mu.Unlock()
+		if why := mysql.MustKill(state, since); why != "" {
+			a.killServer(r, why)
+			return
+		}
+	}
+}
+
+func (a *Agent) killServer(r *running, why string) {
+	_, _ = fmt.Fprintln(a.Log, "killing the server:", why)
+	r.kill()
+}
+
+// observe resumes the applier, reserves connections, and reads the server's state again and again.
+func (a *Agent) observe(ctx context.Context, r *running) {
+	isResumed, hasReserved := false, false
+	for ctx.Err() == nil {
+		isResumed = isResumed || r.Resume(ctx) == nil
+		hasReserved = hasReserved || r.Reserve(ctx) == nil
+		if state, err := r.State(ctx); err == nil {
+			r.mu.Lock()
+			r.state, r.isKnown, r.answered = state, true, time.Now()
+			r.mu.Unlock()
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(look):
+		}
+	}
+}
+
+// pingSource pings the primary's agent while this member is a voter of it that is connected.
+func (a *Agent) pingSource(ctx context.Context, r *running) {
+	for ctx.Err() == nil {
+		if state, _ := r.latest(); state.Role == mysql.RoleReplica && state.Acknowledges && state.Connected {
+			_ = a.ping(ctx, state.Source, state.SourceServer) // the primary judges by what reaches it
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pings):
+		}
+	}
+}
+
+func (a *Agent) ping(ctx context.Context, ordinal int, server string) error {
+	config, err := mysql.ClientTLS(a.TLS)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, pings)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+net.JoinHostPort(a.Host(ordinal), strconv.Itoa(a.Port))+mysql.PingPath(server), http.NoBody)
+	if err != nil {
+		return err
+	}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	return response.Body.Close()
+}
+
+// serve serves the API and the probes. The returned function ends both.
+func (a *Agent) serve(ctx context.Context) (stop func(), err error) {
+	servers := []*http.Server{{
+		Addr: net.JoinHostPort(a.Server.Host, strconv.Itoa(a.Port)), TLSConfig: mysql.TLS(a.TLS),
+		Handler: &mysql.API{Member: a.report, Heard: a.hear},
+	}}
+	if a.Health != "" {
+		servers = append(servers, &http.Server{Addr: a.Health, Handler: http.HandlerFunc(a.probe)}) //nolint:gosec // its timeouts are below
+	}
+	stop = func() {
+		for _, s := range servers {
+			_ = s.Close() // the agent ends
+		}
+	}
+	for _, s := range servers {
+		s.ReadHeaderTimeout, s.ErrorLog = 5*time.Second, log.New(io.Discard, "", 0) // failed handshakes of others
+		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", s.Addr)
+		if err != nil {
+			stop()
+			return nil, fmt.Errorf("listen for requests: %w", err)
+		}
+		go func() {
+			var err error
+			if s.TLSConfig != nil {
+				err = s.ServeTLS(listener, "", "")
+			} else {
+				err = s.Serve(listener)
+			}
+			if !errors.Is(err, http.ErrServerClosed) {
+				_, _ = fmt.Fprintln(a.Log, "serve requests:", err)
+			}
+		}()
+	}
+	return stop, nil
+}
+
+// report describes the member, and returns what takes its orders.
+func (a *Agent) report() (mysql.Report, mysql.Orders) {
+	c, err := a.Volume.Look()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := mysql.Report{
+		Instance: a.start, Volume: c.Kind, Mark: c.Mark, Server: c.Notes.Server, Promised: c.Notes.Promised, Revision: c.Notes.Revision,
+		Ticket: c.Notes.Ticket, Making: a.making, Failed: a.failed, Problem: cmp.Or(a.problem, a.accountsProblem),
+		Full: a.Volume.Full(), Accounts: a.accountsProblem, Orders: mysql.OrdersVersion,
+	}
+	if err != nil {
+		r.Problem = err.Error()
+	}
+	if a.run == nil {
+		return r, nil
+	}
+	r.Instance = a.run.instance
+	return r, a.run
+}
+
+// probe answers the kubelet. The agent is alive whatever its server does; it is ready while that answers.
+func (a *Agent) probe(w http.ResponseWriter, request *http.Request) {
+	switch request.URL.Path {
+	case "/livez":
+		_, _ = io.WriteString(w, "ok\n")
+	case "/readyz":
+		report, _ := a.report()
+		if r := a.current(); r != nil {
+			if _, isKnown := r.latest(); isKnown && !r.hasEnded() {
+				_, _ = io.WriteString(w, "ok\n")
+				return
+			}
+		}
+		http.Error(w, report.Problem, http.StatusServiceUnavailable)
+	default:
+		http.NotFound(w, request)
+	}
+}

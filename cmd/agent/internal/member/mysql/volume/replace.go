@@ -1,0 +1,151 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package volume
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// Prepare notes that the volume belongs to the pod, and removes what is left of new data that did not become complete.
+func (v *Volume) Prepare() error {
+	if err := v.mayReplace(); err != nil {
+		return err
+	}
+	if err := v.change(func(*Notes) error { return nil }); err != nil {
+		return err
+	}
+	at("before the removal")
+	for _, folder := range []string{v.New(), v.Scratch()} {
+		if err := os.RemoveAll(folder); err != nil {
+			return fmt.Errorf("remove what is left of new data: %w", err)
+		}
+		at("after a removal")
+	}
+	return nil
+}
+
+// mayReplace refuses new data on a volume that is not the pod's, or has complete new data.
+func (v *Volume) mayReplace() error {
+	c, err := v.Look()
+	switch {
+	case err != nil:
+		return err
+	case c.Kind == Foreign:
+		return contract.Errorf(contract.ReasonRefused, "make new data: %s", c.Why)
+	case c.Kind == Single:
+		return contract.Errorf(contract.ReasonRefused, "make new data: the volume has the data of one server, with the mark %s", c.Mark)
+	case c.Notes.Next != "":
+		return contract.Errorf(contract.ReasonRefused, "make new data: the data of server %s is complete and not yet in use", c.Notes.Next)
+	}
+	return nil
+}
+
+// Replace notes that the new folder has the complete data of a server, made by a ticket, and puts it in the place of the data. An order of an
+// older revision is refused from then on.
+func (v *Volume) Replace(server, ticket string, revision int64) error {
+	if err := v.mayReplace(); err != nil {
+		return err
+	}
+	has, err := ServerOf(v.New())
+	if err != nil || has != server || server == "" {
+		return errors.Join(contract.Errorf(contract.ReasonFailed, "replace the data by that of server %q: the new data is of server %q", server, has), err)
+	}
+	if err := syncTree(v.New()); err != nil {
+		return fmt.Errorf("write the new data to the disk: %w", err)
+	}
+	at("new data synced")
+	err = v.change(func(n *Notes) error {
+		if revision < n.Revision {
+			return contract.Errorf(contract.ReasonRefused, "replace the data by the ticket %s: this member has orders of revision %d", ticket, n.Revision)
+		}
+		n.Next, n.Ticket, n.Revision = server, ticket, revision
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return v.Settle()
+}
+
+// Settle puts complete new data in the place of the data. It does nothing if none was noted.
+func (v *Volume) Settle() error {
+	n, err := v.Notes()
+	if err != nil || n.Next == "" {
+		return err
+	}
+	if has, err := ServerOf(v.folder()); err != nil || has != n.Next {
+		has, err := ServerOf(v.New())
+		if err != nil || has != n.Next {
+			return errors.Join(contract.Errorf(contract.ReasonRefused, "replace the data by that of server %s: the new data is of server %q", n.Next, has), err)
+		}
+		if err := v.setAside(n.Server); err != nil {
+			return err
+		}
+		at("set aside")
+		if err := v.rename(v.New(), v.folder()); err != nil {
+			return fmt.Errorf("replace the data by that of server %s: %w", n.Next, err)
+		}
+		at("renamed")
+	}
+	return v.change(func(n *Notes) error {
+		n.Server, n.Next = n.Next, ""
+		return nil
+	})
+}
+
+// setAside renames the folder of the data. Nothing is removed.
+func (v *Volume) setAside(server string) error {
+	if _, err := os.Lstat(v.folder()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if server == "" {
+		server = "unknown"
+	}
+	for i := 0; ; i++ {
+		to := fmt.Sprintf("%s.set-aside-%s-%d", v.folder(), server, i)
+		if _, err := os.Lstat(to); err == nil {
+			continue
+		}
+		if err := v.rename(v.folder(), to); err != nil {
+			return fmt.Errorf("set the data aside: %w", err)
+		}
+		return nil
+	}
+}
+
+// rename renames a folder of the volume. The new name is on the disk when it returns.
+func (v *Volume) rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncOne(v.Root)
+}
+
+// syncTree writes all files and folders below a folder to the disk.
+func syncTree(root string) error {
+	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() && !entry.Type().IsRegular() {
+			return err
+		}
+		return syncOne(path)
+	})
+	if err != nil {
+		return err
+	}
+	return syncOne(filepath.Dir(root))
+}
+
+func syncOne(path string) error {
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,248 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/guard"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
+)
+
+// ErrBeginAgain reports a copy of which it is not known what it has. Another one has to be made.
+var ErrBeginAgain = errors.New("the copy has to begin again")
+
+// beginAgain returns an ErrBeginAgain with its cause.
+func beginAgain(reason contract.Reason, format string, args ...any) error {
+	return contract.Errorf(reason, "%w: %w", ErrBeginAgain, fmt.Errorf(format, args...))
+}
+
+// CopyState describes a copy, in a file on the volume that is replaced after each batch.
+type CopyState struct {
+	// Backup is the dump that the copy began with, and Warnings lists what could not be made of it.
+	Backup   string   `json:"backup"`
+	Warnings []string `json:"warnings,omitempty"`
+	// User and Password are those of the account that the agent logs in with.
+	User     string `json:"user"`
+	Password string `json:"password"`
+	// Timeline is the one of the archive that the copy follows; "" before the first batch.
+	Timeline string `json:"timeline,omitempty"`
+	// Position is the end of what the copy has; nil for a server without a log.
+	Position *contract.Position `json:"position,omitempty"`
+	// GTID is MariaDB's own note of the position.
+	GTID string `json:"gtid,omitempty"`
+	// Transactions counts those that were applied since the dump.
+	Transactions int64 `json:"transactions,omitempty"`
+	// Prepared are the XA transactions that are prepared at Position.
+	Prepared []string `json:"prepared,omitempty"`
+	// Events are the statuses of events on the source: schema, name and status; nil before the first batch.
+	Events [][3]string `json:"events,omitempty"`
+	// IsRunning: the server was started, and has not been stopped since. Batch describes the transactions that it applies; nil for none.
+	IsRunning bool   `json:"isRunning,omitempty"`
+	Batch     *Batch `json:"batch,omitempty"`
+	// Refused is the reason why the copy was not taken into use; "" for none.
+	Refused string `json:"refused,omitempty"`
+}
+
+// Batch is a part of the log that is applied at once.
+type Batch struct {
+	To contract.Position `json:"to"`
+	// IsAtomic: each transaction of the batch is applied together with the server's note of it.
+	IsAtomic bool `json:"isAtomic,omitempty"`
+	// From is where MySQL's applier stood when the agent was killed, Note what MariaDB's had noted then; empty for the begin.
+	From *RelayPoint `json:"from,omitempty"`
+	Note string      `json:"note,omitempty"`
+}
+
+// Copy is the database of a running server in the making. The source's backup and archive are on the volume, too.
+type Copy struct {
+	CopyState
+
+	source Source
+	target Target
+	i      *Instance
+	volume guard.Volume
+	file   string // with CopyState
+	only   []string
+	seen   contract.Position // what lies before it has no transaction that the copy lacks
+}
+
+// NewCopy returns a copy that does not exist yet, or that ReadState finds. lock is that of the volume, file stores the state, and only are the
+// schemas to copy; none: all.
+func NewCopy(ctx context.Context, s Source, p Programs, t Target, lock *os.File, file string, only []string) (*Copy, error) {
+	settings, err := Configure(ctx, s.Backup, p, t.Arguments, false)
+	if err != nil {
+		return nil, err
+	}
+	i := &Instance{Programs: p, Data: filepath.Join(t.Volume, t.Data), More: t.Arguments, Lock: lock, Settings: settings}
+	return &Copy{source: s, target: t, i: i, file: file, only: only}, nil
+}
+
+// Close ends the server: cleanly if it applies nothing.
+func (c *Copy) Close(ctx context.Context) {
+	if c.i.cmd != nil && c.Batch == nil && c.User != "" {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
+		defer cancel()
+		_ = c.stop(ctx) // else it recovers
+	}
+	c.i.Kill()
+}
+
+// Load makes the database of the dump. It empties what an earlier attempt has left.
+func (c *Copy) Load(ctx context.Context, name string) (err error) {
+	if err := Compatible(c.source, c.i.Programs); err != nil {
+		return err
+	}
+	if c.volume, err = claim(c.target, name); err != nil {
+		return err
+	}
+	warnings, err := c.source.fill(ctx, c.i)
+	if err != nil {
+		return err
+	}
+	if err := check(ctx, c.i, c.source, c.source.Backup.Tables, &Outcome{}); err != nil {
+		return err
+	}
+	b := c.source.Backup
+	c.CopyState = CopyState{Backup: b.ID, Warnings: append(append(c.i.Warnings, b.Warnings...), warnings...), User: c.i.user, Password: c.i.password, Position: b.Position}
+	return c.stop(ctx)
+}
+
+// ReadState reads the state of a copy that was loaded. It returns false for none.
+func (c *Copy) ReadState() (bool, error) {
+	text, err := os.ReadFile(c.file)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the state of the copy: %w", err)
+	}
+	if err := json.Unmarshal(text, &c.CopyState); err != nil {
+		return false, beginAgain(contract.ReasonFailed, "read the state of the copy: %w", err)
+	}
+	if c.volume, err = guard.ReadVolume(c.target.Volume, c.target.Data); err != nil {
+		return false, err
+	}
+	if !c.volume.Restoring() || !c.volume.HasData || c.Backup != c.source.Backup.ID {
+		return false, beginAgain(contract.ReasonFailed, "the data on volume %s is not that of the copy", c.target.Volume)
+	}
+	c.i.As(c.User, c.Password)
+	return true, nil
+}
+
+// save replaces the state, so that a crash leaves the former one or this one.
+func (c *Copy) save() error {
+	text, err := json.Marshal(c.CopyState) //nolint:gosec // the volume has the account, too
+	if err != nil {
+		return err
+	}
+	file, err := os.CreateTemp(filepath.Dir(c.file), ".state-")
+	if err != nil {
+		return fmt.Errorf("write the state of the copy: %w", err)
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = os.Rename(file.Name(), c.file)
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(c.file))
+	}
+	if err != nil {
+		return fmt.Errorf("write the state of the copy: %w", err)
+	}
+	return nil
+}
+
+func syncFolder(name string) error {
+	folder, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}
+
+// Refuse records why the copy is not taken into use; "" takes that back.
+func (c *Copy) Refuse(why string) error {
+	c.Refused = why
+	return c.save()
+}
+
+// durable has the server survive a kill: it loses the last transactions together with its note of them.
+var durable = []string{"--innodb-doublewrite=ON"}
+
+// start starts the server, unless it runs.
+func (c *Copy) start(ctx context.Context, more ...string) error {
+	if c.i.cmd != nil {
+		return nil
+	}
+	c.IsRunning = true
+	if err := c.save(); err != nil {
+		return err
+	}
+	if err := c.i.Start(ctx, append(durable, more...)...); err != nil {
+		return err
+	}
+	return c.i.fillMemory(ctx)
+}
+
+// stop ends the server, and records that nothing has to be recovered.
+func (c *Copy) stop(ctx context.Context) error {
+	if c.i.cmd != nil {
+		if err := errors.Join(c.i.keepMemory(ctx), c.i.Stop(ctx)); err != nil {
+			return err
+		}
+	}
+	if err := snapshot.Flush(c.target.Volume); err != nil {
+		return err
+	}
+	c.IsRunning = false
+	return c.save()
+}
+
+// Connect opens a connection to the copy, whose server it starts.
+func (c *Copy) Connect(ctx context.Context) (*server.Conn, error) {
+	if err := c.start(ctx); err != nil {
+		return nil, err
+	}
+	conn, err := c.i.Connect(ctx)
+	if err == nil {
+		conn.Only(c.only)
+	}
+	return conn, err
+}
+
+// Finish makes the copy the database of the volume: from then on a server may start.
+func (c *Copy) Finish(ctx context.Context) error {
+	conn, err := c.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if c.Events != nil {
+		if err := c.statuses().settle(conn); err != nil {
+			return err
+		}
+	}
+	if conn.Version.Flavour == server.MariaDB && c.GTID != "" { // the source's own
+		if err := conn.Do("SET GLOBAL gtid_slave_pos = ''"); err != nil {
+			return err
+		}
+	}
+	conn.Close()
+	if err := secure(ctx, c.i, c.target, c.source.Backup.TemporaryAccounts); err != nil {
+		return err
+	}
+	if err := errors.Join(c.i.Stop(ctx), snapshot.Flush(c.target.Volume)); err != nil {
+		return err
+	}
+	return c.volume.Restored(c.target.Volume, c.i.Version.Text)
+}

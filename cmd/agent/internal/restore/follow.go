@@ -1,0 +1,245 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// Follow applies what the archive has behind the copy's position, and returns the number of transactions. The server may run afterwards.
+func (c *Copy) Follow(ctx context.Context) (int64, error) {
+	before := c.Transactions
+	if err := c.recover(ctx); err != nil {
+		return 0, err
+	}
+	for {
+		s, err := c.nextBatch(ctx)
+		if err != nil || s == nil {
+			return c.Transactions - before, err
+		}
+		if err := c.apply(ctx, s); err != nil {
+			return c.Transactions - before, err
+		}
+		if s.isRead() {
+			return c.Transactions - before, nil
+		}
+	}
+}
+
+// nextBatch writes the relay logs of the next batch while the server is stopped; nil for none.
+func (c *Copy) nextBatch(ctx context.Context) (*spool, error) {
+	plan, err := c.plan(ctx)
+	if err != nil || c.Batch == nil && !plan.hasMore(*c.Position, c.seen) {
+		return nil, err
+	}
+	if c.i.cmd != nil {
+		if err := c.stop(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s := &spool{plan: plan, folder: c.i.Data, stop: *c.Position, bound: defaultBound}
+	if c.target.Batch != 0 {
+		s.bound = c.target.Batch
+	}
+	f := &following{resumed: *c.Position != *c.source.Backup.Position, position: *c.Position, isAtomic: true, isStrict: c.i.Version.AtLeast(8, 0, 0)}
+	s.copying = f
+	for _, name := range c.Prepared {
+		if s.prepared.later == nil {
+			s.prepared.later = map[string]bool{}
+		}
+		s.prepared.later[name] = true
+	}
+	if c.Batch != nil {
+		plan.until.Position = &c.Batch.To
+		f.seek = c.Batch.seeking()
+	}
+	s.remove()
+	applies, err := s.batch(ctx)
+	if err != nil {
+		s.remove()
+		return nil, c.unfit(err)
+	}
+	if !applies {
+		c.seen = plan.end()
+		return nil, nil
+	}
+	if c.Batch != nil && s.stop != c.Batch.To {
+		s.remove()
+		return nil, beginAgain(contract.ReasonDamaged, "the log that was being applied ends at %s:%d, not at %s:%d", s.stop.File, s.stop.Offset, c.Batch.To.File, c.Batch.To.Offset)
+	}
+	return s, c.place(s)
+}
+
+// unfit returns the error of a log that the copy cannot be continued with.
+func (c *Copy) unfit(err error) error {
+	reason := contract.ReasonOf(err)
+	if slices.Contains([]contract.Reason{contract.ReasonNotFound, contract.ReasonDamaged, contract.ReasonLoadFailed}, reason) {
+		return beginAgain(reason, "%w", err)
+	}
+	return err
+}
+
+// hasMore reports whether the archive may have a transaction behind a position and behind what was seen to have none.
+func (p *Plan) hasMore(at, seen contract.Position) bool {
+	for _, segment := range p.timeline.Segments {
+		end := contract.Position{File: segment.File, Offset: segment.To}
+		if segment.Transactions > 0 && binlog.Before(at, end) && (seen.File == "" || binlog.Before(seen, end)) {
+			return true
+		}
+	}
+	return false
+}
+
+// plan reads the archive from the copy's position on.
+func (c *Copy) plan(ctx context.Context) (*Plan, error) {
+	heads, err := binlog.Heads(ctx, c.source.Store)
+	if err != nil {
+		return nil, err
+	}
+	if len(heads) == 0 {
+		return nil, contract.Errorf(contract.ReasonNotFound, "nothing of the source's log has come yet")
+	}
+	if c.Timeline == "" {
+		c.Timeline = heads[0].Timeline
+	}
+	if heads[0].Timeline != c.Timeline {
+		return nil, beginAgain(contract.ReasonGap, "the source no longer has a part of its log that was not copied")
+	}
+	timeline, err := binlog.Read(ctx, c.source.Store, heads[0], c.Position.File)
+	if err != nil {
+		return nil, err
+	}
+	if timeline.Broken != nil {
+		return nil, beginAgain(contract.ReasonDamaged, "%w", timeline.Broken)
+	}
+	if len(timeline.Segments) > 0 && timeline.Segments[0].File != c.Position.File {
+		return nil, beginAgain(contract.ReasonGap, "the source no longer has file %s of its log, of which a part was not copied", c.Position.File)
+	}
+	if len(timeline.Segments) == 0 {
+		return nil, contract.Errorf(contract.ReasonNotFound, "nothing of file %s of the source's log has come yet", c.Position.File)
+	}
+	if began := c.source.Backup.LogBegan; *c.Position == *c.source.Backup.Position && !began.IsZero() && !timeline.Segments[0].FileTime.Equal(began) {
+		return nil, beginAgain(contract.ReasonGap, "the source has begun its log again")
+	}
+	backup := *c.source.Backup
+	backup.Position, backup.PreparedFrom = c.Position, ""
+	source := c.source
+	source.Backup = &backup
+	return &Plan{source: source, timeline: timeline}, nil
+}
+
+// apply has the server apply a batch, and records that it has.
+func (c *Copy) apply(ctx context.Context, s *spool) error {
+	args := append(applier(c.i.Version), c.i.Replay...)
+	if s.gtid {
+		args = append(args, "--gtid-mode=ON", "--enforce-gtid-consistency=ON")
+	}
+	if c.Batch == nil {
+		c.Batch = &Batch{To: s.stop, IsAtomic: s.copying.isAtomic}
+	}
+	if err := c.start(ctx, args...); err != nil {
+		return err
+	}
+	conn, err := c.i.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	if err := c.prepare(conn, s); err != nil {
+		return err
+	}
+	if err := s.applied(ctx, conn); err != nil {
+		return c.unfit(err)
+	}
+	for _, statement := range s.events {
+		s.statuses.apply(statement)
+	}
+	if c.GTID, err = noteOf(conn); err != nil {
+		return err
+	}
+	c.keep(s.statuses)
+	c.Position, c.Transactions, c.Batch = &contract.Position{File: s.stop.File, Offset: s.stop.Offset}, c.Transactions+s.count, nil
+	c.Prepared = slices.Sorted(maps.Keys(s.prepared.later))
+	for name := range s.prepared.open {
+		c.Prepared = append(c.Prepared, name)
+	}
+	if err := flushed(conn); err != nil {
+		return err
+	}
+	if err := c.save(); err != nil {
+		return err
+	}
+	return forget(conn)
+}
+
+// flushed returns when all that was applied is on the disk. MariaDB flushes nothing while it may lose transactions.
+func flushed(conn *server.Conn) error {
+	for _, statement := range []string{"SET GLOBAL innodb_flush_log_at_trx_commit = 1", "FLUSH ENGINE LOGS", "SET GLOBAL innodb_flush_log_at_trx_commit = 0"} {
+		if err := conn.Do(statement); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepare makes the started server ready to apply a batch.
+func (c *Copy) prepare(conn *server.Conn, s *spool) error {
+	if err := inZone(conn, c.source.Backup); err != nil {
+		return err
+	}
+	if err := unfiltered(conn); err != nil {
+		return err
+	}
+	if err := c.filter(conn); err != nil {
+		return err
+	}
+	if s.statuses = c.statuses(); c.Events == nil {
+		var err error
+		if s.statuses, err = readStatuses(conn); err != nil {
+			return err
+		}
+		c.keep(s.statuses)
+	}
+	return c.save()
+}
+
+// filter has the applier leave out other schemas than those to copy. Accounts are kept, which are in schema mysql.
+func (c *Copy) filter(conn *server.Conn) error {
+	if len(c.only) == 0 {
+		return nil
+	}
+	var patterns []string
+	for _, name := range append([]string{"mysql"}, c.only...) {
+		patterns = append(patterns, strings.NewReplacer("_", `\_`, "%", `\%`).Replace(name)+".%")
+	}
+	if conn.Version.Flavour == server.MariaDB {
+		return conn.Do("SET GLOBAL replicate_wild_do_table = " + server.Literal(strings.Join(patterns, ",")))
+	}
+	for i, pattern := range patterns {
+		patterns[i] = server.Literal(pattern)
+	}
+	return conn.Do("CHANGE REPLICATION FILTER REPLICATE_WILD_DO_TABLE = (" + strings.Join(patterns, ", ") + ")")
+}
+
+func (c *Copy) statuses() statuses {
+	s := statuses{}
+	for _, event := range c.Events {
+		s[[2]string{event[0], event[1]}] = event[2]
+	}
+	return s
+}
+
+func (c *Copy) keep(s statuses) {
+	c.Events = [][3]string{}
+	for name, status := range s {
+		c.Events = append(c.Events, [3]string{name[0], name[1], status})
+	}
+}

@@ -1,0 +1,42 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package rig
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+// start starts a program that ends with the test's process, and closes the returned channel when it has ended.
+//
+// The kernel sends Pdeathsig when the thread that started the program ends. Go ends a thread only where a goroutine ends while it is locked
+// to it: such a goroutine kills each program that its thread started before, also those of the agent.
+func start(t testing.TB, cmd *exec.Cmd) <-chan struct{} {
+	t.Helper()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	assert.NilError(t, cmd.Start())
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // its exit code is in ProcessState
+		close(done)
+	}()
+	return done
+}
+
+// KilledAt returns a function that kills the process at its call of that number, as a test's hook between writes.
+func KilledAt(number string) (at func(string), err error) {
+	last, err := strconv.Atoi(number)
+	calls := 0
+	return func(string) {
+		if calls++; calls == last {
+			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+			select {}
+		}
+	}, err
+}

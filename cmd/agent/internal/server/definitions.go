@@ -1,0 +1,107 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+)
+
+// definitions select all objects except tables and accounts: kind, schema, name, and a text that changes with the definition. Times
+// are in seconds, so that they alone do not show a change.
+var definitions = []string{
+	"SELECT 'schema', SCHEMA_NAME, '', CONCAT_WS(' ', DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME) FROM information_schema.SCHEMATA",
+	"SELECT 'view', TABLE_SCHEMA, TABLE_NAME, SHA2(CONCAT_WS(' ', VIEW_DEFINITION, CHECK_OPTION, DEFINER, SECURITY_TYPE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION), 256) FROM information_schema.VIEWS",
+	"SELECT LOWER(ROUTINE_TYPE), ROUTINE_SCHEMA, SPECIFIC_NAME, SHA2(CONCAT_WS(' ', LAST_ALTERED, ROUTINE_DEFINITION, DEFINER, SECURITY_TYPE, SQL_MODE, DTD_IDENTIFIER, IS_DETERMINISTIC, SQL_DATA_ACCESS, " +
+		"ROUTINE_COMMENT, CHARACTER_SET_CLIENT, COLLATION_CONNECTION), 256) FROM information_schema.ROUTINES",
+	"SELECT 'parameters', SPECIFIC_SCHEMA, SPECIFIC_NAME, SUM(CRC32(CONCAT_WS(' ', ROUTINE_TYPE, ORDINAL_POSITION, PARAMETER_MODE, PARAMETER_NAME, DTD_IDENTIFIER))) FROM information_schema.PARAMETERS GROUP BY 2, 3",
+	"SELECT 'trigger', TRIGGER_SCHEMA, TRIGGER_NAME, SHA2(CONCAT_WS(' ', CREATED, ACTION_STATEMENT, ACTION_ORDER, ACTION_TIMING, EVENT_MANIPULATION, EVENT_OBJECT_TABLE, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, " +
+		"COLLATION_CONNECTION), 256) FROM information_schema.TRIGGERS",
+	"SELECT 'event', EVENT_SCHEMA, EVENT_NAME, SHA2(CONCAT_WS(' ', EVENT_DEFINITION, DEFINER, TIME_ZONE, EVENT_TYPE, EXECUTE_AT, INTERVAL_VALUE, INTERVAL_FIELD, SQL_MODE, STARTS, ENDS, STATUS, ON_COMPLETION, " +
+		"EVENT_COMMENT, CHARACTER_SET_CLIENT, COLLATION_CONNECTION), 256) FROM information_schema.EVENTS",
+}
+
+// Definitions returns all objects except accounts, by kind and name: a text that changes with the definition.
+func (c *Conn) Definitions() (map[string]string, error) {
+	found := map[string]string{}
+	for _, query := range definitions {
+		rows, err := c.Rows(query)
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			name := row[0] + " " + Quote(row[1])
+			if row[2] != "" {
+				name += "." + Quote(row[2])
+			}
+			if !c.Omits(row[1]) {
+				found[name] = row[3]
+			}
+		}
+	}
+	return found, errors.Join(c.tableDefinitions(found), c.identities(found))
+}
+
+// counter is in the definition of a table, and changes with its rows.
+var counter = regexp.MustCompile(` AUTO_INCREMENT=[0-9]+`)
+
+// tableDefinitions adds the definitions of tables and sequences. An error of the server is a definition, too: broken tables have no other one.
+func (c *Conn) tableDefinitions(found map[string]string) error {
+	rows, err := c.Rows("SELECT IF(TABLE_TYPE = 'SEQUENCE', 'SEQUENCE', 'TABLE'), TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')")
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		if c.Omits(row[1]) {
+			continue
+		}
+		name := Quote(row[1]) + "." + Quote(row[2])
+		created, err := c.Rows("SHOW CREATE " + row[0] + " " + name)
+		switch {
+		case err != nil && Code(err) == 0:
+			return err
+		case err != nil:
+			found["table "+name] = fmt.Sprintf("error %d", Code(err))
+		case len(created) > 0 && len(created[0]) > 1:
+			found["table "+name] = fmt.Sprintf("%x", sha256.Sum256(counter.ReplaceAll([]byte(created[0][1]), nil)))
+		}
+	}
+	return nil
+}
+
+// identities adds what the names of tables stand for: a table may take the name of another one of the same definition. The number
+// of renames is for engines without identities, and for a table that has its former name again.
+func (c *Conn) identities(found map[string]string) error {
+	table := "INNODB_SYS_TABLES"
+	if c.Version.Flavour == MySQL && c.Version.AtLeast(8, 0, 0) {
+		table = "INNODB_TABLES"
+	}
+	rows, err := c.Rows("SELECT NAME, TABLE_ID FROM information_schema." + table)
+	if err != nil && contract.ReasonOf(err) != contract.ReasonAccessDenied { // without the right PROCESS
+		return err
+	}
+	for _, row := range rows {
+		schema, name, _ := strings.Cut(row[0], "/")
+		// Tables of the server's come and go: those of full-text indexes and of changes that are at work.
+		if !c.Omits(schema) && !strings.HasPrefix(strings.ToLower(name), "fts_") && !strings.HasPrefix(name, "#sql") {
+			found["table "+row[0]] = row[1]
+		}
+	}
+	status, err := c.Named("SHOW GLOBAL STATUS LIKE 'Com_rename_table'")
+	found[renames] = status["Value"]
+	return err
+}
+
+// renames is the name of the number of renames among the definitions.
+const renames = "names of tables"
+
+// IsPhysical reports whether an entry of Definitions, by its name, is of a server's files: it differs between servers with the same objects.
+func IsPhysical(name string) bool {
+	return name == renames || strings.HasPrefix(name, "table ") && !strings.HasPrefix(name, "table `")
+}

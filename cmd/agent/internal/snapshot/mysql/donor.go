@@ -1,0 +1,141 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+)
+
+// Cluster holds what is needed to reach the members of a database.
+type Cluster struct {
+	// Host returns the name of a member's pod. Members is the highest number of them.
+	Host    func(ordinal int) string
+	Members int
+	// Port is that of the agents, ServerPort that of the servers.
+	Port, ServerPort int
+	// TLS is the folder of a client's certificate for the agents: tls.crt, tls.key and ca.crt.
+	TLS string
+	// Password is that of the account that may copy a member.
+	Password string
+}
+
+// patience limits one request to an agent.
+const patience = 10 * time.Second
+
+// maxAnswer limits the answer of an agent. A database may have thousands of events.
+const maxAnswer = 16 << 20
+
+// member is a member that answers with the state of its server.
+type member struct {
+	ordinal int
+	mysql.Answer
+}
+
+// ask sends a request to a member's agent.
+func (c Cluster) ask(ctx context.Context, ordinal int, path string) (answer mysql.Answer, err error) {
+	config, err := mysql.ClientTLS(c.TLS)
+	if err != nil {
+		return answer, contract.Errorf(contract.ReasonUsage, "%w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+net.JoinHostPort(c.Host(ordinal), strconv.Itoa(c.Port))+path, http.NoBody)
+	if err != nil {
+		return answer, err
+	}
+	// The members are in the cluster: a proxy for the store does not lead to them.
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
+	response, err := client.Do(request)
+	if err != nil {
+		return answer, contract.Errorf(contract.ReasonServerUnreachable, "ask the agent of member %d for %s: %w", ordinal, path, err)
+	}
+	defer response.Body.Close()
+	err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer)
+	switch {
+	case err != nil:
+		err = fmt.Errorf("HTTP %s: %w", response.Status, err)
+	case answer.Message != "":
+		err = errors.New(answer.Message)
+	default:
+		return answer, nil
+	}
+	return answer, contract.Errorf(contract.ReasonServerUnreachable, "ask the agent of member %d for %s: %w", ordinal, path, err)
+}
+
+// look returns the members whose servers answer, by ordinal, and why the others do not.
+func (c Cluster) look(ctx context.Context) (members []member, problem error) {
+	answers, errs := make([]mysql.Answer, c.Members), make([]error, c.Members)
+	var all sync.WaitGroup
+	for i := range c.Members {
+		all.Go(func() { answers[i], errs[i] = c.ask(ctx, i, "/state") })
+	}
+	all.Wait()
+	for i := range answers {
+		if errs[i] == nil && answers[i].State != nil {
+			members = append(members, member{ordinal: i, Answer: answers[i]})
+		}
+	}
+	return members, errors.Join(errs...)
+}
+
+// primaryOf returns the member that is the primary: one that is written, in an epoch that no member has promised to leave.
+func primaryOf(members []member) (member, error) {
+	var found member
+	newest := int64(0)
+	for _, m := range members {
+		newest = max(newest, m.State.Promised, m.State.Epoch)
+		if m.State.Role == mysql.RolePrimary && m.State.Writable && !m.State.Unprotected && (found.State == nil || found.State.Epoch < m.State.Epoch) {
+			found = m
+		}
+	}
+	switch {
+	case found.State == nil:
+		return found, contract.Errorf(contract.ReasonServerUnreachable, "no member is a primary that is written: a backup begins when there is one")
+	case found.State.Epoch < newest:
+		return found, contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, and another one is being made: a backup begins when it serves", found.ordinal, found.State.Epoch)
+	}
+	return found, nil
+}
+
+// votersOf returns the members that follow a primary and whose acknowledgements count, the one with the least lag first.
+func votersOf(members []member, primary member) (voters []member) {
+	for _, m := range members {
+		s := m.State
+		if s.Role == mysql.RoleReplica && s.Acknowledges && s.Connected && s.Source == primary.ordinal && s.Problem == "" &&
+			s.Promised <= primary.State.Epoch && !slices.Contains(primary.State.Cut, m.ordinal) {
+			voters = append(voters, m)
+		}
+	}
+	slices.SortStableFunc(voters, func(a, b member) int { return a.State.Lag - b.State.Lag })
+	return voters
+}
+
+// donorOf returns the member to copy: the voter with the least lag, or a primary that is alone. Voters hold what was acknowledged and nothing
+// that can be lost.
+func donorOf(members []member) (donor, primary member, err error) {
+	if primary, err = primaryOf(members); err != nil {
+		return donor, primary, err
+	}
+	voters := votersOf(members, primary)
+	switch {
+	case len(voters) > 0:
+		return voters[0], primary, nil
+	case primary.State.Demands == 0:
+		return primary, primary, nil
+	}
+	return donor, primary, contract.Errorf(contract.ReasonServerUnreachable, "no voter of member %d follows it, and it is not alone: a backup begins when a voter is well", primary.ordinal)
+}

@@ -1,0 +1,113 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+)
+
+func TestDonorOf(t *testing.T) {
+	t.Parallel()
+	at := func(ordinal int, s mysql.State) member {
+		return member{ordinal: ordinal, Answer: mysql.Answer{State: &s}}
+	}
+	primary := mysql.State{Role: mysql.RolePrimary, Writable: true, Epoch: 3, Promised: 3, Demands: 1}
+	with := func(s mysql.State, change func(*mysql.State)) mysql.State {
+		change(&s)
+		return s
+	}
+	voter := mysql.State{Role: mysql.RoleReplica, Acknowledges: true, Connected: true, Source: 0, Promised: 3, Lag: 5}
+	for name, c := range map[string]struct {
+		members []member
+		donor   int // -1 for none
+		why     string
+	}{
+		"the voter with the least lag":        {[]member{at(0, primary), at(1, voter), at(2, with(voter, func(s *mysql.State) { s.Lag = 1 }))}, 2, ""},
+		"a reader holds what can be lost":     {[]member{at(0, primary), at(1, voter), at(2, with(voter, func(s *mysql.State) { s.Lag, s.Acknowledges = 0, false }))}, 1, ""},
+		"not connected":                       {[]member{at(0, primary), at(1, with(voter, func(s *mysql.State) { s.Connected = false }))}, -1, "no voter"},
+		"with a problem":                      {[]member{at(0, primary), at(1, with(voter, func(s *mysql.State) { s.Problem = "broken" }))}, -1, "no voter"},
+		"of another primary":                  {[]member{at(0, primary), at(1, with(voter, func(s *mysql.State) { s.Source = 2 }))}, -1, "no voter"},
+		"cut off":                             {[]member{at(0, with(primary, func(s *mysql.State) { s.Cut = []int{1} })), at(1, voter)}, -1, "no voter"},
+		"the primary alone":                   {[]member{at(0, with(primary, func(s *mysql.State) { s.Demands = 0 }))}, 0, ""},
+		"alone by the record, and a voter":    {[]member{at(0, with(primary, func(s *mysql.State) { s.Demands = 0 })), at(1, voter)}, 1, ""},
+		"not alone, and the voters are gone":  {[]member{at(0, primary)}, -1, "not alone"},
+		"no primary":                          {[]member{at(1, voter), at(2, voter)}, -1, "no member is a primary"},
+		"the primary only reads":              {[]member{at(0, with(primary, func(s *mysql.State) { s.Writable = false })), at(1, voter)}, -1, "no member is a primary"},
+		"the primary is not protected":        {[]member{at(0, with(primary, func(s *mysql.State) { s.Unprotected = true })), at(1, voter)}, -1, "no member is a primary"},
+		"a newer epoch was promised":          {[]member{at(0, primary), at(1, with(voter, func(s *mysql.State) { s.Promised = 4 })), at(2, voter)}, -1, "another one is being made"},
+		"a primary that does not know it yet": {[]member{at(0, primary), at(1, with(primary, func(s *mysql.State) { s.Epoch, s.Promised = 4, 4 })), at(2, with(voter, func(s *mysql.State) { s.Source, s.Promised = 1, 4 }))}, 2, ""},
+		"nobody answers":                      {nil, -1, "no member is a primary"},
+	} {
+		donor, _, err := donorOf(c.members)
+		switch {
+		case c.donor >= 0 && (err != nil || donor.ordinal != c.donor):
+			t.Errorf("%s: member %d, %v", name, donor.ordinal, err)
+		case c.donor < 0 && (contract.ReasonOf(err) != contract.ReasonServerUnreachable || !strings.Contains(err.Error(), c.why)):
+			t.Errorf("%s: member %d, %v", name, donor.ordinal, err)
+		}
+	}
+}
+
+// A folder goes through objects of a bounded size and comes back as it was, without what belongs to one server alone.
+func TestPack(t *testing.T) {
+	t.Parallel()
+	from, to := t.TempDir(), t.TempDir()
+	big := bytes.Repeat([]byte("0123456789abcdef"), 5000)
+	for name, content := range map[string]string{
+		"ibdata1": string(big), "shop/t.ibd": "rows", "shop/auto.cnf": "a table's", "#innodb_redo/#ib_redo1": "log", "empty/x": "",
+		"auto.cnf": "id", "ca-key.pem": "key", "binlog.000001": "log", "relay.index": "log", "#ib_16384_0.dblwr": "secret", "#innodb_temp/x": "x",
+	} {
+		assert.NilError(t, os.MkdirAll(filepath.Dir(filepath.Join(from, name)), 0o755))
+		assert.NilError(t, os.WriteFile(filepath.Join(from, name), []byte(content), 0o600))
+	}
+	reader, writer := io.Pipe()
+	go func() { _ = writer.CloseWithError(pack(t.Context(), from, writer)) }()
+	var stream bytes.Buffer
+	objects, err := stores(reader, 30000, func(name string, write func(io.Writer) error) (manifest.Object, error) {
+		before := stream.Len()
+		err := write(&stream)
+		return manifest.Object{Name: name, PlainBytes: int64(stream.Len() - before)}, err
+	})
+	assert.NilError(t, err)
+	if len(objects) < 3 || objects[0].PlainBytes != 30000 || objects[0].Name != "files-00000.tar" || objects[1].Name != "files-00001.tar" {
+		t.Errorf("%+v", objects)
+	}
+	text := stream.Bytes()
+	assert.NilError(t, unpack(bytes.NewReader(text), to))
+	assert.NilError(t, filepath.WalkDir(to, func(path string, entry os.DirEntry, err error) error {
+		name, _ := filepath.Rel(to, path)
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		if !isOfData(name) {
+			t.Errorf("%s is there", name)
+		}
+		has, _ := os.ReadFile(path)
+		had, err := os.ReadFile(filepath.Join(from, name))
+		if !bytes.Equal(has, had) {
+			t.Errorf("%s has %d bytes of %d", name, len(has), len(had))
+		}
+		return err
+	}))
+	for _, name := range []string{"ibdata1", "shop/auto.cnf", "empty/x"} {
+		if _, err := os.Stat(filepath.Join(to, name)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := unpack(bytes.NewReader(text[:len(text)/2]), t.TempDir()); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("half of the stream: %v", err)
+	}
+}

@@ -1,0 +1,187 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+)
+
+// isOfData reports whether a file of the data folder is a part of a backup. Left out are the identity of the server, its keys and logs, and what
+// each start makes again. The doublewrite buffer of a server that ended in order is of no use, and may have the password of replication.
+func isOfData(name string) bool {
+	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
+	switch {
+	case top == "auto.cnf", top == "mysqld-auto.cnf", top == "#innodb_temp", top == "#clone", top == "lost+found":
+		return false
+	case strings.HasSuffix(top, ".pem"), strings.HasSuffix(top, ".dblwr"), strings.HasPrefix(top, "relay."), strings.HasPrefix(top, "binlog."):
+		return false
+	}
+	return true
+}
+
+// pack writes a folder as a tar stream.
+func pack(ctx context.Context, folder string, to io.Writer) error {
+	stream := tar.NewWriter(to)
+	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		name, relErr := filepath.Rel(folder, path)
+		switch {
+		case err != nil || relErr != nil:
+			return errors.Join(err, relErr)
+		case name == ".":
+			return nil
+		case !isOfData(name):
+			if entry.IsDir() {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		return packOne(stream, path, filepath.ToSlash(name))
+	})
+	if err != nil {
+		return fmt.Errorf("read the copy: %w", err)
+	}
+	return stream.Close()
+}
+
+func packOne(stream *tar.Writer, path, name string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	header := &tar.Header{Name: name, ModTime: info.ModTime(), Format: tar.FormatPAX}
+	switch {
+	case info.IsDir():
+		header.Typeflag, header.Name, header.Mode = tar.TypeDir, name+"/", 0o750
+		return stream.WriteHeader(header)
+	case !info.Mode().IsRegular():
+		return contract.Errorf(contract.ReasonFailed, "%s is neither a file nor a folder", name)
+	}
+	header.Typeflag, header.Mode, header.Size = tar.TypeReg, 0o640, info.Size()
+	if err := stream.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = copyExactly(stream, file, info.Size())
+	return err
+}
+
+// copyExactly is io.CopyN in larger pieces: each is handed from goroutine to goroutine.
+func copyExactly(to io.Writer, from io.Reader, size int64) (int64, error) {
+	n, err := io.CopyBuffer(struct{ io.Writer }{to}, io.LimitReader(from, size), make([]byte, min(size, 1<<20)+1))
+	if err == nil && n < size {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// unpack writes the files of a tar stream below a folder, and reads the stream to its end.
+func unpack(from io.Reader, folder string) error {
+	root, err := os.OpenRoot(folder)
+	if err != nil {
+		return fmt.Errorf("open the folder of the data: %w", err)
+	}
+	defer root.Close()
+	for stream := tar.NewReader(from); ; {
+		header, err := stream.Next()
+		if errors.Is(err, io.EOF) {
+			_, err := io.Copy(io.Discard, from) // what follows the end of the tar stream has a sum too
+			return err
+		}
+		if err != nil {
+			_, _ = io.Copy(io.Discard, from) // the source compares the sum at the end, and reports damage
+			return err
+		}
+		if err := unpackOne(root, header, stream); err != nil {
+			return fmt.Errorf("write %.200s: %w", header.Name, err)
+		}
+	}
+}
+
+func unpackOne(root *os.Root, header *tar.Header, content io.Reader) error {
+	name := filepath.Clean(filepath.FromSlash(header.Name))
+	switch {
+	case !filepath.IsLocal(name) || !isOfData(name):
+		return contract.Errorf(contract.ReasonDamaged, "no file of a database has this name")
+	case header.Typeflag == tar.TypeDir:
+		return root.Mkdir(name, 0o750)
+	case header.Typeflag != tar.TypeReg:
+		return contract.Errorf(contract.ReasonDamaged, "it is neither a file nor a folder")
+	}
+	file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, content)
+	return errors.Join(err, file.Close())
+}
+
+// fetch writes the files of a backup below a folder. All objects are held against their sums: a failure leaves a part of the files.
+func fetch(ctx context.Context, s restore.Source, folder string) error {
+	reader, writer := io.Pipe()
+	result := make(chan error, 1)
+	go func() {
+		err := copyAll(ctx, s, writer)
+		_ = writer.CloseWithError(err) // nil: the end
+		result <- err
+	}()
+	err := unpack(reader, folder)
+	_ = reader.CloseWithError(errors.Join(err, io.ErrClosedPipe))
+	if sourceErr := <-result; sourceErr != nil && !errors.Is(sourceErr, io.ErrClosedPipe) {
+		return sourceErr // of the store, or of what it has
+	}
+	if err != nil {
+		return fmt.Errorf("restore backup %s to %s: %w", s.Backup.ID, folder, err)
+	}
+	return nil
+}
+
+func copyAll(ctx context.Context, s restore.Source, to io.Writer) error {
+	for _, o := range s.Backup.Objects {
+		if err := s.Copy(ctx, o, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// objectOf returns the name of a part of the stream, without the ends of its name.
+func objectOf(part int) string { return fmt.Sprintf("files-%05d.tar", part) }
+
+// stores writes a stream into objects of at most size bytes: a store bounds the size of an object.
+func stores(from io.Reader, size int64, put func(name string, write func(io.Writer) error) (manifest.Object, error)) (objects []manifest.Object, err error) {
+	for isLast := false; !isLast; {
+		o, err := put(objectOf(len(objects)), func(w io.Writer) error {
+			n, err := copyExactly(w, from, size)
+			isLast = n < size
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, o)
+	}
+	return objects, nil
+}

@@ -1,0 +1,53 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+	"d3os.com/d3os-operator/cmd/agent/internal/store"
+)
+
+// A changed byte convicts the backup, wherever it is: also where the files cannot be read any more before the sum of the object is known.
+func TestEveryDamageConvicts(t *testing.T) {
+	t.Parallel()
+	folder, to := t.TempDir(), &bytes.Buffer{}
+	sum := sha256.Sum256(nil)
+	for _, name := range []string{"ibdata1", "mysql.ibd", "undo_001"} {
+		var content []byte
+		for range 16 { // it cannot be compressed, so a change of the object is one of the files
+			sum = sha256.Sum256(sum[:])
+			content = append(content, sum[:]...)
+		}
+		assert.NilError(t, os.WriteFile(filepath.Join(folder, name), content, 0o600))
+	}
+	sealed, err := seal.NewFramed(to, nil)
+	assert.NilError(t, err)
+	assert.NilError(t, pack(t.Context(), folder, sealed))
+	assert.NilError(t, sealed.Close())
+	whole := to.Bytes()
+	at, err := store.NewFolder(t.TempDir())
+	assert.NilError(t, err)
+	source := restore.Source{Store: at, Backup: &manifest.Backup{ID: "b", Objects: []manifest.Object{sealed.Object("files.tar.zst")}}}
+	for i := range whole {
+		damaged := slices.Clone(whole)
+		damaged[i] ^= 1
+		assert.NilError(t, at.Replace(t.Context(), manifest.Folder("b")+"files.tar.zst", damaged))
+		if err := fetch(t.Context(), source, t.TempDir()); !restore.Convicts(err) {
+			t.Errorf("byte %d of %d: %v", i, len(whole), err)
+		}
+	}
+	assert.NilError(t, at.Replace(t.Context(), manifest.Folder("b")+"files.tar.zst", whole))
+	assert.NilError(t, fetch(t.Context(), source, t.TempDir()))
+}

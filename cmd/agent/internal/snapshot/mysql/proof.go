@@ -1,0 +1,105 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+)
+
+// proof stores the facts that one look at the members proves.
+type proof struct {
+	primary member
+	voters  []member
+	// safe are the transactions that no failover loses: the primary has committed them, and a voter has them on its disk. A voter must promise
+	// before another member is promoted, and who is promoted has all that it has. Of a primary that is alone, its own are safe: no other
+	// member may be promoted.
+	safe binlog.Set
+	// committed are the transactions of the primary.
+	committed binlog.Set
+}
+
+// prove returns what the states of members prove. It fails where there is no primary, or no voter of one that is not alone.
+func prove(members []member) (p proof, err error) {
+	if p.primary, err = primaryOf(members); err != nil {
+		return p, err
+	}
+	if p.committed, err = binlog.ParseSet(p.primary.State.Executed); err != nil {
+		return p, err
+	}
+	p.voters = votersOf(members, p.primary)
+	switch {
+	case p.primary.State.Demands == 0:
+		p.safe = p.committed
+		return p, nil
+	case p.primary.State.Demands > 1: // the operator's record demands at most one
+		return p, contract.Errorf(contract.ReasonRefused, "member %d demands %d acknowledgements: this agent supports one", p.primary.ordinal, p.primary.State.Demands)
+	case len(p.voters) == 0:
+		return p, contract.Errorf(contract.ReasonServerUnreachable, "no voter of member %d follows it, and it is not alone: nothing new is archived until one does", p.primary.ordinal)
+	}
+	received := binlog.Set{}
+	for _, v := range p.voters {
+		has, err := binlog.ParseSet(v.State.Received)
+		if err != nil {
+			return p, err
+		}
+		received = received.Union(has)
+	}
+	p.safe = p.committed.And(received)
+	return p, nil
+}
+
+// isOf reports whether two looks are at one primary.
+func (p proof) isOf(other proof) bool {
+	return p.primary.Server == other.primary.Server && p.primary.State.Epoch == other.primary.State.Epoch &&
+		(p.primary.State.Demands == 0) == (other.primary.State.Demands == 0)
+}
+
+// voter returns the voter with the data of a server.
+func (p proof) voter(server string) (member, bool) {
+	for _, v := range p.voters {
+		if v.Server == server {
+			return v, true
+		}
+	}
+	return member{}, false
+}
+
+// aim is a moment that the archive reaches when it has all transactions that were committed before it.
+type aim struct {
+	// at is the moment, by the clock of the primary. No transaction behind end was committed before it.
+	at  time.Time
+	end mysql.Position
+	// voter is the server of a voter that has received all up to end. What it has one look later is all.
+	voter string
+	all   binlog.Set
+}
+
+// take compares the aim with another look at its primary. A voter shows how far it reads before it shows what it has received, so two looks are
+// needed.
+func (a *aim) take(p proof) error {
+	if a.all != nil || p.primary.State.Demands == 0 {
+		return nil
+	}
+	if v, is := p.voter(a.voter); is {
+		var err error
+		a.all, err = binlog.ParseSet(v.State.Received)
+		return err
+	}
+	a.voter = ""
+	for _, v := range p.voters {
+		if !before(v.State.ReadTo, a.end) {
+			a.voter = v.Server
+		}
+	}
+	return nil
+}
+
+// before reports whether a position of a server comes before another one.
+func before(a, b mysql.Position) bool {
+	return binlog.Before(contract.Position{File: a.File, Offset: a.Offset}, contract.Position{File: b.File, Offset: b.Offset})
+}

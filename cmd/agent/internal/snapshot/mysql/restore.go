@@ -1,0 +1,131 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// spare is the room that a server needs besides its data, for its logs and temporary tables.
+const spare = 256 << 20
+
+// Restore puts the data of a backup on the empty volume of the first member of a new database. It appears there at once, when all of it was held
+// against its sums, and the archive was replayed up to until; nil: the data is that of the backup alone. The member takes it when the operator
+// lets it begin the database.
+func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volume.Volume, until *restore.Until) (out restore.Outcome, err error) {
+	if err := fits(ctx, s, p); err != nil {
+		return out, err
+	}
+	r := replayed{source: s, programs: p}
+	if err := r.prepare(ctx, until, false); err != nil {
+		return out, err
+	}
+	lock, err := v.Lock(ctx)
+	if err != nil {
+		return out, err
+	}
+	defer lock.Close()
+	if may, err := v.MayRestore(); !may || err != nil { // another restore had the lock before
+		return out, err
+	}
+	if err := os.RemoveAll(v.Restoring()); err != nil {
+		return out, fmt.Errorf("remove what an earlier restore left: %w", err)
+	}
+	if err := hasRoom(s.Backup, v.Root); err != nil {
+		return out, err
+	}
+	if err := os.Mkdir(v.Restoring(), 0o750); err != nil {
+		return out, fmt.Errorf("make a folder for the restore: %w", err)
+	}
+	if err := fetch(ctx, s, v.Restoring()); err != nil {
+		return out, errors.Join(err, os.RemoveAll(v.Restoring()))
+	}
+	at("fetched")
+	if r.plan != nil {
+		r.lock = lock // a server that outlives this process keeps the next one out
+		if err := r.replay(ctx, v.Restoring(), &out, nil); err != nil {
+			return out, errors.Join(err, os.RemoveAll(v.Restoring()))
+		}
+	}
+	at("replayed")
+	return out, v.Restore(s.Backup.ID)
+}
+
+// at is called between the steps of a restore. Tests end a process there.
+var at = func(string) {}
+
+// fits refuses a backup that the image's server cannot begin with, before anything is written.
+func fits(ctx context.Context, s restore.Source, p restore.Programs) error {
+	b := s.Backup
+	if b.Base != manifest.Files || b.Server.Flavour != server.MySQL {
+		return contract.Errorf(contract.ReasonRefused, "backup %s of %s %s has no files of a member: give the folder of a MySQLCluster's backups. A dump is restored to one server of a DataService (replica: 1), which can then become several members",
+			b.ID, b.Server.Flavour, b.Server.Version)
+	}
+	if err := restore.Compatible(s, p); err != nil {
+		return err
+	}
+	has, err := p.Configured(ctx, nil)
+	if err != nil {
+		return err
+	}
+	for _, name := range []string{"lower_case_table_names", server.PageSize} {
+		if had := b.Server.Variables[name]; had != "" && !server.SameSetting(has[name], had) {
+			return contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, this one is configured with %s: the files can only be read with that of the backup", b.ID, name, had, has[name])
+		}
+	}
+	return s.Opens(ctx)
+}
+
+// hasRoom compares the size of a backup with the room on a volume.
+func hasRoom(b *manifest.Backup, root string) error {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(root, &stat); err != nil {
+		return fmt.Errorf("ask for the room on %s: %w", root, err)
+	}
+	plain, _ := b.Totals()
+	free := int64(stat.Bavail) * stat.Bsize //nolint:gosec // of a volume
+	if need := plain + spare; free < need {
+		return contract.Errorf(contract.ReasonRefused, "backup %s needs %d MiB, and the volume has %d MiB of room: nothing was restored: raise spec.storage.size", b.ID, need>>20, free>>20)
+	}
+	return nil
+}
+
+// Verify restores a backup to a new folder, has a server start on it, and checks its tables against the manifest. Then the archive is replayed up to
+// until, if that is given. The folder stays.
+func Verify(ctx context.Context, s restore.Source, p restore.Programs, folder string, more []string, until *restore.Until) (out restore.Outcome, err error) {
+	if err := restore.Compatible(s, p); err != nil {
+		return out, err
+	}
+	r := replayed{source: s, programs: p, more: more}
+	if err := r.prepare(ctx, until, true); err != nil {
+		return out, err
+	}
+	if err := hasRoom(s.Backup, filepath.Dir(folder)); err != nil {
+		return out, err
+	}
+	if err := os.Mkdir(folder, 0o750); err != nil {
+		return out, fmt.Errorf("make a folder for the check: %w", err)
+	}
+	if err := fetch(ctx, s, folder); err != nil {
+		return out, err
+	}
+	out.Position = s.Backup.Position
+	i := r.instance(folder)
+	err = on(ctx, i, func(c *server.Conn) error { return r.check(ctx, c, i, s.Backup.Tables, &out) })
+	if out.IsChecked = err == nil; err != nil || r.plan == nil {
+		return out, err
+	}
+	return out, r.replay(ctx, folder, &out, func(c *server.Conn, i *restore.Instance) error { return r.check(ctx, c, i, nil, &out) })
+}

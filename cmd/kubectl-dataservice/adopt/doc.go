@@ -1,0 +1,110 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package adopt takes over the objects that the original operator made for a DataService.
+//
+// Look observes the cluster. Judge computes the report, a pure function of the observation. Apply and Undo act, with the user's rights. They
+// do one step, observe it, and go on. Copy and Finish do so for the database. What was begun is visible in the cluster: a killed command is run again. Only what a step
+// destroys is recorded before it, in the Secret NAME-adoption: the spec and the original objects.
+package adopt
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+const (
+	// manager owns the fields that the plugin writes in its own name. Planned objects are applied as the operator applies them.
+	manager = "kubectl-dataservice"
+	// mysqlName is the name of the original operator's database.
+	mysqlName = dsv1.OriginalMySQL
+	// probeSuffix follows the name of a component in that of a temporary Service.
+	probeSuffix = "-adopt"
+)
+
+var (
+	configMapKind  = corev1.SchemeGroupVersion.WithKind("ConfigMap")
+	secretKind     = corev1.SchemeGroupVersion.WithKind("Secret")
+	serviceKind    = corev1.SchemeGroupVersion.WithKind("Service")
+	podKind        = corev1.SchemeGroupVersion.WithKind("Pod")
+	deploymentKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}
+	replicaSetKind = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ReplicaSet"}
+)
+
+// accountName returns the name of the Secret with the account of the original database.
+func accountName(ds string) string { return ds + dsv1.OriginalMySQLSecret }
+
+// recordName returns the name of the Secret with the record.
+func recordName(ds string) string { return ds + "-adoption" }
+
+// Observation holds the facts that Judge decides on.
+type Observation struct {
+	DataService *unstructured.Unstructured
+	// Wanted is the DataService while its objects are adopted.
+	Wanted *dsv1.DataService
+	Plan   *reconcile.Plan
+	// Live has every object with a planned name, and the original operator's objects.
+	Live map[object.ID]*unstructured.Unstructured
+	// ReplicaSets and Pods of the namespace.
+	ReplicaSets, Pods []*unstructured.Unstructured
+	Record            *Record
+	// Copy is the plan with the database that copies the original's, while that is not declared. CopyRefused has the reason if there is none.
+	Copy        *reconcile.Plan
+	CopyRefused string
+	// Claim is the claim of that database; nil for none.
+	Claim *unstructured.Unstructured
+	// Own is the claim of a database of another name that spec.mysql declares; nil for none.
+	Own *unstructured.Unstructured
+	// AgentImage is the image that has the agent.
+	AgentImage string
+	Original   OriginalOperator
+	// GitOps names a tool that would take changes back, and how to suspend it.
+	GitOps, Suspend string
+}
+
+// OriginalOperator holds the facts about the original operator.
+type OriginalOperator struct {
+	// Known reports whether the Deployments of all namespaces could be listed, or the user vouches that it is stopped.
+	Known bool
+	// Running are its Deployments with pods, as namespace/name.
+	Running []string
+}
+
+// isOriginal reports whether the original operator made an object for the DataService, and it was not adopted.
+func (o *Observation) isOriginal(live *unstructured.Unstructured) bool {
+	return live != nil && o.owner().NotAdopted(live)
+}
+
+func (o *Observation) owner() object.Owner {
+	return object.Owner{GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: o.DataService.GetNamespace(), Name: o.DataService.GetName(), UID: o.DataService.GetUID()}
+}
+
+// originals returns the original operator's objects that are not adopted.
+func (o *Observation) originals() (found []*unstructured.Unstructured) {
+	for _, live := range o.Live {
+		if o.isOriginal(live) {
+			found = append(found, live)
+		}
+	}
+	return found
+}
+
+func idOf(gvk schema.GroupVersionKind, name string) object.ID {
+	return object.ID{Group: gvk.Group, Kind: gvk.Kind, Name: name}
+}
+
+// controlledBy selects the objects whose controller has a UID.
+func controlledBy(all []*unstructured.Unstructured, owner *unstructured.Unstructured) (found []*unstructured.Unstructured) {
+	for _, o := range all {
+		if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.UID == owner.GetUID() {
+			found = append(found, o)
+		}
+	}
+	return found
+}

@@ -1,0 +1,50 @@
+{{- /*
+A schedule with seconds. Kubernetes starts the pods of a CronJob once a minute at most, so one pod runs all the time, and the agent in
+it starts the command at each tick. Recreate: two pods would start each run twice. The pod is ready while the last run succeeded.
+*/}}
+{{- define "cronjob.seconds" }}
+{{- $own := .Values.name | default .Release.Name }}
+{{- $v := omit .Values "command" "args" "probes" "restartPolicy" }}
+{{- $agent := "/d3os-agent/agent" }}
+{{- $command := list $agent "cron" (print "--schedule=" $v.schedule) (print "--concurrency-policy=" $v.concurrencyPolicy) (printf "--grace-seconds=%d" (int64 $v.terminationGracePeriodSeconds)) }}
+{{- with $v.scheduleTimeZone }}{{ $command = append $command (print "--time-zone=" .) }}{{ end }}
+{{- range $field, $flag := dict "startingDeadlineSeconds" "starting" "activeDeadlineSeconds" "active" }}
+{{- if not (kindIs "invalid" (get $v $field)) }}{{ $command = append $command (printf "--%s-deadline-seconds=%d" $flag (int64 (get $v $field))) }}{{ end }}
+{{- end }}
+{{- if not .Values.command }}{{ fail "command must be given with a schedule of seconds" }}{{ end }}
+{{- $command = concat (append $command "--") .Values.command (.Values.args | default list) }}
+{{- $_ := set $v "command" $command }}
+{{- $_ := set $v "args" list }}
+{{- $_ := set $v "probes" (dict "readiness" (dict "exec" (dict "command" (list $agent "cron" "--check")) "periodSeconds" 10 "timeoutSeconds" 5 "failureThreshold" 1)) }}
+{{- $root := dict "Values" $v "Release" .Release "Files" .Files "Chart" .Chart "Template" .Template "Capabilities" .Capabilities }}
+{{- $c := dict "root" $root "name" $own "component" $own "image" (required "image must be given" $v.image) "user" 10001 "env" dict
+      "resources" (dict "requests" (dict "cpu" "10m" "memory" "128Mi") "limits" (dict "memory" "1000Mi")) }}
+{{- include "common.init" $c }}
+{{- include "common.connections" $c }}
+{{- include "common.ownFile" $c }}
+{{- include "common.files" $c }}
+{{- $_ := set $c.env "D3OS_POD_IP" (dict "fieldRef" (dict "fieldPath" "status.podIP")) }}
+{{- $_ := set $c.env "D3OS_CRON_LISTEN" "[$(D3OS_POD_IP)]:9435" }}
+{{- $_ := set $c "envFirst" (list "D3OS_POD_IP") }}
+{{- $_ := set $c "containerPorts" (list (dict "name" "metrics" "containerPort" 9435)) }}
+{{- $_ := set $c "terminationMessagePolicy" "FallbackToLogsOnError" }}
+{{- $_ := set $c "initContainers" (list (dict "name" "d3os-agent" "image" (required "agentImage must be given with a schedule of seconds" $v.agentImage) "imagePullPolicy" "IfNotPresent"
+      "command" (list "/agent" "install" $agent)
+      "resources" (dict "requests" (dict "cpu" "50m" "memory" "32Mi") "limits" (dict "cpu" "500m" "memory" "256Mi"))
+      "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))) }}
+{{- $_ := set $c "mounts" (append (get $c "mounts" | default list) (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)) }}
+{{- $_ := set $c "volumes" (append (get $c "volumes" | default list) (dict "name" "d3os-agent" "emptyDir" dict)) }}
+---
+apiVersion: apps/v1
+kind: Deployment
+{{- include "common.metadata" $c }}
+spec:
+  replicas: {{ $v.suspend | ternary 0 1 }}
+  revisionHistoryLimit: 2
+  progressDeadlineSeconds: 600
+  strategy: {"type": "Recreate"}
+  selector:
+    matchLabels: {{ $c.selector }}
+  template:
+{{ include "common.pod" $c | indent 4 }}
+{{- end }}

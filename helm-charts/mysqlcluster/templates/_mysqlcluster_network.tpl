@@ -1,0 +1,73 @@
+{{- /*
+One Service leads to the primary, by the name of its pod: one write moves it, and at no time it leads to two pods. Another
+leads to pods with the label that the operator gives to members with little lag. The third has the names of all pods.
+*/}}
+{{- define "mysqlcluster.services" }}
+{{- $v := .root.Values }}
+{{- $client := dict "name" "mysql" "port" 3306 "targetPort" 3306 "protocol" "TCP" "appProtocol" "tcp" }}
+{{- $annotations := get $v.service "annotations" | default dict }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ quote .name }}
+  namespace: {{ quote .root.Release.Namespace }}
+  labels: {{ .labels }}
+  {{- with $annotations }}
+  annotations: {{ toJson . }}
+  {{- end }}
+spec:
+  type: {{ get $v.service "type" | default "ClusterIP" }}
+  selector: {{ set (fromJson .selector) "statefulset.kubernetes.io/pod-name" (printf "%s-%d" .name (int $v.primary)) | toJson }}
+  ports:
+    - {{ toJson $client }}
+---
+apiVersion: v1
+kind: Service
+{{- include "common.metadata" (dict "root" .root "name" (print .name "-read") "labels" .labels) }}
+spec:
+  type: ClusterIP
+  selector: {{ set (fromJson .selector) "d3os-product.com.d3os/mysql-readable" "true" | toJson }}
+  ports:
+    - {{ toJson $client }}
+---
+apiVersion: v1
+kind: Service
+{{- include "common.metadata" (dict "root" .root "name" (print .name "-headless") "labels" .labels) }}
+spec:
+  type: ClusterIP
+  clusterIP: None
+  {{- /* A member copies from one that is not ready, and the operator asks all. */}}
+  publishNotReadyAddresses: true
+  selector: {{ .selector }}
+  ports:
+    - {{ toJson $client }}
+    - {"name": "agent", "appProtocol": "tcp", "port": 3307, "targetPort": 3307, "protocol": "TCP"}
+{{- end }}
+
+{{- /* The agents take orders by certificates. Only the database's own pods, those that make backups, the archive, and the operator may ask at all, always. */}}
+{{- define "mysqlcluster.networkPolicy" }}
+{{- $v := .root.Values }}
+{{- $own := list (dict "podSelector" (dict "matchLabels" (fromJson .selector))) }}
+{{- if $v.backup }}{{ $own = append $own (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component ".backup")))) }}{{ end }}
+{{- if include "mysqlcluster.pointInTime" $v }}{{ $own = append $own (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component ".archive")))) }}{{ end }}
+{{- $operator := dict "namespaceSelector" (dict "matchLabels" (dict "kubernetes.io/metadata.name" $v.operatorNamespace)) "podSelector" (dict "matchLabels" $v.operatorLabels) }}
+{{- $clients := dict "ports" (list (dict "port" 3306 "protocol" "TCP")) }}
+{{- if $v.networkPolicy.enabled }}
+{{- $_ := set $clients "from" (concat $own $v.networkPolicy.allowFrom) }}
+{{- range $v.networkPolicy.additionalPorts }}
+{{- $_ := set $clients "ports" (append $clients.ports (dict "port" (int .) "protocol" "TCP")) }}
+{{- end }}
+{{- end }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+{{- include "common.metadata" . }}
+spec:
+  podSelector:
+    matchLabels: {{ .selector }}
+  policyTypes: [Ingress]
+  ingress:
+    - {{ dict "ports" (list (dict "port" 3307 "protocol" "TCP")) "from" (append $own $operator) | toJson }}
+    - {{ toJson $clients }}
+{{- end }}

@@ -1,0 +1,161 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// Each observation determines the phase of the backup, and whether the Job is created.
+func TestVerdictsOfBackups(t *testing.T) {
+	t.Parallel()
+	good, bad := &Result{OK: true, ID: "id"}, &Result{Reason: "StoreFull", Message: "the store is full"}
+	for name, c := range map[string]struct {
+		known  string // the Job in the status
+		began  string // the UID in the annotation
+		world  DataBackupWorld
+		phase  backupv1.Phase
+		reason string
+		makes  bool
+	}{
+		"no source":                        {world: DataBackupWorld{Problem: "none"}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
+		"a source":                         {world: DataBackupWorld{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"begun":                            {began: "own", world: DataBackupWorld{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"a copy without a status":          {began: "other", world: DataBackupWorld{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
+		"a copy beside the Job":            {began: "other", world: DataBackupWorld{Conflict: "DataBackup backup"}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
+		"another's Job":                    {world: DataBackupWorld{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
+		"at work":                          {world: DataBackupWorld{Job: &Job{UID: "1"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"does not start":                   {world: DataBackupWorld{Job: &Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
+		"suspended":                        {world: DataBackupWorld{Job: &Job{UID: "1", IsSuspended: true, Stuck: "it is suspended"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonJobSuspended},
+		"its pod is refused":               {world: DataBackupWorld{Job: &Job{UID: "1", Stuck: "exceeded quota"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
+		"succeeded, and a sidecar runs on": {world: DataBackupWorld{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
+		"failed, and a sidecar runs on":    {world: DataBackupWorld{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 22}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
+		"has just failed, and a sidecar runs on": {
+			world: DataBackupWorld{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 22, HeldSince: metav1.Now()}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning,
+		},
+		"tried again":          {world: DataBackupWorld{Job: &Job{UID: "1", Result: bad}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"reported, not done":   {world: DataBackupWorld{Job: &Job{UID: "1", Result: good}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"succeeded":            {world: DataBackupWorld{Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
+		"succeeded, no report": {world: DataBackupWorld{Job: &Job{UID: "1", Done: true, Succeeded: true}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonResultLost},
+		"failed":               {world: DataBackupWorld{Job: &Job{UID: "1", Done: true, Result: bad}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
+		"failed, no report":    {world: DataBackupWorld{Job: &Job{UID: "1", Done: true, Reason: "DeadlineExceeded"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"failed all the same":  {world: DataBackupWorld{Job: &Job{UID: "1", Done: true, Result: good}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"the Job was deleted":  {known: "1", world: DataBackupWorld{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobDeleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, k := &backupv1.DataBackup{}, &DataBackups{}
+			b.Name, b.UID, b.Status.Job = "backup", "own", c.known
+			if c.began != "" {
+				b.Annotations = map[string]string{object.AnnotationStarted: c.began}
+			}
+			decided := k.Decide(b, reconcile.Seen[DataBackupWorld]{}.PlanSeen, c.world)
+			assert.Equal(t, len(decided.Steps) > 0, c.makes)
+			k.Status(b, reconcile.Seen[DataBackupWorld]{Generation: 1, Observed: &c.world}, metav1.Now())
+			assert.Equal(t, b.Status.Phase, c.phase)
+			assert.Equal(t, b.Status.Reason, c.reason)
+			assert.Assert(t, b.Status.Message != "")
+			assert.Equal(t, isFinalBackup(c.phase), b.Status.CompletedAt != nil)
+			assert.Equal(t, decided.LookAgain == 0, isFinalBackup(c.phase))
+			ready := meta.IsStatusConditionTrue(b.Status.Conditions, backupv1.ConditionReady)
+			assert.Equal(t, ready, c.phase == backupv1.PhaseSucceeded)
+			one := meta.IsStatusConditionTrue(b.Status.Conditions, backupv1.ConditionReconciling) != meta.IsStatusConditionTrue(b.Status.Conditions, backupv1.ConditionStalled)
+			assert.Equal(t, one, !ready, "%+v", b.Status.Conditions)
+		})
+	}
+}
+
+// A final status does not change with later observations. The same observation gives the same status, including times.
+func TestTheStatusSettles(t *testing.T) {
+	t.Parallel()
+	b, k := &backupv1.DataBackup{}, &DataBackups{}
+	now, later := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
+	running := DataBackupWorld{Job: &Job{UID: "1", Created: now}}
+	k.Status(b, reconcile.Seen[DataBackupWorld]{Generation: 1, Observed: &running}, now)
+	before := b.DeepCopy()
+	k.Status(b, reconcile.Seen[DataBackupWorld]{Generation: 1, Observed: &running}, later)
+	assert.DeepEqual(t, b, before)
+	done := DataBackupWorld{Job: &Job{UID: "1", Created: now, Ended: &later, Done: true, Succeeded: true, Result: &Result{OK: true, ID: "id", StoredBytes: 1536}}}
+	k.Status(b, reconcile.Seen[DataBackupWorld]{Generation: 1, Observed: &done}, later)
+	assert.Equal(t, b.Status.Size, "1.5 KiB")
+	assert.Assert(t, len(b.Status.Conditions) > 0)
+	assert.DeepEqual(t, k.Summary(b).Conditions, b.Status.Conditions)
+	before = b.DeepCopy()
+	for _, seen := range []reconcile.Seen[DataBackupWorld]{
+		{Generation: 1, Observed: &DataBackupWorld{}}, {Generation: 1, Deleting: true}, {Generation: 1, Failure: &reconcile.Failure{Reason: "ApplyFailed", Message: "no"}},
+	} {
+		k.Status(b, seen, metav1.NewTime(time.Unix(3000, 0)))
+		assert.DeepEqual(t, b, before)
+	}
+}
+
+// The kinds with backups have the names of their APIs.
+func TestSources(t *testing.T) {
+	t.Parallel()
+	for _, gvk := range []schema.GroupVersionKind{
+		dsv1.GroupVersion.WithKind(dsv1.Kind), etcdv1.GroupVersion.WithKind(etcdv1.Kind), mysqlv1.GroupVersion.WithKind(mysqlv1.Kind), redisv1.GroupVersion.WithKind(redisv1.Kind),
+	} {
+		assert.Equal(t, sources[gvk.Kind].kind, gvk)
+	}
+	assert.Equal(t, len(sources), 4)
+}
+
+func TestLongest(t *testing.T) {
+	t.Parallel()
+	for schedule, days := range map[string]int{
+		"": 0, "@hourly": 1, "@weekly": 7, "30 2 * * *": 1, "*/5 * * * *": 1, "0 5 * * 0": 7, "0 5 * * MON-FRI": 7, "0 5 1 * *": 31, "0 5 1 * 0": 7, "0 5 1 1 *": 366, "0 5 1 1 0": 366,
+	} {
+		assert.Equal(t, Longest(schedule), time.Duration(days)*day, schedule)
+	}
+}
+
+// Runs that do not end, do not start, or are not created are overdue some time after the schedule's time.
+func TestOverdue(t *testing.T) {
+	t.Parallel()
+	last := time.Unix(1_800_000_000, 0)
+	pod := func(after time.Duration, state corev1.ContainerState) []*corev1.Pod {
+		return []*corev1.Pod{{ObjectMeta: metav1.ObjectMeta{Name: "p", CreationTimestamp: metav1.NewTime(last.Add(after)), Labels: map[string]string{object.LabelBackup: "mysql"}},
+			Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: Container, State: state}}}}}
+	}
+	running, ended := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	for name, c := range map[string]struct {
+		pods     []*corev1.Pod
+		schedule string
+		after    time.Duration
+		want     string
+	}{
+		"in time":               {pod(20*time.Hour, running), "@daily", 25 * time.Hour, ""},
+		"never ends":            {pod(24*time.Hour, running), "@daily", 27 * time.Hour, "has not ended"},
+		"never starts":          {pod(24*time.Hour, corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull"}}), "@daily", 27 * time.Hour, "does not work"},
+		"none is made":          {pod(-time.Hour, ended), "@daily", 27 * time.Hour, "started none"},
+		"no pod is left":        {nil, "@daily", 27 * time.Hour, "started none"},
+		"ended without success": {pod(24*time.Hour, ended), "@daily", 27 * time.Hour, "ended without one"},
+		"on demand alone":       {pod(24*time.Hour, running), "", 999 * time.Hour, ""},
+		"every minute":          {pod(time.Hour, running), "* * * * *", 25 * time.Hour, ""},
+		"weekly":                {pod(time.Hour, running), "0 5 * * 0", 8 * day, "has not ended"},
+	} {
+		at := metav1.NewTime(last)
+		got := Overdue(c.pods, "mysql", c.schedule, &at, last.Add(c.after))
+		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
+			t.Errorf("%s: %q, wanted %q", name, got, c.want)
+		}
+	}
+	assert.Equal(t, Overdue(nil, "mysql", "@daily", nil, last), "", "without a first one there is another reason")
+}

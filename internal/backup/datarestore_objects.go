@@ -1,0 +1,238 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// annotationRestore, on a claim, is the UID of the DataRestore that created it and owns its data.
+const annotationRestore = "d3os-product.com.d3os/restore"
+
+// Names in the template of a restore, from the chart.
+const (
+	volumeData      = "data"
+	volumePasswords = "root"
+	volumeIdentity  = "identity"
+	folderIdentity  = "/d3os-backup/identity"
+	folderStages    = "/tmp"
+	envIdentities   = "AGENT_IDENTITIES_FILE"
+)
+
+// Files that the agent creates when it reaches a stage (package contract of cmd/agent).
+const (
+	stageReplay = "replaying"
+	stageCheck  = "checking"
+)
+
+func jobName(r *backupv1.DataRestore) string { return r.Name + "-restore" }
+
+// claimName returns the name of the claim to restore to: that of a database called databaseName, or the rehearsal's.
+func claimName(r *backupv1.DataRestore) string {
+	if name := r.Spec.DatabaseName; name != "" {
+		return "data-" + name + "-0"
+	}
+	return r.Name + "-restore"
+}
+
+// claimOf returns the claim of a restore. The claim of a rehearsal is deleted with it. Any other claim has the labels of the database's
+// claims, so that the DataService recognizes it after the switch, and only a user deletes it.
+func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model, source *Source) *corev1.PersistentVolumeClaim {
+	claim := &corev1.PersistentVolumeClaim{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: object.ClaimKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: claimName(r), Namespace: r.Namespace, Annotations: map[string]string{annotationRestore: string(r.UID)},
+		},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      model.AccessModes,
+			StorageClassName: model.StorageClassName,
+			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: model.Size}},
+		},
+	}
+	if r.Spec.DatabaseName == "" {
+		// The owner is not the controller: the operator prunes objects that a resource controls but does not plan.
+		reference := owner.Reference()
+		reference.Controller, reference.BlockOwnerDeletion = nil, nil
+		claim.Labels, claim.OwnerReferences = owner.Labels(r.Spec.Of.Component), []metav1.OwnerReference{reference}
+		return claim
+	}
+	of := object.Owner{GroupVersionKind: backupv1.GroupVersion.WithKind(r.Spec.Of.Kind), Namespace: r.Namespace, Name: r.Spec.Of.Name}
+	claim.Labels = maps.Clone(of.Labels(r.Spec.Of.Component))
+	claim.Labels[object.LabelPartOf] = "dataservice"
+	claim.Annotations[object.AnnotationPolicy] = object.PolicyKeep
+	if secret := passwords(&source.Template); secret != "" {
+		claim.Annotations[object.AnnotationCredentials] = secret
+	}
+	claim.Annotations = object.WithoutPrune(claim.Annotations, nil)
+	return claim
+}
+
+// passwords returns the name of the Secret with the restored database's passwords, or "".
+func passwords(template *batchv1.JobTemplateSpec) string {
+	for _, v := range template.Spec.Template.Spec.Volumes {
+		if v.Name == volumePasswords && v.Secret != nil {
+			return v.Secret.SecretName
+		}
+	}
+	return ""
+}
+
+// Model describes the volume of a restore.
+type Model struct {
+	AccessModes      []corev1.PersistentVolumeAccessMode
+	StorageClassName *string
+	Size             resource.Quantity
+}
+
+// modelOf returns the model of a restore's volume: from its spec, else from the database's claim, which may be nil. It returns nil if no
+// size is known.
+func modelOf(r *backupv1.DataRestore, own *corev1.PersistentVolumeClaim) *Model {
+	m := &Model{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}
+	if own != nil {
+		m.Size, m.StorageClassName = own.Spec.Resources.Requests[corev1.ResourceStorage], own.Spec.StorageClassName
+		if len(own.Spec.AccessModes) > 0 {
+			m.AccessModes = own.Spec.AccessModes
+		}
+	}
+	if s := r.Spec.Storage; s != nil {
+		if s.Size != nil {
+			m.Size = *s.Size
+		}
+		if s.StorageClassName != "" {
+			m.StorageClassName = ptr.To(s.StorageClassName)
+		}
+		if s.AccessMode != "" {
+			m.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.PersistentVolumeAccessMode(s.AccessMode)}
+		}
+	}
+	if m.Size.IsZero() {
+		return nil
+	}
+	return m
+}
+
+// databaseClaim returns the name of the database's claim in the template, or "".
+func databaseClaim(template *batchv1.JobTemplateSpec) string {
+	for _, v := range template.Spec.Template.Spec.Volumes {
+		if v.Name == volumeData && v.PersistentVolumeClaim != nil {
+			return v.PersistentVolumeClaim.ClaimName
+		}
+	}
+	return ""
+}
+
+// restoreJob returns the Job of a restore: that of the source's CronJob, with another claim, backup and moment. An init container first checks
+// whether it can succeed, and two probes show its stages.
+func restoreJob(r *backupv1.DataRestore, owner object.Owner, source *Source) *batchv1.Job {
+	template := source.Template.DeepCopy()
+	labels := maps.Clone(owner.Labels(r.Spec.Of.Component))
+	labels[object.LabelPartOf] = "dataservice"
+	job := &batchv1.Job{
+		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: object.JobKind.Kind},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: jobName(r), Namespace: r.Namespace, Labels: labels, Annotations: template.Annotations,
+			OwnerReferences: []metav1.OwnerReference{owner.Reference()},
+		},
+		Spec: template.Spec,
+	}
+	pod := &job.Spec.Template.Spec
+	for i := range pod.Volumes {
+		if v := &pod.Volumes[i]; v.Name == volumeData && v.PersistentVolumeClaim != nil {
+			v.PersistentVolumeClaim.ClaimName = claimName(r)
+		}
+	}
+	for i := range pod.Containers {
+		c := &pod.Containers[i]
+		if c.Name != Container {
+			continue
+		}
+		identity(r, pod, c)
+		if r.Spec.Image != "" {
+			c.Image = r.Spec.Image
+		}
+		c.Command = command(r, c.Command)
+		validate := c.DeepCopy()
+		validate.Name, validate.Command = ContainerValidate, append(validate.Command, "--validate")
+		validate.VolumeMounts = slices.DeleteFunc(validate.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volumeData })
+		pod.InitContainers = append(pod.InitContainers, *validate)
+		c.Command = append(c.Command, "--stages="+folderStages)
+		c.StartupProbe, c.ReadinessProbe = reached(stageReplay), reached(stageCheck)
+	}
+	failAtOnce(&job.Spec)
+	return job
+}
+
+// command returns the agent's command with the backup and the moment of a restore.
+func command(r *backupv1.DataRestore, from []string) []string {
+	to := slices.DeleteFunc(slices.Clone(from), func(arg string) bool {
+		return strings.HasPrefix(arg, "--backup=") || strings.HasPrefix(arg, "--to-time=")
+	})
+	id := r.Spec.Backup
+	if id == "" {
+		id = "latest"
+	}
+	to = append(to, "--backup="+id)
+	if r.Spec.ToTime != "" {
+		to = append(to, "--to-time="+r.Spec.ToTime)
+	}
+	return to
+}
+
+// identity mounts the private key into a container. The Secret is optional: the agent reports a missing key better than a pod that does not
+// start.
+func identity(r *backupv1.DataRestore, pod *corev1.PodSpec, c *corev1.Container) {
+	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volumeIdentity && v.Secret != nil })
+	if i < 0 {
+		if r.Spec.IdentitySecret == nil {
+			return
+		}
+		i = len(pod.Volumes)
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volumeIdentity, VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{DefaultMode: ptr.To[int32](0o440)},
+		}})
+		c.Env = append(c.Env, corev1.EnvVar{Name: envIdentities, Value: folderIdentity + "/identities"})
+		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: volumeIdentity, MountPath: folderIdentity, ReadOnly: true})
+	}
+	secret := pod.Volumes[i].Secret
+	secret.Optional = ptr.To(true)
+	if r.Spec.IdentitySecret != nil {
+		secret.SecretName = r.Spec.IdentitySecret.Name
+	}
+}
+
+// reached returns a probe that succeeds when the agent has reached a stage. It never restarts a container.
+func reached(stage string) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"test", "-e", folderStages + "/" + stage}}},
+		PeriodSeconds: 5, TimeoutSeconds: 5, FailureThreshold: 1 << 30,
+	}
+}
+
+// failAtOnce makes a Job fail at once if the validating container exits with a code that needs a user. The template has the same rule for
+// the working container.
+func failAtOnce(job *batchv1.JobSpec) {
+	if job.PodFailurePolicy == nil {
+		return
+	}
+	rules := job.PodFailurePolicy.Rules
+	for i := range rules {
+		if codes := rules[i].OnExitCodes; codes != nil && codes.ContainerName != nil && *codes.ContainerName == Container {
+			same := *rules[i].DeepCopy()
+			same.OnExitCodes.ContainerName = ptr.To(ContainerValidate)
+			job.PodFailurePolicy.Rules = slices.Insert(rules, i, same)
+			return
+		}
+	}
+}

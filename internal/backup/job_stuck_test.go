@@ -1,0 +1,153 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// jobAt returns a Job of a CronJob, created some time ago.
+func jobAt(ago time.Duration) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "data", Name: "db-backup-1", UID: "job", CreationTimestamp: metav1.NewTime(time.Now().Add(-ago)),
+		Labels:          map[string]string{object.LabelInstance: "platform", object.LabelComponent: "mysql.backup"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "CronJob", Name: "db-backup", UID: "cron", Controller: ptr.To(true)}},
+	}}
+}
+
+// podOf returns the pod of that Job. Its work ended some time ago, while other containers still run.
+func podOf(name string, code int32, ago time.Duration, others ...string) *corev1.Pod {
+	end := &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.NewTime(time.Now().Add(-ago)), Message: `{"ok":true,"id":"a"}`}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: "data", Name: name, Labels: map[string]string{labelJob: "db-backup-1"},
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "db-backup-1", UID: "job", Controller: ptr.To(true)}},
+	}, Status: corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{{Name: Container, State: corev1.ContainerState{Terminated: end}}}}}
+	for _, other := range others {
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses,
+			corev1.ContainerStatus{Name: other, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}})
+	}
+	return pod
+}
+
+func readerOf(objects ...client.Object) Reader {
+	byUID := func(o client.Object) []string { return []string{string(o.(*corev1.Event).InvolvedObject.UID)} }
+	c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(objects...).WithIndex(&corev1.Event{}, "involvedObject.uid", byUID).Build()
+	return Reader{Client: c, Live: c}
+}
+
+// A Job that is suspended, or has a pod that the API server refuses, reports that within seconds, with the quota or policy.
+func TestJobsWithoutAPodSayWhy(t *testing.T) {
+	t.Parallel()
+	suspended := jobAt(0)
+	suspended.Spec.Suspend = ptr.To(true)
+	refused := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "e"}, Reason: "FailedCreate", LastTimestamp: metav1.Now(), InvolvedObject: corev1.ObjectReference{UID: "job"},
+		Message: `Error creating: pods "db-backup-1-" is forbidden: exceeded quota: tiny`,
+	}
+	for name, c := range map[string]struct {
+		job  *batchv1.Job
+		with []client.Object
+		says string
+	}{
+		"suspended":           {suspended, nil, "it is suspended"},
+		"refused":             {jobAt(time.Minute), []client.Object{refused}, "exceeded quota: tiny"},
+		"refused, no event":   {jobAt(time.Minute), nil, "it has no pod: `kubectl describe job db-backup-1` shows why"},
+		"just refused":        {jobAt(4 * time.Second), []client.Object{refused}, "exceeded quota: tiny"},
+		"a pod is due":        {jobAt(4 * time.Second), nil, ""},
+		"just made":           {jobAt(0), []client.Object{refused}, ""},
+		"at work":             {jobAt(time.Minute), []client.Object{refused, podOf("p", 0, 0)}, ""},
+		"was refused earlier": {jobAt(time.Hour), []client.Object{refused, ended(podOf("p", 1, 0))}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, err := readerOf(c.with...).Follow(context.Background(), c.job)
+			assert.NilError(t, err)
+			assert.Assert(t, is.Contains(j.Stuck, c.says))
+			assert.Equal(t, j.Stuck == "", c.says == "")
+		})
+	}
+}
+
+// TestLookAgain: a Job whose pod is due is observed within seconds, so that its refusal is named within ten.
+func TestLookAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		job  Job
+		want time.Duration
+	}{
+		"a pod is due": {Job{Created: metav1.Now()}, whileDue},
+		"no pod":       {Job{Created: metav1.NewTime(time.Now().Add(-time.Minute))}, time.Hour},
+		"refused":      {Job{Created: metav1.Now(), Stuck: "no"}, time.Hour},
+		"at work":      {Job{Created: metav1.Now(), IsAtWork: true}, time.Hour},
+		"ended":        {Job{Created: metav1.Now(), Done: true}, time.Hour},
+	} {
+		assert.Equal(t, c.job.LookAgain(time.Hour), c.want, name)
+	}
+	assert.Assert(t, refusalDue+whileDue < promised)
+}
+
+// promised bounds the time until a fault is named.
+const promised = 10 * time.Second
+
+// ended returns a pod that ended later than any event.
+func ended(pod *corev1.Pod) *corev1.Pod {
+	pod.Status.Phase, pod.CreationTimestamp = corev1.PodFailed, metav1.NewTime(time.Now().Add(time.Hour))
+	return pod
+}
+
+// Only a Job whose work ended more than a minute ago is deleted, so that the CronJob can create the next one.
+func TestJobThatASidecarKeepsIsEnded(t *testing.T) {
+	t.Parallel()
+	done, otherOwner := jobAt(time.Hour), jobAt(time.Hour)
+	done.Status.Conditions = []batchv1.JobCondition{{Type: batchv1.JobComplete, Status: corev1.ConditionTrue}}
+	otherOwner.OwnerReferences[0].Kind = "DataBackup"
+	works := podOf("p", 0, time.Hour, "istio-proxy")
+	works.Status.ContainerStatuses[0].State = corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	for name, c := range map[string]struct {
+		job  *batchv1.Job
+		pods []client.Object
+		ends bool
+	}{
+		"succeeded, a sidecar runs":  {jobAt(time.Hour), []client.Object{podOf("p", 0, time.Hour, "istio-proxy")}, true},
+		"failed, a sidecar runs":     {jobAt(time.Hour), []client.Object{podOf("p", 22, time.Hour, "istio-proxy")}, true},
+		"has just ended":             {jobAt(time.Hour), []client.Object{podOf("p", 0, time.Second, "istio-proxy")}, false},
+		"works":                      {jobAt(time.Hour), []client.Object{works}, false},
+		"nothing else runs":          {jobAt(time.Hour), []client.Object{podOf("p", 0, time.Hour)}, false},
+		"another pod of it may work": {jobAt(time.Hour), []client.Object{podOf("a", 0, time.Hour, "istio-proxy"), podOf("b", 0, time.Hour, "istio-proxy")}, false},
+		"the Job has ended":          {done, []client.Object{podOf("p", 0, time.Hour, "istio-proxy")}, false},
+		"the Job is a DataBackup's":  {otherOwner, []client.Object{podOf("p", 0, time.Hour, "istio-proxy")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := readerOf(append(c.pods, c.job)...)
+			found, err := r.Unfinished(context.Background(), "data", "platform", "mysql")
+			assert.NilError(t, err)
+			for _, u := range found {
+				if u.IsHeld {
+					assert.NilError(t, r.End(context.Background(), "data", u))
+				}
+			}
+			err = r.Client.Get(context.Background(), client.ObjectKeyFromObject(c.job), &batchv1.Job{})
+			assert.Equal(t, apierrors.IsNotFound(err), c.ends, "%v", err)
+		})
+	}
+	r := readerOf(jobAt(time.Hour), podOf("p", 0, time.Hour, "istio-proxy"))
+	assert.NilError(t, r.End(context.Background(), "data", Unfinished{Name: "db-backup-1", UID: "another"}))
+	assert.NilError(t, r.Client.Get(context.Background(), client.ObjectKey{Namespace: "data", Name: "db-backup-1"}, &batchv1.Job{}))
+}

@@ -1,0 +1,146 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// PartJobs is the suffix of the part that makes and checks backups. It follows the part of the data. Its dot avoids collisions with names
+// of services and cron jobs that users choose.
+const PartJobs = ".backup"
+
+// Report is the final report of a pod: the last line that the agent prints (package contract of cmd/agent).
+type Report struct {
+	OK              bool
+	Reason, Message string
+	ID              string
+	// Verified reports whether a failed check had found the backup itself good before.
+	Verified bool
+}
+
+// Run is a pod that has ended.
+type Run struct {
+	Report
+
+	Ended metav1.Time
+}
+
+// IsNewer reports whether a run ended after the last one that succeeded. It is false for nil, and true if none succeeded.
+func (r *Run) IsNewer(good *metav1.Time) bool {
+	return r != nil && (good == nil || good.Before(&r.Ended))
+}
+
+// Last returns the last run of a kind of Job that succeeded, and the last one that failed; nil for none. A pod without a report has failed.
+func Last(pods []*corev1.Pod, label string) (good, bad *Run) {
+	for _, pod := range pods {
+		if pod.Labels[object.LabelBackup] != label {
+			continue
+		}
+		for _, c := range pod.Status.ContainerStatuses {
+			end := c.State.Terminated
+			if c.Name != Container || end == nil {
+				continue
+			}
+			r := &Run{Report: Read(end.Message), Ended: end.FinishedAt}
+			if r.OK = r.OK && end.ExitCode == 0; r.OK && (good == nil || good.Ended.Before(&r.Ended)) {
+				good = r
+			} else if !r.OK && (bad == nil || bad.Ended.Before(&r.Ended)) {
+				if r.Message == "" {
+					r.Message = fmt.Sprintf("pod %s ended with exit code %d: `kubectl logs %s` says more", pod.Name, end.ExitCode, pod.Name)
+				}
+				bad = r
+			}
+		}
+	}
+	return good, bad
+}
+
+// Read parses the last line of a container. It drops a reason that the API does not allow.
+func Read(message string) Report {
+	var r Report
+	if json.Unmarshal([]byte(message), &r) != nil {
+		return Report{}
+	}
+	if !reasonPattern.MatchString(r.Reason) {
+		r.Reason = ""
+	}
+	return r
+}
+
+// IsReason reports whether a condition can have a reason.
+func IsReason(text string) bool { return text != "" && reasonPattern.MatchString(text) }
+
+// Verdict is the status of a condition, and why.
+type Verdict struct {
+	Good            bool
+	Reason, Message string
+	// Since is the end of the last successful backup if a good verdict depends on it, else nil.
+	Since *metav1.Time
+}
+
+// Stuck returns the verdict for a backup Job without a running pod, or nil.
+func Stuck(jobs []Unfinished) *Verdict {
+	for _, job := range jobs {
+		if job.Stuck != "" {
+			return &Verdict{Reason: backupv1.ReasonPodNotStarting, Message: "Job " + job.Name + " does not start: " + job.Stuck}
+		}
+	}
+	return nil
+}
+
+// Set sets a condition to the verdict, or removes it for nil. A reported failure stays until a newer backup succeeds: the pod that reported
+// it is deleted at some time.
+func (v *Verdict) Set(c reconcile.Conditions, name string) {
+	if v == nil {
+		meta.RemoveStatusCondition(c.List, name)
+		return
+	}
+	if before := meta.FindStatusCondition(*c.List, name); v.Good && v.Since != nil && before != nil && isFailure(before) && v.Since.Before(&before.LastTransitionTime) {
+		c.Set(name, false, "", "", before.Reason, before.Message)
+		return
+	}
+	c.Set(name, v.Good, v.Reason, v.Message, v.Reason, v.Message)
+}
+
+// Take stores the time and ID of a run, unless a newer one is stored: times never go back, although pods are deleted.
+func Take(at **metav1.Time, id *string, r *Run) {
+	if r.IsNewer(*at) {
+		*at, *id = r.Ended.DeepCopy(), r.ID
+	}
+}
+
+// Judge returns the verdict on backups. Its inputs are the last success, the last failure (nil for none), and why the next one is overdue
+// ("" if it is not).
+func Judge(at *metav1.Time, id string, bad *Run, overdue string) *Verdict {
+	switch {
+	case bad.IsNewer(at):
+		return &Verdict{Reason: cmp.Or(bad.Reason, backupv1.ReasonBackupFailed), Message: lastFailed + bad.Message}
+	case at == nil:
+		return &Verdict{Reason: backupv1.ReasonNoBackup, Message: "no backup was made yet: create a DataBackup, or wait for the schedule"}
+	case overdue != "":
+		return &Verdict{Reason: backupv1.ReasonBackupOverdue, Message: "no backup since " + at.UTC().Format(time.RFC3339) + ": " + overdue}
+	}
+	return &Verdict{Good: true, Since: at, Reason: backupv1.ReasonBackupSucceeded, Message: "the last backup is " + id}
+}
+
+// isFailure reports whether a condition reports a failed backup.
+func isFailure(c *metav1.Condition) bool {
+	return c.Status == metav1.ConditionFalse && strings.HasPrefix(c.Message, lastFailed)
+}
+
+// lastFailed begins the message of a verdict on a failed backup.
+const lastFailed = "the last backup failed: "

@@ -1,0 +1,88 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// agentContainer is the name of the init container that copies the agent.
+const agentContainer = "d3os-agent"
+
+// Agent keeps the image of the agent in a StatefulSet. Its value is the annotation of the StatefulSet with the digest of the pod template
+// without the agent's image.
+type Agent string
+
+// AgentPods holds properties of a live StatefulSet's pods.
+type AgentPods struct{ Digest, Image string }
+
+// Pods reads AgentPods from a StatefulSet, which may be nil.
+func (a Agent) Pods(set *unstructured.Unstructured) AgentPods {
+	if set == nil {
+		return AgentPods{}
+	}
+	found := AgentPods{Digest: set.GetAnnotations()[string(a)]}
+	if c := agentIn(set); c != nil {
+		found.Image, _ = c["image"].(string)
+	}
+	return found
+}
+
+// Settle keeps the agent's image of the live StatefulSet unless its pod template changes otherwise: each version of the operator has a new
+// agent, which alone must not restart members.
+func (a Agent) Settle(objects []*unstructured.Unstructured, live AgentPods) error {
+	for _, o := range objects {
+		c := agentIn(o)
+		if o.GroupVersionKind() != object.StatefulSetKind || c == nil {
+			continue
+		}
+		own := c["image"]
+		c["image"] = ""
+		template, _, _ := unstructured.NestedMap(o.Object, "spec", "template")
+		text, err := json.Marshal(template)
+		if err != nil {
+			return fmt.Errorf("compute the digest of the pods of %s: %w", o.GetName(), err)
+		}
+		digest := object.Sum(text)
+		c["image"] = own
+		if live.Digest == digest && live.Image != "" {
+			c["image"] = live.Image
+		}
+		annotations := o.GetAnnotations()
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[string(a)] = digest
+		o.SetAnnotations(annotations)
+	}
+	return nil
+}
+
+// agentIn returns the init container of a StatefulSet that copies the agent, or nil.
+func agentIn(set *unstructured.Unstructured) map[string]any {
+	spec, _ := set.Object["spec"].(map[string]any)
+	template, _ := spec["template"].(map[string]any)
+	pod, _ := template["spec"].(map[string]any)
+	containers, _ := pod["initContainers"].([]any)
+	for _, c := range containers {
+		if c, ok := c.(map[string]any); ok && c["name"] == agentContainer {
+			return c
+		}
+	}
+	return nil
+}
+
+// Replicas returns the replicas of a StatefulSet, which may be nil.
+func Replicas(set *unstructured.Unstructured) int {
+	if set == nil {
+		return 0
+	}
+	pods, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
+	return int(pods)
+}

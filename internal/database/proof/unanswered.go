@@ -1,0 +1,38 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package proof
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+)
+
+// ErrClosed reports that a server closed a connection before it sent anything. The controller retries an error with the words "connection
+// reset by peer" for a while before it reports it.
+var ErrClosed = errors.New("connection reset by peer before any answer, as by a mesh with strict mTLS")
+
+// Conn returns a connection whose Read returns ErrClosed if the server closes it before its first byte, and then calls closed. It must
+// not be used by two readers at a time.
+func Conn(c net.Conn, closed func(error)) net.Conn { return &conn{Conn: c, closed: closed} }
+
+type conn struct {
+	net.Conn
+
+	closed   func(error)
+	answered bool
+}
+
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 {
+		c.answered = true
+	}
+	if (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) && !c.answered {
+		c.closed(ErrClosed)
+		return n, ErrClosed
+	}
+	return n, err
+}

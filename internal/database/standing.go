@@ -1,0 +1,95 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"cmp"
+	"fmt"
+
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// Conditions and reasons of every database. They are part of the API: the packages under api have them, too.
+const (
+	conditionReady       = "Ready"
+	conditionProgressing = "Progressing"
+	conditionDegraded    = "Degraded"
+	conditionReconciling = "Reconciling"
+	conditionStalled     = "Stalled"
+
+	reasonDeleting = "Deleting"
+	reasonPaused   = "Paused"
+	reasonSettled  = "Settled"
+	reasonHealthy  = "Healthy"
+	reasonWorking  = "Working"
+)
+
+// Standing holds the parts of a status that a kind derives from its observation and its decision. Explain and SetConditions derive the rest.
+type Standing struct {
+	// Settled reports whether the database matches the spec. Hopeless reports whether a user must act, although the resource can be
+	// reconciled. Degraded reports whether the database is impaired, although the resource can be reconciled.
+	Settled, Hopeless, Degraded bool
+
+	PauseField       string   // the field that pauses the resource, such as spec.paused
+	Deleting         string   // what a deletion does to the data
+	WellReason, Well string   // the reason and the message of a settled database
+	Notes            []string // follow Well
+	Unwell           string   // why a paused database is not settled
+	Step, Doing      string   // the running step, and its message; empty without one
+	Looking          string   // the message before the first observation
+	WaitReason, Wait string   // why no step can be taken
+	// CauseReason and Cause are the reason and the message of the conditions Degraded and Stalled. Default: those of the status.
+	CauseReason, Cause string
+}
+
+// Explain returns the reason and the message of a status.
+func Explain[W any](s *Standing, seen reconcile.Seen[W]) (reason, message string) {
+	paused := ""
+	if seen.Paused {
+		paused = fmt.Sprintf("paused (%s): nothing is changed", s.PauseField)
+	}
+	switch {
+	case seen.Deleting:
+		return reasonDeleting, s.Deleting
+	case seen.Failure != nil:
+		return seen.Failure.Reason, Join(paused, seen.Failure.Message)
+	case s.Settled && seen.Paused:
+		return reasonPaused, Join(paused, s.Well)
+	case s.Settled:
+		return s.WellReason, Join(append([]string{s.Well}, s.Notes...)...)
+	case seen.Paused:
+		return reasonPaused, Join(paused, s.Unwell)
+	case s.Step != "":
+		return s.Step, s.Doing
+	case seen.Observed == nil:
+		return reasonWorking, s.Looking
+	}
+	return s.WaitReason, s.Wait
+}
+
+// SetConditions sets the conditions that every database has. reason and message are those of the status. more sets the conditions of the
+// kind that follow the condition Ready; nil for none.
+func SetConditions[W any](c reconcile.Conditions, s *Standing, seen reconcile.Seen[W], reason, message string, more func()) {
+	ready, stalled, degraded := s.Settled && !seen.Deleting, s.Hopeless && !seen.Deleting, s.Degraded && !seen.Deleting
+	cause, problem := reason, message
+	switch {
+	case seen.Failure != nil:
+		stalled, degraded = seen.Failure.Stalled && !seen.Deleting, !seen.Deleting
+	case seen.Observed != nil:
+		cause, problem = cmp.Or(s.CauseReason, reason), cmp.Or(s.Cause, message)
+	}
+	progressing := !ready && !stalled && (!seen.Paused || seen.Deleting)
+	c.Set(conditionReady, ready, s.WellReason, message, reason, message)
+	if more != nil {
+		more()
+	}
+	idle := reasonSettled
+	if seen.Paused {
+		idle = reasonPaused
+	}
+	c.Set(conditionProgressing, progressing, reason, message, idle, "no change is in progress")
+	c.Set(conditionDegraded, degraded, cause, problem, reasonHealthy, "nothing has failed")
+	c.While(conditionReconciling, progressing, reason, message)
+	c.While(conditionStalled, stalled, cause, problem)
+}

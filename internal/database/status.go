@@ -1,0 +1,97 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// Selector returns the label selector of a part's pods for the scale subresource.
+func Selector(owner object.Owner, part string) string {
+	return labels.SelectorFromSet(labels.Set{
+		object.LabelInstance: owner.Name, object.LabelComponent: part, object.LabelKind: owner.KindLabel(),
+	}).String()
+}
+
+// Doing returns the name and the message of the running step. Both are empty while the operator waits (the step named wait), or may not
+// act.
+func Doing[W any](seen reconcile.Seen[W], wait string) (step, text string) {
+	if seen.Paused || seen.Deleting || seen.Failure != nil || len(seen.Decision.Steps) == 0 {
+		return "", ""
+	}
+	first := seen.Decision.Steps[0]
+	if first.Name == wait {
+		return "", ""
+	}
+	return first.Name, first.Message
+}
+
+// Notes returns the notes on the parts for users, such as a volume that was not resized.
+func Notes(seen reconcile.PlanSeen) (notes []string) {
+	for i := range seen.Parts {
+		notes = append(notes, seen.Parts[i].Notes...)
+	}
+	return notes
+}
+
+// Blocked names a StatefulSet whose controller cannot create pods, or a claim that is not bound, or returns "". No pod's status shows
+// either.
+func Blocked(seen reconcile.PlanSeen) string {
+	for i := range seen.Parts {
+		h := &seen.Parts[i].Health
+		if h.Problem == "" && (h.HintCulprit.Reason == health.ReasonPodsMissing || h.HintCulprit.Reason == health.ReasonNotBound) {
+			return h.Hint
+		}
+	}
+	return ""
+}
+
+// Account puts the problem of the first pod that does not start before its consequences, unless they begin with it. problems are by pod.
+func Account(problems map[string]string, seen reconcile.PlanSeen, rest string) string {
+	problem := ""
+	if pods := slices.Sorted(maps.Keys(problems)); len(pods) > 0 {
+		const enough = 40 // rest may have the problem in a shorter form
+		if text := problems[pods[0]]; !strings.Contains(rest, text[:min(enough, len(text))]) {
+			problem = "pod " + pods[0] + ": " + text
+		}
+	}
+	return Join(problem, Blocked(seen), rest)
+}
+
+// Problem reports whether a part of the plan has a problem, such as a StatefulSet whose pods have not been created in time.
+func Problem(seen reconcile.PlanSeen) bool {
+	return slices.ContainsFunc(seen.Parts, func(p reconcile.PartSeen) bool { return p.Health.Problem != "" })
+}
+
+// Join joins the texts that are not empty.
+func Join(texts ...string) string {
+	var given []string
+	for _, text := range texts {
+		if text != "" {
+			given = append(given, text)
+		}
+	}
+	return strings.Join(given, "; ")
+}
+
+// Summarize adds the conditions of a status, the running step, and the problem from the condition of type degraded to a summary.
+func Summarize(summary *reconcile.Summary, conditions []metav1.Condition, degraded, step, message string) {
+	summary.Conditions = conditions
+	if step != "" {
+		summary.Doing = reconcile.Doing{Step: step, Text: message}
+	}
+	if d := meta.FindStatusCondition(conditions, degraded); d != nil && d.Status == metav1.ConditionTrue {
+		summary.Problem, summary.ProblemReason, summary.ProblemField = d.Message, d.Reason, "status.conditions"
+	}
+}

@@ -1,0 +1,250 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/internal/etcd/server"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+const (
+	// Prefixes of keys in the Secret: the next authorities, and the former ones, which are stored without their keys.
+	prefixNext, prefixFormer = "next-", "former-"
+	// annotationRotation, on the Secret of the authorities, is the value of spec.tls.rotation that they were made for. annotationSince is
+	// the start of the present phase of their replacement.
+	annotationRotation = "etcd.database.coreos.com/rotation"
+	annotationSince    = "etcd.database.coreos.com/rotation-since"
+)
+
+// pairs holds an authority for clients and one for members.
+type pairs struct{ Clients, Members database.Pair }
+
+func (p pairs) valid() bool { return p.Clients.Valid() && p.Members.Valid() }
+
+func (p pairs) of(l leaf) database.Pair {
+	if l.members {
+		return p.Members
+	}
+	return p.Clients
+}
+
+// authorities holds those of one cluster: the signing ones, the next ones, and the former ones, which are still trusted.
+type authorities struct {
+	pairs
+
+	Next, Former pairs
+	Rotation     string
+	Since        string
+}
+
+func (a authorities) phase() membership.AuthorityPhase {
+	switch {
+	case len(a.Next.Clients.Cert) > 0:
+		return membership.AuthoritiesTrust
+	case len(a.Former.Clients.Cert) > 0:
+		return membership.AuthoritiesSign
+	}
+	return membership.AuthoritiesAtRest
+}
+
+// all returns the trusted authorities. They are the same in the phases Trust and Sign.
+func (a authorities) all() []pairs { return []pairs{a.Former, a.pairs, a.Next} }
+
+// fingerprint returns the SHA-256 sums of the certificates of two authorities.
+func (p pairs) fingerprint() membership.Fingerprint {
+	return membership.Fingerprint{Clients: database.Fingerprint(p.Clients.Cert), Members: database.Fingerprint(p.Members.Cert)}
+}
+
+// continues reports whether the recorded authorities sign, or sign in the next phase. All members accept their certificates.
+func (a authorities) continues(recorded membership.Fingerprint) bool {
+	return recorded == (membership.Fingerprint{}) || recorded == a.fingerprint() || recorded == a.Next.fingerprint()
+}
+
+// trusted returns the certificates of the authorities that users of a leaf trust.
+func (a authorities) trusted(l leaf) []byte {
+	return slices.Concat(a.Former.of(l).Cert, a.of(l).Cert, a.Next.of(l).Cert)
+}
+
+// data returns the data of the Secret of the authorities.
+func (a authorities) data() map[string][]byte {
+	data := map[string][]byte{}
+	for prefix, p := range map[string]pairs{"": a.pairs, prefixNext: a.Next, prefixFormer: a.Former} {
+		for key, value := range map[string][]byte{
+			keyClientCA: p.Clients.Cert, keyClientCAKey: p.Clients.Key, keyMembersCA: p.Members.Cert, keyMembersCAKey: p.Members.Key,
+		} {
+			if len(value) > 0 {
+				data[prefix+key] = value
+			}
+		}
+	}
+	return data
+}
+
+func (a authorities) annotations() map[string]string {
+	annotations := map[string]string{object.AnnotationPolicy: object.PolicyKeep}
+	if a.Rotation != "" {
+		annotations[annotationRotation] = a.Rotation
+	}
+	if a.Since != "" {
+		annotations[annotationSince] = a.Since
+	}
+	return annotations
+}
+
+// authoritiesIn reads the authorities from their Secret, which may be nil. Incomplete next authorities are dropped.
+func authoritiesIn(secret *unstructured.Unstructured) (found authorities) {
+	read := func(prefix string) pairs {
+		return pairs{pairIn(secret, prefix+keyClientCA, prefix+keyClientCAKey), pairIn(secret, prefix+keyMembersCA, prefix+keyMembersCAKey)}
+	}
+	found.pairs, found.Next, found.Former = read(""), read(prefixNext), read(prefixFormer)
+	if !found.Next.valid() {
+		found.Next = pairs{}
+	}
+	if secret != nil {
+		found.Rotation, found.Since = secret.GetAnnotations()[annotationRotation], secret.GetAnnotations()[annotationSince]
+	}
+	return found
+}
+
+// makeAuthorities creates new authorities.
+func (k *keeper) makeAuthorities(ec *etcdv1.EtcdCluster) (made authorities, err error) {
+	made.Rotation = ec.Spec.TLS.Rotation
+	if made.Clients, err = database.NewAuthority("clients of "+ec.Namespace+"/"+ec.Name, k.now()); err != nil {
+		return made, fmt.Errorf("make the certificate authority of clients: %w", err)
+	}
+	if made.Members, err = database.NewAuthority("members of "+ec.Namespace+"/"+ec.Name, k.now()); err != nil {
+		return made, fmt.Errorf("make the certificate authority of members: %w", err)
+	}
+	return made, nil
+}
+
+// rotate begins the phase after from. The plan writes it. If the operator crashes before that, nothing has changed. If it crashes between
+// two Secrets, their phases are adjacent.
+func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) error {
+	key := ec.Namespace + "/" + ec.Name + suffixCA
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	a := k.authorities[key]
+	if !a.valid() || a.phase() != from {
+		return proof.Refuse("the certificate authorities are in phase %s, not %s", a.phase(), from)
+	}
+	switch from {
+	case membership.AuthoritiesAtRest:
+		made, err := k.makeAuthorities(ec)
+		if err != nil {
+			return err
+		}
+		a.Next, a.Rotation = made.pairs, made.Rotation
+	case membership.AuthoritiesTrust:
+		a.Former = pairs{database.Pair{Cert: a.Clients.Cert}, database.Pair{Cert: a.Members.Cert}}
+		a.pairs, a.Next = a.Next, pairs{}
+	case membership.AuthoritiesSign:
+		a.Former = pairs{}
+	}
+	a.Since = k.now().UTC().Format(time.RFC3339)
+	k.authorities[key] = a
+	return nil
+}
+
+// unsigned returns the name of a Secret with a certificate that no trusted authority signed, or "".
+func unsigned(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, by authorities) string {
+	for _, l := range leaves(ec) {
+		pair := pairIn(live[l.suffix], keyCert, keyKey)
+		signed := slices.ContainsFunc(by.all(), func(one pairs) bool { return pair.SignedBy(one.of(l)) })
+		if pair.Valid() && !signed && !bytes.Equal(dataIn(live[l.suffix], keyCA), by.trusted(l)) {
+			return ec.Name + l.suffix
+		}
+	}
+	return ""
+}
+
+// isDue reports whether an authority has reached two thirds of its lifetime.
+func (a authorities) isDue(now time.Time) bool {
+	return slices.ContainsFunc([]database.Pair{a.Clients, a.Members}, func(p database.Pair) bool {
+		valid, err := database.ValidityOf(p.Cert)
+		return err == nil && !now.Before(database.Renew(valid.From, valid.Until))
+	})
+}
+
+// seeAuthorities returns the planned authorities of a cluster once the cache has all Secrets as planned. Until then it returns nil, as it
+// does if the operator makes no authorities, or if all members are recorded to trust them and their replacement was never begun or wanted.
+func (k *Kind) seeAuthorities(ctx context.Context, ec *etcdv1.EtcdCluster, recorded membership.Fingerprint) (*server.Authorities, *membership.Authorities, error) {
+	if ec.Spec.TLS.Mode != etcdv1.TLSAuto {
+		return nil, nil, nil
+	}
+	live := map[string]*unstructured.Unstructured{}
+	for _, suffix := range []string{suffixCA, suffixServer, suffixPeer, suffixClient} {
+		secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))
+		err := k.client.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: ec.Name + suffix}, secret)
+		if client.IgnoreNotFound(err) != nil {
+			return nil, nil, fmt.Errorf("read Secret %s: %w", ec.Name+suffix, err)
+		}
+		if err == nil {
+			live[suffix] = secret
+		}
+	}
+	a := k.planner.keeper.planned(ec)
+	if !a.valid() || !isPublished(ec, live, a) {
+		return nil, nil, nil
+	}
+	wanted := ec.Spec.TLS.Rotation != "" && ec.Spec.TLS.Rotation != a.Rotation || a.isDue(k.now())
+	if !wanted && a.Since == "" && recorded == a.fingerprint() {
+		return nil, nil, nil
+	}
+	next := a.fingerprint()
+	if a.phase() == membership.AuthoritiesTrust {
+		next = a.Next.fingerprint()
+	}
+	found := &server.Authorities{}
+	for suffix, into := range map[string]*server.Authority{suffixClient: &found.Clients, suffixPeer: &found.Members} {
+		of := leaf{suffix: suffix, members: suffix == suffixPeer}
+		pair := pairIn(live[suffix], keyCert, keyKey)
+		certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read Secret %s: %w", ec.Name+suffix, err)
+		}
+		*into = server.Authority{Trusted: a.trusted(of), Signer: a.of(of).Cert, Pair: certificate}
+	}
+	since, err := time.Parse(time.RFC3339, a.Since)
+	return found, &membership.Authorities{
+		Phase: a.phase(), Wanted: wanted, Fingerprint: next, Held: err == nil && k.now().Sub(since) >= k.servers.Overlap(),
+	}, nil
+}
+
+// planned returns the authorities of the last plan of a cluster.
+func (k *keeper) planned(ec *etcdv1.EtcdCluster) authorities {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.authorities[ec.Namespace+"/"+ec.Name+suffixCA]
+}
+
+// isPublished reports whether the live Secrets have the planned authorities, and certificates signed by them.
+func isPublished(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, a authorities) bool {
+	for key, value := range a.data() {
+		if !bytes.Equal(dataIn(live[suffixCA], key), value) {
+			return false
+		}
+	}
+	for _, l := range leaves(ec) {
+		if !bytes.Equal(dataIn(live[l.suffix], keyCA), a.trusted(l)) || !pairIn(live[l.suffix], keyCert, keyKey).SignedBy(a.of(l)) {
+			return false
+		}
+	}
+	return true
+}

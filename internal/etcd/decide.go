@@ -1,0 +1,61 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/internal/etcd/server"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// Decide returns the steps that follow from an observation.
+func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, w World) reconcile.Decision {
+	if w.Replacing {
+		return reconcile.Decision{LookAgain: time.Second}
+	}
+	decided := membership.Decide(wanted(ec), w.View)
+	result := reconcile.Decision{LookAgain: decided.LookAgain}
+	for _, step := range decided.Steps {
+		if step.Quiet {
+			result.Steps = append(result.Steps, reconcile.Step{
+				Name: string(membership.ActionWait), Do: func(ctx context.Context) error { return k.take(ctx, ec, w, step) },
+			})
+			continue
+		}
+		result.Steps = append(result.Steps, reconcile.Step{
+			Name: string(step.Action), Message: step.Message,
+			Do: func(ctx context.Context) error { return k.take(ctx, ec, w, step) },
+		})
+	}
+	result.Steps = append(result.Steps, backup.EndHeld(k.jobs, ec.Namespace, w.backups.Jobs)...)
+	if w.View.Lagging && result.LookAgain > time.Second {
+		result.LookAgain = time.Second
+	}
+	return result
+}
+
+// take runs a step. A failed step is decided again. Users see the failure if it repeats.
+func (k *Kind) take(ctx context.Context, ec *etcdv1.EtcdCluster, w World, step membership.Step) error {
+	err := k.servers.Take(ctx, server.Taking{
+		Access: w.access, Step: step,
+		Kubernetes: &cluster{Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, ec)}, now: k.now(), record: w.recordAt,
+			rotate: func(phase membership.AuthorityPhase) error { return k.planner.keeper.rotate(ec, phase) }},
+		PeerURLs: wanted(ec).PeerURLs,
+	})
+	switch {
+	case errors.Is(err, server.ErrNotYet):
+		return nil // etcd refuses some changes for a few seconds after the previous one; the step stays the next one
+	case err != nil:
+		return fmt.Errorf("%w: %w", reconcile.ErrAgain, err)
+	}
+	return nil
+}

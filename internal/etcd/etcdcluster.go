@@ -1,0 +1,98 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcd implements the kind EtcdCluster: a cluster of voting etcd members. It plans one StatefulSet, queries every member
+// (package server), decides (package membership), and runs one step in each pass.
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/etcd/server"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// The operator writes only the status of an EtcdCluster. It needs the right to finalizers because the API server may check it when owner
+// references are set. Pods are deleted so that their StatefulSet replaces them, and annotated with tickets.
+// +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;delete;patch
+
+// Images are the images and the namespace of the operator's configuration.
+type Images struct {
+	// Etcd replaces the default image of etcd; empty for gcr.io/etcd-development/etcd of the default version.
+	Etcd string
+	// Agent is the operator's own image, which contains the agent. Without it no cluster is planned.
+	Agent string
+	// Namespace is the namespace of the operator's pods, which NetworkPolicies admit; empty for the chart's.
+	Namespace string
+}
+
+// Kind implements the kind EtcdCluster.
+type Kind struct {
+	planner  *planner
+	servers  *server.Servers
+	client   client.Client
+	live     client.Reader
+	jobs     backup.Reader
+	accounts *accounts
+	now      func() time.Time
+}
+
+var _ reconcile.Kind[*etcdv1.EtcdCluster, World] = &Kind{}
+
+// New returns the kind. The client is the operator's cached one; live reads from the API server.
+func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader) *Kind {
+	return &Kind{
+		planner: newPlanner(renderer, images, time.Now), servers: servers, client: c, live: live, jobs: backup.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), now: time.Now,
+	}
+}
+
+// GVK returns the group, version and kind of EtcdCluster.
+func (*Kind) GVK() schema.GroupVersionKind { return etcdv1.GroupVersion.WithKind(etcdv1.Kind) }
+
+// New returns an empty EtcdCluster.
+func (*Kind) New() *etcdv1.EtcdCluster { return &etcdv1.EtcdCluster{} }
+
+// Paused returns spec.paused.
+func (*Kind) Paused(ec *etcdv1.EtcdCluster) bool { return ec.Spec.Paused }
+
+// Forget drops the plan and the certificates of a cluster.
+func (k *Kind) Forget(namespace, name string) {
+	k.planner.forget(namespace, name)
+	k.accounts.forget(namespace, name)
+}
+
+// Plan returns the objects of a cluster, as one part.
+func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs) (*reconcile.Plan, error) {
+	return k.planner.plan(ec, reconcile.OwnerOf(k, ec), in)
+}
+
+// Observe reads the cluster's objects, pods and claims, and queries every pod.
+func (k *Kind) Observe(ctx context.Context, ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, pods reconcile.Pods) (World, error) {
+	w := World{Problems: map[string]string{}, others: map[string]string{}}
+	if err := k.see(ctx, ec, pods, &w); err != nil {
+		return w, err
+	}
+	account, err := k.accounts.of(ctx, ec)
+	if err != nil {
+		return w, fmt.Errorf("read the certificates of %s: %w", ec.Name, err)
+	}
+	w.access, w.certificates = account.access, account.certificates
+	if w.access.Authorities, w.View.Authorities, err = k.seeAuthorities(ctx, ec, w.View.Record.Authority); err != nil {
+		return w, err
+	}
+	k.servers.Read(ctx, w.access, w.View.Pods, wanted(ec).PeerURLs)
+	w.outlive()
+	w.backups, err = backupsOf(ec).See(ctx, pods, k.jobs, reconcile.OwnerOf(k, ec))
+	return w, err
+}

@@ -1,0 +1,325 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"fmt"
+	"slices"
+)
+
+// cluster combines a view: the members, their health, and the pod of each.
+type cluster struct {
+	want Want
+	View
+
+	pods   map[int]*Pod
+	claims map[int]*Claim
+
+	ids      []ID // ids of clusters found in pods, claims and the record, each once
+	id       ID   // 0 while unknown
+	proven   bool // a quorum confirmed the member list in this pass
+	list     []Member
+	members  []*seat // all members, by ordinal; members without a pod of this cluster last
+	voters   []*seat
+	learners []*seat
+	at       map[int]*seat // by ordinal
+	leader   *seat
+	alarms   []Alarm
+	behind   map[*seat]bool // alive, but with far less data than the others
+
+	alarmed   bool // the alarm CORRUPT is raised
+	agreed    bool // although a quorum has the same keys:
+	good, bad []ID // voters with these keys, and voters with other keys
+
+	phase    string // set by the rule that returns a step
+	ongoing  bool   // the step also occurs when a member is added, replaced or upgraded
+	waits    []string
+	notes    []string
+	stuck    bool // a user must act
+	rotating bool // certificate authorities are being replaced, and no wait for clients is due
+	markSoon bool // a claim gets another position shortly
+	dataLost bool // so many members lost their data that the others cannot form a quorum
+}
+
+// seat is a member and the pod that it runs in, or should run in.
+type seat struct {
+	Member
+	ordinal int // -1: no pod of this cluster
+	pod     *Pod
+	claim   *Claim
+	answer  *Answer // of this member; nil if it does not answer
+}
+
+// lagEntries is the number of log entries that a member in step may still have to apply.
+const lagEntries = 5000
+
+func newCluster(want Want, view View) *cluster {
+	c := &cluster{want: want, View: view, pods: map[int]*Pod{}, claims: map[int]*Claim{}, at: map[int]*seat{}, behind: map[*seat]bool{}}
+	for i := range view.Pods {
+		c.pods[view.Pods[i].Ordinal] = &view.Pods[i]
+	}
+	for i := range view.Claims {
+		c.claims[view.Claims[i].Ordinal] = &view.Claims[i]
+	}
+	c.identify()
+	c.readList()
+	c.seatMembers()
+	c.compare()
+	c.findLeader()
+	return c
+}
+
+// identify finds the ids of the cluster in the record, pods and claims.
+func (c *cluster) identify() {
+	note := func(id ID) {
+		if id != 0 && !slices.Contains(c.ids, id) {
+			c.ids = append(c.ids, id)
+		}
+	}
+	note(c.Record.Cluster)
+	for i := range c.Pods {
+		if p := &c.Pods[i]; p.Answer != nil {
+			note(p.Answer.Cluster)
+		} else if p.Report != nil {
+			note(p.Report.Cluster)
+		}
+	}
+	for i := range c.Claims {
+		note(c.Claims[i].Cluster)
+	}
+	if len(c.ids) > 0 {
+		c.id = c.ids[0]
+	}
+}
+
+// readList takes the member list from the member with the highest applied index that a quorum confirmed. Without a quorum it takes the
+// latest list that a member has.
+func (c *cluster) readList() {
+	var best *Answer
+	for i := range c.Pods {
+		a := c.Pods[i].Answer
+		if a == nil {
+			continue
+		}
+		if a.Linear && (best == nil || a.Applied > best.Applied) {
+			best = a
+		}
+		for _, alarm := range a.Alarms {
+			if !slices.Contains(c.alarms, alarm) {
+				c.alarms = append(c.alarms, alarm)
+			}
+		}
+	}
+	if best != nil {
+		c.proven, c.list = true, best.Members
+		return
+	}
+	var latest *Answer
+	for i := range c.Pods {
+		if a := c.Pods[i].Answer; a != nil && len(a.Members) > 0 && (latest == nil || a.Applied > latest.Applied) {
+			latest = a
+		}
+	}
+	if latest != nil {
+		c.list = latest.Members
+	}
+}
+
+func (c *cluster) seatMembers() {
+	for _, m := range c.list {
+		s := &seat{Member: m, ordinal: c.ordinalOf(m)}
+		if s.ordinal >= 0 {
+			s.pod, s.claim = c.pods[s.ordinal], c.claims[s.ordinal]
+			if s.pod != nil && s.pod.Answer != nil && s.pod.Answer.Member == m.ID {
+				s.answer = s.pod.Answer
+			}
+			c.at[s.ordinal] = s
+		}
+		c.members = append(c.members, s)
+	}
+	slices.SortStableFunc(c.members, func(a, b *seat) int {
+		if (a.ordinal < 0) != (b.ordinal < 0) {
+			return b.ordinal - a.ordinal
+		}
+		return a.ordinal - b.ordinal
+	})
+	var furthest uint64
+	for _, s := range c.members {
+		if s.Learner {
+			c.learners = append(c.learners, s)
+			continue
+		}
+		c.voters = append(c.voters, s)
+		if s.answer != nil {
+			furthest = max(furthest, s.answer.Applied)
+		}
+	}
+	for _, s := range c.members {
+		c.behind[s] = s.answer != nil && s.answer.Applied+lagEntries < furthest
+	}
+}
+
+func (c *cluster) findLeader() {
+	for _, s := range c.voters {
+		for _, other := range c.voters {
+			if other.answer != nil && other.answer.Linear && other.answer.Leader == s.ID {
+				c.leader = s
+			}
+		}
+	}
+}
+
+// ordinalOf returns the ordinal of a member's peer URL, or -1.
+func (c *cluster) ordinalOf(m Member) int {
+	for ordinal, url := range c.want.PeerURLs {
+		if slices.Contains(m.PeerURLs, url) {
+			return ordinal
+		}
+	}
+	return -1
+}
+
+// healthy reports whether a voter answers linearizable reads, has the keys of a quorum, and is not being deleted.
+func (c *cluster) healthy(s *seat) bool {
+	return s.answer != nil && s.answer.Linear && !s.pod.Terminating && (!c.alarmed || slices.Contains(c.good, s.ID))
+}
+
+// planned returns the number of replicas of the planned StatefulSet.
+func (c *cluster) planned() int {
+	replicas, _ := Planned(c.want, c.Record, c.Live, c.Claims)
+	return replicas
+}
+
+// isEmpty reports whether the agent in a pod reports a volume without data.
+func (p *Pod) isEmpty() bool { return p.Report != nil && p.Report.Volume == VolumeEmpty }
+
+// losesData reports whether the claim of a pod is being deleted and its data may still be needed. It is not needed if the agent reports an
+// empty volume, or if a quorum has removed the member.
+func (c *cluster) losesData(ordinal int) bool {
+	p, claim := c.pods[ordinal], c.claims[ordinal]
+	if p == nil || claim == nil || !claim.Terminating || p.isEmpty() {
+		return false
+	}
+	owner := c.ownerOf(p, claim)
+	return !c.proven || owner == 0 || c.member(owner) != nil
+}
+
+// leaving returns the names of pods with data that would be deleted with them.
+func (c *cluster) leaving() (found []string) {
+	for ordinal := range MaxReplicas {
+		if c.losesData(ordinal) {
+			found = append(found, c.pods[ordinal].Name)
+		}
+	}
+	return found
+}
+
+// deletePod returns the step that deletes a pod.
+func (p *Pod) deletePod() Step {
+	return Step{Action: ActionDeletePod, Pod: p.place(), Ordinal: p.Ordinal}
+}
+
+func (c *Claim) at() ClaimAt { return ClaimAt{c.UID, c.ResourceVersion} }
+
+// healthyBut returns the healthy voters except one.
+func (c *cluster) healthyBut(but *seat) []*seat {
+	var found []*seat
+	for _, s := range c.voters {
+		if s != but && c.healthy(s) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+func quorum(voters int) int { return voters/2 + 1 }
+
+// allWell reports whether every voter is healthy and in step.
+func (c *cluster) allWell() bool {
+	for _, s := range c.voters {
+		if !c.healthy(s) || c.behind[s] {
+			return false
+		}
+	}
+	return c.proven
+}
+
+// via returns the member that receives requests for changes: the leader, else any healthy voter.
+func (c *cluster) via(but *seat) Place {
+	if c.leader != nil && c.leader != but && c.healthy(c.leader) {
+		return c.leader.place()
+	}
+	if well := c.healthyBut(but); len(well) > 0 {
+		return well[0].place()
+	}
+	return Place{}
+}
+
+func (s *seat) place() Place {
+	place := Place{Member: s.ID}
+	if s.pod != nil {
+		place = s.pod.place()
+	}
+	if s.answer != nil {
+		place.Cluster = s.answer.Cluster
+	}
+	return place
+}
+
+func (p *Pod) place() Place {
+	place := Place{Pod: p.Name, UID: p.UID, IP: p.IP}
+	if p.Answer != nil {
+		place.Member, place.Cluster = p.Answer.Member, p.Answer.Cluster
+	}
+	return place
+}
+
+func places(seats []*seat) []Place {
+	var all []Place
+	for _, s := range seats {
+		all = append(all, s.place())
+	}
+	return all
+}
+
+// name returns the name of a member for messages: that of its pod, else its own, else its id.
+func (s *seat) name() string {
+	switch {
+	case s.pod != nil:
+		return s.pod.Name
+	case s.Name != "":
+		return s.Name
+	default:
+		return "member " + s.ID.String()
+	}
+}
+
+func (c *cluster) member(id ID) *seat {
+	for _, s := range c.members {
+		if s.ID == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// trouble returns why a pod does not serve.
+func (p *Pod) trouble() string {
+	switch {
+	case p == nil:
+		return "its pod does not exist"
+	case p.Terminating:
+		return "its pod is being deleted"
+	case p.Problem != "":
+		return p.Problem
+	case !p.Running:
+		return "its container does not run"
+	case p.Report != nil && p.Report.Volume == VolumeForeign && p.Report.Owner != "":
+		return fmt.Sprintf("ForeignVolume: its volume is a copy of that of pod %s: no member starts on a copy. Restore a backup into a new cluster (spec.restoreFrom) instead", p.Report.Owner)
+	case p.Report != nil && p.Report.Waiting != "":
+		return p.Report.reason() + p.Report.Waiting
+	default:
+		return "it does not answer"
+	}
+}

@@ -1,0 +1,342 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Delays until the next pass.
+const (
+	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will at once
+	afterRefusal = 500 * time.Millisecond // etcd refuses such a step for some seconds after the previous one
+	whileWaiting = time.Second            // an operation is in progress
+	whileStuck   = 10 * time.Second       // a user must act, or the environment change
+	atRest       = 30 * time.Second
+)
+
+// Decide returns the model of the cluster and the next steps. It is total and deterministic: every view has one decision, if only to wait
+// for a user. Without steps the model is Settled.
+//
+// The first rule with a step decides. Each rule repairs what later rules rely on: lost members are removed before others are added, started
+// changes are finished, and the member list is corrected. Only then are healthy pods replaced.
+func Decide(want Want, view View) Decision {
+	c := newCluster(want, view)
+	verdict := c.verdict()
+	var steps []Step
+	for _, rule := range c.rules(verdict) {
+		if steps = rule(); len(steps) > 0 {
+			break
+		}
+	}
+	model := c.model(verdict)
+	if len(steps) == 0 {
+		steps = c.await(verdict)
+	}
+	model.Settled = len(steps) == 0
+	model.Phase, model.Ongoing = c.finalPhase(verdict, model.Settled), c.ongoing
+	model.Restarts, model.Starts = c.restarts(verdict)
+	model.Reason = c.whyLeaving()
+	switch {
+	case !model.Settled && steps[0].Action == ActionWait:
+		model.Reason = join(model.Reason, steps[0].Message)
+		steps[0].Message = model.Reason
+	case verdict != Complete && verdict != Fresh && verdict != Parked:
+		model.Reason = join(model.Reason, c.reason(verdict))
+	}
+	model.Notes, model.DataLost, model.Corrupt = c.notes, c.dataLost, c.alarmed
+	model.NoSpace = c.noSpace() != nil
+	if model.Settled || steps[0].Action == ActionWait {
+		quiet := c.noteAuthority(verdict)
+		if len(quiet) == 0 {
+			quiet = c.markPositions()
+		}
+		if len(quiet) > 0 {
+			steps = quiet
+		}
+	}
+	model.Locked = c.locked()
+	return Decision{Model: model, Steps: steps, LookAgain: c.lookAgain(steps)}
+}
+
+// await returns the wait step if no rule has a step, or nil when all members are healthy.
+func (c *cluster) await(verdict Verdict) []Step {
+	phase := c.phase
+	if phase == "" {
+		phase = PhaseDegraded
+	}
+	if len(c.waits) > 0 || c.stuck || verdict == QuorumLost || verdict == Degraded || verdict == SplitBrain {
+		return c.wait(phase, "%s", c.reason(verdict))
+	}
+	if len(c.leaving()) > 0 {
+		c.stuck = true
+		return c.wait(phase, "")
+	}
+	for _, s := range c.voters {
+		if verdict == Complete && !s.pod.Ready {
+			c.ongoing = true
+			return c.wait(phase, "%s answers and is not ready: the Service does not lead to it", s.name())
+		}
+	}
+	return nil
+}
+
+// restartWithin limits the time that a pod may need to serve after its predecessor was deleted. Later its member counts as failed.
+const restartWithin = 30 * time.Second
+
+// restarts reports whether exactly one member does not serve, and whether none does, because their pods are new. No problem of them is
+// known.
+func (c *cluster) restarts(verdict Verdict) (one, all bool) {
+	if verdict != Degraded && verdict != QuorumLost {
+		return false, false
+	}
+	away := 0
+	for ordinal := range c.Live {
+		p := c.pods[ordinal]
+		switch {
+		case p == nil:
+		case !p.Terminating && p.Answer != nil && p.Answer.Linear:
+			continue
+		case p.Ready && !p.Terminating, p.isExplained(), p.isEmpty(), p.Locked, p.NotReadyFor >= restartWithin:
+			return false, false
+		}
+		away++
+	}
+	return away == 1, away == c.Live
+}
+
+// whyLeaving names the pods that would lose their data because their claims are being deleted, or returns "".
+func (c *cluster) whyLeaving() string {
+	leaving := c.leaving()
+	if len(leaving) == 0 {
+		return ""
+	}
+	text := fmt.Sprintf("the claims of %s are being deleted: their data goes with these pods, so none of them is replaced. Set the reclaim policy of their volumes to Retain. ", strings.Join(leaving, ", "))
+	if len(c.voters) > len(leaving) || len(c.voters) > 2 {
+		return text + "Make a backup, then delete one of these pods at a time, when all other members are well: it gets a new volume, and the data from them"
+	}
+	return text + "Make a backup, and restore it into a new cluster"
+}
+
+func join(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), "; ")
+}
+
+func (c *cluster) verdict() Verdict {
+	switch {
+	case len(c.ids) > 1:
+		return SplitBrain
+	case c.want.Replicas == 0:
+		return Parked
+	case c.fresh():
+		return Fresh
+	case !c.proven:
+		return QuorumLost
+	case c.complete():
+		return Complete
+	default:
+		return Degraded
+	}
+}
+
+// complete reports whether all members are healthy voters in pods of this cluster.
+func (c *cluster) complete() bool {
+	for _, s := range c.members {
+		if s.Learner || s.ordinal < 0 || !c.healthy(s) {
+			return false
+		}
+	}
+	return true
+}
+
+// fresh reports whether no trace of a cluster exists.
+func (c *cluster) fresh() bool {
+	if c.id != 0 {
+		return false
+	}
+	for _, p := range c.pods {
+		if p.Answer != nil || p.Report != nil && p.Report.Volume != VolumeEmpty {
+			return false
+		}
+	}
+	return true
+}
+
+func (c *cluster) rules(verdict Verdict) []func() []Step {
+	type rules = []func() []Step
+	switch verdict {
+	case SplitBrain:
+		return nil
+	case Parked:
+		return rules{c.unblock, c.clearLeaving}
+	case Fresh:
+		return rules{c.unblock, c.form}
+	case QuorumLost:
+		return rules{c.unblock, c.remember, c.revise, c.recover}
+	default: // Complete or Degraded
+	}
+	return rules{
+		c.remember, c.mendCorrupt, c.formed, c.unblock, c.mark, c.removeLost, c.learner, c.strangers, c.clear, c.disarmGone,
+		c.space, c.refill, c.shrink, c.roll, c.upgrade, c.grow, c.rotate, c.defrag,
+	}
+}
+
+func (c *cluster) lookAgain(steps []Step) time.Duration {
+	switch {
+	case len(steps) == 0 && (c.markSoon || c.rotating):
+		return markEvery
+	case len(steps) == 0:
+		return atRest
+	case steps[0].Action == ActionAddLearner:
+		return afterRefusal
+	case steps[0].Action != ActionWait:
+		return afterEffect
+	case c.stuck:
+		return whileStuck
+	default:
+		return whileWaiting
+	}
+}
+
+func (c *cluster) finalPhase(verdict Verdict, settled bool) string {
+	switch {
+	case verdict == SplitBrain:
+		return PhaseFailed
+	case verdict == Parked:
+		return PhaseParked
+	case verdict == Fresh && len(c.pods) == 0:
+		return PhasePending
+	case verdict == Fresh:
+		return PhaseCreating
+	case verdict == QuorumLost && c.Record.Survivor != "":
+		return PhaseRecovering
+	case verdict == QuorumLost && c.Record.Cluster == 0:
+		return PhaseCreating
+	case verdict == QuorumLost && c.locked():
+		return PhaseDegraded
+	case verdict == QuorumLost:
+		return PhaseQuorumLost
+	case settled:
+		return PhaseRunning
+	case c.phase != "":
+		return c.phase
+	default:
+		return PhaseDegraded
+	}
+}
+
+// reason explains a verdict: the cause first, cut to causeLength characters, then the details.
+func (c *cluster) reason(verdict Verdict) string {
+	text, cause := c.details(verdict), c.cause()
+	if verdict == SplitBrain || cause == "" || strings.HasPrefix(text, cause) {
+		return text
+	}
+	return strings.TrimSuffix(short(cause)+"; "+text, "; ")
+}
+
+// locked reports whether members answer but refuse the operator.
+func (c *cluster) locked() bool {
+	return slices.ContainsFunc(c.Pods, func(p Pod) bool { return p.Locked })
+}
+
+// causeLength limits the cause in a status, in characters.
+const causeLength = 120
+
+// short cuts a text to causeLength characters. A text that was cut before, with an ellipsis, ends there.
+func short(text string) string {
+	const cut = "…"
+	runes := []rune(text)
+	if len(runes) <= causeLength {
+		return text
+	}
+	before, _, _ := strings.Cut(string(runes[:causeLength-1]), cut)
+	return strings.TrimRight(before, " ,;:") + cut
+}
+
+// cause returns the first problem of a member or its pod, or "". A problem that Kubernetes, a container or the agent reports precedes a missing
+// answer: one pod that does not start makes others wait.
+func (c *cluster) cause() string {
+	silent := ""
+	judge := func(name string, p *Pod, text string) string {
+		if p.isExplained() {
+			return name + ": " + text
+		}
+		if silent == "" {
+			silent = name + ": " + text
+		}
+		return ""
+	}
+	known := map[int]bool{}
+	for _, s := range c.members {
+		known[s.ordinal] = true
+		switch is, why := c.fateOf(s); {
+		case s.ordinal < 0 || c.healthy(s) || s.Learner && s.answer != nil:
+		case c.alarmed: // mendCorrupt names the members that differ
+			return ""
+		case is == lost || is == swapped:
+			return s.name() + ": " + why
+		default:
+			if found := judge(s.name(), s.pod, s.pod.trouble()); found != "" {
+				return found
+			}
+		}
+	}
+	for i := range c.Pods {
+		if p := &c.Pods[i]; !known[p.Ordinal] && p.Answer == nil && p.Problem != "" {
+			if found := judge(p.Name, p, p.trouble()); found != "" {
+				return found
+			}
+		}
+	}
+	return silent
+}
+
+// details explains a verdict in full.
+func (c *cluster) details(verdict Verdict) string {
+	switch verdict {
+	case SplitBrain:
+		var ids []string
+		for _, id := range c.ids {
+			ids = append(ids, id.String())
+		}
+		return fmt.Sprintf("there is data of %d clusters (%s): nothing is changed until the pods and claims of all but one are gone",
+			len(ids), strings.Join(ids, ", "))
+	case QuorumLost:
+		return strings.Join(append([]string{c.whyLost()}, c.waits...), "; ")
+	case Parked, Fresh, Complete, Degraded:
+	}
+	if len(c.waits) > 0 {
+		return strings.Join(c.waits, "; ")
+	}
+	for _, s := range c.members {
+		switch {
+		case s.ordinal < 0:
+			return fmt.Sprintf("member %s (%s) is none of this cluster's pods: remove it with etcdctl if nobody needs it", s.ID, s.Name)
+		case s.Learner || !c.healthy(s):
+			return fmt.Sprintf("%s: %s", s.name(), s.pod.trouble())
+		}
+	}
+	return strings.Join(c.notes, "; ")
+}
+
+// PhaseAfter returns the phase to show after previous. A cluster that has not been Running yet stays Creating while its first members are
+// added. A change keeps its phase during steps that also occur in other changes.
+func PhaseAfter(previous string, m Model) string {
+	if (m.Ongoing || m.Restarts) && (previous == PhaseScaling || previous == PhaseUpgrading || previous == PhaseRecovering) {
+		return previous
+	}
+	if m.Starts && (previous == PhaseParked || previous == PhaseScaling) {
+		return PhaseScaling
+	}
+	switch m.Phase {
+	case PhaseScaling, PhaseDegraded, PhaseRecovering:
+		if previous == "" || previous == PhasePending || previous == PhaseCreating {
+			return PhaseCreating
+		}
+	}
+	return m.Phase
+}

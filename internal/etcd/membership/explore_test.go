@@ -1,0 +1,374 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"os"
+	"strings"
+	"testing"
+)
+
+// exploration visits every reachable state of a world. It looks for harm, and for states from which the operator does not recover. It
+// stores states as 64-bit hashes.
+type exploration struct {
+	t       *testing.T
+	seed    maphash.Seed
+	seen    map[uint64]bool
+	good    map[uint64]bool
+	parent  []int32 // by number of the state
+	how     []string
+	queue   []numbered
+	held    []mStep // stored steps, by number
+	most    int
+	longest int
+	decide  func(Want, View) Decision
+	harm    []string // violations, each after the events that lead to it
+}
+
+type numbered struct {
+	world
+	number int32
+}
+
+func newWorld(replicas int, left budget) world { return world{replicas: replicas, left: left} }
+
+// odd returns a world of healthy members in which odd faults happen.
+func odd(t *testing.T, replicas int, faults uint16, left budget) world {
+	t.Helper()
+	w := newWorld(replicas, budget{})
+	if faults&oddRotation != 0 {
+		w.odd, w.secrets = oddRotation, mFiles{trusted: 1}
+	}
+	w.rest(t)
+	w.odd, w.left = faults, left
+	return w
+}
+
+// rest runs the operator until it has no step left.
+func (w *world) rest(t *testing.T) {
+	t.Helper()
+	for range 300 {
+		for _, move := range w.progress() {
+			if _, err := move(w); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if d := Decide(w.want(), w.view()); len(d.Steps) > 0 {
+			if err := w.take(pack(d.Steps[0])); err != nil && !errors.Is(err, errRefused) {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// recovered returns a world of three members that was recovered from one of them. The consent is still in the spec.
+func recovered(t *testing.T, left budget) world {
+	t.Helper()
+	w := odd(t, 3, oddRecord, budget{})
+	for i := 1; i < 3; i++ {
+		w.pods[i], w.volumes[i] = mPod{}, mVolume{}
+	}
+	w.elect()
+	w.token = true
+	w.rest(t)
+	if all, run, _ := w.voters(); all != 3 || run != 3 || w.forces != 1 {
+		t.Fatalf("the recovery: %s", describe(w))
+	}
+	w.left = left
+	return w
+}
+
+func explore(t *testing.T, first world, most int, decide func(Want, View) Decision) *exploration {
+	t.Helper()
+	e := &exploration{t: t, decide: decide, seed: maphash.MakeSeed(), seen: map[uint64]bool{}, good: map[uint64]bool{}, held: []mStep{{}}, most: most}
+	e.add(first, 0, "begins")
+	for len(e.queue) > 0 && len(e.how) < most && len(e.harm) == 0 {
+		w := e.queue[0]
+		e.queue = e.queue[1:]
+		e.settles(w)
+		e.operator(w)
+		for i, move := range w.progress() {
+			next := w.world
+			changed, err := move(&next)
+			if err != nil {
+				e.fail(w, fmt.Sprintf("move %d: %v", i, err))
+			}
+			if changed {
+				e.add(next, w.number, moved(i))
+			}
+		}
+		for _, next := range w.faults() {
+			e.add(next, w.number, "outside: "+difference(w.world, next))
+		}
+	}
+	if len(e.queue) > 0 && len(e.harm) == 0 {
+		t.Logf("not all states were seen: %d wait", len(e.queue))
+	}
+	return e
+}
+
+// moved describes a move of progress.
+func moved(i int) string {
+	return []string{"pod comes or goes: ", "agent: ", "reads its Secrets: ", "joins: "}[i%4] + names[i/4]
+}
+
+func (e *exploration) add(w world, from int32, how string) {
+	hash := maphash.Comparable(e.seed, w)
+	if e.seen[hash] {
+		return
+	}
+	e.seen[hash] = true
+	e.parent = append(e.parent, from)
+	e.how = append(e.how, how)
+	e.queue = append(e.queue, numbered{w, int32(len(e.how) - 1)})
+}
+
+// operator is a pass of the operator. It takes its step, or another operator delays the step and takes it later. A crash before the step
+// needs no model: the state stays, and the next pass observes again.
+func (e *exploration) operator(w numbered) {
+	decision := e.decide(w.want(), w.view())
+	if len(decision.Steps) > 0 {
+		step := pack(decision.Steps[0])
+		if m := w.member(uint8(step.member)); step.action == ActionRemove && m != nil && !m.learner && int(m.place) < w.replicas && w.intact(m) {
+			e.fail(w, fmt.Sprintf("member %d is removed, has its data and could come back", m.id))
+		}
+		next := w.world
+		err := next.take(step)
+		if err != nil && !errors.Is(err, errRefused) {
+			e.fail(w, fmt.Sprintf("%s %s: %v", step.action, decision.Steps[0].Message, err))
+		}
+		if err == nil {
+			e.add(next, w.number, decision.Steps[0].Message)
+		}
+		if w.left.stale > 0 && w.held == 0 && step.action != ActionWait {
+			next := w.world
+			next.left.stale--
+			next.held = e.keep(step)
+			e.add(next, w.number, "held back: "+decision.Steps[0].Message)
+		}
+	}
+	if w.held != 0 {
+		next := w.world
+		next.held = 0
+		step := e.held[w.held]
+		couldCome := false
+		if m := w.member(uint8(step.member)); step.action == ActionRemove && m != nil && !m.learner && int(m.place) < w.replicas {
+			couldCome = w.intact(m)
+		}
+		err := next.take(e.held[w.held])
+		if err != nil && !errors.Is(err, errRefused) {
+			e.fail(w, fmt.Sprintf("late: %s: %v", e.held[w.held].action, err))
+		}
+		if err == nil && couldCome {
+			e.fail(w, "late: a member is removed that has its data")
+		}
+		if err == nil {
+			e.add(next, w.number, "late: "+string(e.held[w.held].action))
+		}
+	}
+}
+
+func (e *exploration) keep(step mStep) uint16 {
+	for i, known := range e.held {
+		if known == step {
+			return uint16(i)
+		}
+	}
+	e.held = append(e.held, step)
+	return uint16(len(e.held) - 1)
+}
+
+// settles runs a world without faults until all members are healthy. That must happen if a quorum has its data. If not, the members of etcd
+// must not change.
+func (e *exploration) settles(begin numbered) {
+	w := begin.world
+	w.held = 0
+	w.left = budget{}
+	all, _, intact := w.voters()
+	possible := all == 0 || intact >= quorum(all)
+	if !possible && w.token {
+		return // the recovery is explored separately
+	}
+	members := w.members
+	var path []uint64
+	for step := range 400 {
+		hash := maphash.Comparable(e.seed, w)
+		if e.good[hash] {
+			break
+		}
+		path = append(path, hash)
+		e.longest = max(e.longest, step)
+		changed := false
+		for _, move := range w.progress() {
+			did, err := move(&w)
+			if err != nil {
+				e.fail(begin, "later: "+err.Error())
+				return
+			}
+			changed = changed || did
+		}
+		decision := e.decide(w.want(), w.view())
+		if len(decision.Steps) > 0 {
+			before := w
+			if err := w.take(pack(decision.Steps[0])); err != nil && !errors.Is(err, errRefused) {
+				e.fail(begin, "later: "+err.Error())
+				return
+			}
+			changed = changed || w != before
+		}
+		if !changed {
+			if possible {
+				e.wellOr(begin, w, decision)
+			} else if w.members != members && begin.recorded {
+				e.fail(begin, "the quorum is lost, and members were changed")
+			}
+			break
+		}
+		if step == 399 {
+			e.fail(begin, "it goes on for ever, now with: "+decision.Model.Reason)
+			return
+		}
+	}
+	for _, hash := range path {
+		e.good[hash] = true
+	}
+}
+
+func (e *exploration) wellOr(begin numbered, w world, decision Decision) {
+	if strings.HasPrefix(decision.Model.Reason, "the claims of ") || strings.Contains(decision.Model.Reason, "the template may be wrong") || w.spoiled != 0 && w.spoiled == w.revision {
+		return // the reason names the cause, and a user must act
+	}
+	all, run, _ := w.voters()
+	if w.alarm != 0 && w.replicas > 0 {
+		e.fail(begin, "it comes to rest with an alarm")
+	}
+	if w.replicas == 0 {
+		for i := range w.pods {
+			if w.pods[i].phase != none {
+				e.fail(begin, "it is parked, and pods run")
+			}
+		}
+		return
+	}
+	if !decision.Model.Settled || all != w.replicas || run != w.replicas {
+		e.fail(begin, fmt.Sprintf("it comes to rest with %d of %d voters, and %d are wanted: %s, %s; %s", run, all, w.replicas,
+			decision.Model.Verdict, decision.Model.Reason, describe(w)))
+	}
+}
+
+func (e *exploration) fail(at numbered, why string) {
+	if len(e.harm) > 0 {
+		return
+	}
+	for number := at.number; number > 0; number = e.parent[number] {
+		e.harm = append([]string{e.how[number]}, e.harm...)
+	}
+	e.harm = append(e.harm, describe(at.world), why)
+}
+
+func describe(w world) string {
+	return fmt.Sprintf("members %v leader %d pods %+v volumes %+v record %+v wanted %d", w.members, w.leader, w.pods, w.volumes, w.record, w.replicas)
+}
+
+func difference(a, b world) string {
+	switch {
+	case a.replicas != b.replicas:
+		return fmt.Sprintf("%d replicas are wanted", b.replicas)
+	case a.revision != b.revision:
+		return "another revision"
+	case a.mixed != b.mixed:
+		return fmt.Sprintf("pods %d and %d exchange their addresses", b.mixed-1, b.mixed)
+	case a.rotation != b.rotation:
+		return "other authorities are wanted"
+	case a.token != b.token:
+		return "consent"
+	}
+	for i := range a.pods {
+		switch {
+		case a.volumes[i].uid != b.volumes[i].uid:
+			return fmt.Sprintf("claim and pod %d are gone", i)
+		case a.volumes[i].data != b.volumes[i].data:
+			return fmt.Sprintf("volume %d is wiped", i)
+		case a.volumes[i].bad != b.volumes[i].bad:
+			return fmt.Sprintf("volume %d is broken", i)
+		case a.pods[i].uid != b.pods[i].uid:
+			return fmt.Sprintf("pod %d is deleted", i)
+		case a.pods[i].phase != b.pods[i].phase:
+			return fmt.Sprintf("container %d is killed", i)
+		}
+	}
+	return "something"
+}
+
+// TestExplore runs every sequence of a few faults, changes and late steps, from the start to rest, within the budgets. The full run has
+// larger budgets.
+func TestExplore(t *testing.T) {
+	t.Parallel()
+	type begin struct {
+		name string
+		w    world
+	}
+	begins := []begin{
+		{"one member, faults", newWorld(1, budget{faults: 2, changes: 1})},
+		{"one member, two operators", newWorld(1, budget{faults: 1, stale: 2})},
+		{"three members, a fault", newWorld(3, budget{faults: 1})},
+		{"three members, changes", newWorld(3, budget{changes: 2})},
+		{"three members, a late step", newWorld(3, budget{stale: 1, changes: 1})},
+		{"a volume of the past", odd(t, 3, oddPast, budget{faults: 2})},
+		{"a volume of the past, one member", odd(t, 1, oddPast, budget{faults: 2, changes: 1})},
+		{"claims are deleted", odd(t, 3, oddClaims, budget{faults: 2})},
+		{"claims are deleted, and a change", odd(t, 3, oddClaims, budget{faults: 1, changes: 1})},
+		{"claims are deleted, and a late step", odd(t, 3, oddClaims, budget{faults: 1, changes: 1, stale: 1})},
+		{"a corrupt member", odd(t, 3, oddCorrupt, budget{faults: 2})},
+		{"a corrupt member, and a change", odd(t, 3, oddCorrupt, budget{faults: 1, changes: 1})},
+		{"another record", odd(t, 3, oddRecord, budget{faults: 2})},
+		{"another record, and a change", odd(t, 3, oddRecord, budget{faults: 1, changes: 1})},
+		{"a wrong template", odd(t, 3, oddTemplate, budget{faults: 1, changes: 2})},
+		{"an image that does not exist", odd(t, 3, oddImage, budget{changes: 2})},
+		{"addresses are exchanged", odd(t, 3, oddMixed, budget{faults: 2})},
+		{"authorities are replaced", odd(t, 3, oddRotation, budget{changes: 1})},
+		{"authorities are replaced, and a late step", odd(t, 3, oddRotation, budget{changes: 1, stale: 1})},
+		{"authorities of one member are replaced", odd(t, 1, oddRotation, budget{faults: 1, changes: 1})},
+		{"a member that mends by itself, and a late step", odd(t, 3, oddMends, budget{faults: 2, stale: 1})},
+		{"a recovery, and a new record", recovered(t, budget{faults: 3})},
+	}
+	most, mostOdd := 100_000, 30_000
+	if os.Getenv("ETCD_MODEL") == "full" {
+		most, mostOdd = 12_000_000, 12_000_000
+		begins = append(begins, []begin{
+			{"a corrupt member, and a late step", odd(t, 3, oddCorrupt, budget{faults: 2, stale: 1})},
+			{"several odd faults", odd(t, 3, oddPast|oddClaims|oddCorrupt|oddRecord|oddMends|oddMixed, budget{faults: 2})},
+			{"an image that does not exist, and a fault", odd(t, 3, oddImage, budget{faults: 1, changes: 2})},
+			{"addresses are exchanged, and a late step", odd(t, 3, oddMixed, budget{faults: 2, stale: 1})},
+			{"authorities are replaced, and a fault", odd(t, 3, oddRotation, budget{faults: 1, changes: 1})},
+			{"authorities of one member are replaced, and a change", odd(t, 1, oddRotation, budget{faults: 1, changes: 2})},
+			{"three members, two faults", newWorld(3, budget{faults: 2})},
+			{"three members, two faults and a change", newWorld(3, budget{faults: 2, changes: 1})},
+			{"three members, a fault and a late step", newWorld(3, budget{faults: 1, stale: 1})},
+			{"three members, everything", newWorld(3, budget{faults: 1, stale: 1, changes: 1})},
+		}...)
+	}
+	for _, begin := range begins {
+		t.Run(begin.name, func(t *testing.T) {
+			if most < 1_000_000 {
+				t.Parallel()
+			}
+			most := most
+			if begin.w.odd != 0 {
+				most = mostOdd
+			}
+			e := explore(t, begin.w, most, Decide)
+			for _, line := range e.harm {
+				t.Log(line)
+			}
+			if len(e.harm) > 0 {
+				t.Error("the operator did harm, or did not find back")
+			}
+			t.Logf("%d states, at most %d passes until all was well", len(e.how), e.longest)
+		})
+	}
+}

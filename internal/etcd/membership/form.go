@@ -1,0 +1,206 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// form starts a new cluster with one member. The first pod gets the ticket to seed it once the agents of all pods report empty volumes.
+func (c *cluster) form() []Step {
+	if c.Record.Replicas != 1 || c.Record.Version != c.want.Version {
+		return c.record(PhaseCreating, func(r *Record) { r.Replicas, r.Version = 1, c.want.Version },
+			"begin with one member of etcd %s", c.want.Version)
+	}
+	for i := range c.Pods {
+		p := &c.Pods[i]
+		if p.Report == nil || p.Terminating {
+			return c.wait(PhaseCreating, "%s: %s", p.Name, p.trouble())
+		}
+	}
+	first := c.pods[0]
+	switch {
+	case first == nil:
+		return c.wait(PhasePending, "the first pod does not exist yet")
+	case first.Report.Used == TicketSeed:
+		// The ticket was used, and no cluster exists. What the empty volume once held is unknown.
+		return c.do(PhaseCreating, first.deletePod(), "delete pod %s: it began a cluster, and its volume is empty again before the cluster was there", first.Name)
+	case first.Ticket != TicketSeed:
+		return c.do(PhaseCreating, Step{Action: ActionTicket, Pod: first.place(), Ticket: TicketSeed}, "let %s form the cluster", first.Name)
+	default:
+		return c.wait(PhaseCreating, "%s forms the cluster", first.Name)
+	}
+}
+
+// remember records what could otherwise only be guessed: the id of the cluster and, if the resource was recreated over kept claims, the
+// number of pods with data.
+func (c *cluster) remember() []Step {
+	replicas := c.Record.Replicas
+	if c.Record.Cluster == 0 && replicas <= 1 {
+		for ordinal, claim := range c.claims {
+			if claim.Member != 0 {
+				replicas = max(replicas, ordinal+1)
+			}
+		}
+	}
+	for _, s := range c.members { // this includes a list without a quorum: one pod too many does no harm
+		replicas = max(replicas, s.ordinal+1)
+	}
+	version := c.Record.Version
+	if version == "" {
+		for _, claim := range c.claims {
+			if version == "" || claim.Version != "" && newer(claim.Version, version) {
+				version = claim.Version
+			}
+		}
+	}
+	if version == "" {
+		version = c.want.Version
+	}
+	record := c.Record
+	record.Cluster, record.Replicas, record.Version = c.id, replicas, version
+	for i := range c.Claims { // a used token stays used, even if the record is lost
+		for token := range strings.FieldsSeq(c.Claims[i].Tokens) {
+			if all := strings.Fields(record.Tokens); !slices.Contains(all, token) && len(all) < keptTokens {
+				record.Tokens = strings.Join(append([]string{token}, all...), " ") // keeps the latest token last
+			}
+		}
+	}
+	if record == c.Record {
+		return nil
+	}
+	record.Scheme = c.scheme()
+	c.phase = c.creating()
+	return []Step{{Action: ActionRecord, Record: &record, Was: c.Record, Message: fmt.Sprintf("write down that this is cluster %s, with %d pods", c.id, replicas)}}
+}
+
+// scheme returns the scheme of the members' peer URLs, or the recorded one. It is written with the next change of the record.
+func (c *cluster) scheme() string {
+	for _, s := range c.members {
+		if s.ordinal >= 0 {
+			if scheme, _, found := strings.Cut(s.PeerURLs[0], "://"); found {
+				return scheme
+			}
+		}
+	}
+	return c.Record.Scheme
+}
+
+func (c *cluster) creating() string {
+	if c.Record.Cluster == 0 {
+		return PhaseCreating
+	}
+	return PhaseDegraded
+}
+
+// formed takes back tickets that must not be used again: those to seed, and those of a completed recovery. After a recovery the survivor's
+// data may be older than its claim states. Only here does a claim's position move back.
+func (c *cluster) formed() []Step {
+	for _, s := range c.members {
+		if c.Record.Survivor == "" || s.answer == nil || s.claim == nil || s.claim.Terminating || s.pod.Name != c.Record.Survivor {
+			continue
+		}
+		if mark := c.markOf(s); s.answer.Position().Before(s.claim.Position) && mark != s.claim.mark() {
+			return c.do(PhaseRecovering, c.markClaim(s, mark), "note on claim %s how far its data goes after the recovery", s.claim.Name)
+		}
+	}
+	if c.Record.Survivor != "" {
+		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "write down that a quorum is there again")
+	}
+	for i := range c.Pods {
+		p := &c.Pods[i]
+		if (p.Ticket == TicketSeed || IsForce(p.Ticket)) && !p.Terminating {
+			return c.do(c.creating(), Step{Action: ActionTicket, Pod: p.place(), Ticket: TicketNone}, "take back the ticket of %s, which it used", p.Name)
+		}
+	}
+	return nil
+}
+
+const (
+	// markEvery is the minimum time between two updates of a claim's position.
+	markEvery = 2 * time.Second
+	// fewEntries is the number of entries that an idle cluster may be ahead of its claims, for example because members joined.
+	fewEntries = 100
+)
+
+// mark annotates each claim with the member that owns the data on its volume.
+func (c *cluster) mark() []Step {
+	for _, s := range c.members {
+		if s.answer == nil || s.claim == nil || s.claim.Terminating {
+			continue
+		}
+		mark, was := c.markOf(s), s.claim.mark()
+		if mark.Member == was.Member {
+			mark.Position = was.Position
+		}
+		if mark != was {
+			c.ongoing = true
+			return c.do(c.creating(), c.markClaim(s, mark), "note on claim %s that its data is that of member %s", s.claim.Name, s.ID)
+		}
+	}
+	return nil
+}
+
+// markPositions annotates each claim with the last log entry of its data. It does not change the cluster, runs during waits, and is not
+// shown to users.
+func (c *cluster) markPositions() []Step {
+	if !c.proven || len(c.ids) > 1 || c.Record.Survivor != "" {
+		return nil
+	}
+	for _, s := range c.members {
+		if s.answer == nil || s.claim == nil || s.claim.Terminating || s.claim.Member != s.ID || s.claim.Cluster != c.id {
+			continue
+		}
+		now, was := s.answer.Position(), s.claim.Position
+		if !was.Before(now) { // a member that has just started may still read its log
+			continue
+		}
+		if was.Index != 0 && s.claim.MarkedFor < markEvery {
+			c.markSoon = c.markSoon || now.Index-was.Index < fewEntries
+			continue
+		}
+		mark := s.claim.mark()
+		mark.Position = now
+		step := c.markClaim(s, mark)
+		step.Quiet, step.Message = true, fmt.Sprintf("note on claim %s that its data goes up to entry %d", s.claim.Name, now.Index)
+		return []Step{step}
+	}
+	return nil
+}
+
+func (c *cluster) markOf(s *seat) Mark {
+	return Mark{Cluster: c.id, Member: s.ID, Version: s.answer.Version, Position: s.answer.Position(), Tokens: c.Record.Tokens}
+}
+
+func (c *cluster) markClaim(s *seat, mark Mark) Step {
+	return Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: s.place()}
+}
+
+// unblock replaces pods that cannot start and run no etcd, of two kinds. Pods of an old revision: a revision that does not start must not
+// block the rollout of its fix. Pods with a claim that is being deleted, if the data is not needed: they would wait forever. If the data
+// may be needed, the pod stays.
+func (c *cluster) unblock() []Step {
+	for i := range c.Pods {
+		p := &c.Pods[i]
+		if p.Terminating || p.Answer != nil || c.losesData(p.Ordinal) {
+			continue
+		}
+		claim := c.claims[p.Ordinal]
+		leaves := claim != nil && claim.Terminating
+		step := p.deletePod()
+		if c.proven && leaves {
+			step.Via, step.Expect = c.via(nil), c.list // a quorum has removed the member that owned the data
+		}
+		switch {
+		case p.Outdated && !c.Lagging && (!p.Running || p.Crashing || p.Report != nil):
+			return c.do(PhaseUpgrading, step, "delete pod %s: nothing runs in it (%s), and another revision is wanted", p.Name, p.trouble())
+		case leaves && p.Report != nil:
+			return c.do(c.creating(), step, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,359 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// IsForce reports whether a ticket lets a member continue alone.
+func IsForce(ticket string) bool { return strings.HasPrefix(ticket, ticketForce) }
+
+// fate classifies a member.
+type fate int
+
+const (
+	unknown fate = iota // it may come back with its data
+	alive               // it answers
+	lost                // its data is gone, or was replaced by data without an owner
+	swapped             // its pod has the data of another member of the cluster
+)
+
+// fateOf returns the fate of a member. Only the report of the agent in its pod can show that the member is lost.
+func (c *cluster) fateOf(s *seat) (is fate, why string) {
+	switch {
+	case s.answer != nil:
+		return alive, ""
+	case s.pod == nil || s.pod.Terminating || s.pod.Report == nil:
+		return unknown, s.pod.trouble()
+	}
+	report := s.pod.Report
+	switch {
+	case report.Volume == VolumeEmpty:
+		return lost, "its volume is empty"
+	case report.Volume == VolumeForeign && report.Owner != "":
+		return swapped, s.pod.trouble()
+	case report.Volume == VolumeForeign:
+		return swapped, "its volume has data that is not this operator's"
+	case report.Outdated != "" && (report.Member == 0 || report.Member == s.ID):
+		return lost, "its volume is of the past: " + report.Outdated
+	case report.Member == 0 || report.Member == s.ID:
+		return unknown, s.pod.trouble()
+	case c.member(report.Member) != nil:
+		return swapped, fmt.Sprintf("its volume has the data of member %s", report.Member)
+	case !c.proven:
+		return unknown, fmt.Sprintf("its volume has the data of member %s, and no quorum says whether that was removed", report.Member)
+	default:
+		return lost, fmt.Sprintf("its volume has the data of member %s, which was removed", report.Member)
+	}
+}
+
+// whyLost explains a missing quorum and the user's options.
+func (c *cluster) whyLost() string {
+	if len(c.voters) == 0 {
+		return c.whySilent()
+	}
+	var trouble, answering []string
+	gone := 0
+	for _, s := range c.voters {
+		is, why := c.fateOf(s)
+		switch is {
+		case alive:
+			answering = append(answering, s.name())
+			continue
+		case lost:
+			gone++
+		case unknown, swapped:
+		}
+		trouble = append(trouble, fmt.Sprintf("%s: %s", s.name(), why))
+	}
+	need := quorum(len(c.voters))
+	if len(answering) >= need {
+		return fmt.Sprintf("%d of %d voters answer and do not agree on a leader yet", len(answering), len(c.voters))
+	}
+	text := fmt.Sprintf("%s (%d of %d voters answer, a quorum is %d)", strings.Join(trouble, "; "), len(answering), len(c.voters), need)
+	if len(c.voters)-gone >= need {
+		return text
+	}
+	c.stuck, c.dataLost = true, true
+	return text + c.advice()
+}
+
+// advice names the members whose data a user may choose for a recovery.
+func (c *cluster) advice() string {
+	var names []string
+	for _, p := range c.candidates() {
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	text := ": the data of too many members is gone. Restore a backup into a new cluster, or go on with the data of one member: set spec.recovery.from to " +
+		strings.Join(names, " or ") + " (or Best) and spec.recovery.token to a new value. What the others had acknowledged and it had not received is lost then"
+	if token := c.want.Recovery.Token; token != "" && c.isUsed(token) {
+		text += fmt.Sprintf(". The token %s was used before", token)
+	}
+	return text
+}
+
+// whySilent explains why no member answers, so that even the member list is unknown.
+func (c *cluster) whySilent() string {
+	var trouble, rest []string // the agents' reports come first
+	replicas := c.planned()
+	gone, old := 0, 0
+	for ordinal := range replicas {
+		p := c.pods[ordinal]
+		switch {
+		case p == nil || p.Terminating:
+		case p.isEmpty():
+			gone++
+		case p.isOld(c.id):
+			old++
+		}
+		text := fmt.Sprintf("pod %d: %s", ordinal, p.trouble())
+		if p != nil && p.Report != nil && !p.isEmpty() {
+			trouble = append(trouble, text)
+		} else {
+			rest = append(rest, text)
+		}
+	}
+	said := len(trouble) > 0
+	trouble = append(trouble, rest...)
+	switch {
+	case gone == replicas:
+		c.stuck, c.dataLost = true, true
+		return fmt.Sprintf("the volumes of all %d members are empty, and cluster %s had data. Restore from a backup, or begin with an empty cluster: "+
+			"set spec.recovery.from to Empty and spec.recovery.token to a new value", replicas, c.id)
+	case gone+old == replicas:
+		c.stuck, c.dataLost = true, true
+		return strings.Join(trouble, "; ") + c.advice()
+	}
+	if said {
+		return strings.Join(trouble, "; ")
+	}
+	return "no member answers: " + strings.Join(trouble, "; ")
+}
+
+// isOld reports whether a pod's volume has data of the cluster that is older than its member's.
+func (p *Pod) isOld(cluster ID) bool {
+	return p.Report != nil && p.Report.Volume == VolumeData && p.Report.Outdated != "" && p.Report.Cluster == cluster
+}
+
+// candidates returns the pods from which a user may recover data, the longest log first. Either a voter answers in the pod, or its agent
+// waits with undamaged data: the data is outdated, or no quorum shows whether its member was removed.
+func (c *cluster) candidates() []*Pod {
+	var found []*Pod
+	for ordinal := range MaxReplicas {
+		p := c.pods[ordinal]
+		switch {
+		case p == nil || p.Terminating:
+		case p.Answer != nil && !p.Answer.Learner && p.Answer.Cluster == c.id:
+			found = append(found, p)
+		case p.Report != nil && p.Report.Volume == VolumeData && p.Report.Cluster == c.id && p.Report.Damage == "" && p.Report.Waiting != "":
+			found = append(found, p)
+		}
+	}
+	slices.SortStableFunc(found, func(a, b *Pod) int {
+		switch x, y := a.position(), b.position(); {
+		case y.Before(x):
+			return -1
+		case x.Before(y):
+			return 1
+		}
+		return 0
+	})
+	return found
+}
+
+// position returns the end of the log in a pod.
+func (p *Pod) position() Position {
+	if p.Answer != nil {
+		return Position{p.Answer.Term, max(p.Answer.Index, p.Answer.Applied)}
+	}
+	return p.Report.Position
+}
+
+// isUsed reports whether a token was used for a recovery of this cluster. Claims and volumes record it as well, because they outlive the
+// record.
+func (c *cluster) isUsed(token string) bool {
+	if hasToken(c.Record.Tokens, token) {
+		return true
+	}
+	return slices.ContainsFunc(c.Claims, func(claim Claim) bool { return hasToken(claim.Tokens, token) }) ||
+		slices.ContainsFunc(c.Pods, func(p Pod) bool { return p.Report != nil && p.Report.Token == token })
+}
+
+func hasToken(tokens, token string) bool { return slices.Contains(strings.Fields(tokens), token) }
+
+// keptTokens limits the number of used tokens that are kept.
+const keptTokens = 50
+
+func addToken(tokens, token string) string {
+	all := append(strings.Fields(tokens), token)
+	return strings.Join(all[max(0, len(all)-keptTokens):], " ")
+}
+
+// lastToken returns the token of the latest recovery.
+func (c *cluster) lastToken() string {
+	all := strings.Fields(c.Record.Tokens)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1]
+}
+
+// recover continues with one member, or with none, if a user consents, once per token. Each other voter must answer, or its data must
+// provably be gone: a voter that comes back could otherwise form a quorum of the old cluster next to the new one. A new token restarts the
+// recovery, even if the previous survivor is gone.
+func (c *cluster) recover() []Step {
+	consent := c.want.Recovery
+	if consent.Token == "" || c.isUsed(consent.Token) {
+		if c.Record.Survivor != "" {
+			return c.force()
+		}
+		return nil
+	}
+	if consent.From == RecoverEmpty {
+		return c.beginAgain()
+	}
+	candidates := c.candidates()
+	if why := c.whoMayHaveData(candidates); why != "" {
+		return c.blocked("the recovery waits: %s", why)
+	}
+	if n := len(c.voters); n > 0 && len(candidates) > 0 && c.votes(candidates) >= quorum(n) {
+		return nil // they will form a quorum
+	}
+	for _, p := range candidates {
+		if consent.From == RecoverBest || consent.From == p.Name {
+			if steps := c.endForce(p); len(steps) > 0 {
+				return steps
+			}
+			// A pod that was about to be removed, because a smaller cluster was wanted, stays.
+			return c.record(PhaseRecovering, func(r *Record) {
+				r.Tokens, r.Survivor, r.Replicas = addToken(r.Tokens, consent.Token), p.Name, max(r.Replicas, p.Ordinal+1)
+			}, "begin the recovery %s: go on with the data of %s", consent.Token, p.Name)
+		}
+	}
+	return c.blocked("the recovery waits: spec.recovery.from is %s, and no such member answers", consent.From)
+}
+
+func nameOf(p *Pod, ordinal int) string {
+	if p == nil {
+		return fmt.Sprintf("the pod with ordinal %d", ordinal)
+	}
+	return p.Name
+}
+
+// whoMayHaveData describes the first member other than the candidates that may come back with data, or returns "".
+func (c *cluster) whoMayHaveData(candidates []*Pod) string {
+	for ordinal := range c.planned() {
+		p := c.pods[ordinal]
+		known := p != nil && !p.Terminating && (p.isEmpty() || p.Answer != nil && p.Answer.Learner)
+		if !known && !slices.Contains(candidates, p) {
+			return fmt.Sprintf("it is not known whether %s has data (%s). If that is gone for good, delete its claim and its pod", nameOf(p, ordinal), p.trouble())
+		}
+	}
+	for _, s := range c.voters {
+		if s.ordinal < 0 {
+			return fmt.Sprintf("member %s (%s) is none of this cluster's pods, and may have data", s.ID, s.Name)
+		}
+	}
+	return ""
+}
+
+// endForce deletes the pod that a previous recovery allows to continue alone, so that never two members do. Its ticket is deleted with the
+// pod.
+func (c *cluster) endForce(but *Pod) []Step {
+	for i := range c.Pods {
+		p := &c.Pods[i]
+		switch {
+		case p == but || p.Terminating || !IsForce(p.Ticket) || p.isEmpty():
+		case c.losesData(p.Ordinal):
+			c.stuck = true
+			return c.wait(PhaseRecovering, "the recovery waits: %s has leave to go on alone by the recovery before, and its claim is being deleted", p.Name)
+		default:
+			return c.do(PhaseRecovering, p.deletePod(), "delete pod %s: its leave to go on alone, by the recovery before, ends with it", p.Name)
+		}
+	}
+	return nil
+}
+
+// votes returns the number of pods in which a voter answers.
+func (c *cluster) votes(pods []*Pod) int {
+	n := 0
+	for _, p := range pods {
+		if p.Answer != nil && c.member(p.Answer.Member) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// force lets the survivor continue alone. First it marks the token as used on the claims, so that it stays used if the record is lost. The
+// agent restarts etcd for the ticket: no pod is deleted.
+func (c *cluster) force() []Step {
+	token := c.lastToken()
+	for i := range c.Claims {
+		claim := &c.Claims[i]
+		if claim.Terminating || claim.Member == 0 || hasToken(claim.Tokens, token) || c.pods[claim.Ordinal] == nil {
+			continue
+		}
+		mark := claim.mark()
+		mark.Tokens = c.Record.Tokens
+		return c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, Claim: claim.at(), Mark: mark, Pod: c.pods[claim.Ordinal].place()},
+			"note on claim %s that the token %s is used", claim.Name, token)
+	}
+	var silent []Place
+	var survivor *Pod
+	for i := range c.Pods {
+		if p := &c.Pods[i]; p.Name == c.Record.Survivor && !p.Terminating {
+			survivor = p
+		} else if !p.Terminating {
+			silent = append(silent, p.place())
+		}
+	}
+	const other = "; to go on with another member, set spec.recovery.from, and spec.recovery.token to a new value"
+	switch p := survivor; {
+	case p == nil:
+		return c.wait(PhaseRecovering, "pod %s is to go on alone, and does not exist%s", c.Record.Survivor, other)
+	case p.isEmpty():
+		c.stuck = true
+		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "end the recovery %s: the volume of %s is empty", token, p.Name)
+	case p.Answer == nil && p.Report != nil && p.Report.Token == token:
+		c.stuck = true
+		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "end the recovery %s: the token was used on the volume of %s before", token, p.Name)
+	case p.Ticket != ForceTicket(token):
+		return c.do(PhaseRecovering, Step{Action: ActionTicket, Pod: p.place(), Ticket: ForceTicket(token), Silent: silent, Was: c.Record}, "let %s go on alone", p.Name)
+	default:
+		return c.wait(PhaseRecovering, "%s starts as the only member%s", p.Name, other)
+	}
+}
+
+// beginAgain resets a cluster without any data left. It removes the traces of the old cluster first, so that the next operator continues
+// after a crash.
+func (c *cluster) beginAgain() []Step {
+	for ordinal := range c.planned() {
+		p := c.pods[ordinal]
+		if p == nil || p.Terminating || !p.isEmpty() {
+			return c.blocked("the recovery waits: it is not known whether %s has data (%s)", nameOf(p, ordinal), p.trouble())
+		}
+	}
+	token := c.want.Recovery.Token
+	tokens := addToken(c.Record.Tokens, token)
+	for i := range c.Claims {
+		claim := &c.Claims[i]
+		if claim.Cluster == 0 && claim.Member == 0 || claim.Terminating {
+			continue
+		}
+		if c.pods[claim.Ordinal] == nil {
+			return c.blocked("the recovery waits: claim %s may have data, and no pod uses it. If it is not needed, delete it", claim.Name)
+		}
+		return c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, Claim: claim.at(), Pod: c.pods[claim.Ordinal].place()},
+			"note on claim %s that its volume is empty", claim.Name)
+	}
+	return c.do(PhaseRecovering, Step{Action: ActionRecord, Record: &Record{Replicas: 1, Version: c.want.Version, Tokens: tokens}, Was: c.Record},
+		"begin the recovery %s: all data is gone, and a new, empty cluster is formed", token)
+}

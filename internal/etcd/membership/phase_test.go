@@ -1,0 +1,241 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"gotest.tools/v3/assert"
+)
+
+// A change has one phase from its first step to its last, although added and replaced members join with the same steps.
+func TestPhaseOfAChange(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change   func(*scene)
+		previous string
+		action   Action
+		phase    string
+	}{
+		"the last member is lost":                     {func(s *scene) { s.empty(2) }, PhaseRunning, ActionRemove, PhaseRecovering},
+		"its claim goes":                              {func(s *scene) { s.vacate(2); s.view.Pods[2].Report.Volume = VolumeData }, PhaseRecovering, ActionDeleteClaim, PhaseRecovering},
+		"another one is added in its place":           {func(s *scene) { s.vacate(2) }, PhaseRecovering, ActionAddLearner, PhaseRecovering},
+		"it starts":                                   {learner(&Report{Volume: VolumeEmpty}, nil), PhaseRecovering, ActionMarkClaim, PhaseRecovering},
+		"it votes":                                    {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseRecovering, ActionPromote, PhaseRecovering},
+		"its claim says whose it is":                  {func(s *scene) { s.view.Claims[2].Member = 0 }, PhaseRecovering, ActionMarkClaim, PhaseRecovering},
+		"more are wanted":                             {func(s *scene) { s.want.Replicas = 4 }, PhaseRunning, ActionRecord, PhaseScaling},
+		"one is added":                                {func(s *scene) { s.vacate(2) }, PhaseScaling, ActionAddLearner, PhaseScaling},
+		"the added one starts":                        {learner(&Report{Volume: VolumeEmpty}, nil), PhaseScaling, ActionMarkClaim, PhaseScaling},
+		"the added one votes":                         {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseScaling, ActionPromote, PhaseScaling},
+		"the added one votes in a new cluster":        {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseCreating, ActionPromote, PhaseCreating},
+		"a member within is replaced beside a change": {func(s *scene) { s.vacate(1) }, PhaseScaling, ActionAddLearner, PhaseRecovering},
+		"a claim that is not wanted goes": {func(s *scene) {
+			s.vacate(2)
+			s.want.Replicas, s.view.Record.Replicas, s.view.Live, s.view.Pods = 2, 2, 2, s.view.Pods[:2]
+			s.view.Claims[2].Member = 3
+		}, PhaseScaling, ActionDeleteClaim, PhaseScaling},
+		"an upgraded member":              {func(s *scene) { s.view.Claims[1].Version = "3.5.35" }, PhaseUpgrading, ActionMarkClaim, PhaseUpgrading},
+		"the pod of a member is replaced": {func(s *scene) { s.replaced(1, time.Second) }, PhaseUpgrading, ActionWait, PhaseUpgrading},
+		"the pod of the only member is replaced": {func(s *scene) {
+			s.replaced(0, time.Second)
+			s.want.Replicas, s.view.Record.Replicas, s.view.Live = 1, 1, 1
+			s.view.Pods, s.view.Claims, s.list = s.view.Pods[:1], s.view.Claims[:1], s.list[:1]
+		}, PhaseUpgrading, ActionWait, PhaseUpgrading},
+		"a parked cluster starts again": {func(s *scene) { s.replaced(0, 1); s.replaced(1, 1); s.replaced(2, 1) }, PhaseParked, ActionWait, PhaseScaling},
+		"one of its pods cannot start": {func(s *scene) {
+			s.replaced(0, 1)
+			s.replaced(1, 1)
+			s.replaced(2, 1)
+			s.view.Pods[1].Problem = "ImagePullBackOff"
+		}, PhaseParked, ActionWait, PhaseQuorumLost},
+		"its successor does not serve in time":         {func(s *scene) { s.replaced(1, time.Minute) }, PhaseUpgrading, ActionWait, PhaseDegraded},
+		"two do not serve":                             {func(s *scene) { s.replaced(1, 1); s.replaced(2, 1) }, PhaseUpgrading, ActionWait, PhaseDegraded},
+		"its successor cannot start":                   {func(s *scene) { s.replaced(1, 1); s.view.Pods[1].Problem = "ImagePullBackOff" }, PhaseUpgrading, ActionWait, PhaseDegraded},
+		"the pod of a member is deleted by a stranger": {func(s *scene) { s.replaced(1, time.Second) }, PhaseRunning, ActionWait, PhaseDegraded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene()
+			c.change(s)
+			d := s.decide()
+			assert.Assert(t, len(d.Steps) > 0, d.Model.Reason)
+			assert.Equal(t, d.Steps[0].Action, c.action, d.Steps[0].Message)
+			assert.Equal(t, PhaseAfter(c.previous, d.Model), c.phase, d.Steps[0].Message)
+		})
+	}
+}
+
+// replaced makes a pod one that was created some time ago, and does not serve yet.
+func (s *scene) replaced(pod int, age time.Duration) {
+	s.down(pod)
+	s.view.Pods[pod].Problem, s.view.Pods[pod].Silent, s.view.Pods[pod].Ready, s.view.Pods[pod].NotReadyFor = "", false, false, age
+}
+
+// vacate removes a member; its pod waits with an empty volume.
+func (s *scene) vacate(pod int) {
+	s.empty(pod)
+	s.list = append(s.list[:pod:pod], s.list[pod+1:]...)
+	s.view.Pods[pod].Report.Cluster, s.view.Pods[pod].Report.Member = clusterID, ID(pod+1)
+}
+
+// Certificate authorities are replaced in phases. Each begins when every member has completed the previous one.
+func TestAuthoritiesAreReplacedInPhases(t *testing.T) {
+	t.Parallel()
+	at := func(phase AuthorityPhase) func(*scene) {
+		return func(s *scene) { s.view.Authorities = &Authorities{Phase: phase, Held: true} }
+	}
+	wanted := then(at(AuthoritiesAtRest), func(s *scene) { s.view.Authorities.Wanted = true })
+	refuses := func(s *scene) { s.view.Pods[1].Answer.Trust = &Trust{Refuses: true} }
+	next, known := Fingerprint{"c", "m"}, func(s *scene) { s.view.Record.Authority = Fingerprint{"c", "m"} }
+	named := func(change func(*scene)) func(*scene) {
+		return then(change, func(s *scene) { s.view.Authorities.Fingerprint = next })
+	}
+	parked := func(s *scene) { s.want.Replicas, s.view.Pods, s.view.Claims, s.view.Live = 0, nil, nil, 0 }
+	former := func(pod int) func(*scene) { return func(s *scene) { s.view.Pods[pod].Answer.Trust.Latest = false } }
+	for name, c := range map[string]struct {
+		change func(*scene)
+		action Action // of the first step; none: settled
+		pod    string // the deleted pod
+	}{
+		"nothing is asked for":              {at(AuthoritiesAtRest), "", ""},
+		"asked for":                         {wanted, ActionRotate, ""},
+		"asked for, and a member is down":   {then(wanted, func(s *scene) { s.down(2) }), ActionWait, ""},
+		"asked for while a pod is outdated": {then(wanted, func(s *scene) { s.view.Pods[1].Outdated = true }), ActionDeletePod, "p-1"},
+		"one does not show what it trusts":  {then(wanted, func(s *scene) { s.view.Pods[1].Answer.Trust = nil }), "", ""},
+		"the Secrets are not written yet":   {func(s *scene) { s.view.Authorities = nil }, "", ""},
+		"no member trusts the new ones":     {then(at(AuthoritiesTrust), former(0), former(1), former(2)), ActionDeletePod, "p-1"},
+		"the leader does not yet":           {then(at(AuthoritiesTrust), former(0)), ActionMoveLeader, ""},
+		"one does not, and another is down": {then(at(AuthoritiesTrust), former(1), func(s *scene) { s.down(2) }), ActionWait, ""},
+		"all trust the new ones":            {at(AuthoritiesTrust), ActionRotate, ""},
+		"clients need time":                 {then(at(AuthoritiesTrust), func(s *scene) { s.view.Authorities.Held = false }), "", ""},
+		"one shows a former certificate":    {then(at(AuthoritiesSign), func(s *scene) { s.view.Pods[1].Answer.Trust.Signed = false }), "", ""},
+		"all show new certificates":         {at(AuthoritiesSign), ActionRotate, ""},
+		"the former ones are dropped":       {then(at(AuthoritiesAtRest), former(2)), ActionDeletePod, "p-2"},
+		"a member is none of the pods":      {then(at(AuthoritiesTrust), func(s *scene) { s.list = append(s.list, Member{ID: 9, PeerURLs: []string{"http://elsewhere"}}) }), ActionWait, ""},
+		"an unknown authority is learned":   {named(at(AuthoritiesAtRest)), ActionRecord, ""},
+		"it is known":                       {then(named(at(AuthoritiesAtRest)), known), "", ""},
+		"one refuses it":                    {then(named(at(AuthoritiesAtRest)), refuses), ActionWait, ""},
+		"one trusts others as well":         {then(named(at(AuthoritiesAtRest)), known, former(2)), ActionDeletePod, "p-2"},
+		"one shows another signer":          {then(named(at(AuthoritiesAtRest)), func(s *scene) { s.view.Pods[1].Answer.Trust.Signed = false }), "", ""},
+		"not all show it":                   {then(named(at(AuthoritiesAtRest)), func(s *scene) { s.view.Pods[1].Answer.Trust = nil }), "", ""},
+		"one is down":                       {then(named(at(AuthoritiesAtRest)), func(s *scene) { s.down(2) }), ActionWait, ""},
+		"the next one is recorded first":    {named(at(AuthoritiesTrust)), ActionRecord, ""},
+		"not before clients had time":       {then(named(at(AuthoritiesTrust)), func(s *scene) { s.view.Authorities.Held = false }), "", ""},
+		"not before all trust it":           {then(named(at(AuthoritiesTrust)), former(1)), ActionDeletePod, "p-1"},
+		"it is recorded":                    {then(named(at(AuthoritiesTrust)), known), ActionRotate, ""},
+		"parked, it is forgotten":           {then(known, parked), ActionRecord, ""},
+		"parked, and a pod is left":         {then(known, func(s *scene) { s.want.Replicas, s.view.Live = 0, 0 }), "", ""},
+		"parked, and a pod may still start": {then(known, parked, func(s *scene) { s.view.Live = 3 }), "", ""},
+		"no pod exists":                     {then(known, func(s *scene) { s.view.Pods, s.view.Live = nil, 0 }), ActionRecord, ""},
+		"parked before":                     {parked, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene()
+			for i := range s.view.Pods {
+				s.view.Pods[i].Answer.Trust = &Trust{Latest: true, Signed: true}
+			}
+			c.change(s)
+			d := s.decide()
+			if c.action == "" {
+				assert.Assert(t, d.Model.Settled, "%+v", d.Steps)
+				return
+			}
+			assert.Assert(t, len(d.Steps) > 0, d.Model.Notes)
+			assert.Equal(t, d.Steps[0].Action, c.action, d.Steps[0].Message)
+			assert.Equal(t, d.Steps[0].Pod.Pod, c.pod)
+			if c.action == ActionRecord {
+				assert.Assert(t, d.Steps[0].Quiet, "users see a cluster at rest")
+				want := Fingerprint{}
+				if a := s.view.Authorities; a != nil {
+					want = a.Fingerprint
+				}
+				assert.Equal(t, d.Steps[0].Record.Authority, want)
+			}
+			if c.action == ActionRotate {
+				assert.Equal(t, d.Steps[0].Authorities, s.view.Authorities.Phase)
+			}
+			if c.action == ActionRotate || c.action == ActionRecord && len(s.view.Pods) > 0 {
+				assert.Equal(t, len(d.Steps[0].Healthy), 3)
+				assert.DeepEqual(t, d.Steps[0].Expect, s.list)
+			}
+		})
+	}
+}
+
+// A recovery may go on with the data of a pod that was about to be removed, because a smaller cluster was wanted. The record then plans that
+// pod again: else the StatefulSet would remove it.
+func TestRecoveryKeepsThePodOfTheSurvivor(t *testing.T) {
+	t.Parallel()
+	s := newScene()
+	s.want.Replicas, s.view.Record.Replicas, s.view.Live = 1, 1, 1
+	s.empty(0)
+	s.list = s.list[:1]
+	s.view.Pods, s.view.Claims = s.view.Pods[:2], s.view.Claims[:2]
+	s.view.Pods[1].Answer, s.view.Pods[1].Report = nil, &Report{Volume: VolumeData, Cluster: clusterID, Member: 2, Waiting: "removed"}
+	s.want.Recovery = Recovery{RecoverBest, "t"}
+	d := s.decide()
+	assert.Equal(t, d.Steps[0].Action, ActionRecord, d.Steps[0].Message)
+	assert.Equal(t, d.Steps[0].Record.Survivor, "p-1")
+	assert.Equal(t, d.Steps[0].Record.Replicas, 2)
+	pods, _ := Planned(s.want, *d.Steps[0].Record, s.view.Live, s.view.Claims)
+	assert.Equal(t, pods, 2)
+}
+
+// A pod is replaced only while the member list is that of the decision: with one voter more, the others may be no quorum.
+func TestReplacedPodNeedsTheMemberList(t *testing.T) {
+	t.Parallel()
+	for _, change := range []func(*scene){func(s *scene) { s.view.Pods[1].Outdated = true }, func(s *scene) { s.view.Pods[1].Outdated = true; s.down(1) }} {
+		s := newScene()
+		change(s)
+		d := s.decide()
+		assert.Equal(t, d.Steps[0].Action, ActionDeletePod, d.Steps[0].Message)
+		assert.DeepEqual(t, d.Steps[0].Expect, s.list)
+		assert.Assert(t, d.Steps[0].Via.Pod != "" && d.Steps[0].Via.Member != 0)
+	}
+}
+
+// A claim that is being deleted does not keep a cluster from being parked, if its data is that of a removed member. A learner that never
+// started has no data.
+func TestLearnerWithoutDataKeepsNoClaim(t *testing.T) {
+	t.Parallel()
+	for name, started := range map[string]string{"never started": "", "started": "p-3"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene()
+			learner(nil, nil)(s)
+			s.want.Replicas, s.list[3].Name = 0, started
+			s.view.Claims[3].Terminating, s.view.Claims[3].Cluster, s.view.Claims[3].Member = true, clusterID, 9
+			d := s.decide()
+			deletes := len(d.Steps) > 0 && d.Steps[0].Action == ActionDeletePod && d.Steps[0].Pod.Pod == "p-3"
+			assert.Equal(t, deletes, started == "", "%+v", d.Steps)
+		})
+	}
+}
+
+// The cause of a status has at most 120 characters, of any language, and one ellipsis where it was cut.
+func TestCauseIsCutOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ text, want string }{
+		"short":              {"p-0: OOMKilled", "p-0: OOMKilled"},
+		"cut before":         {"p-0: a message…", "p-0: a message…"},
+		"long":               {strings.Repeat("a", 130), strings.Repeat("a", 119) + "…"},
+		"at a separator":     {strings.Repeat("a", 116) + "; more words", strings.Repeat("a", 116) + "; m…"},
+		"after a separator":  {strings.Repeat("a", 117) + "; more", strings.Repeat("a", 117) + "…"},
+		"long and cut":       {"p-0: " + strings.Repeat("a", 60) + "… (exit code 1): " + strings.Repeat("b", 60), "p-0: " + strings.Repeat("a", 60) + "…"},
+		"cut past the limit": {strings.Repeat("a", 118) + "…bcd", strings.Repeat("a", 118) + "…"},
+		"Chinese":            {strings.Repeat("盘", 120), strings.Repeat("盘", 120)},
+		"long Chinese":       {strings.Repeat("盘", 121), strings.Repeat("盘", 119) + "…"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := short(c.text)
+			assert.Equal(t, got, c.want)
+			assert.Assert(t, utf8.RuneCountInString(got) <= causeLength)
+		})
+	}
+}

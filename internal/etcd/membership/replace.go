@@ -1,0 +1,295 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import "slices"
+
+// broken returns why a voter must be replaced, and the evidence, or "".
+func (c *cluster) broken(s *seat) (why string, shown Evidence) {
+	is, why := c.fateOf(s)
+	switch {
+	case is == lost:
+		return why, EvidenceLost
+	case is == alive || s.pod == nil || s.pod.Terminating:
+		return "", ""
+	case is == unknown && s.pod.Report != nil && s.pod.Report.Damage != "" && c.want.ReplaceAfter > 0:
+		return "its data is damaged: " + s.pod.Report.Damage, EvidenceDamaged // waiting would add nothing
+	}
+	after := c.want.ReplaceAfter
+	if after <= 0 || !s.pod.Crashing || s.pod.NotReadyFor < after {
+		return "", ""
+	}
+	// If no healthy member runs the same revision, its image, a flag or a limit may be wrong.
+	if !slices.ContainsFunc(c.healthyBut(s), func(other *seat) bool { return other.pod != nil && other.pod.Revision == s.pod.Revision }) {
+		c.blocked("%s ends again and again, and is not replaced: no healthy member runs its revision, so the template may be wrong (%s). "+
+			"Take the last change of the spec back; or, if it is the volume that is wrong, delete its claim and its pod", s.name(), s.pod.trouble())
+		return "", ""
+	}
+	return "it has not started for " + after.String() + ": " + s.pod.trouble(), EvidenceCrashing
+}
+
+// removeLost removes voters with lost data, while the others form a quorum. It must run before a member is added: etcd counts dead members
+// when it checks whether a quorum is connected.
+func (c *cluster) removeLost() []Step {
+	for _, s := range c.voters {
+		if s.ordinal < 0 || c.healthy(s) {
+			continue
+		}
+		if is, why := c.fateOf(s); is == swapped {
+			c.stuck = true
+			c.blocked("%s is left alone: %s. Give each pod its own volume again", s.name(), why)
+			continue
+		}
+		why, shown := c.broken(s)
+		if why == "" {
+			continue
+		}
+		others := c.healthyBut(s)
+		if len(others) < quorum(len(c.voters)) {
+			c.blocked("%s is not replaced (%s): %d of the %d other voters answer, and a quorum is %d",
+				s.name(), why, len(others), len(c.voters)-1, quorum(len(c.voters)))
+			continue
+		}
+		if c.leader == s {
+			return c.moveLeader(PhaseRecovering, s, "it is to be replaced")
+		}
+		step := c.remove(s, others)
+		step.Evidence, step.Pod = shown, s.pod.place()
+		return c.do(PhaseRecovering, step, "remove %s from the cluster: %s", s.name(), why)
+	}
+	return nil
+}
+
+func (c *cluster) remove(s *seat, healthy []*seat) Step {
+	return Step{Action: ActionRemove, Member: s.ID, Via: c.via(s), Expect: c.list, Healthy: places(healthy), Ordinal: s.ordinal}
+}
+
+// learner completes a started change. An added member gets its ticket, and its vote once it has the data. A failed learner is removed,
+// which costs nothing: it never had a vote. While a learner waits, later rules still run.
+func (c *cluster) learner() []Step {
+	steps := c.startOrPromote()
+	if len(steps) > 0 && steps[0].Action == ActionWait {
+		return c.blocked("%s", steps[0].Message)
+	}
+	return steps
+}
+
+// busy reports whether a learner receives the data. A learner that does not start does not block the replacement of voters.
+func (c *cluster) busy() bool {
+	return slices.ContainsFunc(c.learners, func(s *seat) bool {
+		return s.answer != nil || s.pod != nil && s.pod.Running && s.pod.Report == nil
+	})
+}
+
+func (c *cluster) startOrPromote() []Step {
+	for _, s := range c.learners {
+		if s.ordinal < 0 {
+			continue // strangers reports it
+		}
+		if s.ordinal >= c.want.Replicas {
+			return c.do(PhaseScaling, c.remove(s, nil), "remove the learner %s: it is not wanted any more", s.name())
+		}
+		phase := PhaseScaling
+		if c.inside(s.ordinal) {
+			phase = PhaseRecovering
+		}
+		c.ongoing = phase == PhaseScaling
+		if s.answer != nil {
+			return c.promote(phase, s)
+		}
+		return c.startLearner(phase, s)
+	}
+	return nil
+}
+
+// promote makes a learner a voter once it answers and has the data.
+func (c *cluster) promote(phase string, s *seat) []Step {
+	switch {
+	case s.Name == "":
+		return c.wait(phase, "%s joins the cluster", s.name())
+	case c.behind[s] || c.via(s) == (Place{}): // without a voter's answer nothing shows how much the learner lacks
+		return c.wait(phase, "%s gets the data", s.name())
+	default:
+		return c.do(phase, Step{Action: ActionPromote, Member: s.ID, Via: c.via(s), Expect: c.list, Healthy: []Place{s.place()}, Ordinal: s.ordinal},
+			"let %s vote: it has the data", s.name())
+	}
+}
+
+// startLearner starts a learner that does not answer.
+func (c *cluster) startLearner(phase string, s *seat) []Step {
+	p := s.pod
+	switch {
+	case p == nil || p.Terminating:
+		return c.wait(phase, "%s was added to the cluster and starts: %s", s.name(), p.trouble())
+	case p.Report == nil:
+		return c.startUnseen(phase, s)
+	case p.Report.Volume == VolumeForeign:
+		c.stuck = true
+		return c.wait(PhaseFailed, "%s cannot join: its volume has data that is not this operator's. Empty it, or delete its claim and the pod", p.Name)
+	case p.Report.Damage != "" && c.want.ReplaceAfter > 0:
+		return c.do(phase, c.remove(s, nil), "remove the learner %s: its data is damaged: %s", p.Name, p.Report.Damage)
+	case p.Report.Volume == VolumeData && (p.Report.Member == s.ID || p.Report.Member == 0):
+		return c.wait(phase, "%s starts: %s", p.Name, p.trouble())
+	case s.Name != "" || p.Report.Used == JoinTicket(s.ID):
+		return c.do(phase, c.remove(s, nil), "remove the learner %s: it was started, and its volume does not have its data any more", p.Name)
+	case p.Report.Volume == VolumeData:
+		return c.clearVolume(phase, s.ordinal)
+	default:
+		return c.letJoin(phase, s)
+	}
+}
+
+// startUnseen starts a learner whose agent does not report.
+func (c *cluster) startUnseen(phase string, s *seat) []Step {
+	p := s.pod
+	switch {
+	case c.runsRemoved(p):
+		step := p.deletePod()
+		step.Via, step.Expect = c.via(nil), c.list
+		return c.do(phase, step, "delete pod %s: member %s, which was removed from the cluster, runs in the place of the learner %s", p.Name, p.Answer.Member, s.ID)
+	case c.want.ReplaceAfter > 0 && p.Crashing && p.NotReadyFor >= c.want.ReplaceAfter:
+		return c.do(phase, c.remove(s, nil), "remove the learner %s: %s", p.Name, p.trouble())
+	case p.Silent && c.isBeyondGap():
+		return c.do(phase, Step{Action: ActionAppend, Via: c.via(s)}, "append an entry to the log that changes nothing: %s may have all others, and serves only after one more", p.Name)
+	default:
+		return c.wait(phase, "%s starts: %s", p.Name, p.trouble())
+	}
+}
+
+// runsRemoved reports whether a member that was removed from the cluster runs in a pod.
+func (c *cluster) runsRemoved(p *Pod) bool {
+	return p.Answer != nil && p.Answer.Cluster == c.id && c.member(p.Answer.Member) == nil
+}
+
+// applyGap is the number of entries that a member of etcd may lag behind the commit index. Above it, the member refuses all requests,
+// including those with which it begins to serve (maxGapBetweenApplyAndCommitIndex in etcd's server/etcdserver, 3.4 to 3.6). A member that
+// received a snapshot counts none of it as applied until the next entry. Without writes that entry never comes.
+const applyGap = 5000
+
+// isBeyondGap reports whether the log is so long that a member with a snapshot of it waits for one more entry.
+func (c *cluster) isBeyondGap() bool {
+	return slices.ContainsFunc(c.voters, func(s *seat) bool { return s.answer != nil && s.answer.Index > applyGap })
+}
+
+// letJoin gives a learner that waits with an empty volume its ticket. Before that it marks the claim with the learner's id: if the learner
+// never answers, the mark shows that its data is not needed.
+func (c *cluster) letJoin(phase string, s *seat) []Step {
+	p := s.pod
+	switch {
+	case s.claim == nil || s.claim.Terminating:
+		return c.wait(phase, "%s is to start with a new claim", p.Name)
+	case s.claim.Member != s.ID:
+		mark := Mark{Cluster: c.id, Member: s.ID, Version: c.Record.Version, Tokens: c.Record.Tokens}
+		return c.do(phase, Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: p.place()},
+			"note on claim %s that it is for member %s", s.claim.Name, s.ID)
+	case p.Ticket != JoinTicket(s.ID):
+		return c.do(phase, Step{Action: ActionTicket, Pod: p.place(), Ticket: JoinTicket(s.ID), Member: s.ID, Via: c.via(s), Expect: c.list},
+			"let %s start as member %s", p.Name, s.ID)
+	default:
+		return c.wait(phase, "%s starts as member %s", p.Name, s.ID)
+	}
+}
+
+// inside reports whether an ordinal had a member before: members have higher ordinals. For the highest ordinal this is unknown.
+func (c *cluster) inside(ordinal int) bool {
+	for _, s := range c.voters {
+		if s.ordinal > ordinal {
+			return true
+		}
+	}
+	return false
+}
+
+// strangers reports members without a pod of this cluster. It does not remove them: another actor added them.
+func (c *cluster) strangers() []Step {
+	for _, s := range c.members {
+		if s.ordinal < 0 {
+			c.stuck = true
+			c.blocked("member %s (%s) is none of this cluster's pods: remove it with etcdctl if nobody needs it", s.ID, s.Name)
+		}
+	}
+	return nil
+}
+
+// clear deletes the volumes of removed members, so that new members can start there. The claim is deleted before the pod: the pod's
+// replacement would wait for a claim that is being deleted forever.
+func (c *cluster) clear() []Step {
+	for ordinal := range MaxReplicas {
+		planned := c.planned()
+		if c.at[ordinal] != nil || ordinal >= c.want.Replicas && (ordinal < planned || c.pods[ordinal] != nil) {
+			continue // in use, or its pod is deleted first
+		}
+		phase := PhaseRecovering
+		if ordinal >= c.want.Replicas {
+			phase = PhaseScaling
+		}
+		if steps := c.clearVolume(phase, ordinal); len(steps) > 0 {
+			return steps
+		}
+	}
+	return nil
+}
+
+// isFree reports whether the volume of an ordinal has the data of no member: there is none, or a learner that was never started.
+func (c *cluster) isFree(ordinal int) bool {
+	s := c.at[ordinal]
+	return s == nil || s.Learner && s.Name == "" && s.answer == nil
+}
+
+// clearLeaving completes the deletion of claims that keep a cluster from being parked.
+func (c *cluster) clearLeaving() []Step {
+	for ordinal := range MaxReplicas {
+		if claim := c.claims[ordinal]; c.proven && claim != nil && claim.Terminating && c.isFree(ordinal) {
+			if steps := c.clearVolume(PhaseParked, ordinal); len(steps) > 0 {
+				return steps
+			}
+		}
+	}
+	return nil
+}
+
+// clearVolume deletes the claim of an ordinal, and then its pod, if the volume holds the data of a removed member of this cluster.
+func (c *cluster) clearVolume(phase string, ordinal int) []Step {
+	p, claim := c.pods[ordinal], c.claims[ordinal]
+	if p != nil && p.Terminating || claim == nil {
+		return nil
+	}
+	if claim.Terminating {
+		if p == nil || !c.isFree(ordinal) || c.losesData(ordinal) {
+			return nil
+		}
+		step := p.deletePod()
+		step.Via, step.Expect = c.via(nil), c.list
+		return c.do(phase, step, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)
+	}
+	if p != nil && p.Report != nil && p.Report.Volume == VolumeForeign {
+		c.stuck = true
+		return c.blocked("%s is not used: its volume has data that is not this operator's. Empty it, or delete its claim and the pod", p.Name)
+	}
+	owner := c.ownerOf(p, claim)
+	if owner == 0 || c.member(owner) != nil {
+		return nil
+	}
+	step := Step{Action: ActionDeleteClaim, Ordinal: ordinal, Claim: claim.at(), Member: owner, Via: c.via(nil), Expect: c.list}
+	if p != nil {
+		step.Pod = p.place()
+	}
+	return c.do(phase, step, "delete claim %s: its data is that of member %s, which was removed from the cluster", claim.Name, owner)
+}
+
+// ownerOf returns the member that owns the data on a volume, or 0. A report or an answer precedes the claim.
+func (c *cluster) ownerOf(p *Pod, claim *Claim) ID {
+	switch {
+	case p != nil && p.Report != nil && p.Report.Volume == VolumeEmpty:
+		return 0
+	case p != nil && p.Report != nil && p.Report.Cluster == c.id:
+		return p.Report.Member
+	case p != nil && p.Answer != nil:
+		return p.Answer.Member
+	case claim.Cluster == c.id:
+		return claim.Member
+	default:
+		return 0
+	}
+}

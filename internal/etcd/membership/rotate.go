@@ -1,0 +1,101 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import "slices"
+
+// AuthorityPhase names the phase of the replacement of the certificate authorities.
+type AuthorityPhase string
+
+// The phases. In each, all members accept the certificates of the previous and of the next phase.
+const (
+	AuthoritiesAtRest AuthorityPhase = "AtRest" // one authority of each kind is trusted, and signs
+	AuthoritiesTrust  AuthorityPhase = "Trust"  // the new authorities are trusted as well
+	AuthoritiesSign   AuthorityPhase = "Sign"   // the new authorities sign, and the former ones are still trusted
+)
+
+// Authorities describes the certificate authorities of the operator, as stored in the Secrets of the pods.
+type Authorities struct {
+	Phase AuthorityPhase
+	// Wanted reports whether their replacement is wanted.
+	Wanted bool
+	// Held reports whether clients had the time to read their Secret since the phase began.
+	Held bool
+	// Fingerprint identifies the authorities that sign in the next phase, or at rest.
+	Fingerprint Fingerprint
+}
+
+// Trust stores the result of a TLS handshake with a member.
+type Trust struct {
+	Latest bool // the member accepts exactly the authorities that its Secrets have now
+	Signed bool // its certificates are signed by the present signing authorities
+	// Refuses reports whether it ends connections with certificates of these authorities.
+	Refuses bool
+}
+
+// trustsFormer reports whether a member started with other authorities than its Secrets have: etcd reads them only at its start.
+func (s *seat) trustsFormer() bool {
+	return s.answer != nil && s.answer.Trust != nil && !s.answer.Trust.Latest
+}
+
+// refuses reports whether a member refuses certificates of the authorities in the Secrets. A new pod would be locked out.
+func (s *seat) refuses() bool {
+	return s.answer != nil && s.answer.Trust != nil && s.answer.Trust.Refuses
+}
+
+// lacksTrust reports whether a member does not show that it uses the authorities and certificates of its Secrets.
+func (s *seat) lacksTrust() bool {
+	return s.ordinal < 0 || s.Learner || s.answer == nil || s.answer.Trust == nil || !s.answer.Trust.Latest || !s.answer.Trust.Signed
+}
+
+// shareAuthority reports whether all members use the authorities and certificates of their Secrets.
+func (c *cluster) shareAuthority() bool {
+	return c.allWell() && !c.Lagging && !slices.ContainsFunc(c.members, (*seat).lacksTrust)
+}
+
+// noteAuthority records the authorities whose certificates all members accept, and clears the record when no pod is left. It changes nothing
+// for users. The record names the next authorities before they sign: at any time all members accept certificates of the recorded ones.
+func (c *cluster) noteAuthority(verdict Verdict) []Step {
+	step, record := Step{Action: ActionRecord, Quiet: true, Was: c.Record}, c.Record
+	switch a := c.Authorities; {
+	case len(c.Pods) == 0 && c.Live == 0 && !c.Lagging:
+		record.Authority = Fingerprint{}
+	case verdict == Complete && a != nil && (a.Phase == AuthoritiesAtRest || a.Held) && c.shareAuthority():
+		record.Authority = a.Fingerprint
+		step.Via, step.Expect, step.Healthy = c.via(nil), c.list, places(c.members)
+	}
+	if record == c.Record {
+		return nil
+	}
+	step.Record, step.Message = &record, "write down which certificate authorities all members accept"
+	return []Step{step}
+}
+
+// rotate replaces the certificate authorities. Each phase begins when all members have completed the previous one: they accept the
+// authorities of their Secrets, for which roll has replaced their pods, and show certificates of the signing authorities.
+func (c *cluster) rotate() []Step {
+	a := c.Authorities
+	if a == nil || a.Phase == AuthoritiesAtRest && !a.Wanted {
+		return nil
+	}
+	c.rotating = true
+	switch {
+	case !c.shareAuthority():
+		c.note("the certificate authorities are being replaced: the next step needs all members, with the latest Secrets")
+		return nil
+	case a.Phase != AuthoritiesAtRest && !a.Held:
+		c.rotating = false
+		c.note("the certificate authorities are being replaced: clients have the time to read their Secret again")
+		return nil
+	case a.Phase == AuthoritiesTrust && a.Fingerprint != c.Record.Authority:
+		return nil // noteAuthority comes first
+	}
+	step := Step{Action: ActionRotate, Authorities: a.Phase, Via: c.via(nil), Expect: c.list, Healthy: places(c.members)}
+	text := map[AuthorityPhase]string{
+		AuthoritiesAtRest: "make new certificate authorities, and let all trust the former and the new ones",
+		AuthoritiesTrust:  "let the new certificate authorities sign: all members trust them",
+		AuthoritiesSign:   "drop the former certificate authorities: no member shows a certificate of theirs",
+	}
+	return c.do(PhaseUpgrading, step, "%s", text[a.Phase])
+}

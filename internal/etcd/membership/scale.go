@@ -1,0 +1,140 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+// vacant returns the lowest wanted ordinal without a member, or -1.
+func (c *cluster) vacant() int {
+	for ordinal := range c.want.Replicas {
+		if c.at[ordinal] == nil {
+			return ordinal
+		}
+	}
+	return -1
+}
+
+// refill replaces a lost member before the cluster shrinks or its pods are replaced.
+func (c *cluster) refill() []Step {
+	k := c.vacant()
+	if k < 0 || !c.above(k) {
+		return nil
+	}
+	steps := c.add(PhaseRecovering, k)
+	c.ongoing = len(steps) > 0 && !c.inside(k)
+	return steps
+}
+
+// above reports whether a pod is planned for an ordinal, so that the ordinal was used before.
+func (c *cluster) above(ordinal int) bool {
+	return ordinal < c.planned()
+}
+
+// grow adds one member when all others are healthy.
+func (c *cluster) grow() []Step {
+	k := c.vacant()
+	if k < 0 {
+		return nil
+	}
+	return c.add(PhaseScaling, k)
+}
+
+// add adds a member at an ordinal. It adds the pod first, so that a pod that cannot be scheduled changes nothing. Once the pod waits with
+// an empty volume, it adds the learner.
+func (c *cluster) add(phase string, ordinal int) []Step {
+	planned := c.planned()
+	p := c.pods[ordinal]
+	switch {
+	case len(c.learners) > 0:
+		return c.blocked("no member is added: another one is joining, or is none of this cluster's")
+	case ordinal >= planned && !c.allWell():
+		return c.blocked("no member is added: not all voters are well")
+	case ordinal >= planned:
+		return c.record(phase, func(r *Record) { r.Replicas = ordinal + 1 }, "add a pod with ordinal %d", ordinal)
+	case p == nil || p.Terminating:
+		return c.wait(phase, "the pod with ordinal %d is to join: %s", ordinal, p.trouble())
+	case p.Report == nil:
+		return c.wait(phase, "%s is to join: %s", p.Name, p.trouble())
+	case p.Report.Volume != VolumeEmpty:
+		c.stuck = true
+		return c.wait(phase, "%s is to join, and its volume has data of member %s of cluster %s: give each pod its own volume, or delete its claim and the pod",
+			p.Name, p.Report.Member, p.Report.Cluster)
+	case c.claims[ordinal] != nil && c.claims[ordinal].Terminating:
+		return c.wait(phase, "%s is to join: its claim is being deleted", p.Name)
+	}
+	well := c.healthyBut(nil)
+	if need := quorum(len(c.voters) + 1); len(well) < need && len(c.voters) > 1 {
+		// etcd would refuse it: without the new member, the others must form a quorum of the new list. A single member may always get a
+		// second one.
+		return c.blocked("%s is not added: %d voters answer, and with it %d would have to", p.Name, len(well), need)
+	}
+	return c.do(phase, Step{Action: ActionAddLearner, PeerURL: c.want.PeerURLs[ordinal], Via: c.via(nil), Expect: c.list, Healthy: places(well), Ordinal: ordinal, Pod: p.place()},
+		"add %s to the cluster, as a learner", p.Name)
+}
+
+// shrink removes the unwanted member with the highest ordinal if the others form a quorum without it. Its pod is deleted next, then its
+// claim.
+func (c *cluster) shrink() []Step {
+	var last *seat
+	for _, s := range c.voters {
+		if s.ordinal >= c.want.Replicas && (last == nil || s.ordinal > last.ordinal) {
+			last = s
+		}
+	}
+	if last == nil {
+		return c.retire()
+	}
+	others := c.healthyBut(last)
+	after := quorum(len(c.voters) - 1)
+	before := len(others)
+	if c.healthy(last) {
+		before++
+	}
+	if len(others) < after || before < quorum(len(c.voters)) || c.healthy(last) && len(others) < len(c.voters)-1 && len(others) <= after-1 {
+		return c.blocked("%s is not removed: %d of the other %d voters answer", last.name(), len(others), len(c.voters)-1)
+	}
+	if c.leader == last {
+		return c.moveLeader(PhaseScaling, last, "it is to be removed")
+	}
+	return c.do(PhaseScaling, c.remove(last, others), "remove %s from the cluster: %d members are wanted", last.name(), c.want.Replicas)
+}
+
+// retire removes unwanted pods that are no members: first from the record, then from the StatefulSet.
+func (c *cluster) retire() []Step {
+	keep := c.want.Replicas
+	for _, s := range c.members {
+		keep = max(keep, s.ordinal+1)
+	}
+	if c.Record.Replicas > keep {
+		return c.record(PhaseScaling, func(r *Record) { r.Replicas = keep }, "plan no pods from ordinal %d on: they are no members", keep)
+	}
+	if c.Live > keep {
+		return c.do(PhaseScaling, Step{Action: ActionScale, Ordinal: keep, Via: c.via(nil), Expect: c.list},
+			"take away the pods from ordinal %d on: they are no members", keep)
+	}
+	for ordinal, p := range c.pods {
+		if ordinal >= keep {
+			return c.wait(PhaseScaling, "pod %s goes", p.Name)
+		}
+	}
+	return nil
+}
+
+// moveLeader transfers the leadership to a healthy member. It prefers a wanted member, then one of the latest revision, then the lowest
+// ordinal.
+func (c *cluster) moveLeader(phase string, from *seat, why string) []Step {
+	var heir *seat
+	goes := func(s *seat) bool { return s.ordinal >= c.want.Replicas }
+	for _, s := range c.healthyBut(from) {
+		if s.ordinal < 0 || c.behind[s] {
+			continue
+		}
+		if heir == nil || goes(heir) && !goes(s) || goes(heir) == goes(s) && heir.pod.Outdated && !s.pod.Outdated {
+			heir = s
+		}
+	}
+	if heir == nil {
+		return c.blocked("%s leads the cluster, and nobody can take over", from.name())
+	}
+	return c.do(phase, Step{Action: ActionMoveLeader, Via: from.place(), Member: heir.ID, Ordinal: heir.ordinal},
+		"let %s lead the cluster in place of %s: %s", heir.name(), from.name(), why)
+}

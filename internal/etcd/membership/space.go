@@ -1,0 +1,97 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+// disarmGone ends alarms of removed members: etcd keeps them, and refuses writes because of them.
+func (c *cluster) disarmGone() []Step {
+	for _, alarm := range c.alarms {
+		if alarm.Kind != AlarmCorrupt && alarm.Member != 0 && c.member(alarm.Member) == nil {
+			return c.do(PhaseRecovering, Step{Action: ActionDisarm, Via: c.via(nil), Alarm: alarm}, "end the alarm %s of member %s, which was removed", alarm.Kind, alarm.Member)
+		}
+	}
+	return nil
+}
+
+// noSpace returns the first alarm NOSPACE, or nil.
+func (c *cluster) noSpace() *Alarm {
+	for i := range c.alarms {
+		if c.alarms[i].Kind == AlarmNoSpace {
+			return &c.alarms[i]
+		}
+	}
+	return nil
+}
+
+// space brings a cluster out of NOSPACE, in which it refuses writes. It drops the history, defragments one member after the other, the
+// leader last, and ends the alarm if that freed space.
+func (c *cluster) space() []Step {
+	alarm := c.noSpace()
+	if alarm == nil {
+		return nil
+	}
+	if !c.want.Maintenance.Compact {
+		c.stuck = true
+		return c.blocked("the cluster takes no writes: its space is used up (%s). Drop its history (etcdctl compact), defrag and disarm the alarm, or allow spec.maintenance.compaction", AlarmNoSpace)
+	}
+	asked := c.leader
+	if asked == nil {
+		return c.blocked("the space is used up, and nobody leads the cluster")
+	}
+	if !asked.answer.Compacted {
+		return c.do(PhaseDegraded, Step{Action: ActionCompact, Via: asked.place(), Revision: asked.answer.Revision},
+			"drop the history before revision %d: the space is used up", asked.answer.Revision)
+	}
+	// Without writes, a member's figure for unused space lags behind, so a low threshold is enough. A file that was just rewritten has less
+	// unused space, and a small file does not matter.
+	const unused, atLeast = 3, 2 << 20 // percent, bytes
+	if steps := c.defragAbove(PhaseDegraded, unused, atLeast, "the space is used up"); len(steps) > 0 {
+		return steps
+	}
+	for _, s := range c.voters {
+		if !c.healthy(s) {
+			return c.blocked("the alarm %s goes on until all voters are well", AlarmNoSpace)
+		}
+		if s.answer.Quota > 0 && s.answer.Size > s.answer.Quota/100*95 {
+			c.stuck = true
+			return c.blocked("the cluster takes no writes: %s has %d bytes of keys, and its quota is %d. Delete keys, or raise spec.config.quota-backend-bytes",
+				s.name(), s.answer.Used, s.answer.Quota)
+		}
+	}
+	return c.do(PhaseDegraded, Step{Action: ActionDisarm, Via: asked.place(), Alarm: *alarm}, "end the alarm %s of member %s: there is space again", alarm.Kind, alarm.Member)
+}
+
+// defrag frees unused space at rest.
+func (c *cluster) defrag() []Step {
+	if c.want.Maintenance.DefragPercent <= 0 {
+		return nil
+	}
+	return c.defragAbove(PhaseRunning, int64(c.want.Maintenance.DefragPercent), c.want.Maintenance.DefragAtLeast, "to give unused space back")
+}
+
+// defragAbove rewrites the database file of one member if its unused part is too large. The member does not answer during that, so all
+// members must be healthy, and it must not lead.
+func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) []Step {
+	var leader *seat
+	for _, s := range c.voters {
+		if s.answer == nil || s.answer.Size < max(atLeast, 1) || (s.answer.Size-s.answer.Used)*100 <= percent*s.answer.Size {
+			continue
+		}
+		if !c.allWell() || c.busy() && phase == PhaseRunning {
+			return c.blocked("no database is rewritten now: not all members are well")
+		}
+		if s == c.leader {
+			leader = s
+			continue
+		}
+		return c.do(phase, Step{Action: ActionDefrag, Via: s.place(), Healthy: places(c.healthyBut(s)), Ordinal: s.ordinal}, "rewrite the database of %s, %s", s.name(), why)
+	}
+	switch {
+	case leader == nil:
+		return nil
+	case len(c.voters) > 1:
+		return c.moveLeader(phase, leader, "its database is to be rewritten")
+	default:
+		return c.do(phase, Step{Action: ActionDefrag, Via: leader.place(), Ordinal: leader.ordinal}, "rewrite the database of %s, %s", leader.name(), why)
+	}
+}

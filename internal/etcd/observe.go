@@ -1,0 +1,202 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/internal/etcd/server"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// container is the name of etcd's container in each pod.
+const container = "etcd"
+
+// World is the observation of a cluster, as plain data.
+type World struct {
+	View membership.View
+	// Problems are by pod: why it does not start, as Kubernetes reports it. Others are the same without the last end of etcd's container.
+	Problems, others map[string]string
+
+	// Replacing reports whether the StatefulSet is being replaced around its pods. No step is decided until the new one owns them.
+	Replacing bool
+
+	access       server.Access
+	certificates []certificate
+	backups      backup.Seen
+	recordAt     database.Version
+}
+
+// see reads the Kubernetes objects of a cluster from the cache.
+func (k *Kind) see(ctx context.Context, ec *etcdv1.EtcdCluster, pods reconcile.Pods, w *World) error {
+	var err error
+	if w.View.Record, w.recordAt, err = records.Observe(ctx, k.client, reconcile.OwnerOf(k, ec)); err != nil {
+		return err
+	}
+	seen, err := database.SeePods(ctx, k.client, reconcile.OwnerOf(k, ec), pods, part)
+	if err != nil {
+		return err
+	}
+	w.View.Live, w.View.Lagging, w.Replacing = seen.Replicas, seen.Lagging, seen.Replacing
+	for _, pod := range seen.List {
+		k.seePod(pod, w)
+	}
+	return k.seeClaims(ctx, ec, w)
+}
+
+// seePod adds a pod.
+func (k *Kind) seePod(pod database.Pod, w *World) {
+	now := k.now()
+	seen := membership.Pod{
+		Name: pod.Name, Ordinal: pod.Ordinal, UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil,
+		Outdated: pod.Outdated, Revision: pod.Labels[appsv1.ControllerRevisionHashLabelKey], Ticket: pod.Annotations[object.AnnotationTicket], Problem: pod.Problem,
+	}
+	if seen.Problem != "" {
+		w.Problems[pod.Name] = seen.Problem
+		w.others[pod.Name] = problemBesides(pod.Pod)
+	}
+	ready, since := health.Readiness(pod.Pod)
+	if seen.Ready = ready; !ready {
+		seen.NotReadyFor = now.Sub(since)
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == container {
+			seen.Running, seen.Crashing = c.State.Running != nil, isCrashing(pod.Pod)
+		}
+	}
+	w.View.Pods = append(w.View.Pods, seen)
+}
+
+// problemBesides returns the problem of a pod without the last end of etcd's container.
+func problemBesides(pod *corev1.Pod) string {
+	pod = pod.DeepCopy()
+	for i := range pod.Status.ContainerStatuses {
+		if c := &pod.Status.ContainerStatuses[i]; c.Name == container {
+			c.LastTerminationState = corev1.ContainerState{}
+		}
+	}
+	return health.PodProblem(pod)
+}
+
+// outlive drops the last end of etcd's container where the container runs again and its agent reports: the report explains more.
+func (w *World) outlive() {
+	for i := range w.View.Pods {
+		pod := &w.View.Pods[i]
+		if pod.Report == nil || !pod.Running || w.Problems[pod.Name] == "" {
+			continue
+		}
+		if pod.Problem = w.others[pod.Name]; pod.Problem == "" {
+			delete(w.Problems, pod.Name)
+			continue
+		}
+		w.Problems[pod.Name] = pod.Problem
+	}
+}
+
+// isCrashing reports whether etcd in a pod keeps exiting.
+func isCrashing(pod *corev1.Pod) bool {
+	ready, since := health.Readiness(pod)
+	for i := range pod.Status.ContainerStatuses {
+		if c := &pod.Status.ContainerStatuses[i]; c.Name == container {
+			return !ready && crashing(c, since)
+		}
+	}
+	return false
+}
+
+// crashing reports whether etcd has kept exiting since its pod became unready. The kubelet must be in CrashLoopBackOff, and the last exit
+// must be after that time. The restart count alone proves nothing, because it covers the pod's lifetime.
+//
+// Exits with another cause are no evidence against the volume: the kernel kills for lack of memory, the kubelet sends a signal, the agent
+// leaves a message, or the log ends with a limit of the environment.
+func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
+	if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.RestartCount < 2 {
+		return false
+	}
+	end := c.LastTerminationState.Terminated
+	if end == nil || end.FinishedAt.Time.Before(unready) || end.Reason != "Error" || health.OwnWords(end.Message) != "" || environment.MatchString(end.Message) {
+		return false
+	}
+	const killed, terminated = 128 + 9, 128 + 15
+	return end.ExitCode != killed && end.ExitCode != terminated
+}
+
+// environment matches errors of the kernel with another cause than the data: a full disk, a quota, a limit of the process, its rights.
+var environment = regexp.MustCompile(`(?i)no space left on device|disk quota exceeded|too many open files|cannot allocate memory|permission denied|read-only file system|address already in use`)
+
+// seeClaims adds the claims of the cluster's pods, including those of an earlier resource of the same name.
+func (k *Kind) seeClaims(ctx context.Context, ec *etcdv1.EtcdCluster, w *World) error {
+	owner := reconcile.OwnerOf(k, ec)
+	list := object.EmptyList(object.ClaimKind)
+	if err := k.client.List(ctx, list, client.InNamespace(ec.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()}); err != nil {
+		return fmt.Errorf("list the claims of %s: %w", ec.Name, err)
+	}
+	for i := range list.Items {
+		claim, ok, err := readClaim(ec.Name, &list.Items[i], k.now())
+		if err != nil {
+			return err
+		}
+		if ok {
+			w.View.Claims = append(w.View.Claims, claim)
+		}
+	}
+	slices.SortFunc(w.View.Claims, func(a, b membership.Claim) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	return nil
+}
+
+// Annotations of claims that describe the data of the volume.
+const (
+	annotationCluster = "etcd.database.coreos.com/cluster-id"
+	annotationMember  = "etcd.database.coreos.com/member-id"
+	annotationVersion = "etcd.database.coreos.com/version"
+	// annotationPosition is the last log entry of the data when the member was last observed: its term, its index, and the time.
+	annotationPosition = "etcd.database.coreos.com/position"
+	// annotationRecoveries holds the tokens of recoveries of the cluster.
+	annotationRecoveries = "etcd.database.coreos.com/recoveries"
+)
+
+// readClaim parses a claim and its annotations. ok is false for a claim that no pod of the cluster uses.
+func readClaim(cluster string, o *unstructured.Unstructured, now time.Time) (claim membership.Claim, ok bool, err error) {
+	n, ok := database.Ordinal(o.GetName(), "data-"+cluster+"-")
+	if !ok {
+		return claim, false, nil
+	}
+	annotations := o.GetAnnotations()
+	claim = membership.Claim{
+		Name: o.GetName(), Ordinal: n, UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(), Terminating: o.GetDeletionTimestamp() != nil,
+		Version: annotations[annotationVersion], Tokens: annotations[annotationRecoveries],
+	}
+	err = claim.Cluster.UnmarshalText([]byte(annotations[annotationCluster]))
+	if err == nil {
+		err = claim.Member.UnmarshalText([]byte(annotations[annotationMember]))
+	}
+	if text := annotations[annotationPosition]; err == nil && text != "" {
+		var at string
+		if _, err = fmt.Sscan(text, &claim.Position.Term, &claim.Position.Index, &at); err == nil {
+			var noted time.Time
+			noted, err = time.Parse(time.RFC3339, at)
+			claim.MarkedFor = now.Sub(noted)
+		}
+	}
+	if err != nil {
+		return claim, false, fmt.Errorf("read the annotations of claim %s: %w", claim.Name, err)
+	}
+	return claim, true, nil
+}

@@ -1,0 +1,135 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/internal/workers"
+)
+
+func isCorrupt(alarm membership.Alarm) bool { return alarm.Kind == membership.AlarmCorrupt }
+
+// hashPods makes all voters compute the hash of their keys if one of them reports the alarm CORRUPT.
+func (s *Servers) hashPods(ctx context.Context, access Access, pods []membership.Pod) {
+	var ips []string
+	var answers []*membership.Answer
+	alarmed := false
+	for i := range pods {
+		if a := pods[i].Answer; a != nil && !a.Learner {
+			ips, answers = append(ips, pods[i].IP), append(answers, a)
+			alarmed = alarmed || slices.ContainsFunc(a.Alarms, isCorrupt)
+		}
+	}
+	if !alarmed {
+		return
+	}
+	for i, hash := range s.hashes(ctx, access, ips) {
+		answers[i].Hash = hash
+	}
+}
+
+// hashes returns the hash of the keys of each member, all at one revision: that of most members. Under the alarm CORRUPT no member writes,
+// so all correct members have the same revision. The hash is nil for a member without the alarm, or that does not answer.
+func (s *Servers) hashes(ctx context.Context, access Access, ips []string) []*membership.Hash {
+	hashes := make([]*membership.Hash, len(ips))
+	each(ips, func(i int) {
+		within, cancel := context.WithTimeout(ctx, s.options.ReadTimeout)
+		defer cancel()
+		c, within, err := s.dial(within, access, ips[i])
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		status, err := c.Status(within, c.Endpoints()[0])
+		if err == nil && slices.ContainsFunc(alarmsIn(status.Errors), isCorrupt) {
+			hashes[i] = &membership.Hash{Revision: status.Header.Revision}
+		}
+	})
+	counts, at := map[int64]int{}, int64(0)
+	for _, hash := range hashes {
+		if hash == nil {
+			continue
+		}
+		if counts[hash.Revision]++; counts[hash.Revision] > counts[at] || counts[hash.Revision] == counts[at] && hash.Revision > at {
+			at = hash.Revision
+		}
+	}
+	each(ips, func(i int) {
+		if hashes[i] == nil {
+			return
+		}
+		if hashes[i].At = at; hashes[i].Revision < at {
+			return // it lacks revisions
+		}
+		within, cancel := context.WithTimeout(ctx, s.options.DefragTimeout)
+		defer cancel()
+		c, within, err := s.dial(within, access, ips[i])
+		if err != nil {
+			hashes[i] = nil
+			return
+		}
+		defer c.Close()
+		found, err := c.HashKV(within, c.Endpoints()[0], at)
+		if err != nil {
+			hashes[i] = nil
+			return
+		}
+		hashes[i].Sum, hashes[i].Compacted = found.Hash, found.CompactRevision
+	})
+	return hashes
+}
+
+// each calls do for all addresses in parallel. It propagates a panic to the caller.
+func each(ips []string, do func(i int)) {
+	var all workers.Group
+	for i := range ips {
+		all.Go(func() { do(i) })
+	}
+	all.Wait()
+}
+
+// compare proves which voters have the keys of a quorum at present, and which have others.
+func (t *taker) compare(ctx context.Context) (good, bad []membership.ID, err error) {
+	var ips []string
+	for _, place := range t.Step.Compared {
+		c, _, err := t.prove(ctx, place)
+		if err != nil {
+			return nil, nil, err
+		}
+		if err := closeQuietly(c); err != nil {
+			return nil, nil, err
+		}
+		ips = append(ips, place.IP)
+	}
+	hashes := map[membership.ID]membership.Hash{}
+	for i, hash := range t.servers.hashes(ctx, t.Access, ips) {
+		if hash != nil {
+			hashes[t.Step.Compared[i].Member] = *hash
+		}
+	}
+	voters := 0
+	for _, m := range t.Step.Expect {
+		if !m.Learner {
+			voters++
+		}
+	}
+	good, bad, ok := membership.Compare(hashes, voters)
+	if !ok {
+		return nil, nil, proof.Refuse("no quorum of the voters has the same keys: %s", describeHashes(hashes))
+	}
+	return good, bad, nil
+}
+
+func describeHashes(hashes map[membership.ID]membership.Hash) string {
+	text := ""
+	for id, hash := range hashes {
+		text += fmt.Sprintf("%s: %08x at revision %d; ", id, hash.Sum, hash.Revision)
+	}
+	return text
+}

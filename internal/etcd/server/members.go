@@ -1,0 +1,207 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+)
+
+func (t *taker) addLearner(ctx context.Context) error {
+	c, _, err := t.expected(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := t.healthy(ctx); err != nil {
+		return err
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.MemberAddAsLearner(ctx, []string{t.Step.PeerURL})
+		return done(err, rpctypes.ErrPeerURLExist, rpctypes.ErrMemberExist)
+	})
+}
+
+// lagEntries is the number of log entries that a learner may lack when it becomes a voter. etcd requires nine tenths of the log, by the
+// leader's progress of the learner; this limit is checked on the learner itself.
+const lagEntries = 5000
+
+func (t *taker) promote(ctx context.Context) error {
+	c, status, err := t.expected(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if len(t.Step.Healthy) != 1 || t.Step.Healthy[0].Member != t.Step.Member {
+		return proof.Refuse("the step does not say in which pod the learner is")
+	}
+	learner, itself, err := t.prove(ctx, t.Step.Healthy[0])
+	if err != nil {
+		return err
+	}
+	if err := closeQuietly(learner); err != nil {
+		return err
+	}
+	if itself.RaftAppliedIndex+lagEntries < status.RaftAppliedIndex {
+		return proof.Refuse("%s lacks %d entries of the log", t.Step.Healthy[0].Pod, status.RaftAppliedIndex-itself.RaftAppliedIndex)
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.MemberPromote(ctx, uint64(t.Step.Member))
+		return done(err, rpctypes.ErrMemberNotLearner)
+	})
+}
+
+func (t *taker) remove(ctx context.Context) error {
+	c, _, err := t.expected(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := t.healthy(ctx); err != nil {
+		return err
+	}
+	if err := t.proveUseless(ctx); err != nil {
+		return err
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.MemberRemove(ctx, uint64(t.Step.Member))
+		return done(err, rpctypes.ErrMemberNotFound)
+	})
+}
+
+func (t *taker) moveLeader(ctx context.Context) error {
+	c, status, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if membership.ID(status.Leader) != t.Step.Via.Member {
+		return proof.Refuse("%s does not lead the cluster", t.Step.Via.Pod)
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.MoveLeader(ctx, uint64(t.Step.Member))
+		return done(err)
+	})
+}
+
+func (t *taker) compact(ctx context.Context) error {
+	c, _, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.Compact(ctx, t.Step.Revision)
+		return done(err, rpctypes.ErrCompacted)
+	})
+}
+
+func (t *taker) defrag(ctx context.Context) error {
+	c, _, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if err := t.healthy(ctx); err != nil {
+		return err
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.Defragment(ctx, c.Endpoints()[0])
+		return done(err)
+	})
+}
+
+func (t *taker) record(ctx context.Context) error {
+	if t.Step.Record == nil {
+		return errors.New("the step has no record")
+	}
+	if now := t.Step.Record.Authority; now != t.Step.Was.Authority && now != (membership.Fingerprint{}) {
+		if err := t.proveTrust(ctx); err != nil {
+			return err
+		}
+	}
+	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Record(ctx, *t.Step.Record) })
+}
+
+func (t *taker) markClaim(ctx context.Context) error {
+	return t.effect(ctx, func(ctx context.Context) error {
+		return t.Kubernetes.MarkClaim(ctx, t.Step.Ordinal, t.Step.Claim, t.Step.Mark)
+	})
+}
+
+// ticket annotates a pod with a ticket. To seed, no trace of a cluster may exist. To join, the member must be a learner that was never
+// started. To continue alone, no quorum may answer.
+func (t *taker) ticket(ctx context.Context) error {
+	switch {
+	case t.Step.Ticket == membership.TicketSeed:
+		if err := t.Kubernetes.NeverFormed(ctx); err != nil {
+			return err
+		}
+	case membership.IsForce(t.Step.Ticket):
+		if err := t.proveAlone(ctx); err != nil {
+			return err
+		}
+	case t.Step.Member != 0:
+		c, _, err := t.expected(ctx)
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if !slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member && m.Learner && m.Name == "" }) {
+			return proof.Refuse("member %s is no learner that was never started", t.Step.Member)
+		}
+	}
+	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Ticket(ctx, t.Step.Pod, t.Step.Ticket) })
+}
+
+func (t *taker) deletePod(ctx context.Context) error {
+	if t.Step.Pod.Pod == "" || t.Step.Pod.UID == "" {
+		return proof.Refuse("the step does not say which pod it is for")
+	}
+	if len(t.Step.Expect) > 0 {
+		if err := t.proveList(ctx); err != nil {
+			return err
+		}
+	}
+	if err := t.healthy(ctx); err != nil {
+		return err
+	}
+	report, answer := t.look(ctx, t.Step.Pod)
+	if t.Step.Pod.Member == 0 && answer != nil {
+		// Nothing ran in it at the decision. It may have become a voter since.
+		return proof.Refuse("member %s runs in pod %s by now", answer.Member, t.Step.Pod.Pod)
+	}
+	if err := t.proveStays(ctx, report, answer); err != nil {
+		return err
+	}
+	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeletePod(ctx, t.Step.Pod) })
+}
+
+// deleteClaim deletes a claim with the data of a member that a quorum has removed.
+func (t *taker) deleteClaim(ctx context.Context) error {
+	if err := t.proveList(ctx); err != nil {
+		return err
+	}
+	if t.Step.Member == 0 || t.Step.Claim.UID == "" || slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == t.Step.Member }) {
+		return proof.Refuse("nothing proves that the data of member %s is not needed", t.Step.Member)
+	}
+	if report, answer := t.look(ctx, t.Step.Pod); t.isExpected(report, answer) {
+		return proof.Refuse("pod %s has the data of a member by now", t.Step.Pod.Pod)
+	}
+	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.DeleteClaim(ctx, t.Step.Ordinal, t.Step.Claim) })
+}
+
+func closeQuietly(c *clientv3.Client) error {
+	if err := c.Close(); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,162 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+
+	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+)
+
+// look queries a pod again. Both results are nil if neither etcd nor the agent answers, or the pod has no address.
+func (t *taker) look(ctx context.Context, place membership.Place) (*membership.Report, *membership.Answer) {
+	if place.IP == "" {
+		return nil, nil
+	}
+	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+	defer cancel()
+	if answer, _ := t.servers.ask(within, t.Access, place.IP); answer != nil {
+		return nil, answer
+	}
+	again, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+	defer cancel()
+	ordinal, err := strconv.Atoi(place.Pod[strings.LastIndexByte(place.Pod, '-')+1:])
+	if err != nil {
+		return nil, nil
+	}
+	return t.servers.state(again, place.IP, urlOf(ordinal, t.PeerURLs)), nil
+}
+
+// isExpected reports whether a pod has a member of the cluster, or its data.
+func (t *taker) isExpected(report *membership.Report, answer *membership.Answer) bool {
+	id := membership.ID(0)
+	switch {
+	case answer != nil:
+		id = answer.Member
+	case report != nil && report.Volume != membership.VolumeEmpty:
+		id = report.Member
+	}
+	return id != 0 && slices.ContainsFunc(t.Step.Expect, func(m membership.Member) bool { return m.ID == id })
+}
+
+// proveUseless proves again that the removed member's data is of no use.
+func (t *taker) proveUseless(ctx context.Context) error {
+	if t.Step.Evidence == "" {
+		return nil // the member is not wanted, or a learner
+	}
+	name := t.Step.Pod.Pod
+	pod, err := t.Kubernetes.Pod(ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := pod.Is(name, t.Step.Pod.UID, t.Step.Pod.IP); err != nil {
+		return err
+	}
+	if t.Step.Evidence == membership.EvidenceCorrupt {
+		_, bad, err := t.compare(ctx)
+		if err == nil && !slices.Contains(bad, t.Step.Member) {
+			err = proof.Refuse("the keys of %s are not shown to be wrong any more", name)
+		}
+		return err
+	}
+	report, answer := t.look(ctx, t.Step.Pod)
+	switch {
+	case answer != nil:
+		return proof.Refuse("member %s answers in pod %s by now", answer.Member, name)
+	case t.Step.Evidence == membership.EvidenceCrashing:
+		crashes, err := t.Kubernetes.Crashing(ctx, t.Step.Pod)
+		if err == nil && !crashes {
+			err = proof.Refuse("etcd in pod %s does not end again and again any more", name)
+		}
+		return err
+	case report == nil:
+		return proof.Refuse("the agent in pod %s does not answer any more", name)
+	}
+	if t.Step.Evidence == membership.EvidenceLost && !t.isLost(report) || t.Step.Evidence == membership.EvidenceDamaged && report.Damage == "" {
+		return proof.Refuse("the data in pod %s is not %s any more", name, t.Step.Evidence)
+	}
+	return nil
+}
+
+// isLost reports whether the agent's report shows that the member's data is lost: the volume is empty, its data is outdated, or it belongs
+// to a member that is not expected.
+func (t *taker) isLost(report *membership.Report) bool {
+	if report.Volume != membership.VolumeData {
+		return report.Volume == membership.VolumeEmpty
+	}
+	own := report.Member == 0 || report.Member == t.Step.Member
+	return report.Outdated != "" || !own && !t.isExpected(report, nil)
+}
+
+// proveSame proves that all voters have the same keys.
+func (t *taker) proveSame(ctx context.Context) error {
+	if err := t.proveList(ctx); err != nil {
+		return err
+	}
+	good, _, err := t.compare(ctx)
+	if err != nil {
+		return err
+	}
+	for _, m := range t.Step.Expect {
+		if !m.Learner && !slices.Contains(good, m.ID) {
+			return proof.Refuse("member %s is not shown to have the keys of the others", m.ID)
+		}
+	}
+	return nil
+}
+
+// proveStays proves that deleting a pod loses no needed data. Its claim stays, its volume is empty, or a quorum has removed the member that
+// owns the data.
+func (t *taker) proveStays(ctx context.Context, report *membership.Report, answer *membership.Answer) error {
+	leaving, err := t.Kubernetes.Leaving(ctx, t.Step.Ordinal)
+	if err != nil || !leaving {
+		return err
+	}
+	if report != nil && report.Volume == membership.VolumeEmpty {
+		return nil
+	}
+	if len(t.Step.Expect) == 0 { // else deletePod has proved the list
+		return proof.Refuse("the claim of pod %s is being deleted, and its data would go", t.Step.Pod.Pod)
+	}
+	if t.isExpected(report, answer) {
+		return proof.Refuse("the claim of pod %s is being deleted, and the data of a member would go", t.Step.Pod.Pod)
+	}
+	return nil
+}
+
+// proveAlone proves that the record of the recovery has not changed, and that no quorum answers in any pod.
+func (t *taker) proveAlone(ctx context.Context) error {
+	record, err := t.Kubernetes.Recorded(ctx)
+	if err != nil {
+		return err
+	}
+	if record != t.Step.Was {
+		return proof.Refuse("the record of the recovery has changed")
+	}
+	for _, place := range append(slices.Clone(t.Step.Silent), t.Step.Pod) {
+		report, answer := t.look(ctx, place)
+		switch {
+		case answer != nil && answer.Linear:
+			return proof.Refuse("pod %s answers for a quorum", place.Pod)
+		case answer == nil && report == nil && place.Pod != t.Step.Pod.Pod:
+			return proof.Refuse("it is not known what is in pod %s: neither etcd nor the agent answers", place.Pod)
+		}
+	}
+	return nil
+}
+
+// scale lowers the replicas of the StatefulSet. A quorum must confirm the member list, which shows that the removed pods are no members.
+func (t *taker) scale(ctx context.Context) error {
+	if err := t.proveList(ctx); err != nil {
+		return err
+	}
+	if t.Step.Ordinal < 1 {
+		return proof.Refuse("the step does not say how many pods stay")
+	}
+	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Scale(ctx, t.Step.Ordinal) })
+}

@@ -1,0 +1,122 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc"
+
+	"d3os.com/d3os-operator/internal/database/proof"
+)
+
+// Ports of each pod: of etcd for clients, and of the agent's report while etcd does not run.
+const (
+	ClientPort = 2379
+	StatePort  = 2381
+)
+
+// Options configure Servers. The zero value is for production.
+type Options struct {
+	// ReadTimeout limits the time of all queries of a pod in one pass. Default: 2s.
+	ReadTimeout time.Duration
+	// EffectTimeout limits the time of one change. Default: 5s.
+	EffectTimeout time.Duration
+	// DefragTimeout limits the time of rewriting a database file. Default: 1m.
+	DefragTimeout time.Duration
+	// Overlap is the time for clients to read their Secret again after each phase in the replacement of the certificate authorities.
+	// Default: 10m.
+	Overlap time.Duration
+	// Tap intercepts the effects of steps. Default: none.
+	Tap Tap
+}
+
+// Access holds the credentials for the members of one cluster.
+type Access struct {
+	TLS *tls.Config // with the client's certificate; nil: no TLS
+	// Authorities are those of the operator, as in the Secrets of pods. Nil: unknown.
+	Authorities *Authorities
+	// Secret is the name of the Secret with the client's certificate.
+	Secret string
+}
+
+// Servers queries and changes members. It is stateless and safe for concurrent use.
+type Servers struct {
+	options Options
+	http    *http.Client
+}
+
+// New returns Servers.
+func New(options Options) *Servers {
+	if options.ReadTimeout == 0 {
+		options.ReadTimeout = 2 * time.Second
+	}
+	if options.EffectTimeout == 0 {
+		options.EffectTimeout = 5 * time.Second
+	}
+	if options.Overlap == 0 {
+		options.Overlap = 10 * time.Minute
+	}
+	if options.DefragTimeout == 0 {
+		options.DefragTimeout = time.Minute
+	}
+	dialer := &net.Dialer{Timeout: options.ReadTimeout}
+	return &Servers{options: options, http: &http.Client{
+		Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true, MaxResponseHeaderBytes: 16 << 10},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Overlap returns the time for clients to read their Secret again.
+func (s *Servers) Overlap() time.Duration { return s.options.Overlap }
+
+// named sets the name that the certificate must have: the client would otherwise use the address.
+func named(access Access) []grpc.DialOption {
+	if access.TLS == nil || access.TLS.ServerName == "" {
+		return nil
+	}
+	return []grpc.DialOption{grpc.WithAuthority(access.TLS.ServerName)}
+}
+
+// dial returns a client of the etcd in one pod, without sending anything. The caller closes it. Requests must use the returned context:
+// they then fail at once if nothing listens, while gRPC would retry until the deadline.
+func (s *Servers) dial(ctx context.Context, access Access, ip string) (*clientv3.Client, context.Context, error) {
+	ctx, fail := context.WithCancelCause(ctx)
+	dialer := &net.Dialer{Timeout: s.options.ReadTimeout}
+	connect := func(ctx context.Context, _ string) (net.Conn, error) {
+		connection, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(ip, strconv.Itoa(ClientPort)))
+		if err != nil {
+			fail(err)
+			return nil, err
+		}
+		return proof.Conn(connection, fail), nil
+	}
+	scheme := "http"
+	if access.TLS != nil {
+		scheme = "https"
+	}
+	c, err := clientv3.New(clientv3.Config{
+		Context:   ctx,
+		Endpoints: []string{scheme + "://" + net.JoinHostPort(ip, strconv.Itoa(ClientPort))},
+		TLS:       access.TLS,
+		Logger:    zap.NewNop(), // its lines only repeat the returned errors
+		// One attempt: the next pass tries again.
+		MaxUnaryRetries:    1,
+		MaxCallRecvMsgSize: 4 << 20,
+		DialOptions:        append(named(access), grpc.WithNoProxy(), grpc.WithContextDialer(connect)),
+	})
+	if err != nil {
+		fail(err)
+		return nil, ctx, fmt.Errorf("make a client of etcd at %s: %w", ip, err)
+	}
+	return c, ctx, nil
+}

@@ -1,0 +1,257 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"go.etcd.io/etcd/api/v3/etcdserverpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/workers"
+)
+
+// Kubernetes is the access of steps to the Kubernetes cluster. The kind implements it. It changes an object only if it still matches the
+// step, such as the UID of a pod or claim.
+type Kubernetes interface {
+	// Pod returns a pod in its present state, or the zero value if there is none of that name.
+	Pod(ctx context.Context, name string) (proof.Pod, error)
+	// Crashing reports whether etcd in a pod keeps exiting. It reads from the API server, not from a cache.
+	Crashing(ctx context.Context, pod membership.Place) (bool, error)
+	// Leaving reports whether the claim of an ordinal is being deleted. It reads from the API server, not from a cache.
+	Leaving(ctx context.Context, ordinal int) (bool, error)
+	// Recorded returns the record. It reads from the API server, not from a cache.
+	Recorded(ctx context.Context) (membership.Record, error)
+	// NeverFormed returns an error that names a trace of a cluster: a record or a marked claim. It reads from the API server, not from a
+	// cache.
+	NeverFormed(ctx context.Context) error
+	// Record replaces the observed record.
+	Record(ctx context.Context, record membership.Record) error
+	MarkClaim(ctx context.Context, ordinal int, at membership.ClaimAt, mark membership.Mark) error
+	Ticket(ctx context.Context, pod membership.Place, ticket string) error
+	DeletePod(ctx context.Context, pod membership.Place) error
+	DeleteClaim(ctx context.Context, ordinal int, at membership.ClaimAt) error
+	// Rotate plans the phase after phase in the replacement of certificate authorities.
+	Rotate(ctx context.Context, phase membership.AuthorityPhase) error
+	// Scale lowers the replicas of the StatefulSet.
+	Scale(ctx context.Context, pods int) error
+}
+
+// Tap intercepts the effects of steps. Tests use it to crash the operator.
+type Tap interface {
+	// Before is called before an effect. An error prevents the effect.
+	Before(action membership.Action) error
+	// After is called after the effect.
+	After(action membership.Action) error
+}
+
+// ErrNotYet reports that etcd refuses a step at the moment, as it does for a few seconds after each change.
+var ErrNotYet = errors.New("not yet")
+
+// Taking is one step and its inputs.
+type Taking struct {
+	Access     Access
+	Step       membership.Step
+	Kubernetes Kubernetes
+	// PeerURLs are the members' expected peer URLs, by ordinal.
+	PeerURLs []string
+}
+
+type taker struct {
+	Taking
+	servers *Servers
+}
+
+// Take runs one step. Before the effect it proves that the step is still right, and returns an error that wraps proof.ErrRefused if it is
+// not. It does not wait for the consequences: the next pass observes them.
+func (s *Servers) Take(ctx context.Context, taking Taking) error {
+	t := &taker{Taking: taking, servers: s}
+	do := map[membership.Action]func(context.Context) error{
+		membership.ActionWait:        func(context.Context) error { return nil },
+		membership.ActionRecord:      t.record,
+		membership.ActionMarkClaim:   t.markClaim,
+		membership.ActionTicket:      t.ticket,
+		membership.ActionAddLearner:  t.addLearner,
+		membership.ActionPromote:     t.promote,
+		membership.ActionRemove:      t.remove,
+		membership.ActionMoveLeader:  t.moveLeader,
+		membership.ActionDeletePod:   t.deletePod,
+		membership.ActionDeleteClaim: t.deleteClaim,
+		membership.ActionCompact:     t.compact,
+		membership.ActionDefrag:      t.defrag,
+		membership.ActionDisarm:      t.disarm,
+		membership.ActionAppend:      t.append,
+		membership.ActionScale:       t.scale,
+		membership.ActionRotate:      t.rotate,
+	}[t.Step.Action]
+	if do == nil {
+		return fmt.Errorf("there is no action %q", t.Step.Action)
+	}
+	return do(ctx)
+}
+
+// effect runs the step's only effect if this replica holds the lease.
+func (t *taker) effect(ctx context.Context, have func(context.Context) error) error {
+	if err := reconcile.Held(ctx); err != nil {
+		return err
+	}
+	tap := t.servers.options.Tap
+	if tap != nil {
+		if err := tap.Before(t.Step.Action); err != nil {
+			return err
+		}
+	}
+	timeout := t.servers.options.EffectTimeout
+	if t.Step.Action == membership.ActionDefrag {
+		timeout = t.servers.options.DefragTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	err := have(ctx)
+	if tap != nil {
+		err = errors.Join(err, tap.After(t.Step.Action))
+	}
+	return err
+}
+
+// prove returns a client of a member after it has checked the pod and the ids of member and cluster against the step. The caller closes the
+// client.
+func (t *taker) prove(ctx context.Context, place membership.Place) (*clientv3.Client, *clientv3.StatusResponse, error) {
+	if place.Pod == "" || place.UID == "" || place.IP == "" || place.Member == 0 || place.Cluster == 0 {
+		return nil, nil, proof.Refuse("the step does not say which member it is for: %+v", place)
+	}
+	pod, err := t.Kubernetes.Pod(ctx, place.Pod)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read pod %s: %w", place.Pod, err)
+	}
+	if err := pod.Is(place.Pod, place.UID, place.IP); err != nil {
+		return nil, nil, err
+	}
+	c, ctx, err := t.servers.dial(ctx, t.Access, place.IP)
+	if err != nil {
+		return nil, nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+	defer cancel()
+	status, err := c.Status(within, c.Endpoints()[0])
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("ask %s: %w", place.Pod, err), c.Close())
+	}
+	if id, cluster := membership.ID(status.Header.MemberId), membership.ID(status.Header.ClusterId); id != place.Member || cluster != place.Cluster {
+		return nil, nil, errors.Join(proof.Refuse("%s is member %s of cluster %s, the step is for member %s of %s", place.Pod, id, cluster, place.Member, place.Cluster), c.Close())
+	}
+	return c, status, nil
+}
+
+// expected proves the member that gets the request, that a quorum agrees with it, and that its member list is the one of the decision.
+func (t *taker) expected(ctx context.Context) (*clientv3.Client, *clientv3.StatusResponse, error) {
+	c, status, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return nil, nil, err
+	}
+	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+	defer cancel()
+	if !linear(within, c) {
+		return nil, nil, errors.Join(proof.Refuse("%s has no quorum any more", t.Step.Via.Pod), c.Close())
+	}
+	list, err := c.MemberList(within, clientv3.WithSerializable())
+	if err == nil {
+		err = same(membersOf(list), t.Step.Expect)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, c.Close())
+	}
+	return c, status, nil
+}
+
+// proveList proves that a quorum has the member list of the decision.
+func (t *taker) proveList(ctx context.Context) error {
+	c, _, err := t.expected(ctx)
+	if err != nil {
+		return err
+	}
+	return closeQuietly(c)
+}
+
+// healthy proves, in parallel, that the members that the step relies on answer linearizable reads.
+func (t *taker) healthy(ctx context.Context) error {
+	errs := make([]error, len(t.Step.Healthy))
+	var all workers.Group
+	for i, place := range t.Step.Healthy {
+		all.Go(func() {
+			c, _, err := t.prove(ctx, place)
+			if err != nil {
+				errs[i] = err
+				return
+			}
+			defer c.Close()
+			within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+			defer cancel()
+			if !linear(within, c) {
+				errs[i] = proof.Refuse("%s does not answer for the cluster any more", place.Pod)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// done classifies an error. It returns nil if the change was already made, wraps ErrNotYet if etcd refuses it for now, and returns any
+// other error unchanged.
+func done(err error, already ...error) error {
+	for _, fine := range already {
+		if errors.Is(err, fine) {
+			return nil
+		}
+	}
+	for _, later := range []error{
+		rpctypes.ErrUnhealthy, rpctypes.ErrMemberNotEnoughStarted, rpctypes.ErrTooManyLearners, rpctypes.ErrMemberLearnerNotReady,
+		rpctypes.ErrNotLeader, rpctypes.ErrNoLeader, rpctypes.ErrLeaderChanged, rpctypes.ErrBadLeaderTransferee,
+	} {
+		if errors.Is(err, later) {
+			return fmt.Errorf("%w: %w", ErrNotYet, err)
+		}
+	}
+	return err
+}
+
+func (t *taker) disarm(ctx context.Context) error {
+	c, _, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	kind, known := etcdserverpb.AlarmType_value[t.Step.Alarm.Kind]
+	if !known {
+		return proof.Refuse("there is no alarm %s", t.Step.Alarm.Kind)
+	}
+	if t.Step.Alarm.Kind == membership.AlarmCorrupt {
+		if err := t.proveSame(ctx); err != nil {
+			return err
+		}
+	}
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.AlarmDisarm(ctx, &clientv3.AlarmMember{MemberID: uint64(t.Step.Alarm.Member), Alarm: etcdserverpb.AlarmType(kind)})
+		return done(err)
+	})
+}
+
+// append makes etcd commit the revocation of a lease that cannot exist, which changes nothing.
+func (t *taker) append(ctx context.Context) error {
+	c, _, err := t.prove(ctx, t.Step.Via)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return t.effect(ctx, func(ctx context.Context) error {
+		_, err := c.Revoke(ctx, clientv3.NoLease)
+		return done(err, rpctypes.ErrLeaseNotFound)
+	})
+}

@@ -1,0 +1,225 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+)
+
+const (
+	defaultRegistry   = "gcr.io"
+	defaultRepository = "etcd-development/etcd"
+	defaultVersion    = "3.6.16"
+
+	// defragAtLeast is the minimum size in bytes of a database file that is rewritten.
+	defragAtLeast = 100 << 20
+)
+
+// path holds the last patches of intermediate minors.
+var path = []string{"3.4.44", "3.5.35", "3.6.16", "3.7.3"}
+
+// ImageName is the name of the default image of etcd in manager.Options.
+const ImageName = "etcd"
+
+// DefaultImages returns the images that the operator uses without a spec, by their names in manager.Options.
+func DefaultImages() map[string]string {
+	return map[string]string{ImageName: defaultRegistry + "/" + defaultRepository + ":v" + defaultVersion}
+}
+
+// replicasOf returns the wanted number of members.
+func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
+	if spec.Replicas == nil { // a resource that no API server has defaulted
+		return 3
+	}
+	return int(*spec.Replicas)
+}
+
+// versionOf returns the wanted version: that of the spec, else that of the image's tag, else the default.
+func versionOf(spec *etcdv1.EtcdClusterSpec) string {
+	if spec.Version != "" {
+		return spec.Version
+	}
+	if _, version, _, ok := splitTag(tagOf(spec.Image)); ok {
+		return version
+	}
+	return defaultVersion
+}
+
+// imageOf returns the image of a version of etcd, or "" if the spec pins the image of another version. related replaces the default; empty
+// for none.
+func imageOf(spec *etcdv1.EtcdClusterSpec, version, related string) string {
+	switch {
+	case spec.Image != "" && hasTag(spec.Image):
+		return withVersion(spec, version)
+	case spec.Image != "":
+		return spec.Image + ":v" + version
+	case spec.Registry != "":
+		return strings.TrimSuffix(spec.Registry, "/") + "/" + defaultRepository + ":v" + version
+	case related != "" && version == defaultVersion:
+		return related
+	case related != "" && hasTag(related) && !strings.Contains(related, "@"): // a mirror has all versions in one repository
+		return related[:strings.LastIndex(related, ":")] + ":v" + version
+	}
+	return defaultRegistry + "/" + defaultRepository + ":v" + version
+}
+
+// withVersion returns the spec's image, which has a tag or a digest, at a version. Intermediate versions have tags of the same form.
+func withVersion(spec *etcdv1.EtcdClusterSpec, version string) string {
+	if numbers(version) == numbers(versionOf(spec)) {
+		return spec.Image
+	}
+	if isPinned(spec) {
+		return ""
+	}
+	tag := tagOf(spec.Image)
+	before, _, after, _ := splitTag(tag)
+	return strings.TrimSuffix(spec.Image, tag) + before + version + after
+}
+
+// isPinned reports whether a spec names an image that cannot be changed to another version: it has a digest, or a tag without a version.
+func isPinned(spec *etcdv1.EtcdClusterSpec) bool {
+	if spec.Image == "" || !hasTag(spec.Image) {
+		return false
+	}
+	_, _, _, ok := splitTag(tagOf(spec.Image))
+	return !ok || strings.Contains(spec.Image, "@")
+}
+
+func hasTag(image string) bool {
+	return strings.ContainsAny(image[strings.LastIndex(image, "/")+1:], ":@")
+}
+
+// tagOf returns the tag of an image, or "". The host of a registry may have a port.
+func tagOf(image string) string {
+	image, _, _ = strings.Cut(image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndex(image, "/")+1:], ":")
+	return tag
+}
+
+var versionTag = regexp.MustCompile(`^(v?)([0-9]+\.[0-9]+\.[0-9]+)([-_.+].*)?$`)
+
+// splitTag splits a tag such as v3.6.16-amd64 around its version.
+func splitTag(tag string) (before, version, after string, ok bool) {
+	found := versionTag.FindStringSubmatch(tag)
+	if found == nil {
+		return "", "", "", false
+	}
+	return found[1], found[2], found[3], true
+}
+
+// checkImage returns why an image cannot have the wanted version, or nil. The version behind a digest is checked by the agent before etcd
+// starts.
+func checkImage(spec *etcdv1.EtcdClusterSpec) error {
+	_, version, _, ok := splitTag(tagOf(spec.Image))
+	if !ok || spec.Version == "" || numbers(version) == numbers(spec.Version) {
+		return nil
+	}
+	return fmt.Errorf("spec.image is of etcd %s by its tag, and spec.version is %s: make them agree, or give the image without a tag", version, spec.Version)
+}
+
+// numbers returns the three numbers of a version, or zeros if it does not have three.
+func numbers(version string) (n [3]int) {
+	version, _, _ = strings.Cut(version, "-")
+	version, _, _ = strings.Cut(version, "+")
+	parts := strings.Split(version, ".")
+	if len(parts) != 3 {
+		return n
+	}
+	for i, part := range parts {
+		number, err := strconv.Atoi(part)
+		if err != nil {
+			return [3]int{}
+		}
+		n[i] = number
+	}
+	return n
+}
+
+// checkVersion returns why a version is not supported, or nil.
+func checkVersion(version string) error {
+	if n := numbers(version); n[0] != 3 || n[1] < 4 {
+		return fmt.Errorf("spec.version: etcd %s is not supported: use 3.4.0 or newer, such as %s", version, defaultVersion)
+	}
+	return nil
+}
+
+// hasLegacyHealth reports whether a version has neither /livez nor /readyz.
+func hasLegacyHealth(version string) bool {
+	n := numbers(version)
+	return n[0] == 3 && (n[1] == 4 && n[2] < 29 || n[1] == 5 && n[2] < 11)
+}
+
+// encrypted reports whether connections are encrypted.
+func encrypted(spec *etcdv1.EtcdClusterSpec) bool {
+	return spec.TLS.Mode == etcdv1.TLSAuto || spec.TLS.Mode == etcdv1.TLSSecrets
+}
+
+// checkScheme returns why the TLS mode of a formed cluster cannot change, or nil. Peer URLs have a scheme, so other members cannot connect
+// to a member that restarts with another one.
+func checkScheme(spec *etcdv1.EtcdClusterSpec, record membership.Record) error {
+	if record.Cluster == 0 || record.Scheme == "" || record.Scheme == scheme(spec) {
+		return nil
+	}
+	return fmt.Errorf("spec.tls.mode cannot change to %s: the cluster was formed with %s addresses: set it back. To change it, restore a backup into a new EtcdCluster (restoreFrom)",
+		cmp.Or(spec.TLS.Mode, etcdv1.TLSOff), record.Scheme)
+}
+
+func scheme(spec *etcdv1.EtcdClusterSpec) string {
+	if encrypted(spec) {
+		return "https"
+	}
+	return "http"
+}
+
+func podDomain(ec *etcdv1.EtcdCluster, ordinal int) string {
+	return fmt.Sprintf("%s.%s-headless.%s.svc", database.PodName(ec.Name, ordinal), ec.Name, ec.Namespace)
+}
+
+// endpoints returns the URL for clients.
+func endpoints(ec *etcdv1.EtcdCluster) string {
+	return fmt.Sprintf("%s://%s.%s.svc:2379", scheme(&ec.Spec), ec.Name, ec.Namespace)
+}
+
+// wanted returns the desired state of the running cluster.
+func wanted(ec *etcdv1.EtcdCluster) membership.Want {
+	spec := &ec.Spec
+	w := membership.Want{
+		Replicas: replicasOf(spec), Version: versionOf(spec), Path: path, Pinned: isPinned(spec),
+		Maintenance: membership.Maintenance{Compact: spec.Maintenance.Compaction != nil, DefragAtLeast: defragAtLeast},
+	}
+	for ordinal := range membership.MaxReplicas {
+		w.PeerURLs = append(w.PeerURLs, scheme(spec)+"://"+podDomain(ec, ordinal)+":2380")
+	}
+	if after, err := time.ParseDuration(spec.Replacement.After); err == nil {
+		w.ReplaceAfter = after
+	}
+	if percent, err := strconv.Atoi(strings.TrimSuffix(spec.Maintenance.DefragThreshold, "%")); err == nil {
+		w.Maintenance.DefragPercent = percent
+	}
+	if spec.Recovery != nil {
+		w.Recovery = membership.Recovery{From: spec.Recovery.From, Token: spec.Recovery.Token}
+	}
+	return w
+}
+
+// flags returns the flags of etcd.
+func flags(spec *etcdv1.EtcdClusterSpec) map[string]string {
+	result := map[string]string{}
+	for name, value := range spec.Config {
+		result[name] = string(value)
+	}
+	if compaction := spec.Maintenance.Compaction; compaction != nil {
+		result["auto-compaction-mode"], result["auto-compaction-retention"] = compaction.Mode, compaction.Retention
+	}
+	return result
+}

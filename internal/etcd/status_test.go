@@ -1,0 +1,94 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// A cluster that refuses writes for lack of space has the reason SpaceUsedUp.
+func TestNoSpaceHasAReason(t *testing.T) {
+	t.Parallel()
+	k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
+	ec.Status.Phase = etcdv1.PhaseRunning
+	answer := membership.Answer{
+		Cluster: 1, Member: 2, Leader: 2, Version: "3.6.16", Linear: true, Members: []membership.Member{{ID: 2, PeerURLs: wanted(ec).PeerURLs[:1]}},
+		Alarms: []membership.Alarm{{Member: 2, Kind: membership.AlarmNoSpace}},
+	}
+	for _, alarms := range [][]membership.Alarm{answer.Alarms, nil} {
+		answer.Alarms = alarms
+		w := World{View: membership.View{
+			Live: 1, Record: membership.Record{Cluster: 1, Replicas: 1, Version: "3.6.16"},
+			Pods: []membership.Pod{{Name: ec.Name + "-0", UID: "u", IP: "192.0.2.1", Running: true, Ready: true, Answer: &answer}},
+		}}
+		k.Status(ec, reconcile.Seen[World]{Generation: 1, Observed: &w}, metav1.NewTime(time.Unix(1000, 0)))
+		degraded := meta.FindStatusCondition(ec.Status.Conditions, etcdv1.ConditionDegraded)
+		assert.Equal(t, ec.Status.Reason == etcdv1.ReasonSpaceUsedUp, alarms != nil, "%s: %s", ec.Status.Reason, ec.Status.Message)
+		assert.Equal(t, degraded.Reason == etcdv1.ReasonSpaceUsedUp, alarms != nil, "%s: %s", degraded.Reason, degraded.Message)
+	}
+}
+
+// The summary for events and metrics matches the status and its conditions.
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
+	failed := reconcile.Seen[World]{Generation: 1, Failure: &reconcile.Failure{Reason: reconcile.ReasonStepFailed, Message: "it broke"}}
+	k.Status(ec, failed, metav1.NewTime(time.Unix(1000, 0)))
+	s := k.Summary(ec)
+	assert.Assert(t, !s.Ready)
+	assert.Equal(t, s.ProblemReason+": "+s.Problem, "StepFailed: it broke")
+	assert.Assert(t, meta.IsStatusConditionTrue(s.Conditions, etcdv1.ConditionDegraded))
+	assert.DeepEqual(t, s.Conditions, ec.Status.Conditions)
+	ec.Status.Members = []etcdv1.MemberStatus{{Ordinal: -1}, {Ordinal: 1}}
+	assert.DeepEqual(t, k.Summary(ec).Claims, []string{"data-" + ec.Name + "-1"})
+}
+
+// While a StatefulSet is replaced around its pods, no step is decided.
+func TestNoStepWhileTheStatefulSetIsReplaced(t *testing.T) {
+	t.Parallel()
+	decided := (&Kind{now: time.Now}).Decide(read(t, "minimal"), reconcile.PlanSeen{}, World{Replacing: true})
+	assert.Assert(t, len(decided.Steps) == 0 && decided.LookAgain > 0)
+}
+
+// A container that ended and runs again is explained by its agent's report. A problem of another container stays.
+func TestReportsOutliveTheLastEnd(t *testing.T) {
+	t.Parallel()
+	etcd := corev1.ContainerStatus{
+		Name: container, RestartCount: 1, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}},
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error"}},
+	}
+	mesh := corev1.ContainerStatus{Name: "mesh", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "InvalidImageName"}}}
+	const ended = "CrashLoopBackOff: container etcd ended with exit code 137"
+	for name, c := range map[string]struct {
+		report     *membership.Report
+		containers []corev1.ContainerStatus
+		want       string
+	}{
+		"it runs, and reports":          {&membership.Report{Waiting: "its data is damaged"}, []corev1.ContainerStatus{etcd}, ""},
+		"it does not report":            {nil, []corev1.ContainerStatus{etcd}, ended},
+		"another one does not start":    {&membership.Report{}, []corev1.ContainerStatus{etcd, mesh}, "InvalidImageName"},
+		"and the agent does not report": {nil, []corev1.ContainerStatus{etcd, mesh}, ended},
+	} {
+		w := World{Problems: map[string]string{}, others: map[string]string{}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "store-0"}}
+		pod.Status.ContainerStatuses = c.containers
+		(&Kind{now: time.Now}).seePod(database.Pod{Pod: pod, Problem: health.PodProblem(pod)}, &w)
+		w.View.Pods[0].Report = c.report
+		w.outlive()
+		assert.Equal(t, w.Problems["store-0"], c.want, name)
+		assert.Equal(t, w.View.Pods[0].Problem, c.want, name)
+	}
+}

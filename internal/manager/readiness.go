@@ -1,0 +1,105 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/health"
+)
+
+const (
+	// reportPoll is the time between two looks at the problems. A look sends no request while there are none.
+	reportPoll = 2 * time.Second
+	// logEvery is the time after which a problem that lasts is logged again.
+	logEvery = time.Minute
+	// noteLength bounds the note of an Event: the API server accepts 1,024 bytes.
+	noteLength = 250
+)
+
+// readiness reports what keeps the operator from working: lists that fail, and CRDs that are older than the operator. It fails the
+// readiness probe, logs each problem once a minute, and records an Event about the operator's own pod.
+type readiness struct {
+	sources  map[string]func() []string
+	reader   client.Reader // without a cache
+	recorder events.EventRecorder
+	pod      client.ObjectKey // the operator's own; empty outside of a pod
+	logged   map[string]time.Time
+}
+
+// check returns the readiness check of one source. A GET of /readyz/NAME answers with its error.
+func (r *readiness) check(source string) func(*http.Request) error {
+	return func(*http.Request) error {
+		if problems := r.sources[source](); len(problems) > 0 {
+			return errors.New(strings.Join(problems, "; "))
+		}
+		return nil
+	}
+}
+
+// run reports problems until the context ends. It does not wait for the caches, as the manager's other runnables do.
+func (r *readiness) run(ctx context.Context) {
+	ticker := time.NewTicker(reportPoll)
+	defer ticker.Stop()
+	for {
+		r.report(ctx, time.Now())
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (r *readiness) report(ctx context.Context, now time.Time) {
+	log := ctrl.Log.WithName("readiness")
+	present := map[string]bool{}
+	for _, problems := range r.sources {
+		for _, problem := range problems() {
+			present[problem] = true
+			before, isOld := r.logged[problem]
+			if isOld && now.Sub(before) < logEvery {
+				continue
+			}
+			r.logged[problem] = now
+			log.Error(errors.New(problem), "the operator is not ready: it changes nothing that needs this")
+			if !isOld {
+				r.record(ctx, problem)
+			}
+		}
+	}
+	for problem := range r.logged {
+		if !present[problem] {
+			delete(r.logged, problem)
+			log.Info("the operator no longer has this problem", "problem", problem)
+		}
+	}
+}
+
+// record creates an Event about the operator's own pod. Events with the same action are merged, so each problem has another action.
+func (r *readiness) record(ctx context.Context, problem string) {
+	if r.pod.Name == "" {
+		return
+	}
+	pods := &corev1.PodList{} // the operator may list pods and not get one
+	named := client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("metadata.name", r.pod.Name)}
+	var about runtime.Object = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: r.pod.Namespace, Name: r.pod.Name}}
+	if err := r.reader.List(ctx, pods, client.InNamespace(r.pod.Namespace), named); err == nil && len(pods.Items) == 1 {
+		about = &pods.Items[0]
+	}
+	const actionLength = 120
+	r.recorder.Eventf(about, nil, corev1.EventTypeWarning, health.ReasonOperator, health.Clip(problem, actionLength), "%s", health.Clip(problem, noteLength))
+}

@@ -1,0 +1,117 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/utils/lru"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/version"
+)
+
+const (
+	// retainedPerSecond bounds the writes of these controllers together: after an upgrade every retained object needs one.
+	retainedPerSecond = 10
+	// retainedAgain is the time after which an object that lost its annotations gets them again.
+	retainedAgain = time.Minute
+	// retainedKnown bounds the objects whose last write is known, about 100 bytes each.
+	retainedKnown = 4096
+)
+
+// retainedKinds lists the kinds of the objects that outlive their resource.
+var retainedKinds = []schema.GroupVersionKind{
+	{Version: "v1", Kind: "Secret"},
+	object.ConfigMapKind,
+	object.ClaimKind,
+}
+
+// retention annotates objects that outlive their resource, so that Argo CD and Flux do not delete them. New objects carry the annotations
+// from the start. The controllers here write them to the others, once each: to claims whose StatefulSet is older than the annotations, to
+// what earlier versions of the operator wrote, and to what stays when a resource lets go of it.
+type retention struct {
+	client  client.Client // reads come from the cache
+	version string        // of the operator
+	gvk     schema.GroupVersionKind
+	pace    flowcontrol.RateLimiter
+	written *lru.Cache // UID -> time of the last write
+}
+
+// setupRetention makes the leader annotate retained objects.
+func setupRetention(mgr ctrl.Manager, c client.Client, version string, skipNameValidation bool) error {
+	pace := flowcontrol.NewTokenBucketRateLimiter(retainedPerSecond, retainedPerSecond)
+	for _, gvk := range retainedKinds {
+		r := &retention{client: c, version: version, gvk: gvk, pace: pace, written: lru.New(retainedKnown)}
+		lacking := predicate.NewPredicateFuncs(r.lacks)
+		err := ctrl.NewControllerManagedBy(mgr).Named("retained-"+strings.ToLower(gvk.Kind)).
+			Watches(object.Empty(gvk), &handler.EnqueueRequestForObject{}, builder.WithPredicates(lacking)).
+			WithOptions(controller.Options{MaxConcurrentReconciles: 1, SkipNameValidation: &skipNameValidation}).
+			Complete(r)
+		if err != nil {
+			return fmt.Errorf("set up the controller of retained %ss: %w", gvk.Kind, err)
+		}
+	}
+	return nil
+}
+
+// lacks reports whether an object is retained and lacks the annotations. What a newer operator wrote is left alone.
+func (r *retention) lacks(o client.Object) bool {
+	return object.IsRetained(o, r.gvk == object.ClaimKind) && object.LacksNoPrune(o) && o.GetDeletionTimestamp() == nil &&
+		!version.Newer(o.GetAnnotations()[object.AnnotationWriter], r.version)
+}
+
+// Reconcile annotates one object.
+func (r *retention) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	live := object.Empty(r.gvk)
+	if err := r.client.Get(ctx, request.NamespacedName, live); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	if !r.lacks(live) {
+		return ctrl.Result{}, nil
+	}
+	if last, ok := r.written.Get(live.GetUID()); ok {
+		if wait := retainedAgain - time.Since(last.(time.Time)); wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
+	}
+	if err := r.pace.Wait(ctx); err != nil {
+		return ctrl.Result{}, fmt.Errorf("wait for the turn of %s %s: %w", r.gvk.Kind, request, err)
+	}
+	if err := r.annotate(ctx, live); err != nil {
+		return ctrl.Result{}, err
+	}
+	r.written.Add(live.GetUID(), time.Now())
+	return ctrl.Result{}, nil
+}
+
+func (r *retention) annotate(ctx context.Context, live *unstructured.Unstructured) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":         live.GetUID(), // or Conflict
+		"annotations": object.WithoutPrune(nil, live.GetAnnotations()),
+	}})
+	if err != nil {
+		return fmt.Errorf("annotate %s %s/%s: %w", r.gvk.Kind, live.GetNamespace(), live.GetName(), err)
+	}
+	err = r.client.Patch(ctx, live.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.FieldManager))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("annotate %s %s/%s so that GitOps tools leave it alone: %w", r.gvk.Kind, live.GetNamespace(), live.GetName(), err)
+	}
+	return nil
+}

@@ -1,0 +1,178 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/health"
+)
+
+// PartArchive is the suffix of the part that archives; it follows the component's name. Names of users have no dot.
+const PartArchive = ".archive"
+
+// containerArchive is the working container of the archive.
+const containerArchive = "archive"
+
+// giveUp is the time without success after which the archive exits with the reason (--give-up in the chart). An archive that runs longer is
+// archiving, whatever ended the previous one.
+const giveUp = 2 * time.Minute
+
+// Observed is the observation of a database's backups.
+type Observed struct {
+	// Declared is the spec's declaration; nil for no backups.
+	Declared *dsv1.Backup
+	// Component is the name of the database's component, such as mysql. IsStopped reports whether it should have no pod.
+	Component string
+	IsStopped bool
+	// Jobs and Archive are the pods of these parts.
+	Jobs, Archive []*corev1.Pod
+	// Unfinished are the unfinished Jobs.
+	Unfinished []backup.Unfinished
+}
+
+// JudgeBackups returns the next status of the backups, and the verdicts for the conditions BackupHealthy and Recoverable; nil for a condition to
+// remove. Times never go back, because the pods that reported them are deleted at some time.
+func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *dsv1.BackupStatus, healthy, recoverable *backup.Verdict) {
+	if o.Declared == nil {
+		return nil, nil, nil
+	}
+	next = &dsv1.BackupStatus{}
+	if before != nil {
+		next = before.DeepCopy()
+	}
+	good, bad := backup.Last(o.Jobs, o.Component)
+	backup.Take(&next.LastSuccessful, &next.LastID, good)
+	verified, refuted := backup.Last(o.Jobs, o.Component+labelVerify)
+	backup.Take(&next.LastVerified, &next.VerifiedID, verified)
+	if refuted != nil && refuted.Verified { // the archive failed, not the backup
+		backup.Take(&next.LastVerified, &next.VerifiedID, refuted)
+	}
+	healthy = cmp.Or(backup.Stuck(o.Unfinished), judgeRuns(next, o, bad, refuted, now))
+	if o.Declared.PointInTime != nil {
+		if recoverable = judgeArchive(next, o, now); recoverable.Good {
+			recoverable = cmp.Or(unusable(next, verified, refuted), recoverable)
+		}
+	}
+	return next, healthy, recoverable
+}
+
+// labelVerify is the suffix of the label of Jobs that check backups.
+const labelVerify = "-verify"
+
+// unusable returns the verdict that the last check could not replay the archive after a good backup. It returns nil if it could, or if a
+// newer check or a newer backup exists.
+func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdict {
+	if refuted == nil || !refuted.Verified || verified != nil && !verified.Ended.Before(&refuted.Ended) || !refuted.IsNewer(s.LastSuccessful) {
+		return nil
+	}
+	return &backup.Verdict{Reason: cmp.Or(refuted.Reason, dsv1.ReasonArchiveUnusable), Message: fmt.Sprintf(
+		"the archive behind backup %s could not be replayed by the last check: create a DataBackup, moments after it do not need that: %s", refuted.ID, refuted.Message)}
+}
+
+func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now time.Time) *backup.Verdict {
+	declared := o.Declared
+	made := backup.Judge(s.LastSuccessful, s.LastID, bad, backup.Overdue(o.Jobs, o.Component, declared.Schedule, s.LastSuccessful, now))
+	switch {
+	case !made.Good:
+		return made
+	case declared.Verify == nil:
+		made.Message += "; backups are not checked"
+		return made
+	case refuted.IsNewer(s.LastVerified):
+		return &backup.Verdict{Reason: cmp.Or(refuted.Reason, dsv1.ReasonVerificationFailed), Message: "the last check of a backup failed: " + refuted.Message}
+	case s.LastVerified == nil:
+		return &backup.Verdict{Reason: dsv1.ReasonNotVerified, Message: made.Message + "; no backup was checked yet"}
+	}
+	if overdue := backup.Overdue(o.Jobs, o.Component+labelVerify, declared.Verify.Schedule, s.LastVerified, now); overdue != "" {
+		return &backup.Verdict{Reason: dsv1.ReasonCheckOverdue, Message: "no check of a backup since " + s.LastVerified.UTC().Format(time.RFC3339) + ": " + overdue}
+	}
+	return &backup.Verdict{Good: true, Since: made.Since, Reason: dsv1.ReasonVerified, Message: fmt.Sprintf("%s, the last that was checked %s", made.Message, s.VerifiedID)}
+}
+
+// judgeArchive judges the archive by its newest pod. The pod is ready while the latest moments can be restored.
+func judgeArchive(s *dsv1.BackupStatus, o Observed, now time.Time) *backup.Verdict {
+	if o.IsStopped {
+		return &backup.Verdict{Reason: dsv1.ReasonArchiveStopped, Message: "the database is stopped, and the archive with it"}
+	}
+	pod := newest(o.Archive)
+	starting := &backup.Verdict{Reason: dsv1.ReasonArchiveNotReady, Message: "the archive of the binary log starts"}
+	if pod == nil {
+		return starting
+	}
+	if health.IsReady(pod) {
+		return &backup.Verdict{Good: true, Reason: dsv1.ReasonArchived, Message: "the binary log is archived: each moment from a backup on can be restored"}
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name != containerArchive {
+			continue
+		}
+		if verdict := judgeContainer(c, s.LastSuccessful != nil, now); verdict != nil {
+			return verdict
+		}
+	}
+	if problem := health.PodProblem(pod); problem != "" {
+		return &backup.Verdict{Reason: dsv1.ReasonArchiveNotReady, Message: "pod " + pod.Name + ": " + problem}
+	}
+	return starting
+}
+
+// newest returns the last created pod that is not being deleted, or nil.
+func newest(pods []*corev1.Pod) (found *corev1.Pod) {
+	for _, p := range pods {
+		if p.DeletionTimestamp == nil && (found == nil || found.CreationTimestamp.Before(&p.CreationTimestamp)) {
+			found = p
+		}
+	}
+	return found
+}
+
+// Gap returns the time when the archive found a gap in the binary log, or nil. A later backup ends the gap.
+func (o Observed) Gap() *metav1.Time {
+	pod := newest(o.Archive)
+	if o.IsStopped || pod == nil || health.IsReady(pod) {
+		return nil
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if end, said := lastWord(c); c.Name == containerArchive && said.Reason == reasonGap {
+			return &end.FinishedAt
+		}
+	}
+	return nil
+}
+
+// lastWord returns the last termination of a container and its report, or nil.
+func lastWord(c corev1.ContainerStatus) (end *corev1.ContainerStateTerminated, said backup.Report) {
+	if end = c.LastTerminationState.Terminated; c.State.Terminated != nil {
+		end = c.State.Terminated
+	}
+	if end != nil {
+		said = backup.Read(end.Message)
+	}
+	return end, said
+}
+
+// judgeContainer judges an archive that is not ready by the state and last report of its container. It returns nil if these show nothing.
+func judgeContainer(c corev1.ContainerStatus, hasBackup bool, now time.Time) *backup.Verdict {
+	running := c.State.Running
+	_, said := lastWord(c)
+	archives := running != nil && now.Sub(running.StartedAt.Time) > giveUp
+	switch {
+	case said.Message != "" && (!archives || said.Reason == reasonGap):
+		return &backup.Verdict{Reason: cmp.Or(said.Reason, dsv1.ReasonArchiveNotReady), Message: said.Message}
+	case archives || running != nil && !hasBackup:
+		return &backup.Verdict{Reason: dsv1.ReasonNoBackup, Message: "the binary log is archived, but no backup lies on the archive: create a DataBackup, or wait for the schedule"}
+	}
+	return nil
+}
+
+// reasonGap is a reason of the agent: a new timeline does not continue the previous one.
+const reasonGap = "Gap"

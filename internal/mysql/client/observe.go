@@ -1,0 +1,179 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package client
+
+import (
+	"slices"
+	"time"
+
+	"d3os.com/d3os-operator/internal/mysql/replication"
+)
+
+const (
+	// silentAfter is the number of failed looks in a row after which a member is silent. A look counts if it is made some time after the
+	// last one that counted: events may cause several within milliseconds.
+	silentAfter = 3
+	countAfter  = 400 * time.Millisecond
+	// badAfter is the time for which a member must be useless before it is bad, and blockedAfter that for which commits must
+	// wait, and none end.
+	badAfter     = 10 * time.Second
+	blockedAfter = 5 * time.Second
+)
+
+// Pod describes a member's pod, as Kubernetes shows it.
+type Pod struct {
+	Ordinal int
+	UID     string
+	// Ticket is its annotation.
+	Ticket         string
+	Outdated, Down bool
+	// Routed reports whether the Service points to it.
+	Routed bool
+}
+
+// Look is one look at a member: its pod, and the answer of its agent or an error.
+type Look struct {
+	Pod    Pod
+	Answer Answer
+	Err    error
+}
+
+// Observer measures for how long members have been silent or bad. A new operator measures from the start.
+type Observer struct {
+	// MaxLag is the lag in seconds above which a voter is useless.
+	MaxLag int
+
+	members map[int]*memory
+}
+
+// memory belongs to one member. Its times are zero while the member is well.
+type memory struct {
+	failed       int
+	counted      time.Time
+	bad, blocked time.Time
+	// executed holds the transactions of the last answer of an older agent.
+	executed string
+}
+
+// Observe returns the observation of looks that were made now. The looks are by ordinal.
+func (o *Observer) Observe(record replication.Record, looks []Look, now time.Time) replication.Observation {
+	if o.members == nil {
+		o.members = map[int]*memory{}
+	}
+	var cut []int
+	for _, l := range looks {
+		if l.Pod.Ordinal == record.Primary.Ordinal && l.Err == nil && l.Answer.State != nil {
+			cut = l.Answer.State.Cut
+		}
+	}
+	all := replication.Observation{Record: record}
+	for _, l := range looks {
+		if o.members[l.Pod.Ordinal] == nil {
+			o.members[l.Pod.Ordinal] = &memory{}
+		}
+		all.Members = append(all.Members, o.member(l, o.members[l.Pod.Ordinal], record, cut, now))
+	}
+	return all
+}
+
+func (o *Observer) member(l Look, past *memory, record replication.Record, cut []int, now time.Time) replication.Member {
+	m := replication.Member{
+		Identity: replication.Identity{Ordinal: l.Pod.Ordinal}, UID: l.Pod.UID, Ticket: l.Pod.Ticket, Outdated: l.Pod.Outdated, Down: l.Pod.Down, Routed: l.Pod.Routed,
+	}
+	if l.Err == nil {
+		answered(&m, l.Answer)
+		if record.Formed && m.SourceServer != "" && m.SourceServer != record.Primary.Server {
+			m.Connected, m.CaughtUp = false, false // it receives from another server
+		}
+	}
+	if m.Volume == replication.VolumeSingle && record.Formed {
+		m.Volume = replication.VolumeForeign // one server never takes the place of a member
+	}
+	isUnread := m.Answers && m.Volume == "" // the agent cannot read its volume
+	if failed := l.Err != nil || isUnread || m.Volume == replication.VolumeOwn && !m.Running; !failed {
+		past.failed = 0
+	} else if past.failed == 0 || now.Sub(past.counted) >= countAfter {
+		past.failed++
+		past.counted = now
+	}
+	m.Silent = past.failed >= silentAfter
+	isBad := !m.Running || isUnread
+	if isReplica := m.Ordinal != record.Primary.Ordinal; !isBad && isReplica {
+		isRefused := slices.Contains(cut, m.Ordinal) && past.bad.IsZero() // it is not connected because the primary refuses it
+		isBad = o.isUseless(l.Answer.State, m.Connected, isRefused)
+	}
+	m.Bad = lasts(&past.bad, isBad, now, badAfter)
+	past.judgeCommits(&m, l.Answer.State, now)
+	return m
+}
+
+// The words of an agent about the commits of a primary.
+const (
+	commitsBusy = "Busy" // sessions wait, and transactions are committed
+	commitsWait = "Wait" // sessions wait, and none is committed
+)
+
+// judgeCommits adds what the agent reports of the commits of a primary. An older agent reports nothing: its transactions are compared.
+func (past *memory) judgeCommits(m *replication.Member, s *State, now time.Time) {
+	if m.Running && s.Commits != "" {
+		if m.Busy = s.Commits == commitsBusy; m.Busy {
+			m.Waiting = 0
+		}
+		m.Blocked = s.Commits == commitsWait && s.Stalled >= blockedAfter.Milliseconds()
+		return
+	}
+	executed := ""
+	if m.Running {
+		executed = s.Executed
+	}
+	if past.executed != "" && executed != past.executed {
+		m.Busy, m.Waiting = m.Waiting > 0, 0 // it has waiting commits at each look
+	}
+	m.Blocked = lasts(&past.blocked, m.Waiting > 0, now, blockedAfter)
+	past.executed = executed
+}
+
+// isUseless reports whether a replica neither follows nor applies as it must.
+func (o *Observer) isUseless(s *State, isConnected, isRefused bool) bool {
+	return s.Problem != "" || s.Lag > o.MaxLag || !isConnected && !isRefused
+}
+
+// lasts reports whether something has been so for a time. It stores the begin in since.
+func lasts(since *time.Time, is bool, now time.Time, long time.Duration) bool {
+	switch {
+	case !is:
+		*since = time.Time{}
+	case since.IsZero():
+		*since = now
+	}
+	return is && now.Sub(*since) >= long
+}
+
+// answered adds the answer of an agent. A server whose sets of transactions cannot be read counts as one that does not run.
+func answered(m *replication.Member, a Answer) {
+	m.Answers, m.Volume, m.Mark, m.Instance, m.Server = true, a.Volume, a.Mark, a.Instance, a.Server
+	m.Promised, m.Revision, m.UsedTicket, m.FailedTicket, m.Orders = a.Promised, a.Revision, a.Ticket, a.Failed, a.Orders
+	m.Failing = a.State == nil && a.Volume == replication.VolumeOwn && a.Problem != "" && a.Making == ""
+	s := a.State
+	if s == nil {
+		return
+	}
+	executed, err := replication.ParseGTIDs(s.Executed)
+	if err != nil {
+		return
+	}
+	received, err := replication.ParseGTIDs(s.Received)
+	if err != nil {
+		return
+	}
+	purged, err := replication.ParseGTIDs(s.Purged)
+	if err != nil {
+		return
+	}
+	m.Purged = purged
+	m.Running, m.Role, m.Executed, m.Received = true, s.Role, executed, received
+	m.Writable, m.Servers, m.Personal, m.Epoch, m.Demands, m.Cut, m.End, m.CutEnd, m.Waiting = s.Writable, s.Servers, s.Personal, s.Epoch, s.Demands, s.Cut, s.End, s.CutEnd, s.Waiting
+	m.Source, m.SourceServer, m.Acknowledges, m.Connected, m.ReadTo = s.Source, s.SourceServer, s.Acknowledges, s.Connected, s.ReadTo
+	m.CaughtUp = s.Connected && s.Problem == "" && s.Lag <= 1
+}

@@ -1,0 +1,131 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/mysql/replication"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// Times until the next pass without an event. The agents are queried in each pass; the API server is not.
+const (
+	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will at once
+	whileWaiting = 500 * time.Millisecond // a member works, or may be lost
+	atRest       = 2 * time.Second        // a lost primary is found by these looks alone
+)
+
+// stepLabel is the name of the step that admits pods to the Service for reads, or takes them out.
+const stepLabel = "Label"
+
+// Decide returns the next step that follows from an observation.
+func (k *Kind) Decide(mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, w World) reconcile.Decision {
+	if w.Replacing {
+		return reconcile.Decision{LookAgain: time.Second}
+	}
+	decided := replication.Decide(wanted(mc, w.Record), w.Observation)
+	result := reconcile.Decision{LookAgain: pace(decided.Model.State)}
+	if !w.isSettled(mc, decided) {
+		result.LookAgain = whileWaiting
+	}
+	switch step := decided.Step; {
+	case decided.Model.State == replication.StateParked:
+		result.LookAgain = 0
+	case step != nil && !w.isGiven(*step):
+		result.LookAgain = afterEffect
+		result.Steps = []reconcile.Step{{
+			Name: string(step.Action), Message: step.Message,
+			Do: func(ctx context.Context) error {
+				return k.remember(mc).note(k.executor(mc, w).take(ctx, *step), k.now())
+			},
+		}}
+	default:
+		result.Steps = k.label(mc, w)
+	}
+	if job := w.backups.afterGap; job != nil {
+		result.Steps = append(result.Steps, mysql.BackUp(k.client, job))
+	}
+	if job := w.backups.first; job != nil && w.isSettled(mc, decided) {
+		result.Steps = append(result.Steps, mysql.BackUpFirst(k.client, job))
+	}
+	result.Steps = append(result.Steps, backup.EndHeld(k.jobs, mc.Namespace, w.backups.Jobs)...)
+	if w.Failing != "" && result.LookAgain > 0 {
+		result.LookAgain = whileWaiting
+	}
+	return result
+}
+
+// pace returns the time until the next look in a state in which all that is left is to wait.
+func pace(state replication.State) time.Duration {
+	switch state { //nolint:exhaustive // in the others something is about to happen
+	case replication.StateHealthy, replication.StateLost, replication.StateRecordLost, replication.StateDiverged, replication.StateParked:
+		return atRest
+	}
+	return whileWaiting
+}
+
+// note stores the failure of a step, for the status. It is no error of the pass: the controller would wait longer and longer before the next
+// one, and a lost primary would be found late.
+func (m *memory) note(err error, now time.Time) error {
+	switch {
+	case err == nil:
+		m.failing, m.failingSince = "", time.Time{}
+	case errors.Is(err, reconcile.ErrNotHeld):
+		return err
+	case m.failing == "":
+		m.failing, m.failingSince = err.Error(), now
+	default:
+		m.failing = err.Error()
+	}
+	return nil
+}
+
+func (k *Kind) executor(mc *mysqlv1.MySQLCluster, w World) executor {
+	return executor{
+		Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, mc)},
+		connect: k.options.Connect, reach: w.reach, tap: k.options.Tap,
+	}
+}
+
+// isGiven reports whether a step has had its effect, and its consequence is awaited: the pod has the ticket, or is being deleted.
+func (w *World) isGiven(step replication.Step) bool {
+	switch step.Action { //nolint:exhaustive // the next observation shows the effect of the others
+	case replication.ActionTicket:
+		return step.Member.Ticket == step.Ticket
+	case replication.ActionDeletePod:
+		return slices.ContainsFunc(w.pods, func(p pod) bool { return p.Ordinal == step.Member.Ordinal && p.terminating })
+	}
+	return false
+}
+
+// label returns the step that labels a pod for the Service for reads, or removes the label; nil if all are as they should be. A member that
+// lags is taken out when it has lagged for ten seconds, and admitted when it has caught up.
+func (k *Kind) label(mc *mysqlv1.MySQLCluster, w World) []reconcile.Step {
+	for i, m := range w.Members {
+		one := w.pods[i]
+		isPrimary := m.Identity == w.Record.Primary && m.Role == replication.RolePrimary
+		isReadable := m.Running && !m.Bad && (isPrimary || m.Connected && (one.readable || m.CaughtUp))
+		if one.UID == "" || one.terminating || isReadable == one.readable {
+			continue
+		}
+		name, value := database.PodName(mc.Name, m.Ordinal), any(nil)
+		message := fmt.Sprintf("pod %s leaves Service %s-read", name, mc.Name)
+		if isReadable {
+			value, message = "true", fmt.Sprintf("pod %s joins Service %s-read", name, mc.Name)
+		}
+		return []reconcile.Step{{Name: stepLabel, Message: message, Do: func(ctx context.Context) error {
+			return k.remember(mc).note(k.executor(mc, w).label(ctx, name, one.UID, value), k.now())
+		}}}
+	}
+	return nil
+}

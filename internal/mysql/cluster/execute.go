@@ -1,0 +1,173 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	k8sclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/mysql/client"
+	"d3os.com/d3os-operator/internal/mysql/replication"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// effectTime limits one request of a step to the API server. Package client limits orders.
+const effectTime = 5 * time.Second
+
+// Tap intercepts the effects of steps. Tests use it to crash the operator.
+type Tap interface {
+	// Before is called before an effect. An error prevents the effect.
+	Before(action replication.Action) error
+	// After is called after the effect.
+	After(action replication.Action) error
+}
+
+// executor takes the steps of one database. It is stateless: each step reads its facts again.
+type executor struct {
+	database.Cluster
+
+	connect Connect
+	reach   Reach // its addresses are read again
+	tap     Tap   // nil for none
+}
+
+// sight holds the facts that an executor reads right before an effect.
+type sight struct {
+	replication.Observation
+
+	at      database.Version // of the record
+	members Members
+}
+
+// take takes a step once its facts are proved again, and returns an error that wraps proof.ErrRefused if they do not hold. It does not wait
+// for the consequences: the next pass observes them.
+func (e executor) take(ctx context.Context, step replication.Step) error {
+	now, err := e.look(ctx, step)
+	if err != nil {
+		return fmt.Errorf("read the facts again: %w", err)
+	}
+	if err := step.Prove(now.Observation); err != nil {
+		return proof.Refuse("%v", err)
+	}
+	if step.Action == replication.ActionRecord && !reflect.DeepEqual(now.Record, step.Was) {
+		return proof.Refuse("the record of revision %d differs from that of the decision", now.Record.Revision)
+	}
+	return e.effect(ctx, step, now)
+}
+
+// look reads the record and the pods from the API server, and then queries the members that the step names.
+func (e executor) look(ctx context.Context, step replication.Step) (sight, error) {
+	var now sight
+	var err error
+	if now.Record, now.at, err = records.Observe(ctx, e.Live, e.Owner); err != nil {
+		return now, err
+	}
+	reach := e.reach
+	reach.IPs = map[int]string{}
+	var pods []client.Pod
+	for _, ordinal := range named(step, now.Record) {
+		pod, err := e.Pod(ctx, database.PodName(e.Owner.Name, ordinal))
+		if err != nil {
+			return now, err
+		}
+		reach.IPs[ordinal] = pod.IP
+		pods = append(pods, client.Pod{Ordinal: ordinal, UID: pod.UID})
+	}
+	now.members = e.connect(reach)
+	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal)
+	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // how long a member has been bad is no fact of a step
+	return now, nil
+}
+
+// named returns the ordinals of the members that a step depends on, without duplicates. A fact about a member may compare it with the
+// primary.
+func named(step replication.Step, record replication.Record) (ordinals []int) {
+	seen := map[int]bool{}
+	add := func(ordinal int) {
+		if !seen[ordinal] {
+			seen[ordinal] = true
+			ordinals = append(ordinals, ordinal)
+		}
+	}
+	if step.Action != replication.ActionRecord {
+		add(step.Member.Ordinal)
+	}
+	for _, p := range step.Proof {
+		add(p.Member.Ordinal)
+		if p.Fact == replication.FactErrant || p.Fact == replication.FactBehind || p.Fact == replication.FactAhead || p.Fact == replication.FactHasLog {
+			add(record.Primary.Ordinal)
+		}
+	}
+	return ordinals
+}
+
+// effect has the step's only effect if this replica holds the lease.
+func (e executor) effect(ctx context.Context, step replication.Step, now sight) error {
+	if err := reconcile.Held(ctx); err != nil {
+		return err
+	}
+	if e.tap != nil {
+		if err := e.tap.Before(step.Action); err != nil {
+			return err
+		}
+	}
+	err := e.do(ctx, step, now)
+	if e.tap != nil {
+		err = errors.Join(err, e.tap.After(step.Action))
+	}
+	return err
+}
+
+func (e executor) do(ctx context.Context, step replication.Step, now sight) error {
+	if client.IsOrder(step) {
+		return now.members.Order(ctx, step)
+	}
+	ctx, cancel := context.WithTimeout(ctx, effectTime)
+	defer cancel()
+	name := database.PodName(e.Owner.Name, step.Member.Ordinal)
+	at := database.Version{UID: types.UID(step.Member.UID)}
+	switch step.Action { //nolint:exhaustive // the others are orders
+	case replication.ActionRecord:
+		return records.Write(ctx, e.Cluster, now.at, *step.Record)
+	case replication.ActionTicket:
+		pod := object.Empty(corev1.SchemeGroupVersion.WithKind("Pod"))
+		pod.SetName(name)
+		return e.Annotate(ctx, pod, at, map[string]any{object.AnnotationTicket: step.Ticket})
+	case replication.ActionRoute:
+		return nil // the next plan has the primary of the record as the Service's selector
+	case replication.ActionDeletePod:
+		return e.DeletePodWithData(ctx, name, at, database.ClaimName(e.Owner.Name, step.Member.Ordinal))
+	}
+	return fmt.Errorf("there is no action %q", step.Action)
+}
+
+// label sets the label of a pod for the Service for reads; a nil value removes it.
+func (e executor) label(ctx context.Context, name, uid string, value any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": uid, "labels": map[string]any{labelReadable: value}}})
+	if err == nil {
+		err = reconcile.Held(ctx)
+	}
+	if err == nil {
+		pod := object.Empty(corev1.SchemeGroupVersion.WithKind("Pod"))
+		pod.SetNamespace(e.Owner.Namespace)
+		pod.SetName(name)
+		err = e.Client.Patch(ctx, pod, k8sclient.RawPatch(types.MergePatchType, patch), k8sclient.FieldOwner(apply.FieldManager))
+	}
+	if err != nil {
+		return fmt.Errorf("label pod %s: %w", name, err)
+	}
+	return nil
+}

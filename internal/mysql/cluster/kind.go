@@ -1,0 +1,157 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	k8sclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/mysql/client"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// The operator writes only the status of a MySQLCluster. It needs the right to finalizers because the API server may check it when owner
+// references are set. Pods are deleted so that their StatefulSet replaces them, annotated with tickets, and labelled for the Service for reads.
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters,verbs=get;list;watch
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;delete;patch
+
+// Images are the images and the namespace of the operator's configuration.
+type Images struct {
+	// MySQL replaces the default image; empty for none.
+	MySQL string
+	// Agent is the operator's own image, which contains the agent. Without it no database is planned.
+	Agent string
+	// Namespace is the namespace of the operator's pods, which NetworkPolicies admit; empty for the chart's.
+	Namespace string
+}
+
+// Options configure the kind. The zero value is for production.
+type Options struct {
+	// Tap intercepts the effects of steps. Default: none.
+	Tap Tap
+	// Connect returns the members of a database. Default: Dial.
+	Connect Connect
+}
+
+// Kind implements the kind MySQLCluster.
+type Kind struct {
+	planner *planner
+	client  k8sclient.Client
+	live    k8sclient.Reader
+	jobs    backup.Reader
+	options Options
+	now     func() time.Time
+
+	mu    sync.Mutex
+	known map[types.NamespacedName]*memory
+}
+
+// memory holds observations of a database from earlier passes. A new operator begins without it.
+type memory struct {
+	client.Observer
+
+	uid types.UID
+	// unwritable is the time since which the primary cannot be written; zero while it can.
+	unwritable time.Time
+	// failing is the failure of the last step, and failingSince the time since which steps fail; empty while they do not.
+	failing      string
+	failingSince time.Time
+}
+
+var _ reconcile.Kind[*mysqlv1.MySQLCluster, World] = &Kind{}
+
+// New returns the kind. The client is the operator's cached one; live reads from the API server.
+func New(renderer *render.Renderer, images Images, options Options, c k8sclient.Client, live k8sclient.Reader) *Kind {
+	if options.Connect == nil {
+		options.Connect = Dial
+	}
+	return &Kind{
+		planner: newPlanner(renderer, images, time.Now), client: c, live: live, jobs: backup.Reader{Client: c, Live: live},
+		options: options, now: time.Now, known: map[types.NamespacedName]*memory{},
+	}
+}
+
+// GVK returns the group, version and kind of MySQLCluster.
+func (*Kind) GVK() schema.GroupVersionKind { return mysqlv1.GroupVersion.WithKind(mysqlv1.Kind) }
+
+// New returns an empty MySQLCluster.
+func (*Kind) New() *mysqlv1.MySQLCluster { return &mysqlv1.MySQLCluster{} }
+
+// Paused returns spec.paused.
+func (*Kind) Paused(mc *mysqlv1.MySQLCluster) bool { return mc.Spec.Paused }
+
+// Plan returns the objects of a database, as one part.
+func (k *Kind) Plan(mc *mysqlv1.MySQLCluster, in reconcile.Inputs) (*reconcile.Plan, error) {
+	return k.planner.plan(mc, reconcile.OwnerOf(k, mc), in)
+}
+
+// Forget drops the plan, the Secrets and the memory of a database.
+func (k *Kind) Forget(namespace, name string) {
+	k.planner.forget(namespace, name)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.known, types.NamespacedName{Namespace: namespace, Name: name})
+}
+
+// remember returns the memory of a database. One of the same name that was created again has a new one. Only one pass of a resource runs at
+// a time.
+func (k *Kind) remember(mc *mysqlv1.MySQLCluster) *memory {
+	key := k8sclient.ObjectKeyFromObject(mc)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.known[key] == nil || k.known[key].uid != mc.UID {
+		k.known[key] = &memory{uid: mc.UID}
+	}
+	return k.known[key]
+}
+
+// Observe reads the objects of a database from the cache, and queries the agent in every pod.
+func (k *Kind) Observe(ctx context.Context, mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, pods reconcile.Pods) (World, error) {
+	w := World{Problems: map[string]string{}, reach: k.planner.keeper.reach(mc)}
+	if err := k.see(ctx, mc, pods, &w); err != nil {
+		return w, err
+	}
+	past := k.remember(mc)
+	past.MaxLag = maxLag(&mc.Spec)
+	var all []client.Pod
+	for i := range w.pods {
+		all = append(all, w.pods[i].Pod)
+	}
+	w.Looks = lookAt(ctx, k.options.Connect(w.reach), w.reach, all, w.record.Primary.Ordinal)
+	now := k.now()
+	w.Observation = past.Observe(w.record, w.Looks, now)
+	w.explain(mc.Name)
+	past.see(&w, now)
+	var err error
+	w.backups, err = k.seeBackups(ctx, mc, pods)
+	return w, err
+}
+
+// failureLasts is the time for which steps must fail before the status reports it. Facts that change between a decision and its step are
+// ordinary.
+const failureLasts = 3 * time.Second
+
+// see notes since when the primary cannot be written, and adds what steps report.
+func (m *memory) see(w *World, now time.Time) {
+	if w.Failing = m.failing; w.Failing != "" && now.Sub(m.failingSince) >= failureLasts {
+		w.Failure = w.Failing
+	}
+	served := w.isServed()
+	if !served && m.unwritable.IsZero() {
+		m.unwritable = now
+	}
+	if w.Unwritable = m.unwritable; served {
+		m.unwritable = time.Time{}
+	}
+}

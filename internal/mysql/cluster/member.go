@@ -1,0 +1,104 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/mysql/client"
+	"d3os.com/d3os-operator/internal/mysql/replication"
+)
+
+// The states of members.
+const (
+	stateWell     = "Well"
+	stateStarting = "Starting"
+	stateEmpty    = "Empty"
+	stateJoining  = "Joining"
+	stateLagging  = "Lagging"
+	stateDown     = "Down"
+	stateLost     = "Lost"
+	stateForeign  = "Foreign"
+	stateErrant   = "Errant"
+	stateLeaving  = "Leaving"
+)
+
+var states = []string{stateWell, stateStarting, stateEmpty, stateJoining, stateLagging, stateDown, stateLost, stateForeign, stateErrant, stateLeaving}
+
+// longestPosition limits the position of a member in the status, in bytes.
+const longestPosition = 256
+
+// member returns the status of a member.
+func (w *World) member(mc *mysqlv1.MySQLCluster, i int, decided replication.Decision) mysqlv1.MemberStatus {
+	m, look := w.Members[i], w.Looks[i]
+	s := mysqlv1.MemberStatus{Name: database.PodName(mc.Name, m.Ordinal), Ordinal: int32(m.Ordinal)} //nolint:gosec // a few members
+	switch {
+	case m.Server == "":
+	case m.Identity == w.Record.Primary:
+		s.Role = "Primary"
+	case w.Record.IsVoter(m.Identity):
+		s.Role = "Voter"
+	case m.Role == replication.RoleReplica:
+		s.Role = "Reader"
+	}
+	s.State, s.Message = w.stateOf(m, look, decided, maxLag(&mc.Spec))
+	if m.Ordinal >= replicasOf(&mc.Spec) {
+		s.State = stateLeaving
+	}
+	if problem := w.Problems[s.Name]; problem != "" && s.State != stateWell {
+		s.Message = problem
+	}
+	if m.Running {
+		s.Position = m.Received.String()
+		s.Position = s.Position[:min(len(s.Position), longestPosition)]
+		s.Version = look.Answer.State.Version
+	}
+	if s.State == stateLagging {
+		s.Lag = fmt.Sprintf("%ds", look.Answer.State.Lag/10*10)
+	}
+	return s
+}
+
+// stateOfVolume lists the volumes that no server may start on without a step, and the states of their members.
+var stateOfVolume = map[replication.Volume]struct{ state, message string }{
+	replication.VolumeForeign: {stateForeign, "its volume has data of another member"},
+	replication.VolumeLost:    {stateLost, "its data is gone"},
+	replication.VolumeEmpty:   {stateEmpty, ""},
+	replication.VolumeSingle:  {stateJoining, "its volume has the data of one server"},
+}
+
+// stateOf returns the state of a member, and why it is not well.
+func (w *World) stateOf(m replication.Member, look client.Look, decided replication.Decision, maxLag int) (state, message string) {
+	isErrant := decided.Model.State == replication.StateErrant && decided.Step != nil && decided.Step.Member.Ordinal == m.Ordinal
+	switch {
+	case !m.Answers && m.Silent:
+		return stateDown, "its agent does not answer"
+	case !m.Answers:
+		return stateStarting, ""
+	case look.Answer.Making != "":
+		return stateJoining, "it gets its data"
+	case stateOfVolume[m.Volume].state != "":
+		return stateOfVolume[m.Volume].state, stateOfVolume[m.Volume].message
+	case !m.Running && m.Silent:
+		return stateDown, "its server does not answer"
+	case !m.Running:
+		return stateStarting, ""
+	case isErrant:
+		return stateErrant, "it has transactions that the primary lacks"
+	case m.Identity == w.Record.Primary:
+		if w.isServed() {
+			return stateWell, ""
+		}
+		return stateStarting, ""
+	case m.Role != replication.RoleReplica || m.Source != w.Record.Primary.Ordinal || !m.Connected:
+		return stateStarting, look.Answer.State.Problem
+	case look.Answer.State.Problem != "":
+		return stateLagging, look.Answer.State.Problem
+	case look.Answer.State.Lag > maxLag:
+		return stateLagging, fmt.Sprintf("it is more than %d s behind", maxLag) // the exact time would change the status all the time
+	}
+	return stateWell, ""
+}

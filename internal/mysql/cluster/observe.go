@@ -1,0 +1,168 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	k8sclient "sigs.k8s.io/controller-runtime/pkg/client"
+
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/mysql/client"
+	"d3os.com/d3os-operator/internal/mysql/replication"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// container is the name of MySQL's container in each pod.
+const container = "mysql"
+
+// labelReadable is on pods that the Service for reads leads to.
+const labelReadable = "d3os-product.com.d3os/mysql-readable"
+
+// World is the observation of a database, as plain data.
+type World struct {
+	replication.Observation
+
+	// Looks are the answers of the agents, in the order of Members.
+	Looks []client.Look
+	// Problems are by pod: why it does not run, as Kubernetes or its agent reports it.
+	Problems map[string]string
+	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Replacing reports whether the StatefulSet is being
+	// replaced around its pods: until the new one owns them, no step is decided.
+	Lagging, Replacing bool
+	// Pods is the number of pods that exist.
+	Pods int
+	// Unwritable is the time since which the primary could not be written, in the first pass in which it can, and before. Else it is zero.
+	Unwritable time.Time
+
+	// Failing is the failure of the last step; empty if it did not fail. Failure is the same once it lasts.
+	Failing, Failure string
+
+	record  replication.Record
+	pods    []pod
+	reach   Reach
+	backups backupsSeen
+}
+
+// pod is one pod of a database, or the place of one that does not exist.
+type pod struct {
+	client.Pod
+
+	terminating, readable, ready bool
+}
+
+// see reads the Kubernetes objects of a database from the cache.
+func (k *Kind) see(ctx context.Context, mc *mysqlv1.MySQLCluster, pods reconcile.Pods, w *World) error {
+	var err error
+	if w.record, _, err = records.Observe(ctx, k.client, reconcile.OwnerOf(k, mc)); err != nil {
+		return err
+	}
+	seen, err := database.SeePods(ctx, k.client, reconcile.OwnerOf(k, mc), pods, part)
+	if err != nil {
+		return err
+	}
+	w.Lagging, w.Replacing = seen.Lagging, seen.Replacing
+	routed, err := k.seeRoute(ctx, mc)
+	if err != nil {
+		return err
+	}
+	for ordinal := range w.record.Pods(replicasOf(&mc.Spec)) {
+		w.pods = append(w.pods, pod{Pod: client.Pod{Ordinal: ordinal}})
+	}
+	w.reach.IPs = map[int]string{}
+	for _, one := range seen.List {
+		if one.Ordinal < maxMembers {
+			w.seePod(one)
+		}
+	}
+	for i := range w.pods {
+		w.pods[i].Routed = database.PodName(mc.Name, w.pods[i].Ordinal) == routed
+	}
+	return nil
+}
+
+// seeRoute returns the name of the pod that the primary's Service leads to, or "".
+func (k *Kind) seeRoute(ctx context.Context, mc *mysqlv1.MySQLCluster) (string, error) {
+	service := object.Empty(corev1.SchemeGroupVersion.WithKind("Service"))
+	err := k.client.Get(ctx, k8sclient.ObjectKey{Namespace: mc.Namespace, Name: mc.Name}, service)
+	if apierrors.IsNotFound(err) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("read Service %s: %w", mc.Name, err)
+	}
+	return selectedPod(service), nil
+}
+
+// seePod adds a pod.
+func (w *World) seePod(live database.Pod) {
+	n := live.Ordinal
+	for ordinal := len(w.pods); ordinal <= n; ordinal++ {
+		w.pods = append(w.pods, pod{Pod: client.Pod{Ordinal: ordinal}})
+	}
+	w.Pods++
+	w.pods[n] = pod{
+		Pod: client.Pod{
+			Ordinal: n, UID: string(live.UID), Ticket: live.Annotations[object.AnnotationTicket],
+			Outdated: live.Outdated, Down: isDown(live.Pod),
+		},
+		terminating: live.DeletionTimestamp != nil, readable: live.Labels[labelReadable] == "true", ready: health.IsReady(live.Pod),
+	}
+	w.reach.IPs[n] = live.Status.PodIP
+	if live.Problem != "" {
+		w.Problems[live.Name] = live.Problem
+	}
+}
+
+// isDown reports whether Kubernetes reports that MySQL's container does not run in a pod: it never started, or it has ended.
+func isDown(live *corev1.Pod) bool {
+	if live.DeletionTimestamp != nil {
+		return false // it goes by itself
+	}
+	i := slices.IndexFunc(live.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container })
+	if i < 0 {
+		return live.Status.Phase == corev1.PodPending
+	}
+	return live.Status.ContainerStatuses[i].State.Running == nil
+}
+
+// ticketWait ends what an agent reports that waits for the operator. It is no problem.
+const ticketWait = "waiting for the operator's ticket"
+
+// explain replaces what Kubernetes reports of a pod by what its agent reports: an agent that answers runs, whatever its last end was.
+func (w *World) explain(name string) {
+	for i, m := range w.Members {
+		if !m.Answers {
+			continue
+		}
+		pod, problem := database.PodName(name, m.Ordinal), w.Looks[i].Answer.Problem
+		delete(w.Problems, pod)
+		switch full := w.Looks[i].Answer.Full; {
+		case full != "": // its other problems follow from that
+			w.Problems[pod] = full
+		case !m.Running && problem != "" && !strings.HasSuffix(problem, ticketWait):
+			w.Problems[pod] = problem
+		}
+	}
+}
+
+// isServed reports whether the record's primary serves as recorded.
+func (w *World) isServed() bool {
+	for i, m := range w.Members {
+		if m.Identity == w.Record.Primary && w.Record.Formed {
+			return m.Running && m.Role == replication.RolePrimary && m.Epoch == w.Record.Epoch && m.Demands == w.Record.Acknowledgements &&
+				w.Looks[i].Answer.State.Writable && !m.Blocked
+		}
+	}
+	return false
+}

@@ -1,0 +1,130 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"time"
+
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/mysql/replication"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+const (
+	// part is the only part of a MySQLCluster: the value of the name label on all of its objects. No service's name has a dot, so a service
+	// called mysql of a platform with the database's name selects other pods.
+	part = "mysql.cluster"
+	// chart is its chart.
+	chart = "mysqlcluster"
+
+	defaultImage = "docker.io/library/mysql:8.4.9"
+	// maxMembers is the highest number of members, and maxVoters that of the members whose copies count in addition to the primary's.
+	maxMembers, maxVoters = 5, 2
+)
+
+// ImageName is the name of the default image of MySQL in manager.Options. The image of a platform's database is another one.
+const ImageName = "mysql-cluster"
+
+// DefaultImages returns the images that the operator uses without a spec, by their names in manager.Options.
+func DefaultImages() map[string]string { return map[string]string{ImageName: defaultImage} }
+
+// replicasOf returns the wanted number of members.
+func replicasOf(spec *mysqlv1.MySQLClusterSpec) int {
+	if spec.Replicas == nil { // a resource that no API server has defaulted
+		return 3
+	}
+	return int(*spec.Replicas)
+}
+
+// maxLag returns the delay of a useless replica in seconds.
+func maxLag(spec *mysqlv1.MySQLClusterSpec) int {
+	lag, err := time.ParseDuration(cmp.Or(spec.Replication.MaxLag, "10s"))
+	if err != nil {
+		return 10
+	}
+	return int(lag / time.Second)
+}
+
+// wanted returns the desired state of the running database. With failover Manual the user replaces a lost primary by naming another one.
+func wanted(mc *mysqlv1.MySQLCluster, record replication.Record) replication.Want {
+	r := &mc.Spec.Replication
+	w := replication.Want{
+		Replicas: replicasOf(&mc.Spec), WhenAlone: replication.Write, Manual: r.Failover == mysqlv1.FailoverManual, MaxVoters: maxVoters, Members: maxMembers, AcceptLoss: r.AcceptLoss,
+		Adopt: mc.Annotations[object.AnnotationAdopt],
+	}
+	if r.WhenAlone == mysqlv1.WhenAloneBlock {
+		w.WhenAlone = replication.Block
+	}
+	if r.Primary != nil {
+		w.Switch, w.To = true, int(*r.Primary)
+		w.Manual = w.Manual && w.To == record.Primary.Ordinal
+	}
+	return w
+}
+
+// planned holds the inputs of a plan other than the resource.
+type planned struct {
+	Replicas, Primary int
+	Image             string
+	// Formed reports whether the database was formed, so that nothing is restored any more. It is only set for a database with a backup to
+	// restore.
+	Formed bool
+}
+
+// values returns the values of the chart.
+func values(mc *mysqlv1.MySQLCluster, owner object.Owner, p planned, images Images) (map[string]any, error) {
+	spec := &mc.Spec
+	service := map[string]any{"type": cmp.Or(spec.Service.Type, "ClusterIP")}
+	if spec.Service.Annotations != nil {
+		service["annotations"] = spec.Service.Annotations
+	}
+	v := map[string]any{
+		"replicas": p.Replicas, "members": max(p.Replicas, replicasOf(spec)), "primary": p.Primary, "image": p.Image, "agentImage": images.Agent,
+		"credentialsSecret": spec.CredentialsSecret, "databases": spec.Databases, "users": spec.Users, "usersSecret": spec.UsersSecret, "size": spec.Size,
+		"storage": map[string]any{"size": spec.Storage.Size, "storageClassName": spec.Storage.StorageClassName},
+		"service": service, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed,
+		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
+	}
+	if spec.Storage.Size == nil { // a resource that no API server has defaulted
+		delete(v["storage"].(map[string]any), "size")
+	}
+	if spec.Backup != nil {
+		v["writer"] = string(mc.UID)
+	}
+	if images.Namespace != "" {
+		v["operatorNamespace"] = images.Namespace
+	}
+	for name, value := range map[string]string{"antiAffinity": spec.AntiAffinity, "timeZone": spec.TimeZone} {
+		if value != "" {
+			v[name] = value
+		}
+	}
+	for name, value := range map[string]any{
+		"affinity": spec.Affinity, "nodeSelector": spec.NodeSelector, "tolerations": spec.Tolerations, "imagePullSecrets": spec.ImagePullSecrets,
+		"resources": spec.Resources, "topologySpreadConstraints": spec.TopologySpreadConstraints, "config": spec.Config,
+	} {
+		v[name] = value
+	}
+	maps.Copy(v, database.Names(owner, part))
+	return database.Plain(v)
+}
+
+// needsDryRun reports whether a spec has fields that only the API server can validate.
+func needsDryRun(spec *mysqlv1.MySQLClusterSpec) bool {
+	return spec.PodTemplate != nil || spec.Backup.Template() != nil || spec.Affinity != nil || spec.Resources != nil || len(spec.Tolerations)+len(spec.NodeSelector)+
+		len(spec.TopologySpreadConstraints)+len(spec.NetworkPolicy.AllowFrom)+len(spec.Service.Annotations) > 0
+}
+
+// domain returns the domain of the pods' names in DNS, and podDomain the name of one.
+func domain(mc *mysqlv1.MySQLCluster) string {
+	return fmt.Sprintf("%s-headless.%s.svc", mc.Name, mc.Namespace)
+}
+
+func podDomain(mc *mysqlv1.MySQLCluster, ordinal int) string {
+	return database.PodName(mc.Name, ordinal) + "." + domain(mc)
+}

@@ -1,0 +1,263 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cluster
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/mysql/replication"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/version"
+)
+
+// Status writes the observation and the decision to the status of a MySQLCluster. Positions alone are no reason to write it: they change
+// with each transaction.
+func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[World], now metav1.Time) {
+	v := view{mc: mc, seen: seen, now: now}
+	before := mc.Status.DeepCopy()
+	s := &mc.Status
+	if seen.Observed != nil {
+		v.world = *seen.Observed
+		v.decided = replication.Decide(wanted(mc, v.world.Record), v.world.Observation)
+		v.failover(s)
+		v.count(s)
+	}
+	s.Phase = v.phase(before)
+	s.ObservedGeneration = seen.Generation
+	s.Selector = database.Selector(reconcile.OwnerOf(k, mc), part)
+	s.Endpoint = fmt.Sprintf("%s.%s.svc:3306", mc.Name, mc.Namespace)
+	s.ReadEndpoint = fmt.Sprintf("%s-read.%s.svc:3306", mc.Name, mc.Namespace)
+	s.Step, _ = v.doing()
+	standing := v.standing(s.Phase)
+	s.Reason, s.Message = database.Explain(standing, seen)
+	if metav1.GetControllerOf(mc) != nil {
+		s.Message = inPlatform.Replace(s.Message)
+		for i := range s.Notes {
+			s.Notes[i] = inPlatform.Replace(s.Notes[i])
+		}
+	}
+	v.conditions(s, standing)
+	if positions := positionsOf(s); !reflect.DeepEqual(positions, positionsOf(before)) {
+		setPositions(s, positionsOf(before))
+		if !reflect.DeepEqual(s, before) {
+			setPositions(s, positions)
+		}
+	}
+}
+
+// inPlatform renames the fields in messages about a database that belongs to a DataService, where the user has to set them.
+var inPlatform = strings.NewReplacer("spec.replication.", "spec.mysql.replication.", "spec.replicas", "spec.mysql.replica")
+
+// positionsOf returns the positions of members, by pod.
+func positionsOf(s *mysqlv1.MySQLClusterStatus) map[string]string {
+	all := map[string]string{}
+	for i := range s.Members {
+		all[s.Members[i].Name] = s.Members[i].Position
+	}
+	return all
+}
+
+func setPositions(s *mysqlv1.MySQLClusterStatus, all map[string]string) {
+	for i := range s.Members {
+		s.Members[i].Position = all[s.Members[i].Name]
+	}
+}
+
+// view holds the inputs of a status.
+type view struct {
+	mc      *mysqlv1.MySQLCluster
+	seen    reconcile.Seen[World]
+	now     metav1.Time
+	world   World
+	decided replication.Decision
+}
+
+// failover notes a change of the primary that no user and no planned change caused, and later how long it took.
+func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
+	r := v.world.Record
+	to := database.PodName(v.mc.Name, r.Primary.Ordinal)
+	isPlanned := s.Phase == mysqlv1.PhaseSwitching || s.Phase == mysqlv1.PhaseScaling || s.Phase == mysqlv1.PhaseUpgrading
+	if r.Formed && s.Primary != "" && s.Primary != to && !isPlanned {
+		s.LastFailover = &mysqlv1.FailoverStatus{From: s.Primary, To: to, Reason: string(replication.StatePrimaryLost)}
+	}
+	last := s.LastFailover
+	if last == nil || last.To != to || last.Time != nil || !v.world.isServed() {
+		return
+	}
+	began := v.world.Unwritable
+	if c := meta.FindStatusCondition(s.Conditions, mysqlv1.ConditionAvailable); c != nil && c.Status == metav1.ConditionFalse && (began.IsZero() || c.LastTransitionTime.Time.Before(began)) {
+		began = c.LastTransitionTime.Time // a former operator saw it first
+	}
+	last.Time = &v.now
+	if !began.IsZero() {
+		last.Took = v.now.Sub(began).Round(100 * time.Millisecond).String()
+	}
+}
+
+// count sets what was observed.
+func (v *view) count(s *mysqlv1.MySQLClusterStatus) {
+	r := v.world.Record
+	s.Primary, s.Epoch, s.Voters = "", r.Epoch, nil
+	if r.Formed {
+		s.Primary = database.PodName(v.mc.Name, r.Primary.Ordinal)
+	}
+	for _, id := range r.Voters {
+		s.Voters = append(s.Voters, database.PodName(v.mc.Name, id.Ordinal))
+	}
+	wanted := replicasOf(&v.mc.Spec)
+	s.Replicas, s.ReadyReplicas = int32(v.world.Pods), 0 //nolint:gosec // a few pods
+	s.State, s.LossToken = string(v.decided.Model.State), v.decided.Model.Token
+	s.Notes = slices.Concat(v.decided.Model.Notes, v.notes())
+	s.Members, s.Version = nil, ""
+	for i := range v.world.Members {
+		m := v.world.member(v.mc, i, v.decided)
+		if m.State == stateWell && int(m.Ordinal) < wanted {
+			s.ReadyReplicas++
+		}
+		if m.Version != "" && (s.Version == "" || version.Newer(s.Version, m.Version)) {
+			s.Version = m.Version
+		}
+		s.Members = append(s.Members, m)
+	}
+	s.Ready = fmt.Sprintf("%d/%d", s.ReadyReplicas, wanted)
+}
+
+// longestAccounts bounds what an agent reports of accounts, in characters.
+const longestAccounts = 300
+
+// notes returns the notes on a database that is well: volumes without room, accounts that are not as declared, and notes on objects.
+func (v *view) notes() (notes []string) {
+	for i := range v.world.Members {
+		if m := v.world.Members[i]; m.Answers && m.Identity == v.world.Record.Primary && v.world.Looks[i].Answer.Accounts != "" {
+			notes = append(notes, "accounts are not as declared: "+health.Clip(v.world.Looks[i].Answer.Accounts, longestAccounts))
+		}
+		if full := v.world.Looks[i].Answer.Full; full != "" && v.world.Members[i].Answers {
+			notes = append(notes, fmt.Sprintf("%s: %s", database.PodName(v.mc.Name, v.world.Members[i].Ordinal), full))
+		}
+	}
+	return append(notes, database.Notes(v.seen.PlanSeen)...)
+}
+
+// isSettled reports whether the database is as the spec wants it.
+func (w *World) isSettled(mc *mysqlv1.MySQLCluster, decided replication.Decision) bool {
+	wanted := replicasOf(&mc.Spec)
+	if w.Lagging || w.Pods != wanted {
+		return false
+	}
+	if wanted == 0 {
+		return true
+	}
+	for i := range w.Members {
+		if m := w.member(mc, i, decided); int(m.Ordinal) < wanted && m.State != stateWell {
+			return false
+		}
+	}
+	return decided.Model.State == replication.StateHealthy && w.isServed() && w.notReady() < 0
+}
+
+// notReady returns the ordinal of a pod that its agent answers for and no Service leads to yet, or -1.
+func (w *World) notReady() int {
+	return slices.IndexFunc(w.pods, func(p pod) bool { return p.UID != "" && !p.ready })
+}
+
+// doing returns the name and the message of the running step. Labels of pods are no work on the database.
+func (v *view) doing() (step, text string) { return database.Doing(v.seen, stepLabel) }
+
+func (v *view) settled() bool {
+	return v.seen.Observed != nil && v.seen.Failure == nil && v.world.Failure == "" && v.world.isSettled(v.mc, v.decided)
+}
+
+func (v *view) parked() bool {
+	return v.seen.Observed != nil && v.decided.Model.State == replication.StateParked
+}
+
+// hopeless reports whether a user must act.
+func (v *view) hopeless() bool {
+	switch v.decided.Model.State { //nolint:exhaustive // in the others the operator goes on, or a member does
+	case replication.StateRecordLost, replication.StateDiverged, replication.StateLost:
+		return v.decided.Step == nil
+	case replication.StatePrimaryLost:
+		return v.decided.Step == nil // failover is Manual
+	}
+	return false
+}
+
+// well describes a settled database.
+func (v *view) well() string {
+	if v.parked() {
+		return "no member runs: spec.replicas is 0; the data is kept"
+	}
+	return fmt.Sprintf("%s is the primary of %d members", database.PodName(v.mc.Name, v.world.Record.Primary.Ordinal), replicasOf(&v.mc.Spec))
+}
+
+// waiting returns the reason why no step can be taken.
+func (v *view) waiting() string {
+	switch state := v.decided.Model.State; {
+	case state == replication.StateFresh && len(v.world.Problems) > 0:
+		return mysqlv1.ReasonPodsNotReady
+	case state == replication.StateFresh:
+		return mysqlv1.ReasonForming
+	case state == replication.StateLost:
+		return mysqlv1.ReasonWaitingForConsent
+	case state == replication.StateHealthy || state == replication.StateParked:
+		if v.settled() {
+			return mysqlv1.ReasonHealthy
+		}
+		return mysqlv1.ReasonMembersNotWell
+	default:
+		return string(state)
+	}
+}
+
+// waitsFor describes why no step can be taken.
+func (v *view) waitsFor() string {
+	if v.decided.Model.Message != "" {
+		text := v.decided.Model.Message
+		if token := v.decided.Model.Token; token != "" {
+			text += ": to go on without it, set spec.replication.acceptLoss to " + token
+		}
+		return text
+	}
+	if v.world.Lagging {
+		return "waiting for Kubernetes to look at the changed StatefulSet"
+	}
+	for i := range v.world.Members {
+		if m := v.world.member(v.mc, i, v.decided); m.State != stateWell {
+			return v.alone() + strings.TrimSuffix(fmt.Sprintf("member %d is %s: %s", m.Ordinal, m.State, m.Message), ": ")
+		}
+	}
+	if ordinal := v.world.notReady(); ordinal >= 0 {
+		return fmt.Sprintf("%s answers and is not ready: no Service leads to it", database.PodName(v.mc.Name, ordinal))
+	}
+	return "waiting for pods"
+}
+
+// alone returns the begin of a message about a primary that goes on without a copy, or "". A new database, and one that gets more members,
+// has had no copy to lose.
+func (v *view) alone() string {
+	switch v.mc.Status.Phase { //nolint:exhaustive // in the others there was a copy
+	case "", mysqlv1.PhasePending, mysqlv1.PhaseCreating, mysqlv1.PhaseScaling:
+		return ""
+	}
+	r := v.world.Record
+	if !r.Formed || r.Acknowledgements > 0 || !v.world.isServed() || replicasOf(&v.mc.Spec) < 2 {
+		return ""
+	}
+	return fmt.Sprintf("member %d is alone, without a copy of its data: ", r.Primary.Ordinal)
+}
+
+// account puts the problem of a pod before its consequences.
+func (v *view) account(rest string) string {
+	return database.Account(v.world.Problems, v.seen.PlanSeen, rest)
+}

@@ -1,0 +1,185 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// Data holds the operator's decisions about the database's data.
+type Data struct {
+	Records []reconcile.Record
+	// Serves reports whether users of the database may run.
+	Serves bool
+
+	doubt    *reconcile.Doubt
+	objects  []*unstructured.Unstructured
+	revision string // empty when the objects are as planned
+	note     string // shown to users; it is no problem
+}
+
+// PlanData reads the volume, the record and the pods of the database in use, and decides the form of its objects. parts are those of the
+// DataService; all is nil if no server runs in the cluster.
+func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcile.Inputs) (*Data, error) {
+	d := &Database{
+		Name: spec.Database, HasVolume: spec.Workload == object.StatefulSetKind.Kind || spec.Workload == "Deployment",
+		Stopped: ptr.Deref(spec.Replica, 1) == 0,
+	}
+	live, other, err := lookUp(d, spec.Workload, in)
+	if err != nil {
+		return nil, err
+	}
+	if other == "" && all != nil && all.hasOthers() && !all.IsBarred && !d.Stopped && !MayRun(live) {
+		if other, err = otherPod(d.Name, in); err != nil { // the cache may lag, and two servers must never run
+			return nil, err
+		}
+	}
+	found, isKnown, err := recorded(spec, d, parts, other == "")
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(parts, func(p reconcile.Part) bool { return p.Name == Component })
+	if i < 0 {
+		return found, nil
+	}
+	objects := parts[i].Objects
+	if err := needsAgent(spec, live, all, objects); err != nil {
+		return nil, err
+	}
+	if objects, err = KeepBackups(objects, in.Lookup, spec.Owner); err != nil {
+		return nil, err
+	}
+	if found.objects, found.revision, err = Settle(objects, live, isKnown, d.HasData(), spec.Owner); err != nil {
+		return nil, err
+	}
+	return found, found.stop(d.Name, other, all, spec.Owner)
+}
+
+// recorded returns the planned record and the doubt of the database, and whether its data is known. isAlone reports whether no pod of
+// another database exists.
+func recorded(spec Declared, d *Database, parts []reconcile.Part, isAlone bool) (found *Data, isKnown bool, err error) {
+	found, isKnown = &Data{Serves: isAlone && d.Serves() && d.Doubt() == nil}, true
+	if record := d.Recorded(); record != nil {
+		if err := isFree(parts, RecordName(d.Name)); err != nil {
+			return nil, false, err
+		}
+		if err := found.record(spec, d, record); err != nil {
+			return nil, false, err
+		}
+	}
+	if doubt := d.Doubt(); doubt != nil {
+		found.doubt = &reconcile.Doubt{Culprit: doubt.Culprit, Hold: doubt.Hold, IsCause: doubt.IsCause}
+		isKnown = doubt.Culprit == health.Culprit{}
+	}
+	return found, isKnown, nil
+}
+
+// needsAgent refuses changes that are impossible or unsafe while the image of the agent is unknown.
+func needsAgent(spec Declared, live *unstructured.Unstructured, all *Databases, objects []*unstructured.Unstructured) error {
+	const unknown = "the image of the agent, which an operator outside of a pod does not know: set RELATED_IMAGE_AGENT"
+	switch {
+	case !IsUnknown(objects):
+		return nil
+	case spec.RestoreFrom != nil && live == nil:
+		return reconcile.MistakeOf(render.Mistake(spec.Path+".restoreFrom", "needs "+unknown+"; without it the database would start empty"))
+	case spec.ImportFrom != nil && live == nil:
+		return reconcile.MistakeOf(render.Mistake(spec.Path+".importFrom", "needs "+unknown+"; without it the database would start empty"))
+	case all != nil && all.IsStopping:
+		return reconcile.MistakeOf(render.Mistake(spec.Path+".name", "is another database than the one in use, and a switch needs "+unknown))
+	}
+	return nil
+}
+
+// stop plans the database without a pod while a pod of another database exists, or while its record marks it as replaced.
+func (d *Data) stop(database, other string, all *Databases, owner object.Owner) (err error) {
+	switch {
+	case other != "":
+		all.IsOther = true
+		d.note = fmt.Sprintf("waits until Pod %s is gone, which has the database of another name: two servers under one address would share the clients", other)
+	case all != nil && all.IsBarred:
+		d.note = "waits until its record says that it is the one in use"
+	default:
+		return nil
+	}
+	d.doubt = &reconcile.Doubt{} // not ready, but no user has to act
+	d.objects, err = Stop(d.objects, database, owner)
+	return err
+}
+
+// lookUp reads the record of a database and, if it has a volume, the claim, the pods and the workload. It returns the workload, or nil, and
+// the name of a pod of another database, or "".
+func lookUp(d *Database, workload string, in reconcile.Inputs) (live *unstructured.Unstructured, other string, err error) {
+	if d.Record, err = in.Lookup("ConfigMap", RecordName(d.Name)); err != nil || !d.HasVolume {
+		return nil, "", err
+	}
+	if d.Claim, err = in.Lookup(object.ClaimKind.Kind, ClaimName(d.Name)); err != nil {
+		return nil, "", err
+	}
+	if live, err = in.Lookup(workload, d.Name); err != nil {
+		return nil, "", err
+	}
+	if d.Pods, err = in.Pods(Component); err != nil {
+		return nil, "", err
+	}
+	other = d.Part()
+	if d.Claim == nil && d.IsClaimNeeded() {
+		d.Claim, err = in.LookupLive(object.ClaimKind.Kind, ClaimName(d.Name))
+	}
+	return live, other, err
+}
+
+// isFree refuses a component with a ConfigMap of the record's name.
+func isFree(parts []reconcile.Part, name string) error {
+	for i := range parts {
+		for _, o := range parts[i].Objects {
+			if o.GroupVersionKind() == object.ConfigMapKind && o.GetName() == name {
+				return reconcile.MistakeOf(&render.Error{Field: parts[i].Path + ".name",
+					Message: fmt.Sprintf("ConfigMap %s is the record of the data of spec.mysql; choose another name", name)})
+			}
+		}
+	}
+	return nil
+}
+
+// record plans the record of the database.
+func (d *Data) record(spec Declared, database *Database, content map[string]string) error {
+	record := emptyRecord(spec.Owner, database.Name)
+	if err := unstructured.SetNestedStringMap(record.Object, content, "data"); err != nil {
+		return fmt.Errorf("record the data of %s: %w", database.Name, err)
+	}
+	if spec.Storage.Retention != dsv1.RetentionDelete {
+		record.SetAnnotations(map[string]string{object.AnnotationPolicy: object.PolicyKeep})
+	}
+	planned := reconcile.Record{Object: record}
+	if database.Record != nil {
+		planned.MadeFrom = database.Record.GetResourceVersion()
+	}
+	d.Records = []reconcile.Record{planned}
+	_, err := object.Finish(record, spec.Owner)
+	return err
+}
+
+// Guard applies the decided form to the part of the database.
+func (d *Data) Guard(part *reconcile.Part) {
+	part.Doubt = d.doubt
+	if d.note != "" {
+		part.Notes = append(part.Notes, d.note)
+	}
+	if d.objects != nil {
+		part.Objects = d.objects
+	}
+	if d.revision != "" {
+		part.Revision = d.revision
+	}
+}

@@ -1,0 +1,33 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mysql protects the data of a DataService's database. A pass calls CheckForm, FindDatabases, PlanData and Databases.Halt for its plan, and
+// Databases.Steps for its next write. These read and write by what the pass gives them. The files below them are pure, and decide one thing
+// each:
+//
+//   - guard.go: which volume has the data, and whether a database runs on another one. The check in the pod decides in the end (cmd/agent),
+//     because Kubernetes starts pods without the operator.
+//   - form.go: whether a database of one server and a MySQLCluster would take each other's place.
+//   - switchover.go: which database is in use, and whether another one may replace it.
+//   - halt.go: workloads without pods while a database is switched. They get the number of pods back that an autoscaler had set, because an
+//     autoscaler does not scale up from 0.
+//   - backups.go: whether the backups of a database are well, by the reports of their pods.
+//
+// # Switches between databases
+//
+// The spec names the wanted database and repeats the loss that the switch causes. The database in use is read only from the cluster, so
+// that the decision is the same at any time.
+//
+// Each database has a record. At most one record is clean: that of the database in use. The others name the database that replaced theirs,
+// the turn and the time. While none is clean, the record of the highest turn names the database in use. A switch consists of three writes,
+// each of one record:
+//
+//  1. Enlist: the record of the wanted database is marked as replaced by the
+//     one in use. From then on it is known, and its server cannot start.
+//  2. Replace: the record of the database in use is marked as replaced by the
+//     wanted one. This is the switch.
+//  3. Reinstate: the record of the database that is in use now becomes clean,
+//     after the last pod of the other one has ended.
+//
+// No order and no repetition of them lets two servers start: the check in the pods refuses a server without a clean record.
+package mysql

@@ -1,0 +1,222 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/health"
+)
+
+// Keys of a record, a ConfigMap that the agent's guard reads as files.
+const (
+	keyAllowServer = "allowServer" // set by a user: the release series that may start on data of another one
+	keyClaim       = "claim"       // UID of the claim with the data
+	keyID          = "id"          // of the mark on the volume; missing without a guard in the pod
+	keyReplacedBy  = "replacedBy"  // the database that replaced this one: no server starts
+	keyReplacedAt  = "replacedAt"  // the time of that; missing for a database that was never in use
+	keySwitch      = "switch"      // the number of that write
+)
+
+// The reasons of doubts.
+const (
+	ReasonDataLost = "DataLost"
+	// ReasonVolumeBeingDeleted: the volume with the data is deleted as soon as its pod ends.
+	ReasonVolumeBeingDeleted = "VolumeBeingDeleted"
+	// ReasonFirstStart: the server ended while it made its first files, and cannot start on them.
+	ReasonFirstStart = "FirstStartBrokenOff"
+)
+
+const recordSuffix = "-data"
+
+// RecordName returns the name of a database's record.
+func RecordName(database string) string { return database + recordSuffix }
+
+// ClaimName returns the name of a database's claim.
+func ClaimName(database string) string { return "data-" + database + "-0" }
+
+// Database is a database with its objects.
+type Database struct {
+	Name string
+	// HasVolume reports whether its data outlives its pods.
+	HasVolume bool
+	// Stopped reports whether it should have no pod.
+	Stopped bool
+
+	// Claim is the claim of the database's name, whatever its labels. Record is the operator's. Nil for none.
+	Claim, Record *unstructured.Unstructured
+	Pods          []*corev1.Pod
+}
+
+// IsClaimNeeded reports whether a decision depends on the claim, so that its absence must be certain.
+func (d *Database) IsClaimNeeded() bool {
+	return d.HasVolume && (d.Record != nil || d.readyPod() != nil)
+}
+
+// Recorded returns the planned data of the record, or nil for no record. The record is created when the database is ready for the first
+// time, before any client may use it. It changes only if the pod proves that the data is the same. If a user deletes it, it is created
+// again when the database is ready again.
+func (d *Database) Recorded() map[string]string {
+	var record map[string]string
+	if d.Record != nil {
+		live, _, _ := unstructured.NestedStringMap(d.Record.Object, "data")
+		record = map[string]string{}
+		for _, key := range []string{keyClaim, keyID, keyAllowServer, keyReplacedBy, keyReplacedAt, keySwitch} {
+			put(record, key, live[key])
+		}
+	}
+	pod := d.readyPod()
+	if !d.HasVolume || pod == nil {
+		return record
+	}
+	claim, id := d.claimUID(), reportedID(pod)
+	switch {
+	case isBlank(record) && (claim != "" || id != ""):
+		if record == nil {
+			record = map[string]string{}
+		}
+		put(record, keyClaim, claim)
+		put(record, keyID, id)
+	case isBlank(record) || id == "":
+	case record[keyID] == id:
+		put(record, keyClaim, claim)
+	case record[keyID] == "" && record[keyClaim] == claim:
+		put(record, keyID, id)
+	}
+	return record
+}
+
+// HasData reports whether the record names data, so that no backup is restored.
+func (d *Database) HasData() bool { return !isBlank(d.Recorded()) }
+
+// isBlank reports whether a record names no data.
+func isBlank(record map[string]string) bool { return record[keyClaim] == "" && record[keyID] == "" }
+
+func put(record map[string]string, key, value string) {
+	if value != "" {
+		record[key] = value
+	}
+}
+
+// Doubt is a doubt about a database. Hold: running objects are not changed, and no object is created that could write.
+type Doubt struct {
+	Culprit health.Culprit // empty if there is nothing to report to users
+	Hold    bool
+	// IsCause reports whether the doubt is the cause of what pods report.
+	IsCause bool
+}
+
+// Doubt returns why a database does not count as ready, or nil.
+func (d *Database) Doubt() *Doubt {
+	record := d.Recorded()
+	claim := ClaimName(d.Name)
+	doubt := func(hold bool, reason, format string, args ...any) *Doubt {
+		return &Doubt{Hold: hold, IsCause: hold, Culprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: claim, Reason: reason, Message: fmt.Sprintf(format, args...)}}
+	}
+	pod := d.readyPod()
+	isDeleting := d.Claim != nil && d.Claim.GetDeletionTimestamp() != nil
+	switch {
+	case !d.HasVolume:
+		return nil
+	case isDeleting && (!isBlank(record) || len(d.Pods) > 0):
+		return doubt(true, ReasonVolumeBeingDeleted, "it was deleted, and its volume goes as soon as its pod ends: save the data now, or set the reclaim policy of its volume to Retain; "+
+			"until then nothing of the database is changed")
+	case d.lostVolume() != "" && (!isBlank(record) || len(d.Pods) > 0):
+		return doubt(true, ReasonDataLost, "its PersistentVolume was deleted: save the data now if a pod still serves, and bring %s back; "+
+			"or, to go on without the data, delete the claim and ConfigMap %s", d.lostVolume(), RecordName(d.Name))
+	case isBlank(record) && pod == nil && !d.Stopped:
+		broken := d.brokenStart()
+		return &Doubt{Culprit: broken, IsCause: broken != health.Culprit{}} // a client that uses it before it is recorded could lose its writes
+	case isBlank(record), pod != nil && record[keyID] != "" && reportedID(pod) == record[keyID]:
+		return nil
+	case d.Claim == nil:
+		return doubt(true, ReasonDataLost, "the claim that held the database is gone: create it again with the right volume; or, to go on without the data, delete ConfigMap %s, which starts an empty database", RecordName(d.Name))
+	case record[keyClaim] != "" && string(d.Claim.GetUID()) != record[keyClaim]:
+		return doubt(false, ReasonDataLost, "it is another claim than the one that held the database: put the right volume in its place; or, to go on with what it holds, delete ConfigMap %s", RecordName(d.Name))
+	}
+	return nil
+}
+
+// brokenStart returns the pod whose server ended in its first start, or an empty culprit. The container starts again on what it left, without
+// a guard, which may be a part of a database. Kubernetes keeps the last end alone, so a kill shows as the crash that followed.
+func (d *Database) brokenStart() health.Culprit {
+	for _, pod := range d.Pods {
+		if pod.DeletionTimestamp != nil || !report(pod).FirstStart {
+			continue
+		}
+		for _, c := range pod.Status.ContainerStatuses {
+			ended := c.LastTerminationState.Terminated
+			if c.Name != d.Name || c.RestartCount == 0 || ended == nil || ended.ExitCode == 0 {
+				continue
+			}
+			return health.Culprit{Kind: "Pod", Name: pod.Name, Reason: ReasonFirstStart, Message: fmt.Sprintf("container %s ended with %s in the server's first start, which may have left a part of a database: "+
+				"delete the pod, and the guard of the next one sets the unfinished folder aside", c.Name, health.ExitCode(ended))}
+		}
+	}
+	return health.Culprit{}
+}
+
+// lostVolume returns the name of the claim's volume if that was deleted, or "".
+func (d *Database) lostVolume() string {
+	if d.Claim == nil {
+		return ""
+	}
+	if phase, _, _ := unstructured.NestedString(d.Claim.Object, "status", "phase"); phase != string(corev1.ClaimLost) {
+		return ""
+	}
+	volume, _, _ := unstructured.NestedString(d.Claim.Object, "spec", "volumeName")
+	return volume
+}
+
+// claimUID returns the UID of the claim, or "" if it is missing or being deleted.
+func (d *Database) claimUID() string {
+	if d.Claim == nil || d.Claim.GetDeletionTimestamp() != nil {
+		return ""
+	}
+	return string(d.Claim.GetUID())
+}
+
+// Serves reports whether a pod serves.
+func (d *Database) Serves() bool { return d.readyPod() != nil }
+
+// readyPod returns the pod that serves, or nil.
+func (d *Database) readyPod() *corev1.Pod {
+	for _, pod := range d.Pods {
+		if pod.DeletionTimestamp == nil && health.IsReady(pod) {
+			return pod
+		}
+	}
+	return nil
+}
+
+var idPattern = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
+
+// guardReport is the report of the guard in a pod.
+type guardReport struct {
+	ID string
+	// FirstStart reports whether the guard let the server start on an empty folder.
+	FirstStart bool
+}
+
+// report returns the report of the guard that let the server of a pod start, or an empty one.
+func report(pod *corev1.Pod) guardReport {
+	for _, c := range pod.Status.InitContainerStatuses {
+		if c.Name != containerGuard || c.State.Terminated == nil || c.State.Terminated.ExitCode != 0 {
+			continue
+		}
+		var r guardReport
+		if json.Unmarshal([]byte(c.State.Terminated.Message), &r) == nil && idPattern.MatchString(r.ID) {
+			return r
+		}
+	}
+	return guardReport{}
+}
+
+// reportedID returns the volume's mark from the report of the guard in a pod, or "".
+func reportedID(pod *corev1.Pod) string { return report(pod).ID }

@@ -1,0 +1,132 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// A database with another name is another database: it has another volume and another record. The Services of both select the pods of both.
+// So the new database has no pod while a pod of the old one exists: two servers on two volumes never answer under one name.
+
+// IsOther reports whether a pod of the component belongs to a database of another name.
+func IsOther(database string, pod *corev1.Pod) bool {
+	name, _ := workloadOf(pod)
+	return name != "" && name != database
+}
+
+// workloadOf returns the name of the workload of a pod, and the kind of its controller; "" without one.
+func workloadOf(pod *corev1.Pod) (name, kind string) {
+	ref := metav1.GetControllerOfNoCopy(pod)
+	if ref == nil {
+		return "", ""
+	}
+	name = ref.Name
+	if ref.Kind == "ReplicaSet" {
+		if i := strings.LastIndexByte(name, '-'); i > 0 {
+			name = name[:i] // without the hash of the pod template
+		}
+	}
+	return name, ref.Kind
+}
+
+// isProbe reports whether a pod checks a third party (chart third-party). It has the labels of a server's pod, and is none: it is of a
+// Deployment NAME-probe, and has no claim. A server has one, whatever its name. The cache has nothing of the containers.
+func isProbe(pod *corev1.Pod) bool {
+	workload, kind := workloadOf(pod)
+	return kind == "ReplicaSet" && strings.HasSuffix(workload, "-probe") &&
+		!slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
+}
+
+// Part removes the pods of other databases from d.Pods, and returns the name of one of them, or "". It removes the probes of a third party,
+// too, and returns none of these.
+func (d *Database) Part() (other string) {
+	d.Pods = slices.DeleteFunc(slices.Clone(d.Pods), func(pod *corev1.Pod) bool {
+		is := IsOther(d.Name, pod)
+		if is && !isProbe(pod) {
+			other = pod.Name
+		}
+		return is
+	})
+	return other
+}
+
+// ReadRecord returns the part of a record that concerns switches between databases, and the UID of its claim. The third result is false if the
+// object is no record.
+func ReadRecord(record *unstructured.Unstructured) (r Record, claimed string, is bool) {
+	database, is := strings.CutSuffix(record.GetName(), recordSuffix)
+	content, _, _ := unstructured.NestedStringMap(record.Object, "data")
+	if !is || isBlank(content) && content[keyReplacedBy] == "" {
+		return Record{}, "", false
+	}
+	turn, _ := strconv.Atoi(content[keySwitch])
+	return Record{
+		Database: database, HasData: !isBlank(content), ReplacedBy: content[keyReplacedBy], ReplacedAt: content[keyReplacedAt], Turn: turn,
+	}, content[keyClaim], true
+}
+
+// Replaced marks a record's database as replaced by another one, in a turn. at is the time of that, or "" for a database that was not in
+// use. A record without data gets the claim.
+func Replaced(record *unstructured.Unstructured, claim, by, at string, turn int) error {
+	content, _, _ := unstructured.NestedStringMap(record.Object, "data")
+	if content == nil {
+		content = map[string]string{}
+	}
+	if isBlank(content) {
+		put(content, keyClaim, claim)
+	}
+	content[keyReplacedBy], content[keySwitch] = by, strconv.Itoa(turn)
+	put(content, keyReplacedAt, at)
+	return unstructured.SetNestedStringMap(record.Object, content, "data")
+}
+
+// Reinstated removes the mark of a replacement from a record.
+func Reinstated(record *unstructured.Unstructured) error {
+	content, _, _ := unstructured.NestedStringMap(record.Object, "data")
+	for _, key := range []string{keyReplacedBy, keyReplacedAt, keySwitch} {
+		delete(content, key)
+	}
+	return unstructured.SetNestedStringMap(record.Object, content, "data")
+}
+
+// HasVolume reports whether a workload runs a database on a volume.
+func HasVolume(workload *unstructured.Unstructured) bool {
+	if workload.GetLabels()[object.LabelBackup] != "" {
+		return false
+	}
+	templates, _, _ := unstructured.NestedSlice(workload.Object, "spec", "volumeClaimTemplates")
+	volumes, _, _ := unstructured.NestedSlice(workload.Object, "spec", "template", "spec", "volumes")
+	return len(templates) > 0 || slices.ContainsFunc(volumes, func(v any) bool {
+		volume, _ := v.(map[string]any)
+		name, _, _ := unstructured.NestedString(volume, "persistentVolumeClaim", "claimName")
+		return name == ClaimName(workload.GetName())
+	})
+}
+
+// Stop returns the objects of a database with 0 replicas. It does not modify objects.
+func Stop(objects []*unstructured.Unstructured, database string, owner object.Owner) ([]*unstructured.Unstructured, error) {
+	stopped := slices.Clone(objects)
+	for i, o := range objects {
+		if kind := o.GetKind(); o.GetName() != database || kind != "StatefulSet" && kind != "Deployment" {
+			continue
+		}
+		stopped[i] = object.Unfinished(o)
+		if err := unstructured.SetNestedField(stopped[i].Object, int64(0), "spec", "replicas"); err != nil {
+			return nil, fmt.Errorf("stop %s %s: %w", o.GetKind(), database, err)
+		}
+		if _, err := object.Finish(stopped[i], owner); err != nil {
+			return nil, err
+		}
+	}
+	return stopped, nil
+}

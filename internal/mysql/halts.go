@@ -1,0 +1,94 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// Halt plans the users of the database without pods during a switch, and until the database in use serves. own is the part of the
+// database.
+func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bool) error {
+	for _, part := range users {
+		wasHalted, err := IsAny(part.Objects, d.in.Lookup)
+		if err != nil {
+			return err
+		}
+		isSwitched := d.IsStopping || d.IsBarred || d.IsOther
+		switch {
+		case isSwitched || wasHalted && !serves:
+			err = d.halt(part)
+		case wasHalted:
+			d.IsStarting = true
+			part.Objects, err = Resume(part.Objects, d.in.Lookup, d.spec.Owner)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if own != nil && len(d.Halted) > 0 {
+		own.After = nil // otherwise it could wait for a halted part, which waits for it
+	}
+	return nil
+}
+
+// halt plans a part without pods. Halting waits for no other part; resuming does, as a new revision.
+func (d *Databases) halt(part *reconcile.Part) (err error) {
+	part.Objects, err = Halt(part.Objects, d.in.Lookup, d.spec.Owner)
+	if err != nil {
+		return err
+	}
+	part.After, part.Revision = nil, object.Sum([]byte("halted "+part.Revision))
+	part.Doubt = &reconcile.Doubt{} // not ready, but no user has to act
+	part.Notes = append(part.Notes, "has no pods while the database is switched")
+	d.Halted = append(d.Halted, haltedPart{part.Name, Workloads(part.Objects)})
+	remains, err := remainsOf(part.Name, Workloads(part.Objects), d.in.Lookup, d.in.Pods)
+	d.Remains = append(d.Remains, remains...)
+	return err
+}
+
+// remainsOf lists running objects of a halted part.
+func remainsOf(name string, workloads []*unstructured.Unstructured, lookup Lookup, pods func(part string) ([]*corev1.Pod, error)) (remains []string, err error) {
+	for _, o := range workloads {
+		live, err := lookup(o.GetKind(), o.GetName())
+		if err != nil {
+			return nil, err
+		}
+		if MayRun(live) {
+			remains = append(remains, o.GetKind()+" "+o.GetName())
+		}
+	}
+	found, err := pods(name)
+	for _, pod := range found {
+		if isAlive(pod) {
+			remains = append(remains, "Pod "+pod.Name)
+		}
+	}
+	return remains, err
+}
+
+// isAlive reports whether containers of a pod may run.
+func isAlive(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// otherPod returns a pod of another database, read from the API server, or "".
+func otherPod(database string, in reconcile.Inputs) (string, error) {
+	pods, err := in.PodsLive(Component)
+	if err != nil {
+		return "", fmt.Errorf("look whether a pod of another database than %s is there: %w", database, err)
+	}
+	for _, pod := range pods {
+		if IsOther(database, pod) && !isProbe(pod) {
+			return pod.Name, nil
+		}
+	}
+	return "", nil
+}

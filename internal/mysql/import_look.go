@@ -1,0 +1,97 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// importPort is where the agent answers during an import.
+const importPort = "8080"
+
+// maxImport bounds the answer of the agent.
+const maxImport = 64 << 10
+
+// askImport asks agents. It follows no redirection and no proxy: the address is that of a pod.
+var askImport = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error {
+	return http.ErrUseLastResponse
+}}
+
+// SeeImport observes the import of the database in use; nil for none. pods are those of the database. Only a pod that the database's
+// StatefulSet controls is asked.
+func (d *Databases) SeeImport(ctx context.Context, pods []*corev1.Pod) (*Import, error) {
+	if d == nil || d.spec.MySQL == nil || d.spec.ImportFrom == nil || d.Active != d.Wanted {
+		return nil, nil
+	}
+	i := &Import{Declared: d.spec.ImportFrom, Accepted: d.spec.AcceptLoss, Pod: importing(pods)}
+	if i.Pod == nil {
+		i.IsDone, i.Failed = d.records[d.Active] != nil, failure(pods)
+		return i, nil
+	}
+	set, err := d.in.Lookup(object.StatefulSetKind.Kind, d.Active)
+	if err != nil || set == nil || !metav1.IsControlledBy(i.Pod, set) || i.Pod.Status.PodIP == "" {
+		return i, err
+	}
+	i.State = askState(ctx, "http://"+net.JoinHostPort(i.Pod.Status.PodIP, importPort)+"/state")
+	return i, nil
+}
+
+// askState returns the answer of an agent; nil for none.
+func askState(ctx context.Context, url string) *ImportState {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil
+	}
+	response, err := askImport.Do(request)
+	if err != nil {
+		return nil
+	}
+	defer response.Body.Close()
+	state := &ImportState{}
+	if response.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(response.Body, maxImport)).Decode(state) != nil || state.Phase == "" {
+		return nil
+	}
+	return state
+}
+
+// Steps returns the write that requests the cut-over of a pod, or takes the request back.
+func (i *Import) Steps(c client.Client) []reconcile.Step {
+	if !i.IsRunning() {
+		return nil
+	}
+	want, differs := i.ticket()
+	if !differs {
+		return nil
+	}
+	var value any // nil removes the annotation
+	message := "let the import of " + i.source() + " go on"
+	if want != "" {
+		value, message = want, "end the import of "+i.source()
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: i.Pod.Namespace, Name: i.Pod.Name}}
+	return []reconcile.Step{{Name: "CutOver", Message: message, Do: func(ctx context.Context) error {
+		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": i.Pod.UID, "annotations": map[string]any{object.AnnotationTicket: value}}})
+		if err != nil {
+			return err
+		}
+		if err := c.Patch(ctx, pod, client.RawPatch(client.Merge.Type(), patch), client.FieldOwner(apply.FieldManager)); err != nil {
+			return fmt.Errorf("annotate pod %s: %w", pod.Name, err)
+		}
+		return nil
+	}}}
+}

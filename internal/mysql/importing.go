@@ -1,0 +1,221 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+const (
+	// containerImport is the container that copies a running server into a new database.
+	containerImport = prefixRestore + "-import"
+	// ticketCutOver is the ticket of a pod whose import has to end.
+	ticketCutOver = "cut-over"
+	// lossOfSource is the begin of a loss that the agent names: that of the server to import, with its id.
+	lossOfSource = "source "
+	// ImportSeen is the delay until the next pass during an import, whose progress triggers none.
+	ImportSeen = 5 * time.Second
+	// longestImport bounds a message of the agent.
+	longestImport = 600
+)
+
+// Import is the observation of the import of a running server.
+type Import struct {
+	Declared *dsv1.ImportFrom
+	// Accepted is spec.mysql.acceptLoss.
+	Accepted string
+	// Pod has the container that imports, while that runs; nil otherwise.
+	Pod *corev1.Pod
+	// State is the answer of the agent; nil without one.
+	State *ImportState
+	// Failed is the report of the container that has ended, while none runs.
+	Failed backup.Report
+	// IsDone reports whether the database has its data.
+	IsDone bool
+}
+
+// ImportState is the answer of the agent (contract.Import).
+type ImportState struct {
+	Phase        string `json:"phase"`
+	Behind       *int64 `json:"behind"`
+	Transactions int64  `json:"transactions"`
+	Bytes        int64  `json:"bytes"`
+	TotalBytes   int64  `json:"totalBytes"`
+	Reason       string `json:"reason"`
+	Message      string `json:"message"`
+	Again        string `json:"again"`
+	CutOver      bool   `json:"cutOver"`
+	Position     *struct {
+		File   string `json:"file"`
+		Offset uint64 `json:"offset"`
+		GTID   string `json:"gtid"`
+	} `json:"position"`
+}
+
+// importing returns the pod whose import runs, or nil.
+func importing(pods []*corev1.Pod) *corev1.Pod {
+	for _, pod := range pods {
+		for _, c := range pod.Status.InitContainerStatuses {
+			if c.Name == containerImport && c.State.Running != nil && pod.DeletionTimestamp == nil {
+				return pod
+			}
+		}
+	}
+	return nil
+}
+
+// failure returns the report of an import that has failed, and is started again.
+func failure(pods []*corev1.Pod) backup.Report {
+	for _, pod := range pods {
+		for _, c := range pod.Status.InitContainerStatuses {
+			if end, said := lastWord(c); c.Name == containerImport && end != nil && end.ExitCode != 0 && pod.DeletionTimestamp == nil {
+				return said
+			}
+		}
+	}
+	return backup.Report{}
+}
+
+// IsRunning reports whether a pod imports.
+func (i *Import) IsRunning() bool { return i != nil && i.Pod != nil }
+
+// HasFailed reports whether the last attempt to import has failed, and none runs.
+func (i *Import) HasFailed() bool {
+	return i != nil && i.Pod == nil && !i.IsDone && i.Failed.Message != ""
+}
+
+// Verdict returns the condition of an import; nil without one.
+func (i *Import) Verdict() *backup.Verdict {
+	switch {
+	case i == nil:
+		return nil
+	case i.IsDone:
+		return &backup.Verdict{Good: true, Reason: dsv1.ReasonImported, Message: "the copy of " + i.source() + " is the database: importFrom is not read any more, and may be removed"}
+	case i.HasFailed():
+		return &backup.Verdict{Reason: cmp.Or(i.Failed.Reason, dsv1.ReasonImportNotRunning), Message: i.Message()}
+	case i.Pod == nil:
+		return &backup.Verdict{Reason: dsv1.ReasonImportNotRunning, Message: "the import of " + i.source() + " does not run yet"}
+	}
+	reason := dsv1.ReasonImporting
+	if s := i.State; s != nil {
+		switch {
+		case backup.IsReason(s.Reason):
+			reason = s.Reason
+		case s.Phase == "Following":
+			reason = dsv1.ReasonImportFollowing
+		case s.Phase == "Waiting":
+			reason = dsv1.ReasonImportWaiting
+		}
+	}
+	return &backup.Verdict{Reason: reason, Message: i.Message()}
+}
+
+// Message describes how far an import is that runs or has failed.
+func (i *Import) Message() string {
+	s := i.State
+	if i.Pod == nil {
+		return bounded("the import of " + i.source() + " failed, and is tried again: " + i.Failed.Message)
+	}
+	if s == nil {
+		return fmt.Sprintf("the import of %s runs, and does not answer the operator: see the log of container %s of pod %s", i.source(), containerImport, i.Pod.Name)
+	}
+	text := "import of " + i.source() + ": "
+	switch s.Phase {
+	case "Connecting":
+		text += "connects"
+	case "Dumping":
+		text += fmt.Sprintf("reads the data (%d MiB)", s.Bytes>>20)
+	case "Loading":
+		text += fmt.Sprintf("loads the data (%d of %d MiB)", s.Bytes>>20, s.TotalBytes>>20)
+	case "Following":
+		text += i.follows(s)
+	case "Comparing":
+		text += "compares the copy with the source"
+	default:
+		text += strings.ToLower(s.Phase)
+	}
+	switch {
+	case s.Phase == "Waiting" && s.Reason == "" && i.isAdoption() && !i.Declared.CutOver:
+		text += ": " + cutOverOfAdoption
+	case s.Message != "":
+		text += ": " + s.Message
+	}
+	if s.Again != "" {
+		text += ". A copy was begun again: " + s.Again
+	}
+	return bounded(text)
+}
+
+// follows describes a copy that follows its source.
+func (i *Import) follows(s *ImportState) string {
+	text := "follows"
+	if s.Behind != nil {
+		text += fmt.Sprintf(", %d s behind", *s.Behind)
+	}
+	if p := s.Position; p != nil {
+		text += fmt.Sprintf(" (at %s:%d", p.File, p.Offset)
+		if p.GTID != "" {
+			text += ", GTID " + p.GTID
+		}
+		text += ")"
+	}
+	switch {
+	case s.Message != "":
+	case i.Declared.CutOver:
+		text += "; the cut-over begins"
+	case i.isAdoption():
+		text += "; " + cutOverOfAdoption
+	default:
+		text += "; when nothing writes to the source any more, set importFrom.cutOver to true"
+	}
+	return text
+}
+
+// cutOverOfAdoption is the next step of a copy that `kubectl dataservice adopt` has begun: that stops the writes, and sets cutOver.
+const cutOverOfAdoption = "'kubectl dataservice adopt NAME --finish' cuts over to the copy"
+
+// isAdoption reports whether the copy is that of the original operator's database.
+func (i *Import) isAdoption() bool {
+	return i.Declared.Host == dsv1.OriginalMySQL && strings.HasSuffix(i.Declared.CredentialsSecret.Name, dsv1.OriginalMySQLSecret)
+}
+
+// source names the server to import.
+func (i *Import) source() string {
+	return fmt.Sprintf("%s:%d", i.Declared.Host, cmp.Or(i.Declared.Port, 3306))
+}
+
+// bounded returns a text of the agent for a status: printable, and not too long.
+func bounded(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if unicode.IsPrint(r) {
+			return r
+		}
+		return ' '
+	}, strings.ToValidUTF8(text, "?"))
+	if runes := []rune(text); len(runes) > longestImport {
+		return string(runes[:longestImport-1]) + "…"
+	}
+	return text
+}
+
+// ticket returns the ticket that the importing pod has to have, and whether it has another one.
+func (i *Import) ticket() (want string, differs bool) {
+	if i.Declared.CutOver {
+		want = ticketCutOver
+		if strings.HasPrefix(i.Accepted, lossOfSource) { // an older agent reads no other ticket
+			want += " " + i.Accepted
+		}
+	}
+	return want, i.Pod.Annotations[object.AnnotationTicket] != want
+}

@@ -1,0 +1,116 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replication
+
+import (
+	"fmt"
+	"hash/crc32"
+	"slices"
+)
+
+// LossToken returns the token of a loss of data in this state of the record. The next epoch has another one, so that a consent counts once.
+func (r Record) LossToken() string {
+	return fmt.Sprintf("%d-%d-%.8s", r.Epoch, r.Revision, r.Primary.Server)
+}
+
+// choiceToken returns the token of the consent to go on with one of several copies. It belongs to what each of them has.
+func (c *cluster) choiceToken(chosen Member, left []Member) string {
+	text := ""
+	for _, m := range left {
+		text += fmt.Sprintf("%d %s %s\n", m.Ordinal, m.Server, m.Received)
+	}
+	return fmt.Sprintf("%s-%d-%08x", c.record.LossToken(), chosen.Ordinal, crc32.ChecksumIEEE([]byte(text)))
+}
+
+// lost describes lost data. With a user's consent, a copy that is left becomes the primary: one with all transactions of the others, or
+// else a copy by the consent's name.
+func (c *cluster) lost(format string, args ...any) *Decision {
+	token, left := c.record.LossToken(), c.copiesLeft()
+	best := mostComplete(left)
+	if c.want.AcceptLoss == token {
+		for _, id := range c.record.Voters {
+			if m := c.at(id.Ordinal); !m.usable() && !m.hasNoData() {
+				return c.say(StateLost, "the loss is accepted: waiting for member %d, which may have the latest copy", id.Ordinal)
+			}
+		}
+		if len(left) == 0 {
+			return c.say(StateLost, "the loss is accepted, and no member has a copy: restore a backup")
+		}
+	}
+	if len(left) > 0 && best == nil {
+		return c.choose(left)
+	}
+	if c.want.AcceptLoss == token {
+		return c.acceptLoss(*best, left)
+	}
+	d := c.say(StateLost, format, args...)
+	d.Model.Token = token
+	return d
+}
+
+// copiesLeft returns the members with data that a consent may make the primary.
+func (c *cluster) copiesLeft() (left []Member) {
+	for _, m := range c.members {
+		if m.usable() && m.Role != RolePrimary {
+			left = append(left, m)
+		}
+	}
+	return left
+}
+
+// mostComplete returns the first member that has all transactions of the others, or nil. The number of transactions proves nothing.
+func mostComplete(members []Member) *Member {
+	for _, m := range members {
+		if !slices.ContainsFunc(members, func(other Member) bool { return !m.Received.Contains(other.Received) }) {
+			return &m
+		}
+	}
+	return nil
+}
+
+// choose goes on with the copy that the consent names. Until then it notes what each copy has alone, and what it lacks: none has all.
+func (c *cluster) choose(left []Member) *Decision {
+	for _, id := range c.record.Voters {
+		if m := c.at(id.Ordinal); !m.usable() && !m.hasNoData() {
+			return c.say(StateLost, "no copy has all transactions of the others: waiting for member %d before one is chosen", id.Ordinal)
+		}
+	}
+	var all []int
+	for _, m := range left {
+		token, others := c.choiceToken(m, left), GTIDs{}
+		if c.want.AcceptLoss == token {
+			return c.acceptLoss(m, left)
+		}
+		for _, other := range left {
+			if other.Ordinal != m.Ordinal {
+				others = others.With(other.Received)
+			}
+		}
+		all = append(all, m.Ordinal)
+		c.notes = append(c.notes, fmt.Sprintf("member %d alone has %s, and lacks %s: to go on with it, set spec.replication.acceptLoss to %s", m.Ordinal,
+			m.Received.Without(others).brief(), others.Without(m.Received).brief(), token))
+	}
+	return c.say(StateLost, "of the copies that are left, of members %v, none has all transactions: choose one of those in status.notes", all)
+}
+
+// acceptLoss has all members with data promise the next epoch, and makes one of them the primary.
+func (c *cluster) acceptLoss(best Member, left []Member) *Decision {
+	epoch := c.record.Epoch + 1
+	for _, m := range left {
+		epoch = max(epoch, m.Promised)
+	}
+	proof := []Proof{{Member: c.at(c.record.Primary.Ordinal), Fact: FactSilent}}
+	for _, m := range left {
+		if m.Promised < epoch || m.Role != RoleNone {
+			return c.promise(m, epoch)
+		}
+		proof = append(proof, Proof{Member: m, Fact: FactPromised})
+	}
+	if !best.drained() {
+		return c.say(StateSwitching, "member %d applies its relay log before it becomes the primary", best.Ordinal)
+	}
+	next := c.record.next()
+	next.Epoch, next.Primary, next.Voters, next.Acknowledgements = epoch, best.Identity, nil, 1
+	return c.write(StateSwitching, next, append(proof, Proof{Member: best, Fact: FactDrained}), "member %d becomes the primary of epoch %d: the loss of what it lacks is accepted", best.Ordinal, epoch)
+}

@@ -1,0 +1,120 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package replication
+
+import "slices"
+
+// broken deletes a pod that cannot run when its StatefulSet would create another one: the user has mended what keeps it from that. No server of
+// it runs, so that nothing ends.
+func (c *cluster) broken() *Decision {
+	for _, m := range c.members {
+		if m.Outdated && m.UID != "" && (m.Down || m.cannotStart()) {
+			return c.do(StateRolling, c.order(ActionDeletePod, m), "member %d cannot run, and its pod is outdated: a new one is created", m.Ordinal)
+		}
+	}
+	return nil
+}
+
+// cannotStart reports whether, for long, the agent runs and no server does: one does not start on the data, or the first data cannot be made.
+func (m Member) cannotStart() bool {
+	isMaking := m.Volume != VolumeOwn && m.Ticket != "" && m.FailedTicket == m.Ticket
+	return m.Answers && m.Bad && !m.Running && (m.Failing || isMaking)
+}
+
+// mostVoters returns the number of voters that the record may have. A primary that must leave needs one that stays.
+func (c *cluster) mostVoters(p Member) int {
+	stays := func(id Identity) bool { return id.Ordinal < c.want.Replicas }
+	switch {
+	case stays(p.Identity):
+		return min(c.want.MaxVoters, c.want.Replicas-1)
+	case slices.ContainsFunc(c.record.Voters, stays):
+		return len(c.record.Voters)
+	}
+	return len(c.record.Voters) + 1
+}
+
+// leaving returns the voters that must leave although they are well: those that are not wanted any more, after the primary is one that is
+// wanted, or one whose pod is restarted next. A single voter is restarted without that: commits wait for it.
+func (c *cluster) leaving() []Identity {
+	if c.record.Primary.Ordinal >= c.want.Replicas {
+		return nil
+	}
+	var surplus []Identity
+	for _, id := range c.record.Voters {
+		if id.Ordinal >= c.want.Replicas {
+			surplus = append(surplus, id)
+		}
+	}
+	if next := c.nextToRoll(); surplus == nil && len(c.record.Voters) > 1 && next != nil && c.record.IsVoter(next.Identity) {
+		return []Identity{next.Identity}
+	}
+	return surplus
+}
+
+// nextToRoll returns the outdated member that is restarted next while all others are well: at first members that are no voters, then voters.
+// The primary is none of them.
+func (c *cluster) nextToRoll() *Member {
+	var next *Member
+	for _, isVoter := range []bool{false, true} {
+		for _, m := range c.members {
+			if next == nil && m.Outdated && m.UID != "" && m.Ordinal < c.want.Replicas && m.Ordinal != c.record.Primary.Ordinal && c.record.IsVoter(m.Identity) == isVoter {
+				next = &m
+			}
+		}
+	}
+	if next == nil {
+		return nil
+	}
+	for ordinal := range c.want.Replicas {
+		if m := c.at(ordinal); ordinal != next.Ordinal && ordinal != c.record.Primary.Ordinal && !c.isWell(m) {
+			return nil
+		}
+	}
+	return next
+}
+
+// isWell reports whether a replica follows the primary without lag.
+func (c *cluster) isWell(m Member) bool {
+	return m.usable() && c.follows(m) && m.CaughtUp && !m.Bad
+}
+
+// roll restarts outdated pods, one at a time. The primary is the last: another member takes its place before, see target.
+func (c *cluster) roll() *Decision {
+	p, answers := c.primary()
+	if !answers {
+		return nil
+	}
+	next := c.nextToRoll()
+	switch {
+	case next != nil && (!c.record.IsVoter(next.Identity) || len(c.record.Voters) == 1):
+		return c.do(StateRolling, c.order(ActionDeletePod, *next), "member %d is restarted with its new pod", next.Ordinal)
+	case next != nil:
+		return nil // it leaves the voters before
+	case slices.ContainsFunc(c.members, func(m Member) bool { return m.Outdated && m.Ordinal != p.Ordinal && m.Ordinal < c.want.Replicas }):
+		return c.say(StateRolling, "pods are outdated: waiting until all other members follow before one is restarted")
+	case p.Outdated && c.want.Replicas == 1 && len(c.record.Voters) == 0 && c.record.Acknowledgements == 0:
+		return c.do(StateRolling, c.order(ActionDeletePod, p), "member %d is restarted with its new pod; there is no other one", p.Ordinal)
+	}
+	return nil
+}
+
+// target returns the member that must become the primary: the wish of the user, or a voter if the primary is not wanted any more or
+// is the last outdated one.
+func (c *cluster) target() (ordinal int, isWanted bool) {
+	p := c.at(c.record.Primary.Ordinal)
+	isLastToRoll := p.Outdated && c.want.Replicas > 1 && len(c.record.Voters) >= c.mostVoters(p) // all others were restarted, and vote again
+	mustGo := p.Ordinal >= c.want.Replicas || isLastToRoll
+	if c.want.Switch && c.want.To < c.want.Replicas && (!mustGo || c.want.To != p.Ordinal) {
+		return c.want.To, true
+	}
+	if !mustGo {
+		return 0, false
+	}
+	for _, id := range c.record.Voters {
+		if m := c.at(id.Ordinal); m.usable() && m.Identity == id && m.Ordinal < c.want.Replicas && !m.Outdated {
+			return m.Ordinal, true
+		}
+	}
+	return 0, false
+}

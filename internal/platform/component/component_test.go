@@ -1,0 +1,190 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package component
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+func specOf(t *testing.T, text string) *dsv1.DataServiceSpec {
+	t.Helper()
+	spec := &dsv1.DataServiceSpec{}
+	assert.NilError(t, yaml.UnmarshalStrict([]byte(text), spec))
+	return spec
+}
+
+const everything = `{
+	mysql: {}, eureka: {}, uuc: {thirdParty: {url: "http://a"}}, web: {}, proxy: {}, gateway-web: {}, gateway-master: {}, trd-adapter: {},
+	es-adapter: {}, ds-adapter: {}, auth: {}, api-manager: {}, `
+
+// edges prints a graph: each component with the components that it waits for.
+func edges(g *Graph) []string {
+	lines := []string{}
+	for _, c := range g.Components {
+		names := make([]string, len(c.WaitsFor))
+		for i, d := range c.WaitsFor {
+			names[i] = string(d)
+		}
+		lines = append(lines, strings.TrimSpace(string(c.Name)+" <- "+strings.Join(names, " ")))
+	}
+	return lines
+}
+
+func TestGraph(t *testing.T) {
+	t.Parallel()
+	const middleware = " <- mysql uuc eureka"
+	for name, test := range map[string]struct {
+		spec string
+		want []string
+	}{
+		"nothing": {"{}", []string{}},
+		"everything": {everything + "}", []string{
+			"mysql <-", "uuc <-", "eureka <-", "api-manager" + middleware, "auth" + middleware, "ds-adapter" + middleware, "es-adapter" + middleware,
+			"trd-adapter" + middleware, "gateway-master" + middleware, "gateway-web" + middleware, "proxy" + middleware,
+			"web" + middleware + " gateway-master proxy",
+		}},
+		"services wait for the middleware that is declared": {"{proxy: {}, eureka: {}}", []string{"eureka <-", "proxy <- eureka"}},
+		"web alone": {"{web: {}}", []string{"web <-"}},
+		"web waits for the upstreams that are declared": {"{web: {}, proxy: {}}", []string{"proxy <-", "web <- proxy"}},
+		"middleware may wait for middleware": {"{mysql: {dependsOn: [eureka]}, eureka: {}, uuc: {dependsOn: [mysql], thirdParty: {url: x}}}", []string{
+			"eureka <-", "mysql <- eureka", "uuc <- mysql",
+		}},
+		"services may wait for services": {"{auth: {dependsOn: [web, proxy]}, web: {}, proxy: {}}", []string{
+			"proxy <-", "web <- proxy", "auth <- web proxy",
+		}},
+		"what is known already is not repeated": {"{mysql: {}, auth: {dependsOn: [mysql, mysql]}}", []string{"mysql <-", "auth <- mysql"}},
+		"one after the other": {"{rollout: {order: Sequential}, mysql: {}, eureka: {}, auth: {}, web: {}}", []string{
+			"mysql <-", "eureka <- mysql", "auth <- eureka", "web <- auth",
+		}},
+		"one after the other, in the user's order": {"{rollout: {order: Sequential}, mysql: {dependsOn: [eureka]}, eureka: {}, auth: {dependsOn: [web]}, web: {}}", []string{
+			"eureka <-", "mysql <- eureka", "web <- mysql", "auth <- web",
+		}},
+		"services of one's own wait for what they name": {"{mysql: {}, eureka: {}, proxy: {}, additionalServices: [{name: b, dependsOn: [c]}, {name: c, dependsOn: [mysql]}, {name: a}]}", []string{
+			"mysql <-", "eureka <-", "proxy <- mysql eureka", "c <- mysql", "b <- c", "a <-",
+		}},
+		"the product may wait for one's own": {"{web: {dependsOn: [a]}, additionalServices: [{name: a}]}", []string{"a <-", "web <- a"}},
+		"cron jobs come last":                {"{cronJobs: [{name: j, dependsOn: [a, mysql]}], additionalServices: [{name: a}], mysql: {}}", []string{"mysql <-", "a <-", "j <- a mysql"}},
+		"by dependency, said explicitly":     {"{rollout: {order: Dependency}, mysql: {}, eureka: {}}", []string{"mysql <-", "eureka <-"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g, err := NewGraph(specOf(t, test.spec))
+			assert.NilError(t, err)
+			assert.DeepEqual(t, edges(g), test.want)
+		})
+	}
+}
+
+func TestContradictions(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ spec, field, message string }{
+		"a dependency that is not declared": {
+			"{auth: {dependsOn: [proxy]}}", "spec.auth.dependsOn", `"proxy" is not declared: declare it in the spec, or remove it here`,
+		},
+		"a dependency of no name": {
+			"{auth: {dependsOn: [oracle]}, proxy: {}}", "spec.auth.dependsOn", `"oracle" is not declared: declare it in the spec, or remove it here; declared are proxy`,
+		},
+		"itself": {
+			"{auth: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> auth: remove one of these from dependsOn",
+		},
+		"two": {
+			"{auth: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn", "components wait for one another: auth -> proxy -> auth: remove one of these from dependsOn",
+		},
+		"three": {
+			"{auth: {dependsOn: [ds-adapter]}, ds-adapter: {dependsOn: [proxy]}, proxy: {dependsOn: [auth]}}", "spec.auth.dependsOn",
+			"components wait for one another: auth -> ds-adapter -> proxy -> auth: remove one of these from dependsOn",
+		},
+		"middleware and service": {
+			"{mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql: remove one of these from dependsOn",
+		},
+		"the table's edge is not to blame": {
+			"{proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: proxy -> web -> proxy: remove one of these from dependsOn",
+		},
+		"a cycle behind a component that is in none": {
+			"{auth: {dependsOn: [web]}, proxy: {dependsOn: [web]}, web: {}}", "spec.proxy.dependsOn", "components wait for one another: web -> proxy -> web: remove one of these from dependsOn",
+		},
+		"one after the other": {
+			"{rollout: {order: Sequential}, mysql: {dependsOn: [auth]}, auth: {}}", "spec.mysql.dependsOn", "components wait for one another: mysql -> auth -> mysql: remove one of these from dependsOn",
+		},
+		"the same name": {
+			"{auth: {name: a}, proxy: {name: a}}", "spec.proxy.name", `must be unique: "a" is already the name of spec.auth`,
+		},
+		"another's default name": {
+			"{mysql: {}, web: {name: mysql-dataservice}}", "spec.web.name", `must be unique: "mysql-dataservice" is already the name of spec.mysql`,
+		},
+		"a name of the platform's own, though it is not declared": {
+			"{additionalServices: [{name: mysql}]}", "spec.additionalServices[mysql].name", `"mysql" is the name of a built-in component, or reserved: choose another name`,
+		},
+		"the name of all that is shared": {
+			"{cronJobs: [{name: platform}]}", "spec.cronJobs[platform].name", `"platform" is the name of a built-in component, or reserved: choose another name`,
+		},
+		"a service and a cron job": {
+			"{additionalServices: [{name: a}], cronJobs: [{name: a}]}", "spec.cronJobs[a].name", `must be unique: "a" is already the name of spec.additionalServices[a]`,
+		},
+		"the objects of another": {
+			"{auth: {name: a}, additionalServices: [{name: a}]}", "spec.additionalServices[a].name", `must be unique: "a" is already the name of spec.auth`,
+		},
+		"services of one's own": {
+			"{additionalServices: [{name: a, dependsOn: [b]}, {name: b, dependsOn: [a]}]}", "spec.additionalServices[a].dependsOn", "components wait for one another: a -> b -> a: remove one of these from dependsOn",
+		},
+		"uuc, which is a third party by default": {
+			"{uuc: {}}", "spec.uuc.thirdParty", "must be set for kind ThirdParty, with the url of the middleware",
+		},
+		"no such number of a kind": {
+			"{eureka: {kind: 7}}", "spec.eureka.kind", "must be Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3), not '7'",
+		},
+		"no such kind": {
+			"{mysql: {kind: Job}}", "spec.mysql.kind", "must be Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3), not 'Job'",
+		},
+		"no url": {
+			"{eureka: {kind: 3, thirdParty: {}}}", "spec.eureka.thirdParty", "must be set for kind ThirdParty, with the url of the middleware",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := NewGraph(specOf(t, test.spec))
+			var field *render.Error
+			assert.Assert(t, errors.As(err, &field), "%v", err)
+			assert.Equal(t, *field, render.Error{Field: test.field, Message: test.message})
+			assert.Error(t, err, test.field+": "+test.message)
+		})
+	}
+}
+
+// A kind is given by its name or its number.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	kinds := []Kind{Deployment, StatefulSet, DaemonSet, ThirdParty}
+	for name, of := range map[dsv1.ComponentName]struct {
+		chart    string
+		defaults Kind
+	}{
+		MySQL: {ChartMySQL, StatefulSet}, UUC: {ChartMicroservice, ThirdParty}, Eureka: {ChartEureka, Deployment},
+	} {
+		given := map[string]Kind{"null": of.defaults}
+		for number, kind := range kinds {
+			given[string(kind)], given[fmt.Sprint(number)] = kind, kind
+		}
+		for text, kind := range given {
+			spec := fmt.Sprintf("{%s: {kind: %s, thirdParty: {url: 'http://a'}}}", name, text)
+			g, err := NewGraph(specOf(t, spec))
+			assert.NilError(t, err)
+			want := of.chart
+			if kind == ThirdParty {
+				want = ChartThirdParty
+			}
+			assert.Equal(t, g.Get(name).Kind, kind, spec)
+			assert.Equal(t, g.Get(name).Chart, want, spec)
+		}
+	}
+}

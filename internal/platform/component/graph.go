@@ -1,0 +1,278 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package component computes a graph from the spec of a DataService: its declared components, their names and kinds, and which must be
+// ready before which. It is pure.
+package component
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// Component is one declared component.
+type Component struct {
+	Name               dsv1.ComponentName
+	ObjectName         string // name of its workload, Service and main ConfigMap
+	Chart              string
+	Kind               Kind
+	HasProductDefaults bool   // the microservice chart has product defaults for it
+	Path               string // in the spec, such as spec.auth
+
+	// Requires are the components that this one needs, in the order of the graph.
+	Requires []dsv1.ComponentName
+	// Calls are further components that it connects to at run time.
+	Calls []dsv1.ComponentName
+	// WaitsFor are the components that must be ready before a new revision of this one starts. They are its Requires, or, if components
+	// start one at a time, its predecessor.
+	WaitsFor []dsv1.ComponentName
+
+	// ChecksMembers adds the template of Jobs that judge whether one server can become several members.
+	ChecksMembers bool
+
+	Declaration // its part of the spec
+}
+
+// Graph holds the declared components, each after all its dependencies.
+type Graph struct {
+	Components []Component
+}
+
+// Get returns the component of a name, or nil if it is not declared.
+func (g *Graph) Get(name dsv1.ComponentName) *Component {
+	for i := range g.Components {
+		if g.Components[i].Name == name {
+			return &g.Components[i]
+		}
+	}
+	return nil
+}
+
+// Callers returns the components that connect to the component of a name.
+func (g *Graph) Callers(name dsv1.ComponentName) []dsv1.ComponentName {
+	var callers []dsv1.ComponentName
+	for i := range g.Components {
+		if c := &g.Components[i]; slices.Contains(c.Requires, name) || slices.Contains(c.Calls, name) {
+			callers = append(callers, c.Name)
+		}
+	}
+	return callers
+}
+
+// NewGraph computes the graph of a spec. It returns a *specfield.Error for a duplicate name, an undeclared dependency, or a cycle.
+func NewGraph(spec *dsv1.DataServiceSpec) (*Graph, error) {
+	declared, err := declaredComponents(spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkNames(declared); err != nil {
+		return nil, err
+	}
+	if err := connect(declared); err != nil {
+		return nil, err
+	}
+	ordered, err := order(declared)
+	if err != nil {
+		return nil, err
+	}
+	for i := range ordered {
+		ordered[i].WaitsFor = ordered[i].Requires
+		if spec.Rollout.Order == dsv1.OrderSequential && i > 0 {
+			ordered[i].WaitsFor = []dsv1.ComponentName{ordered[i-1].Name}
+		}
+	}
+	return &Graph{Components: ordered}, nil
+}
+
+func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
+	var found []Component
+	for _, def := range table {
+		d := def.spec(spec)
+		if d.Fields == nil {
+			continue
+		}
+		c := Component{
+			Name: def.name, ObjectName: d.Name, Chart: def.chart, Kind: def.kind, HasProductDefaults: def.preset,
+			Path: "spec." + string(def.name), Requires: def.after, Calls: def.calls, Declaration: d,
+		}
+		if c.ObjectName == "" {
+			c.ObjectName = def.objectName
+		}
+		if err := c.setKind(); err != nil {
+			return nil, err
+		}
+		found = append(found, c)
+	}
+	return append(found, userDeclared(spec)...), nil
+}
+
+// setKind sets the kind of middleware. A Redis, etcd or MongoDB that runs elsewhere has other object names: a cluster that the operator ran before
+// keeps its names until it is not needed any more.
+func (c *Component) setKind() error {
+	switch {
+	case c.Redis != nil && c.Redis.Kind != "":
+		c.Kind = Kind(c.Redis.Kind)
+	case c.Etcd != nil && c.Etcd.Kind != "":
+		c.Kind = Kind(c.Etcd.Kind)
+	case c.MongoDB != nil && c.MongoDB.Kind != "":
+		c.Kind = Kind(c.MongoDB.Kind)
+	case c.Middleware == nil:
+		return nil
+	case c.Middleware.Kind != nil:
+		var ok bool
+		if c.Kind, ok = kindOf(*c.Middleware.Kind); !ok {
+			return render.Mistake(c.Path+".kind", "must be %s, not '%s'", kindList, c.Middleware.Kind.String())
+		}
+	case c.Name == Eureka && c.Workload.Replica != nil && *c.Workload.Replica > 1:
+		c.Kind = StatefulSet // registries address one another by names that only its pods have
+	}
+	if c.MySQL != nil && c.MySQL.IsReplicated() {
+		if c.Kind != StatefulSet {
+			return render.Mistake(c.Path+".kind", "must be StatefulSet with replica above 1 and with replication")
+		}
+		c.Kind, c.Chart = Managed, ChartReplicated
+	}
+	if c.Kind == ThirdParty {
+		c.Chart = ChartThirdParty
+		if c.IsResource() {
+			c.ObjectName += "-external"
+		}
+	}
+	return nil
+}
+
+// kinds, in the order of their numbers.
+var kinds = []Kind{Deployment, StatefulSet, DaemonSet, ThirdParty}
+
+const kindList = "Deployment (or 0), StatefulSet (1), DaemonSet (2) or ThirdParty (3)"
+
+func kindOf(k intstr.IntOrString) (Kind, bool) {
+	if k.Type == intstr.String {
+		return Kind(k.StrVal), slices.Contains(kinds, Kind(k.StrVal))
+	}
+	if k.IntVal < 0 || int(k.IntVal) >= len(kinds) {
+		return "", false
+	}
+	return kinds[k.IntVal], true
+}
+
+// isUsers reports whether a component is declared by the user and not part of the product.
+func (c *Component) isUsers() bool {
+	return c.Middleware == nil && !c.IsResource() && !c.HasProductDefaults
+}
+
+// newer are the components that a user's service may be called if the spec does not declare one: such services are older than the fields.
+var newer = []dsv1.ComponentName{Redis, Etcd, MongoDB}
+
+// checkNames refuses two components of one name.
+func checkNames(components []Component) error {
+	names, objects := map[dsv1.ComponentName]string{}, map[string]string{}
+	for _, c := range components {
+		if c.isUsers() && !slices.Contains(newer, c.Name) && TableIndex(string(c.Name)) < len(table) {
+			return render.Mistake(c.Path+".name", "%q is the name of a built-in component, or reserved: choose another name", c.Name)
+		}
+		if other, ok := names[c.Name]; ok {
+			return render.Mistake(c.Path+".name", "must be unique: %q is already the name of %s", c.Name, other)
+		}
+		if other, ok := objects[c.ObjectName]; ok {
+			return render.Mistake(c.Path+".name",
+				"must be unique: %q is already the name of %s", c.ObjectName, other)
+		}
+		names[c.Name], objects[c.ObjectName] = c.Path, c.Path
+		if c.Kind == ThirdParty && (c.ThirdParty == nil || c.ThirdParty.URL == "") {
+			return render.Mistake(c.Path+".thirdParty", "must be set for kind ThirdParty, with the url of the middleware")
+		}
+	}
+	return nil
+}
+
+// connect completes each component's edges: the product's services depend on all middleware, then come the table's edges, then the user's.
+// Table edges to undeclared components are dropped; user edges to undeclared components are an error.
+func connect(components []Component) error {
+	isDeclared := func(name dsv1.ComponentName) bool {
+		return slices.ContainsFunc(components, func(c Component) bool { return c.Name == name })
+	}
+	for i := range components {
+		c := &components[i]
+		var edges []dsv1.ComponentName
+		for _, other := range components {
+			if c.HasProductDefaults && other.Middleware != nil || slices.Contains(c.Requires, other.Name) {
+				edges = append(edges, other.Name)
+			}
+		}
+		for _, name := range c.DependsOn {
+			if !isDeclared(name) {
+				return render.Mistake(c.Path+".dependsOn", "%q is not declared: declare it in the spec, or remove it here%s", name, declaredBut(components, c.Name))
+			}
+			if !slices.Contains(edges, name) {
+				edges = append(edges, name)
+			}
+		}
+		c.Requires = edges
+	}
+	return nil
+}
+
+// declaredBut lists the names of all components except one, as the end of a sentence, or returns "".
+func declaredBut(components []Component, one dsv1.ComponentName) string {
+	var names []string
+	for _, c := range components {
+		if c.Name != one {
+			names = append(names, string(c.Name))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return "; declared are " + strings.Join(names, ", ")
+}
+
+// order sorts components so that each comes after its dependencies, and otherwise in the
+// order of the table.
+func order(components []Component) ([]Component, error) {
+	done := map[dsv1.ComponentName]bool{}
+	ordered := make([]Component, 0, len(components))
+	for len(ordered) < len(components) {
+		next := slices.IndexFunc(components, func(c Component) bool {
+			return !done[c.Name] && !slices.ContainsFunc(c.Requires, func(d dsv1.ComponentName) bool { return !done[d] })
+		})
+		if next < 0 {
+			return nil, cycleError(components, done)
+		}
+		done[components[next].Name] = true
+		ordered = append(ordered, components[next])
+	}
+	return ordered, nil
+}
+
+// cycleError names one cycle among the components that are not done. A cycle exists, because each of them waits for another of them.
+func cycleError(components []Component, done map[dsv1.ComponentName]bool) error {
+	byName := map[dsv1.ComponentName]Component{}
+	var at dsv1.ComponentName
+	for _, c := range components {
+		byName[c.Name] = c
+		if at == "" && !done[c.Name] {
+			at = c.Name
+		}
+	}
+	var path []string
+	for !slices.Contains(path, string(at)) {
+		path = append(path, string(at))
+		deps := byName[at].Requires
+		at = deps[slices.IndexFunc(deps, func(d dsv1.ComponentName) bool { return !done[d] })]
+	}
+	cycle := append(path[slices.Index(path, string(at)):], string(at))
+	culprit := at
+	for _, name := range cycle {
+		if len(byName[dsv1.ComponentName(name)].DependsOn) > 0 {
+			culprit = dsv1.ComponentName(name)
+			break
+		}
+	}
+	return render.Mistake(byName[culprit].Path+".dependsOn", "components wait for one another: %s: remove one of these from dependsOn", strings.Join(cycle, " -> "))
+}

@@ -1,0 +1,175 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// componentStatus computes a component's status from the observation and the previous status. Only the previous status shows whether the
+// component is new, changed or was healthy. prev is empty for a new one.
+func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
+	next := dsv1.ComponentStatus{
+		Name: c.Name, Kind: c.Kind, Ready: c.Health.Ready, Desired: c.Health.Desired, Revision: prev.Revision,
+	}
+	if len(c.Notes) > 0 {
+		next.Message = c.Notes[0]
+	}
+	if c.Error != "" {
+		fail(&next, c, prev)
+		return next
+	}
+	if c.Applied {
+		next.Revision = c.Revision
+	}
+	switch {
+	case len(c.WaitsFor) > 0:
+		next.Phase, next.Message, next.WaitsFor = dsv1.PhasePending, waiting(c, nil), c.WaitsFor
+	case !c.Applied && !c.Held && c.Health.Problem == "":
+		next.Phase = dsv1.PhasePending
+	case c.Health.Settled:
+		next.Phase = dsv1.PhaseRunning
+		if next.Message == "" {
+			next.Message = c.Health.Note
+		}
+	case c.Health.Problem != "":
+		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Problem, culprit(c.Health.Culprit)
+		if c.Rewritten != "" { // it may be the cause
+			next.Message += "; " + c.Rewritten
+		}
+	default:
+		if next.Phase = underway(c, prev, &next); next.Phase != "" {
+			break
+		}
+		// It was healthy and unchanged, and is not healthy any more.
+		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Hint, culprit(c.Health.HintCulprit)
+		if next.Message == "" {
+			next.Message = "one of its objects is missing or being deleted"
+		}
+	}
+	if next.Message == "" && inWork(next.Phase) {
+		next.Message = delay(c)
+	}
+	return next
+}
+
+// underway returns the phase of a component that is not settled because it is being created, updated or scaled, or "".
+func underway(c reconcile.PartSeen, prev, next *dsv1.ComponentStatus) dsv1.Phase {
+	was := phaseBefore(prev)
+	switch {
+	case prev.Revision == "" || was == dsv1.PhaseCreating:
+		return dsv1.PhaseCreating
+	case prev.Revision != next.Revision || was == dsv1.PhasePending:
+		return dsv1.PhaseUpdating
+	case prev.Desired != next.Desired:
+		return dsv1.PhaseScaling
+	case was == dsv1.PhaseUpdating || was == dsv1.PhaseScaling:
+		return was
+	case c.Kind == managed && c.Exists && len(c.Missing) == 0: // it reports its problems in its own status
+		return dsv1.PhaseUpdating
+	}
+	return ""
+}
+
+// fail makes a status Failed, and keeps the inputs of the next phase in it.
+func fail(next *dsv1.ComponentStatus, c reconcile.PartSeen, prev *dsv1.ComponentStatus) {
+	next.Phase, next.Message, next.Culprit = dsv1.PhaseFailed, health.Refusal(c.Error), culprit(c.Culprit)
+	next.FailedFrom = phaseBefore(prev)
+	switch {
+	case c.Health == (health.State{}): // the error came before the component's health was read
+		next.Ready, next.Desired = prev.Ready, prev.Desired
+	case next.Desired != prev.Desired && (next.FailedFrom == dsv1.PhaseRunning || next.FailedFrom == dsv1.PhaseDegraded):
+		next.FailedFrom = dsv1.PhaseScaling // the number of pods was written before the error came
+	}
+}
+
+// phaseBefore returns the last phase of a component, or the one before it failed.
+func phaseBefore(prev *dsv1.ComponentStatus) dsv1.Phase {
+	if prev.Phase == dsv1.PhaseFailed {
+		return prev.FailedFrom
+	}
+	return prev.Phase
+}
+
+func culprit(c health.Culprit) *dsv1.Culprit {
+	if c == (health.Culprit{}) {
+		return nil
+	}
+	return &dsv1.Culprit{Kind: c.Kind, Name: c.Name, Reason: c.Reason}
+}
+
+// waiting names the components that a component waits for, and the objects that keep these from being ready. before holds the components
+// that it may wait for.
+func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
+	what := "waits for "
+	if c.Exists {
+		what = "keeps running as it was; its new revision waits for "
+	}
+	names := slices.Clone(c.WaitsFor)
+	for i, name := range names {
+		at := slices.IndexFunc(before, func(b dsv1.ComponentStatus) bool { return b.Name == name })
+		if at >= 0 && before[at].Culprit != nil {
+			names[i] = fmt.Sprintf("%s (%s %s: %s)", name, before[at].Culprit.Kind, before[at].Culprit.Name, before[at].Culprit.Reason)
+		}
+	}
+	return what + strings.Join(names, ", ")
+}
+
+// StartDeadline limits the time of a StatefulSet to start, change or scale before its component becomes Degraded. It equals the default of
+// a Deployment's progressDeadlineSeconds; a StatefulSet has no such field.
+const StartDeadline = 10 * time.Minute
+
+// BindDeadline limits the time that a claim may stay unbound before the message of its component names it.
+const BindDeadline = 5 * time.Second
+
+// unbound sets a component's message if its claim is still not bound.
+func unbound(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
+	if next.Message == "" && inWork(next.Phase) && inWork(prev.Phase) && prev.LastTransitionTime != nil && c.Health.Problem == "" &&
+		c.Health.HintCulprit.Reason == health.ReasonNotBound && now.Sub(prev.LastTransitionTime.Time) >= BindDeadline {
+		next.Message = c.Health.Hint
+	}
+}
+
+// late makes the status of a StatefulSet Degraded if it has been in progress for longer than StartDeadline. Its claim is not bound, its
+// pods are refused, or they do not become ready.
+func late(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
+	if c.Kind != "StatefulSet" || !inWork(next.Phase) || !inWork(prev.Phase) || prev.LastTransitionTime == nil || c.Health.Hint == "" ||
+		prev.Revision != next.Revision || now.Sub(prev.LastTransitionTime.Time) < StartDeadline {
+		return
+	}
+	next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Hint, culprit(c.Health.HintCulprit)
+}
+
+const (
+	// thirdParty is the kind of a component that runs elsewhere.
+	thirdParty = "ThirdParty"
+	// managed is the kind of a component that is one resource of another kind of the operator.
+	managed = "Managed"
+)
+
+// delay describes a temporary cause that keeps a component from being ready and that no other field shows. It returns "" for pods that are
+// merely starting.
+func delay(c reconcile.PartSeen) string {
+	switch {
+	case c.Health.HintCulprit.Reason == health.ReasonPodsMissing, c.Kind == managed:
+		return c.Health.Hint
+	case c.Kind == thirdParty && c.Health.HintCulprit.Kind == "Pod":
+		return fmt.Sprintf("the third party has not answered the check yet; `kubectl describe pod %s` says what the check gets", c.Health.HintCulprit.Name)
+	}
+	return ""
+}
+
+// inWork reports whether a phase means that a change is in progress.
+func inWork(phase dsv1.Phase) bool {
+	return phase == dsv1.PhaseCreating || phase == dsv1.PhaseUpdating || phase == dsv1.PhaseScaling
+}

@@ -1,0 +1,327 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package platform implements the kind DataService: a platform of components, each rendered from a chart. It mainly manages objects. The
+// running system is observed only through the reports of backup pods.
+//
+// component has the graph of components, values their chart values, and plan their objects and Secrets. The status (status.go,
+// component_status.go, conditions.go) is a pure function of an observation. Package mysql decides about the database.
+package platform
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/component"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// The operator writes only the status of a DataService, and reads one from the API server when its cache lags. It needs the right to
+// finalizers because the API server may check it when owner references are set.
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices,verbs=get;list;watch
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/status,verbs=patch
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/finalizers,verbs=update
+// spec.redis creates a RedisCluster.
+// +kubebuilder:rbac:groups=redis.middleware.hc.cn,resources=redisclusters,verbs=create;update;patch;delete
+// spec.etcd creates an EtcdCluster.
+// +kubebuilder:rbac:groups=etcd.database.coreos.com,resources=etcdclusters,verbs=create;update;patch;delete
+// spec.mysql creates a MySQLCluster if it has several members.
+// +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters,verbs=create;update;patch;delete
+// spec.mongodb creates a MongoDBCommunity, which MongoDB's operator reconciles.
+// +kubebuilder:rbac:groups=mongodbcommunity.mongodb.com,resources=mongodbcommunity,verbs=get;list;watch;create;patch;delete
+
+// Kind implements the kind DataService.
+type Kind struct {
+	planner   *plan.Planner
+	keeper    *plan.Keeper
+	client    client.Client
+	jobs      backup.Reader
+	originals cache.Cache // metadata of the original operator's objects; nil for none
+}
+
+var (
+	_ reconcile.Kind[*dsv1.DataService, World] = &Kind{}
+	_ reconcile.Parent                         = &Kind{}
+)
+
+// New returns the kind. The client writes during switches of databases; live reads from the API server. Both are nil for a caller that only
+// plans. originals caches the metadata of the original operator's objects.
+func New(planner *plan.Planner, keeper *plan.Keeper, c client.Client, live client.Reader, originals cache.Cache) *Kind {
+	return &Kind{planner: planner, keeper: keeper, client: c, jobs: backup.Reader{Client: c, Live: live}, originals: originals}
+}
+
+// GVK returns the group, version and kind of DataService.
+func (*Kind) GVK() schema.GroupVersionKind { return dsv1.GroupVersion.WithKind(dsv1.Kind) }
+
+// New returns an empty DataService.
+func (*Kind) New() *dsv1.DataService { return &dsv1.DataService{} }
+
+// Children returns the kinds of components that are resources.
+func (*Kind) Children() []schema.GroupVersionKind { return object.Resources }
+
+// Paused returns spec.paused.
+func (*Kind) Paused(ds *dsv1.DataService) bool { return ds.Spec.Paused }
+
+// Forget drops the cached credentials and the plan.
+func (k *Kind) Forget(namespace, name string) {
+	k.keeper.Forget(namespace, name)
+	k.planner.Forget(namespace, name)
+}
+
+// Plan returns the parts of a platform: its components.
+func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs) (*reconcile.Plan, error) {
+	f, err := k.formOf(declared, in)
+	if err != nil {
+		return nil, err
+	}
+	ds, graph := f.ds, f.graph
+	databases, err := databases(ds, graph, in)
+	if err != nil {
+		return nil, err
+	}
+	if used := databases.InUse(ds.Spec.MySQL); used != ds.Spec.MySQL {
+		ds = ptr.To(*ds)
+		ds.Spec.MySQL = used
+		if graph, err = k.planner.Graph(ds); err != nil {
+			return nil, reconcile.MistakeOf(err)
+		}
+	}
+	secrets, err := k.keeper.Plan(ds, graph, in.Lookup, &plan.Users{Live: in.LookupLive, List: in.List})
+	if err != nil {
+		if field := (*render.Error)(nil); errors.As(err, &field) {
+			return nil, reconcile.MistakeOf(err)
+		}
+		return nil, &reconcile.SecretError{Err: err}
+	}
+	trials, err := k.trials(f, secrets.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	planned, err := k.planner.Make(ds, graph, secrets.Credentials)
+	if err != nil {
+		return nil, reconcile.MistakeOf(err)
+	}
+	result := &reconcile.Plan{
+		Secrets:      secrets.Secrets,
+		Trials:       trials,
+		Parts:        make([]reconcile.Part, len(planned.Components)),
+		RemovalOrder: component.TableIndex,
+		DeletionNote: deletionNote,
+		Adopt:        func(live *unstructured.Unstructured) bool { return k.keeper.Adopt(ds, live) },
+	}
+	for i := range planned.Components {
+		result.Parts[i] = part(ds, graph, &planned.Components[i])
+		if err := keepAgent(&result.Parts[i], &planned.Components[i], plan.OwnerOf(ds), in); err != nil {
+			return nil, err
+		}
+	}
+	if err := planDatabase(ds, graph, planned, result, databases, in); err != nil {
+		return nil, err
+	}
+	return result, f.apply(result, databases, in)
+}
+
+// databases returns the state of the databases, or nil if none of one server runs in the cluster.
+func databases(ds *dsv1.DataService, graph *component.Graph, in reconcile.Inputs) (*mysql.Databases, error) {
+	c := graph.Get(component.MySQL)
+	if c == nil || c.Kind == component.ThirdParty || c.Kind == component.Managed {
+		return nil, nil
+	}
+	return mysql.FindDatabases(declaredDatabase(ds, c), in)
+}
+
+func declaredDatabase(ds *dsv1.DataService, c *component.Component) mysql.Declared {
+	d := mysql.Declared{MySQL: ds.Spec.MySQL, Owner: plan.OwnerOf(ds), Generation: ds.Generation, Database: c.ObjectName, Path: c.Path}
+	if c.Kind != component.ThirdParty {
+		d.Workload = string(c.Kind)
+	}
+	return d
+}
+
+// planDatabase plans the record of the database in use, the form of its objects, and the services that use it.
+func planDatabase(ds *dsv1.DataService, graph *component.Graph, planned *plan.Plan, result *reconcile.Plan, databases *mysql.Databases, in reconcile.Inputs) error {
+	c := graph.Get(component.MySQL)
+	if c == nil || c.Kind == component.Managed { // a MySQLCluster guards its data itself
+		return nil
+	}
+	data, err := mysql.PlanData(declaredDatabase(ds, c), result.Parts, databases, in)
+	if err != nil {
+		return err
+	}
+	result.Records = data.Records
+	var own *reconcile.Part
+	var users []*reconcile.Part
+	for i := range result.Parts {
+		if result.Parts[i].Name == mysql.Component {
+			own = &result.Parts[i]
+			data.Guard(own)
+		} else if isUser(&planned.Components[i]) {
+			users = append(users, &result.Parts[i])
+		}
+	}
+	if databases == nil {
+		return nil
+	}
+	result.Found = databases
+	return databases.Halt(users, own, data.Serves)
+}
+
+// isUser reports whether a component may use the database: all services and cron jobs may.
+func isUser(c *plan.Component) bool {
+	return c.Kind != component.ThirdParty && slices.Contains([]string{component.ChartMicroservice, component.ChartCronJob}, c.Chart)
+}
+
+func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) reconcile.Part {
+	return reconcile.Part{
+		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.WaitsFor), CalledBy: texts(graph.Callers(c.Name)),
+		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), IsOfThisSpec: ds.Status.ObservedGeneration == ds.Generation, NeedsDryRun: c.NeedsDryRun,
+		Notes:       notes(c),
+		RetainsData: c.MySQL != nil && c.MySQL.Storage.Retention != dsv1.RetentionDelete,
+		KeepReason:  keepReason,
+	}
+}
+
+func texts(names []dsv1.ComponentName) []string {
+	result := make([]string, len(names))
+	for i, name := range names {
+		result[i] = string(name)
+	}
+	return result
+}
+
+// knownRevision returns the last applied revision of a component, from the status. It decides whether a component's plan is a new revision,
+// so a foreign write of the status changes what is held back.
+func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
+	for _, known := range ds.Status.Components {
+		if known.Name == string(c.Name) {
+			return known.Revision
+		}
+	}
+	return ""
+}
+
+// podsShown is the delay until the next pass if a workload counts a pod as ready that is not ready in the cache yet: the pod's event
+// triggers no pass.
+const podsShown = time.Second
+
+// Decide returns the next step or the time of the next pass, in this order:
+//
+//   - while one server becomes several members, and during a switch between
+//     databases: its next write;
+//   - during an import: whether it has to end;
+//   - while the database's workload is ready but its pod is not ready in the
+//     cache, so that its data cannot be recorded: another pass;
+//   - after a gap in the binary log: a backup;
+//   - for a backup Job that other containers keep from ending: its deletion;
+//   - while the latest moments cannot be restored, a backup may become overdue,
+//     or a StatefulSet starts: another pass.
+func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, w World) reconcile.Decision {
+	if next := k.decideSwitch(seen, w); next != nil {
+		return *next
+	}
+	if w.Import.IsRunning() {
+		return reconcile.Decision{Steps: w.Import.Steps(k.client), LookAgain: mysql.ImportSeen}
+	}
+	for _, part := range seen.Parts {
+		h := part.Health
+		if part.Name == string(component.MySQL) && part.Kind != managed && !h.Settled && h.Problem == "" && h.Desired > 0 && h.Ready >= h.Desired {
+			return reconcile.Decision{LookAgain: podsShown}
+		}
+	}
+	if w.AfterGap != nil {
+		return reconcile.Decision{Steps: []reconcile.Step{mysql.BackUp(k.client, w.AfterGap)}, LookAgain: backupsSeen}
+	}
+	if steps := backup.EndHeld(k.jobs, ds.Namespace, w.Backups.Unfinished); len(steps) > 0 {
+		return reconcile.Decision{Steps: steps, LookAgain: backupsSeen}
+	}
+	if _, _, recoverable := mysql.JudgeBackups(nil, w.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
+		return reconcile.Decision{LookAgain: backupsSeen}
+	}
+	if b := w.Backups.Declared; b != nil {
+		return reconcile.Decision{LookAgain: backupsDue}
+	}
+	if after := w.Members.LookAgain(); after > 0 {
+		return reconcile.Decision{LookAgain: after}
+	}
+	return reconcile.Decision{LookAgain: startsSeen(ds, seen.Parts)}
+}
+
+// decideSwitch returns what follows while one server becomes several members, and during a switch; nil if neither has to go on first. Services
+// without pods wait for an import, which waits for its cut-over: while the switch has no write, the import goes on.
+func (k *Kind) decideSwitch(seen reconcile.PlanSeen, w World) *reconcile.Decision {
+	next := &reconcile.Decision{LookAgain: podsShown}
+	switch d := w.Databases; {
+	case d == nil:
+		return nil
+	case d.IsLeaving:
+	case d.Takeover != nil:
+		next.Steps = d.Takeover.Steps(k.client)
+	case d.IsAtWork():
+		if next.Steps = d.Steps(k.client, seen); len(next.Steps) == 0 && w.Import.IsRunning() {
+			return nil
+		}
+	default:
+		return nil
+	}
+	return next
+}
+
+// startsSeen returns the delay until the next pass while a StatefulSet starts, or 0. The pass detects that it misses status.StartDeadline,
+// or that its claim misses status.BindDeadline, which the status does not show yet.
+func startsSeen(ds *dsv1.DataService, parts []reconcile.PartSeen) (after time.Duration) {
+	for _, part := range parts {
+		if part.Kind != "StatefulSet" || !part.Exists || part.Health.Settled || part.Health.Problem != "" {
+			continue
+		}
+		if part.Health.HintCulprit.Reason == health.ReasonNotBound && !slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool {
+			return c.Name == part.Name && c.Message == part.Health.Hint
+		}) {
+			return BindDeadline
+		}
+		after = time.Minute
+	}
+	return after
+}
+
+// Status writes the observation to the status of a DataService.
+func (k *Kind) Status(ds *dsv1.DataService, seen reconcile.Seen[World], now metav1.Time) {
+	observation := Observation{Generation: seen.Generation, Paused: seen.Paused, Deleting: seen.Deleting, Components: seen.Parts, Kept: seen.Kept}
+	if p := seen.Pace; p != nil {
+		observation.Pace = &Pace{Granted: p.Granted, Reason: p.Reason, Message: p.Message}
+	}
+	if f := seen.Failure; f != nil {
+		observation.Failure = &Failure{Reason: f.Reason, Message: f.Message, Stalled: f.Stalled}
+	}
+	if seen.Observed != nil {
+		observation.Members = seen.Observed.Members
+		observation.Backups, observation.Import = &seen.Observed.Backups, seen.Observed.Import
+		observation.Switch = seen.Observed.Databases.Switch()
+	}
+	ds.Status = Compute(ds.Status, observation, now)
+}
+
+// notes returns notes for users on a component that may be healthy.
+func notes(c *plan.Component) []string {
+	switch {
+	case c.Name == component.MySQL && c.Kind == component.DaemonSet:
+		return []string{"kind DaemonSet has no volume, so the data ends with the pod: use kind StatefulSet"}
+	case c.Name == component.Eureka && c.Kind == component.Deployment && ptr.Deref(c.Workload.Replica, 1) > 1:
+		return []string{"eureka replicas do not replicate in kind Deployment, so clients may see different instances: use kind StatefulSet"}
+	}
+	return nil
+}

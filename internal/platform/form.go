@@ -1,0 +1,123 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/component"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/platform/values"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// form is the form in which the mysql of a DataService is planned. It differs from the declared one while it changes, and where several members
+// stay although one server is declared.
+type form struct {
+	*mysql.Form // nil without a mysql
+
+	stage mysql.Stage
+	// ds has the form that is planned, and graph is its graph.
+	ds    *dsv1.DataService
+	graph *component.Graph
+	// declared is the declared spec with its graph.
+	declared      *dsv1.DataService
+	declaredGraph *component.Graph
+	// image is that of the wanted members, with the stage Check.
+	image string
+}
+
+// formOf decides the form of the mysql of a DataService.
+func (k *Kind) formOf(declared *dsv1.DataService, in reconcile.Inputs) (*form, error) {
+	graph, err := k.planner.Graph(declared)
+	if err != nil {
+		return nil, reconcile.MistakeOf(err)
+	}
+	f := &form{ds: declared, graph: graph, declared: declared, declaredGraph: graph}
+	c := graph.Get(component.MySQL)
+	if c == nil {
+		return f, nil
+	}
+	spec := declaredDatabase(declared, c)
+	if f.Form, err = mysql.FindForm(spec, in); err != nil {
+		return nil, err
+	}
+	f.stage = f.Stage()
+	if !f.becomes() && !f.Stays() {
+		return f, nil
+	}
+	f.ds = f.As(declared)
+	if f.graph, err = k.planner.Graph(f.ds); err != nil {
+		return nil, reconcile.MistakeOf(err)
+	}
+	f.graph.Get(component.MySQL).ChecksMembers = f.stage == mysql.StageCheck
+	return f, nil
+}
+
+// becomes reports whether one server runs that is to become several members.
+func (f *form) becomes() bool { return f.stage == mysql.StageCheck || f.stage == mysql.StageImport }
+
+// trials returns the MySQLCluster that one server is to become. A spec that it cannot have is an error.
+func (k *Kind) trials(f *form, credentials values.Credentials) ([]reconcile.Trial, error) {
+	if !f.becomes() {
+		return nil, nil
+	}
+	wanted, err := k.planner.Make(f.declared, f.declaredGraph, credentials)
+	if err != nil {
+		return nil, reconcile.MistakeOf(err)
+	}
+	var trials []reconcile.Trial
+	for i := range wanted.Components {
+		c := &wanted.Components[i]
+		if c.Name != component.MySQL {
+			continue
+		}
+		for _, o := range c.Objects {
+			if object.IsResource(o) {
+				f.image, _, _ = unstructured.NestedString(o.Object, "spec", "image")
+				trials = append(trials, reconcile.Trial{Path: c.Path, Object: o})
+			}
+		}
+	}
+	return trials, nil
+}
+
+// apply adds to a plan what the form of mysql needs.
+func (f *form) apply(result *reconcile.Plan, databases *mysql.Databases, in reconcile.Inputs) error {
+	c := f.graph.Get(component.MySQL)
+	if c == nil || c.Kind == component.ThirdParty {
+		return nil
+	}
+	var own *reconcile.Part
+	for i := range result.Parts {
+		if result.Parts[i].Name == mysql.Component {
+			own = &result.Parts[i]
+		}
+	}
+	switch {
+	case f.stage == mysql.StageCheck:
+		takeover, err := mysql.PlanTakeover(declaredDatabase(f.declared, c), f.Form, f.image, result.Parts, in)
+		if err != nil {
+			return err
+		}
+		databases.Takeover = takeover
+		own.Notes = append(own.Notes, takeover.Note())
+	case f.stage == mysql.StageRemove:
+		f.Vacate(own)
+		result.Found = &mysql.Databases{IsLeaving: true}
+	case c.Kind == component.Managed:
+		members, err := mysql.MembersOf(f.declared.Spec.MySQL.Backup, f.Cluster)
+		if err != nil {
+			return err
+		}
+		if members != nil {
+			result.Found = members
+		}
+		return f.Adopt(own, plan.OwnerOf(f.ds))
+	}
+	return nil
+}

@@ -1,0 +1,80 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"context"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/utils/ptr"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/platform/component"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// World is the observation in addition to the components: backup pods, and the agent of an import. Running servers are not queried.
+type World struct {
+	Backups mysql.Observed
+	// Databases shows which database is in use; nil if none runs in the cluster.
+	Databases *mysql.Databases
+	// Members are the backups of several members; nil for one server, or without backups.
+	Members *mysql.Members
+	// Import is the import of a running server; nil for none.
+	Import *mysql.Import
+	// AfterGap is the Job to create because of a gap in the binary log; nil for none.
+	AfterGap *batchv1.Job
+}
+
+// backupsSeen is the delay until the next pass while the latest moments cannot be restored: neither the archive's report nor its progress
+// triggers one.
+const backupsSeen = 15 * time.Second
+
+// backupsDue is the delay until the next pass that checks whether a backup is overdue, cannot start, or cannot end: none of these triggers
+// one.
+const backupsDue = 30 * time.Second
+
+// Observe reads backup pods from the cache.
+func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, seen reconcile.PlanSeen, pods reconcile.Pods) (World, error) {
+	w := World{}
+	w.Databases, _ = seen.Found.(*mysql.Databases)
+	if ds.Spec.MySQL == nil {
+		return w, nil
+	}
+	name := string(component.MySQL)
+	if ds.Spec.MySQL.ImportFrom != nil {
+		own, err := pods(ctx, name)
+		if err != nil {
+			return w, err
+		}
+		if w.Import, err = w.Databases.SeeImport(ctx, own); err != nil {
+			return w, err
+		}
+		if w.Databases == nil || w.Databases.IsLeaving { // the server that made the copy becomes the first member, or has
+			w.Import = &mysql.Import{Declared: ds.Spec.MySQL.ImportFrom, IsDone: true}
+		}
+	}
+	w.Members, _ = seen.Found.(*mysql.Members)
+	if ds.Spec.MySQL.Backup == nil || w.Members != nil {
+		return w, nil
+	}
+	w.Backups = mysql.Observed{Declared: ds.Spec.MySQL.Backup, Component: name, IsStopped: ptr.Deref(ds.Spec.MySQL.Replica, 1) == 0}
+	var err error
+	if w.Backups.Jobs, err = pods(ctx, name+backup.PartJobs); err != nil {
+		return w, err
+	}
+	if w.Backups.Unfinished, err = k.jobs.Unfinished(ctx, ds.Namespace, ds.Name, name); err != nil {
+		return w, err
+	}
+	if w.Backups.Declared.PointInTime != nil {
+		if w.Backups.Archive, err = pods(ctx, name+mysql.PartArchive); err != nil {
+			return w, err
+		}
+		w.AfterGap, err = mysql.JobAfterGap(ctx, k.client, backup.Of{Kind: k.GVK(), Namespace: ds.Namespace, Name: ds.Name}, name, w.Backups.Gap())
+	}
+	return w, err
+}

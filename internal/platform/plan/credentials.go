@@ -1,0 +1,328 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"maps"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/component"
+	"d3os.com/d3os-operator/internal/platform/values"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// The keys of the Secrets.
+const (
+	keyRootPassword    = "root-password"
+	keyUsername        = "username"
+	keyPassword        = "password"
+	keyJWTSecret       = "jwt-secret"
+	keyGatewayUsername = "gateway-username"
+	keyGatewayPassword = "gateway-password"
+	keyChecksum        = "checksum-key"
+
+	serviceAccount = "dataservice" // the database account of the services
+	gatewayAdmin   = "admin"
+)
+
+// Lookup returns the live object of a kind (Secret or PersistentVolumeClaim) and name if it belongs to this DataService, or nil.
+type Lookup func(kind, name string) (*unstructured.Unstructured, error)
+
+// LostError reports that data exists but its password is lost. A new password would not open the data.
+type LostError struct{ Secret, Claim string }
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("mysql: PersistentVolumeClaim %s holds data, but Secret %s with its passwords is gone: restore the Secret, or delete the claim to start with an empty database",
+		e.Claim, e.Secret)
+}
+
+// SecretsPlan holds the Secrets of a DataService and their names for the charts.
+type SecretsPlan struct {
+	Secrets     []*unstructured.Unstructured
+	Credentials values.Credentials
+}
+
+type secretData map[string]string
+
+// Plan returns the planned Secrets of a DataService. If users is nil, it does not read Secrets of users.
+func (k *Keeper) Plan(ds *dsv1.DataService, graph *component.Graph, lookup Lookup, users *Users) (*SecretsPlan, error) {
+	p := &planner{keeper: k, ds: ds, lookup: lookup, others: users, plan: &SecretsPlan{}}
+	if err := p.platform(graph); err != nil {
+		return nil, err
+	}
+	if c := graph.Get(component.MySQL); c != nil {
+		if err := p.mysql(c); err != nil {
+			return nil, err
+		}
+	}
+	if c := graph.Get(component.Redis); c != nil && c.Redis != nil {
+		if err := p.redis(c); err != nil {
+			return nil, err
+		}
+	}
+	if c := graph.Get(component.MongoDB); c != nil && c.MongoDB != nil && c.Kind != component.ThirdParty {
+		if err := p.mongodb(c); err != nil {
+			return nil, err
+		}
+	}
+	return p.plan, nil
+}
+
+// planner holds the state of one call of Plan.
+type planner struct {
+	keeper *Keeper
+	ds     *dsv1.DataService
+	lookup Lookup
+	others *Users
+	plan   *SecretsPlan
+	jwt    string
+}
+
+func (p *planner) platform(graph *component.Graph) error {
+	shared := false
+	for i := range graph.Components {
+		shared = shared || graph.Components[i].HasProductDefaults
+	}
+	if !shared {
+		return nil
+	}
+	name := p.ds.Name + "-" + component.Platform
+	d, err := p.fill(name, secretData{keyGatewayUsername: gatewayAdmin}, keyJWTSecret, keyGatewayPassword)
+	if err != nil {
+		return err
+	}
+	p.jwt = d[keyJWTSecret]
+	p.plan.Credentials.PlatformSecret = name
+	return p.add(name, component.Platform, d, false)
+}
+
+func (p *planner) mysql(c *component.Component) error {
+	if c.Kind == component.ThirdParty {
+		return p.thirdParty(c)
+	}
+	keep := c.MySQL.Storage.Retention != dsv1.RetentionDelete
+	if err := p.users(c, keep); err != nil {
+		return err
+	}
+	if secret := c.MySQL.CredentialsSecret; secret != "" { // the user's Secret
+		var err error
+		p.plan.Credentials.MySQLSecret, err = p.clean(c, secret, keep, keyRootPassword, keyUsername, keyPassword)
+		return err
+	}
+	name := c.ObjectName + "-credentials"
+	if err := p.checkLost(name, c); err != nil {
+		return err
+	}
+	d, err := p.fill(name, secretData{keyUsername: serviceAccount}, keyRootPassword, keyPassword)
+	if err != nil {
+		return err
+	}
+	p.plan.Credentials.MySQLSecret = name
+	return p.add(name, string(c.Name), d, keep)
+}
+
+// users plans the passwords of further accounts of the database.
+func (p *planner) users(c *component.Component, keep bool) error {
+	var names []string
+	for _, user := range c.MySQL.Users {
+		names = append(names, user.Name)
+	}
+	if b := c.MySQL.Backup; b != nil && c.Kind != component.Managed { // members have accounts for that
+		names = append(names, values.BackupAccount)
+		if b.PointInTime != nil {
+			names = append(names, values.ArchiveAccount)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	name := c.ObjectName + "-users"
+	d, err := p.fill(name, secretData{}, names...)
+	if err != nil {
+		return err
+	}
+	p.plan.Credentials.MySQLUsersSecret = name
+	return p.add(name, string(c.Name), d, keep)
+}
+
+// checkLost refuses to generate a password for data that was created with another.
+func (p *planner) checkLost(secret string, c *component.Component) error {
+	if c.Kind == component.DaemonSet || p.keeper.recall(p.ds, secret) != nil {
+		return nil
+	}
+	live, err := p.lookup("Secret", secret)
+	if live != nil || err != nil {
+		return err
+	}
+	claim, err := p.lookup("PersistentVolumeClaim", "data-"+c.ObjectName+"-0")
+	if claim != nil && claim.GetDeletionTimestamp() == nil {
+		return &LostError{Secret: secret, Claim: claim.GetName()}
+	}
+	return err
+}
+
+// thirdParty uses the user's Secret, or stores the account from the spec in one.
+func (p *planner) thirdParty(c *component.Component) error {
+	var err error
+	if ref := c.ThirdParty.SecretRef; ref != nil && ref.Name != "" {
+		p.plan.Credentials.MySQLSecret, err = p.clean(c, ref.Name, false, keyUsername, keyPassword)
+		return err
+	}
+	given := secretData{keyUsername: c.ThirdParty.Username, keyPassword: c.ThirdParty.Password}
+	p.plan.Credentials.MySQLSecret, p.plan.Credentials.MySQLChecksum, err = p.given(c, given)
+	return err
+}
+
+// redis sets the name of the Secret with the password of Redis. The Secret of a RedisCluster is created and kept by its kind.
+func (p *planner) redis(c *component.Component) error {
+	found := &p.plan.Credentials
+	if c.Kind != component.ThirdParty {
+		found.RedisSecret = c.ObjectName + "-credentials"
+		if secret := c.Redis.CredentialsSecret; secret != "" {
+			isCut, err := p.isCut(secret, keyPassword)
+			if found.RedisSecret = secret; isCut {
+				found.RedisSecret = c.ObjectName + "-password" // the RedisCluster's copy
+			}
+			return err
+		}
+		return nil
+	}
+	tp := c.ThirdParty
+	if tp.SecretRef != nil && tp.SecretRef.Name != "" {
+		var err error
+		found.RedisHasUser = true
+		found.RedisSecret, err = p.clean(c, tp.SecretRef.Name, false, "?"+keyUsername, keyPassword)
+		return err
+	}
+	if tp.Password == "" {
+		return nil
+	}
+	given := secretData{keyPassword: tp.Password}
+	if tp.Username != "" {
+		given[keyUsername], found.RedisHasUser = tp.Username, true
+	}
+	var err error
+	found.RedisSecret, found.RedisChecksum, err = p.given(c, given)
+	return err
+}
+
+// mongodb plans the password of the services' account of MongoDB. A lost one needs no check: MongoDB's operator sets the new one.
+func (p *planner) mongodb(c *component.Component) (err error) {
+	if secret := c.MongoDB.CredentialsSecret; secret != "" {
+		p.plan.Credentials.MongoDBSecret, err = p.clean(c, secret, true, keyPassword)
+		return err
+	}
+	name := c.ObjectName + "-credentials"
+	d, err := p.fill(name, secretData{keyUsername: values.MongoDBAccount}, keyPassword)
+	if err != nil {
+		return err
+	}
+	p.plan.Credentials.MongoDBSecret = name
+	return p.add(name, string(c.Name), d, true)
+}
+
+// given stores an account from the spec in a Secret, and returns its name and a checksum of the account.
+func (p *planner) given(c *component.Component, d secretData) (secret, checksum string, err error) {
+	secret = c.ObjectName + "-third-party"
+	for key, value := range d {
+		if value == "" {
+			continue
+		}
+		if d[key], err = object.CleanPassword([]byte(value)); err != nil {
+			return "", "", render.Mistake(c.Path+".thirdParty."+key, "%s", err)
+		}
+	}
+	username, secretText := d[keyUsername], d[keyPassword]
+	// The checksum is keyed, so that its annotation on pods does not help to guess a weak password. The key is the secret of the product's
+	// services, or, without these, a separate one.
+	key := p.jwt
+	if key == "" {
+		if d, err = p.fill(secret, d, keyChecksum); err != nil {
+			return "", "", err
+		}
+		key = d[keyChecksum]
+	}
+	mac := hmac.New(sha256.New, []byte(key))
+	fmt.Fprintf(mac, "%d:%s%s", len(username), username, secretText)
+	return secret, hex.EncodeToString(mac.Sum(nil)[:12]), p.add(secret, string(c.Name), d, false)
+}
+
+// fill completes fixed values with values for the given keys: those of the live Secret, else the cached ones, else new ones.
+func (p *planner) fill(name string, fixed secretData, keys ...string) (secretData, error) {
+	live, err := p.lookup("Secret", name)
+	if err != nil {
+		return nil, err
+	}
+	current := decode(live)
+	remembered := p.keeper.recall(p.ds, name)
+	generated := secretData{}
+	for _, key := range keys {
+		switch {
+		case current[key] != "":
+			generated[key] = current[key]
+		case remembered[key] != "":
+			generated[key] = remembered[key]
+		default:
+			if generated[key], err = p.keeper.generate(); err != nil {
+				return nil, fmt.Errorf("generate %s of Secret %s/%s: %w", key, p.ds.Namespace, name, err)
+			}
+		}
+	}
+	p.keeper.remember(p.ds, name, generated)
+	filled := maps.Clone(generated)
+	maps.Copy(filled, fixed)
+	return filled, nil
+}
+
+func decode(secret *unstructured.Unstructured) secretData {
+	decoded := secretData{}
+	if secret == nil {
+		return decoded
+	}
+	encoded, _, _ := unstructured.NestedStringMap(secret.Object, "data")
+	for key, value := range encoded {
+		raw, err := base64.StdEncoding.DecodeString(value)
+		if err != nil {
+			continue
+		}
+		text, err := object.CleanPassword(raw)
+		if err != nil {
+			text = string(raw) // a new value would not open the data
+		}
+		decoded[key] = text
+	}
+	return decoded
+}
+
+func (p *planner) add(name, componentName string, d secretData, keep bool) error {
+	encoded := make(map[string]any, len(d))
+	for key, value := range d {
+		encoded[key] = base64.StdEncoding.EncodeToString([]byte(value))
+	}
+	secret := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": encoded,
+	}}
+	secret.SetName(name)
+	secret.SetNamespace(p.ds.Namespace)
+	secret.SetLabels(map[string]string{
+		object.LabelInstance:  p.ds.Name,
+		object.LabelComponent: componentName,
+		object.LabelManagedBy: object.ManagedBy,
+		object.LabelPartOf:    "dataservice",
+	})
+	if keep {
+		secret.SetAnnotations(map[string]string{object.AnnotationPolicy: object.PolicyKeep})
+	}
+	p.plan.Secrets = append(p.plan.Secrets, secret)
+	_, err := object.Finish(secret, OwnerOf(p.ds))
+	return err
+}

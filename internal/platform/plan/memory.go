@@ -1,0 +1,108 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package plan
+
+import (
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/values"
+)
+
+// A plan is needed during changes. The most recently used plans are kept uncompressed, about 0.5 MB for a whole platform with its spec.
+// Others are kept as compressed JSON, a fortieth of that size. The limits are in bytes, because the author of a DataService decides the
+// size of a plan.
+const (
+	openBytes   = 16 << 20
+	packedBytes = 32 << 20
+)
+
+// memory caches the latest plan of each DataService.
+type memory struct {
+	open   *object.Cache[types.NamespacedName, *remembered]
+	packed *object.Cache[types.NamespacedName, *packed]
+}
+
+// source holds all inputs of a plan within one process.
+type source struct {
+	uid         types.UID
+	generation  int64
+	database    string // name of mysql, which may differ from the spec of that generation
+	credentials values.Credentials
+}
+
+// remembered is a plan and its inputs.
+type remembered struct {
+	source
+
+	plan   *Plan
+	inputs []string // digests, by component
+}
+
+// rendering is the output of a component's chart for an input.
+type rendering struct {
+	input    string // digest
+	objects  []*unstructured.Unstructured
+	revision string
+}
+
+func newMemory(openBytes, packedBytes int) *memory {
+	m := &memory{packed: object.NewCache[types.NamespacedName, *packed](packedBytes, nil)}
+	m.open = object.NewCache(openBytes, m.putAway)
+	return m
+}
+
+// putAway packs a plan that is evicted from the uncompressed cache. A plan that cannot be packed is rendered again when needed.
+func (m *memory) putAway(name types.NamespacedName, r *remembered) {
+	if packed, err := pack(r); err == nil {
+		m.packed.Add(name, packed, packed.size())
+	}
+}
+
+// plan returns the cached plan of a source, or nil.
+func (m *memory) plan(name types.NamespacedName, from source) *Plan {
+	if r, ok := m.open.Get(name); ok && r.source == from {
+		return r.plan
+	}
+	return nil
+}
+
+// renderings returns the cached renderings of a DataService, for any spec, by component.
+func (m *memory) renderings(name types.NamespacedName, uid types.UID) map[dsv1.ComponentName]rendering {
+	if r, ok := m.open.Get(name); ok {
+		if r.uid != uid {
+			return nil
+		}
+		known := make(map[dsv1.ComponentName]rendering, len(r.inputs))
+		for i, c := range r.plan.Components {
+			known[c.Name] = rendering{r.inputs[i], c.Objects, c.Revision}
+		}
+		return known
+	}
+	if packed, ok := m.packed.Get(name); ok && packed.uid == uid {
+		return packed.unpack()
+	}
+	return nil
+}
+
+// add caches a plan and replaces the previous one of that DataService.
+func (m *memory) add(ds *dsv1.DataService, r *remembered) {
+	name := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
+	m.packed.Remove(name)
+	size := object.SizeOf(&ds.Spec) // the components point into it
+	for _, c := range r.plan.Components {
+		for _, obj := range c.Objects {
+			size += object.SizeOf(obj)
+		}
+	}
+	m.open.Add(name, r, size)
+}
+
+// forget drops the cached plan of a DataService.
+func (m *memory) forget(name types.NamespacedName) {
+	m.open.Remove(name)
+	m.packed.Remove(name)
+}

@@ -1,0 +1,47 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// takesItsData reports whether the deletion of a resource deletes its data. That of an EtcdCluster or a MySQLCluster never does.
+func takesItsData(cluster *unstructured.Unstructured) bool {
+	finalizers, _, _ := unstructured.NestedString(cluster.Object, "spec", "finalizers")
+	return finalizers == "foreground"
+}
+
+// keepReason returns why a leftover resource is kept: its deletion would delete its data while its component is declared in another form. It
+// returns "" if it may be deleted.
+func keepReason(leftover *unstructured.Unstructured) string {
+	if !object.IsResource(leftover) || !takesItsData(leftover) {
+		return ""
+	}
+	return fmt.Sprintf("%s %s is left running, because its data would be deleted with it (spec.finalizers: foreground): delete it when you need the data no more",
+		leftover.GetKind(), leftover.GetName())
+}
+
+// deletionNote describes what remains after a resource is removed.
+func deletionNote(removed *unstructured.Unstructured) string {
+	name := removed.GetName()
+	switch {
+	case !object.IsResource(removed):
+		return ""
+	case takesItsData(removed):
+		return "its data is deleted with it, as storage.retention said"
+	case object.IsForeign(removed):
+		return fmt.Sprintf("its volume claims and the Secret %s-credentials, if it has one, stay; delete the claims when you need the data no more", name)
+	case removed.GetKind() == "EtcdCluster":
+		return fmt.Sprintf("its volume claims and its certificate authorities in Secret %s-ca, if it has some, stay, and an etcd of the same name takes them up again", name)
+	case removed.GetKind() == "MySQLCluster":
+		return fmt.Sprintf("its volume claims, the Secrets %s-members and %s-ca and the ConfigMap %s-replication stay, and a mysql of the same name with replica above 1 takes them up again",
+			name, name, name)
+	}
+	return fmt.Sprintf("its volume claims, the Secret %s-credentials and the ConfigMap %s-topology stay, and a redis of the same name takes them up again", name, name)
+}

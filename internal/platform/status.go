@@ -1,0 +1,237 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// Failure explains why the spec cannot be reconciled.
+type Failure struct {
+	Reason  string
+	Message string
+	// Stalled reports whether only an external change helps. Otherwise the operator keeps trying.
+	Stalled bool
+}
+
+// Pace is the result of a request for a turn to change running pods.
+type Pace struct {
+	Granted         bool
+	Reason, Message string // why it waits
+}
+
+// Observation is the observation of a DataService in one pass.
+type Observation struct {
+	Generation int64
+	Paused     bool
+	Deleting   bool
+	Pace       *Pace // the result of the request for a turn; nil if none was needed
+	Kept       bool  // the spec of this generation was added to the history
+	Failure    *Failure
+	Components []reconcile.PartSeen // in the order of the graph; empty without a plan
+	Backups    *mysql.Observed      // nil if they were not observed: the status keeps its values
+	Members    *mysql.Members       // the backups of several members; nil for none
+	Switch     *mysql.Switch        // to another database; nil for none
+	Import     *mysql.Import        // of a running server; nil for none
+}
+
+// Compute returns the status after an observation. It equals prev, including times, if nothing visible to a user has changed.
+func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv1.DataServiceStatus {
+	next := dsv1.DataServiceStatus{ObservedGeneration: seen.Generation, Components: prev.Components, Ready: prev.Ready, Backup: prev.Backup}
+	if seen.Components != nil {
+		next.Components = components(prev.Components, seen.Components, seen.Import, now)
+		next.Ready = fmt.Sprintf("%d/%d", count(next.Components, dsv1.PhaseRunning), len(next.Components))
+	}
+	next.Phase = phase(prev.Phase, seen, next.Components)
+	next.Message = message(seen, next)
+	next.Conditions = conditions(prev.Conditions, seen, next, now)
+	if seen.Backups != nil {
+		var healthy, recoverable *backup.Verdict
+		next.Backup, healthy, recoverable = mysql.JudgeBackups(prev.Backup, *seen.Backups, now.Time)
+		if m := seen.Members; m != nil {
+			next.Backup, healthy, recoverable = m.Backup.DeepCopy(), m.Healthy, m.Recoverable
+		}
+		c := reconcile.Conditions{List: &next.Conditions, Generation: seen.Generation, Now: now}
+		healthy.Set(c, dsv1.ConditionBackupHealthy)
+		recoverable.Set(c, dsv1.ConditionRecoverable)
+		seen.Import.Verdict().Set(c, dsv1.ConditionImported)
+	}
+	tellSwitch(&next.Conditions, prev, seen, now)
+	next.History = history(prev, seen, meta.IsStatusConditionTrue(next.Conditions, dsv1.ConditionReady))
+	return next
+}
+
+// history returns the history after an observation. It begins with the first change under an operator that keeps a history: for
+// DataServices at rest nothing is written.
+func history(prev dsv1.DataServiceStatus, seen Observation, ready bool) *dsv1.History {
+	if prev.History == nil && prev.ObservedGeneration == seen.Generation {
+		return nil
+	}
+	next := dsv1.History{}
+	if prev.History != nil {
+		next = *prev.History
+	}
+	if seen.Kept {
+		next.Generation = seen.Generation
+	}
+	if ready && !seen.Paused {
+		next.ReadyGeneration = seen.Generation
+	}
+	return &next
+}
+
+func components(prev []dsv1.ComponentStatus, seen []reconcile.PartSeen, i *mysql.Import, now metav1.Time) []dsv1.ComponentStatus {
+	next := make([]dsv1.ComponentStatus, 0, len(seen))
+	for _, c := range seen {
+		before := &dsv1.ComponentStatus{}
+		if n := slices.IndexFunc(prev, func(p dsv1.ComponentStatus) bool { return p.Name == c.Name }); n >= 0 {
+			before = &prev[n]
+		}
+		after := componentStatus(c, before)
+		unbound(&after, before, c, now)
+		late(&after, before, c, now)
+		importing(&after, before, i)
+		if len(after.WaitsFor) > 0 {
+			after.Message = waiting(c, next)
+		}
+		after.LastTransitionTime = before.LastTransitionTime
+		if after.Phase != before.Phase {
+			after.LastTransitionTime = &now
+		}
+		next = append(next, after)
+	}
+	return next
+}
+
+// importing sets the status of the database while it is made of a running server, which may take days.
+func importing(next, prev *dsv1.ComponentStatus, i *mysql.Import) {
+	if next.Name != mysql.Component || next.Phase == dsv1.PhaseFailed {
+		return
+	}
+	if i.HasFailed() && next.Phase != dsv1.PhaseRunning {
+		next.Message = i.Message()
+	}
+	if !i.IsRunning() {
+		return
+	}
+	if !inWork(next.Phase) {
+		next.Phase = dsv1.PhaseCreating
+		if inWork(prev.Phase) {
+			next.Phase = prev.Phase
+		}
+	}
+	next.Message, next.Culprit = i.Message(), nil
+}
+
+func phase(prev dsv1.Phase, seen Observation, components []dsv1.ComponentStatus) dsv1.Phase {
+	has := func(p dsv1.Phase) bool { return count(components, p) > 0 }
+	switch {
+	case seen.Deleting:
+		return dsv1.PhaseTerminating
+	case seen.Paused:
+		return dsv1.PhasePaused
+	case seen.Failure != nil || has(dsv1.PhaseFailed):
+		return dsv1.PhaseFailed
+	case has(dsv1.PhaseDegraded):
+		return dsv1.PhaseDegraded
+	case has(dsv1.PhaseUpdating):
+		return dsv1.PhaseUpdating
+	case has(dsv1.PhaseCreating) || has(dsv1.PhasePending):
+		// Adding a component to a running platform is an update.
+		if prev == dsv1.PhaseRunning || prev == dsv1.PhaseUpdating || prev == dsv1.PhaseScaling {
+			return dsv1.PhaseUpdating
+		}
+		if count(components, dsv1.PhasePending) == len(components) {
+			return dsv1.PhasePending
+		}
+		return dsv1.PhaseCreating
+	case has(dsv1.PhaseScaling):
+		return dsv1.PhaseScaling
+	default:
+		return dsv1.PhaseRunning
+	}
+}
+
+func message(seen Observation, next dsv1.DataServiceStatus) string {
+	switch {
+	case seen.Deleting:
+		return "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete"
+	case seen.Failure != nil:
+		return seen.Failure.Message
+	case seen.Paused:
+		return "paused: nothing is changed until spec.paused is false"
+	case len(next.Components) == 0:
+		return "no component is declared"
+	case seen.Switch != nil:
+		return seen.Switch.Message
+	}
+	if problem := problems(next.Components); problem != "" {
+		return problem
+	}
+	for _, c := range next.Components {
+		// A message that others may wait for, or about a claim that differs from the spec, precedes the order.
+		if inWork(c.Phase) && c.Message != "" || strings.HasPrefix(c.Message, "PersistentVolumeClaim ") {
+			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
+		}
+	}
+	for _, c := range seen.Components {
+		if c.Rewritten != "" {
+			return c.Name + ": " + c.Rewritten + "; " + Arrows(next.Components)
+		}
+	}
+	return Arrows(next.Components)
+}
+
+// problems names the first unhealthy component, and the number of further ones.
+func problems(components []dsv1.ComponentStatus) string {
+	var first string
+	more := 0
+	for _, c := range components {
+		if c.Phase != dsv1.PhaseDegraded && c.Phase != dsv1.PhaseFailed {
+			continue
+		}
+		if first != "" {
+			more++
+			continue
+		}
+		first = c.Name + ": " + c.Message
+	}
+	if more > 0 {
+		return fmt.Sprintf("%s (and %d more: see status.components)", first, more)
+	}
+	return first
+}
+
+// Arrows returns the components in order, those with a change in progress in brackets.
+func Arrows(components []dsv1.ComponentStatus) string {
+	names := make([]string, 0, len(components))
+	for _, c := range components {
+		if inWork(c.Phase) || c.Phase == dsv1.PhaseDegraded {
+			names = append(names, "["+c.Name+"]")
+			continue
+		}
+		names = append(names, c.Name)
+	}
+	return strings.Join(names, "->")
+}
+
+func count(components []dsv1.ComponentStatus, phase dsv1.Phase) int {
+	n := 0
+	for _, c := range components {
+		if c.Phase == phase {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,264 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+var (
+	noon  = metav1.NewTime(time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC))
+	later = metav1.NewTime(noon.Add(time.Minute))
+)
+
+// Observations of a component.
+var (
+	up       = health.State{Settled: true, Ready: 1, Desired: 1}
+	starting = health.State{Desired: 1, Hint: "Deployment: Available: 0/1"}
+	lost     = health.State{Desired: 1, Problem: "PersistentVolumeClaim a: DataLost: m", Culprit: health.Culprit{Kind: "PersistentVolumeClaim", Name: "a", Reason: "DataLost", Message: "m"}}
+	broken   = health.State{Desired: 1, Problem: "pod a: ImagePullBackOff: m", Hint: "h"}
+)
+
+func seenOf(name string, state health.State) reconcile.PartSeen {
+	return reconcile.PartSeen{Name: name, Kind: "Deployment", Revision: "r1", Applied: true, Exists: true, Health: state}
+}
+
+func held(name string, by ...string) reconcile.PartSeen {
+	return reconcile.PartSeen{Name: name, Kind: "Deployment", Revision: "r1", WaitsFor: by}
+}
+
+func was(phase dsv1.Phase) *dsv1.ComponentStatus {
+	return &dsv1.ComponentStatus{Name: "auth", Kind: "Deployment", Phase: phase, Ready: 1, Desired: 1, Revision: "r1"}
+}
+
+func orNew(prev *dsv1.ComponentStatus) *dsv1.ComponentStatus {
+	if prev == nil {
+		return &dsv1.ComponentStatus{}
+	}
+	return prev
+}
+
+func TestComponent(t *testing.T) {
+	t.Parallel()
+	revised := func(p *dsv1.ComponentStatus) *dsv1.ComponentStatus { p.Revision = "r0"; return p }
+	scaled := health.State{Ready: 1, Desired: 3, Hint: "Deployment: Available: 1/3"}
+	for name, test := range map[string]struct {
+		prev    *dsv1.ComponentStatus
+		seen    reconcile.PartSeen
+		phase   dsv1.Phase
+		message string
+		known   string
+	}{
+		"new, held back":                 {nil, held("auth", "mysql", "uuc"), dsv1.PhasePending, "waits for mysql, uuc", ""},
+		"new, starting":                  {nil, seenOf("auth", starting), dsv1.PhaseCreating, "", "r1"},
+		"new, up at once":                {nil, seenOf("auth", up), dsv1.PhaseRunning, "", "r1"},
+		"new, broken":                    {nil, seenOf("auth", broken), dsv1.PhaseDegraded, "pod a: ImagePullBackOff: m", "r1"},
+		"held, then starting":            {&dsv1.ComponentStatus{Phase: dsv1.PhasePending}, seenOf("auth", starting), dsv1.PhaseCreating, "", "r1"},
+		"still starting":                 {was(dsv1.PhaseCreating), seenOf("auth", starting), dsv1.PhaseCreating, "", "r1"},
+		"started":                        {was(dsv1.PhaseCreating), seenOf("auth", up), dsv1.PhaseRunning, "", "r1"},
+		"well":                           {was(dsv1.PhaseRunning), seenOf("auth", up), dsv1.PhaseRunning, "", "r1"},
+		"ill of itself":                  {was(dsv1.PhaseRunning), seenOf("auth", starting), dsv1.PhaseDegraded, "", "r1"},
+		"broken":                         {was(dsv1.PhaseRunning), seenOf("auth", broken), dsv1.PhaseDegraded, "pod a: ImagePullBackOff: m", "r1"},
+		"still ill":                      {was(dsv1.PhaseDegraded), seenOf("auth", starting), dsv1.PhaseDegraded, "", "r1"},
+		"recovered":                      {was(dsv1.PhaseDegraded), seenOf("auth", up), dsv1.PhaseRunning, "", "r1"},
+		"a new revision":                 {revised(was(dsv1.PhaseRunning)), seenOf("auth", starting), dsv1.PhaseUpdating, "", "r1"},
+		"a new revision of an ill one":   {revised(was(dsv1.PhaseDegraded)), seenOf("auth", starting), dsv1.PhaseUpdating, "", "r1"},
+		"a new revision, broken":         {revised(was(dsv1.PhaseRunning)), seenOf("auth", broken), dsv1.PhaseDegraded, "pod a: ImagePullBackOff: m", "r1"},
+		"a new revision, up at once":     {revised(was(dsv1.PhaseRunning)), seenOf("auth", up), dsv1.PhaseRunning, "", "r1"},
+		"still updating":                 {was(dsv1.PhaseUpdating), seenOf("auth", starting), dsv1.PhaseUpdating, "", "r1"},
+		"updated":                        {was(dsv1.PhaseUpdating), seenOf("auth", up), dsv1.PhaseRunning, "", "r1"},
+		"scaling":                        {was(dsv1.PhaseRunning), seenOf("auth", scaled), dsv1.PhaseScaling, "", "r1"},
+		"still scaling":                  {&dsv1.ComponentStatus{Phase: dsv1.PhaseScaling, Desired: 3, Revision: "r1"}, seenOf("auth", scaled), dsv1.PhaseScaling, "", "r1"},
+		"both":                           {revised(was(dsv1.PhaseRunning)), seenOf("auth", scaled), dsv1.PhaseUpdating, "", "r1"},
+		"held revision of a running one": {revised(was(dsv1.PhaseRunning)), reconcile.PartSeen{Name: "auth", Kind: "Deployment", Revision: "r1", Exists: true, WaitsFor: []string{"mysql"}, Health: up}, dsv1.PhasePending, "keeps running as it was; its new revision waits for mysql", "r0"},
+		"a held revision comes":          {revised(was(dsv1.PhasePending)), seenOf("auth", starting), dsv1.PhaseUpdating, "", "r1"},
+		"not applied yet":                {was(dsv1.PhaseRunning), reconcile.PartSeen{Name: "auth", Kind: "Deployment", Revision: "r2", Health: up}, dsv1.PhasePending, "", "r1"},
+		"refused":                        {was(dsv1.PhaseRunning), reconcile.PartSeen{Name: "auth", Kind: "Deployment", Revision: "r2", Error: "update Deployment a/auth: no", Health: up}, dsv1.PhaseFailed, "Deployment auth: no", "r1"},
+		"refused, and held":              {nil, reconcile.PartSeen{Name: "auth", Kind: "Deployment", Error: "e", WaitsFor: []string{"mysql"}}, dsv1.PhaseFailed, "e", ""},
+		"a note":                         {was(dsv1.PhaseRunning), func() reconcile.PartSeen { c := seenOf("auth", up); c.Notes = []string{"n"}; return c }(), dsv1.PhaseRunning, "n", "r1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := componentStatus(test.seen, orNew(test.prev))
+			message := test.message
+			if test.phase == dsv1.PhaseDegraded && message == "" {
+				message = starting.Hint
+			}
+			assert.DeepEqual(t, got, dsv1.ComponentStatus{
+				Name: "auth", Kind: "Deployment", Phase: test.phase, Message: message, Revision: test.known,
+				Ready: test.seen.Health.Ready, Desired: test.seen.Health.Desired,
+				WaitsFor: got.WaitsFor, FailedFrom: got.FailedFrom, // see the tests of each
+			})
+			assert.DeepEqual(t, componentStatus(test.seen, &got), got)
+		})
+	}
+}
+
+// conditionsOf prints the conditions, such as Ready=True(AllReady).
+func conditionsOf(s dsv1.DataServiceStatus) []string {
+	lines := []string{}
+	for _, c := range s.Conditions {
+		lines = append(lines, c.Type+"="+string(c.Status)+"("+c.Reason+")")
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// scenario is a sequence of observations; the test checks the last one.
+type scenario struct {
+	history    []Observation
+	phase      dsv1.Phase
+	ready      string
+	message    string
+	conditions string
+}
+
+const (
+	allWell = "Degraded=False(Healthy) Paused=False(NotPaused) Progressing=False(Settled) Ready=True(AllReady)"
+	working = "Degraded=False(Healthy) Paused=False(NotPaused) Progressing=True(RollingOut) Ready=False(ComponentsNotReady) Reconciling=True(RollingOut)"
+	failing = "Degraded=True(ComponentFailing) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(ComponentFailing)"
+	both    = "Degraded=True(ComponentFailing) Paused=False(NotPaused) Progressing=True(RollingOut) Ready=False(ComponentFailing) Reconciling=True(RollingOut)"
+)
+
+func scenarios() map[string]scenario {
+	see := func(components ...reconcile.PartSeen) Observation {
+		return Observation{Generation: 1, Components: components}
+	}
+	revised := func(c reconcile.PartSeen) reconcile.PartSeen { c.Revision = "r2"; return c }
+	well := see(seenOf("mysql", up), seenOf("auth", up))
+	failed := func(stalled bool) Observation {
+		return Observation{Generation: 2, Failure: &Failure{Reason: dsv1.ReasonInvalidSpec, Message: "spec.auth.name: m", Stalled: stalled}}
+	}
+	paused := func(o Observation) Observation { o.Paused = true; return o }
+	return map[string]scenario{
+		"nothing declared": {[]Observation{{Generation: 1, Components: []reconcile.PartSeen{}}}, dsv1.PhaseRunning, "0/0", "no component is declared", allWell},
+		"nothing started":  {[]Observation{see(held("mysql", "eureka"), held("auth", "mysql"))}, dsv1.PhasePending, "0/2", "mysql->auth", working},
+		"creating":         {[]Observation{see(seenOf("mysql", starting), held("auth", "mysql"))}, dsv1.PhaseCreating, "0/2", "[mysql]->auth", working},
+		"half created":     {[]Observation{see(seenOf("mysql", starting), held("auth", "mysql")), see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseCreating, "1/2", "mysql->[auth]", working},
+		// A running platform is not Creating after the loss of its status.
+		"running":                     {[]Observation{well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
+		"updating":                    {[]Observation{well, see(seenOf("mysql", up), revised(seenOf("auth", starting)))}, dsv1.PhaseUpdating, "1/2", "mysql->[auth]", working},
+		"updating, held back":         {[]Observation{well, see(revised(seenOf("mysql", starting)), reconcile.PartSeen{Name: "auth", Revision: "r2", Exists: true, Health: up, WaitsFor: []string{"mysql"}})}, dsv1.PhaseUpdating, "0/2", "[mysql]->auth", working},
+		"a component more":            {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", up), seenOf("web", starting))}, dsv1.PhaseUpdating, "2/3", "mysql->auth->[web]", working},
+		"a component more, held back": {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", up), held("web", "proxy"))}, dsv1.PhaseUpdating, "2/3", "mysql->auth->web", working},
+		"a component less":            {[]Observation{well, see(seenOf("mysql", up))}, dsv1.PhaseRunning, "1/1", "mysql", allWell},
+		"scaling":                     {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", health.State{Ready: 1, Desired: 2}))}, dsv1.PhaseScaling, "1/2", "mysql->[auth]", working},
+		"degraded":                    {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", broken))}, dsv1.PhaseDegraded, "1/2", "auth: pod a: ImagePullBackOff: m", failing},
+		"data lost": {[]Observation{well, see(seenOf("mysql", lost), seenOf("auth", broken))}, dsv1.PhaseDegraded, "0/2", "mysql: PersistentVolumeClaim a: DataLost: m (and 1 more: see status.components)",
+			strings.ReplaceAll(failing, "ComponentFailing", "DataLost")},
+		"degraded while creating": {[]Observation{see(seenOf("mysql", broken), held("auth", "mysql"))}, dsv1.PhaseDegraded, "0/2", "mysql: pod a: ImagePullBackOff: m", both},
+		"two degraded":            {[]Observation{see(seenOf("mysql", broken), seenOf("auth", broken), seenOf("web", broken))}, dsv1.PhaseDegraded, "0/3", "mysql: pod a: ImagePullBackOff: m (and 2 more: see status.components)", failing},
+		"ill of itself":           {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseDegraded, "1/2", "auth: Deployment: Available: 0/1", failing},
+		"recovered":               {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", broken)), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
+		"a component refused":     {[]Observation{well, see(seenOf("mysql", up), reconcile.PartSeen{Name: "auth", Revision: "r2", Error: "no"})}, dsv1.PhaseFailed, "1/2", "auth: no", failing},
+		"invalid": {[]Observation{failed(true)}, dsv1.PhaseFailed, "", "spec.auth.name: m",
+			"Degraded=True(InvalidSpec) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(InvalidSpec) Stalled=True(InvalidSpec)"},
+		"invalid after well": {[]Observation{well, failed(true)}, dsv1.PhaseFailed, "2/2", "spec.auth.name: m",
+			"Degraded=True(InvalidSpec) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(InvalidSpec) Stalled=True(InvalidSpec)"},
+		"failed, retried": {[]Observation{well, failed(false)}, dsv1.PhaseFailed, "2/2", "spec.auth.name: m",
+			"Degraded=True(InvalidSpec) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(InvalidSpec)"},
+		"valid again": {[]Observation{well, failed(true), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
+		"paused": {[]Observation{well, paused(well)}, dsv1.PhasePaused, "2/2", "paused: nothing is changed until spec.paused is false",
+			"Degraded=False(Healthy) Paused=True(Paused) Progressing=False(Settled) Ready=True(AllReady)"},
+		"paused midway": {[]Observation{paused(see(seenOf("mysql", starting), held("auth", "mysql")))}, dsv1.PhasePaused, "0/2", "paused: nothing is changed until spec.paused is false",
+			"Degraded=False(Healthy) Paused=True(Paused) Progressing=False(Settled) Ready=False(ComponentsNotReady)"},
+		"paused while ill": {[]Observation{well, paused(see(seenOf("mysql", up), seenOf("auth", broken)))}, dsv1.PhasePaused, "1/2", "paused: nothing is changed until spec.paused is false",
+			"Degraded=True(ComponentFailing) Paused=True(Paused) Progressing=False(Settled) Ready=False(ComponentFailing)"},
+		"resumed": {[]Observation{well, paused(well), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
+		"deleted": {[]Observation{well, {Generation: 2, Deleting: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete",
+			"Degraded=False(Healthy) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(Deleting)"},
+		"deleted while paused": {[]Observation{paused(well), {Generation: 2, Deleting: true, Paused: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete",
+			"Degraded=False(Healthy) Paused=True(Paused) Progressing=False(Settled) Ready=False(Deleting)"},
+	}
+}
+
+// At rest nothing changes: the same observation gives the same status, including times, so that it is not written.
+func TestCompute(t *testing.T) {
+	t.Parallel()
+	for name, s := range scenarios() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := dsv1.DataServiceStatus{}
+			for _, seen := range s.history {
+				got = Compute(got, seen, noon)
+			}
+			assert.Equal(t, got.Phase, s.phase)
+			assert.Equal(t, got.Ready, s.ready)
+			assert.Equal(t, got.Message, s.message)
+			assert.DeepEqual(t, strings.Join(conditionsOf(got), " "), s.conditions)
+			last := s.history[len(s.history)-1]
+			assert.Equal(t, got.ObservedGeneration, last.Generation)
+			for _, c := range got.Conditions {
+				assert.Equal(t, c.ObservedGeneration, last.Generation, c.Type)
+				assert.Assert(t, c.Message != "" || s.message == "" || c.Type == dsv1.ConditionProgressing, c.Type)
+				if c.Status == metav1.ConditionTrue && (c.Type == dsv1.ConditionDegraded || c.Type == dsv1.ConditionStalled) {
+					want := s.message
+					if s.phase == dsv1.PhasePaused {
+						want = problems(got.Components) // the pause has a separate condition
+					}
+					assert.Equal(t, c.Message, want, c.Type)
+				}
+			}
+
+			before := got.DeepCopy()
+			assert.DeepEqual(t, Compute(got, last, later), *before)
+			assert.DeepEqual(t, got, *before) // the input is not modified
+		})
+	}
+}
+
+func TestArrows(t *testing.T) {
+	t.Parallel()
+	var all []dsv1.ComponentStatus
+	for _, phase := range []dsv1.Phase{
+		dsv1.PhasePending, dsv1.PhaseCreating, dsv1.PhaseRunning, dsv1.PhaseUpdating, dsv1.PhaseScaling, dsv1.PhaseDegraded, dsv1.PhaseFailed,
+	} {
+		all = append(all, dsv1.ComponentStatus{Name: strings.ToLower(string(phase)), Phase: phase})
+	}
+	assert.Equal(t, Arrows(all), "pending->[creating]->running->[updating]->[scaling]->[degraded]->failed")
+	assert.Equal(t, Arrows(nil), "")
+}
+
+// The history records which specs were stored and observed ready. For a DataService at rest under an older operator it is empty until the
+// next change, so that an upgrade writes no status.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	well, ill := []reconcile.PartSeen{seenOf("auth", up)}, []reconcile.PartSeen{seenOf("auth", starting)}
+	old := &dsv1.History{Generation: 3, ReadyGeneration: 2}
+	for name, test := range map[string]struct {
+		was      *dsv1.History
+		observed int64 // before
+		seen     Observation
+		want     *dsv1.History
+	}{
+		"new":                            {nil, 0, Observation{Generation: 1, Kept: true, Components: ill}, &dsv1.History{Generation: 1}},
+		"new, refused at first":          {nil, 0, Observation{Generation: 1, Components: ill}, &dsv1.History{}},
+		"new, accepted in the end":       {&dsv1.History{}, 1, Observation{Generation: 1, Kept: true, Components: ill}, &dsv1.History{Generation: 1}},
+		"ready":                          {&dsv1.History{Generation: 1}, 1, Observation{Generation: 1, Components: well}, &dsv1.History{Generation: 1, ReadyGeneration: 1}},
+		"changed":                        {old, 3, Observation{Generation: 4, Kept: true, Components: ill}, &dsv1.History{Generation: 4, ReadyGeneration: 2}},
+		"changed, and ready at once":     {old, 3, Observation{Generation: 4, Kept: true, Components: well}, &dsv1.History{Generation: 4, ReadyGeneration: 4}},
+		"changed, and refused":           {old, 3, Observation{Generation: 4, Failure: &Failure{Reason: "InvalidSpec"}}, old},
+		"paused":                         {old, 3, Observation{Generation: 4, Paused: true, Components: well}, old},
+		"of an older operator, at rest":  {nil, 3, Observation{Generation: 3, Components: well}, nil},
+		"of an older operator, changed":  {nil, 3, Observation{Generation: 4, Kept: true, Components: ill}, &dsv1.History{Generation: 4}},
+		"of an older operator, degraded": {nil, 3, Observation{Generation: 3, Components: ill}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			prev := dsv1.DataServiceStatus{ObservedGeneration: test.observed, History: test.was}
+			assert.DeepEqual(t, Compute(prev, test.seen, metav1.Now()).History, test.want)
+		})
+	}
+	assert.DeepEqual(t, old, &dsv1.History{Generation: 3, ReadyGeneration: 2})
+}

@@ -1,0 +1,81 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"cmp"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/platform/component"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// Summary returns the summary of a DataService's status.
+func (*Kind) Summary(ds *dsv1.DataService) reconcile.Summary {
+	s := &ds.Status
+	summary := reconcile.Summary{
+		Phase: string(s.Phase), Generation: s.ObservedGeneration, ReadyText: "all components are ready (" + s.Ready + ")",
+		Ready:  meta.IsStatusConditionTrue(s.Conditions, dsv1.ConditionReady),
+		New:    s.Phase == "" || s.Phase == dsv1.PhasePending || s.Phase == dsv1.PhaseCreating,
+		Urgent: s.Phase == dsv1.PhaseDegraded || s.Phase == dsv1.PhaseFailed || s.Phase == dsv1.PhaseRunning,
+		Parts:  make([]metrics.Part, 0, len(s.Components)), Conditions: s.Conditions,
+	}
+	for i := range s.Components {
+		c := &s.Components[i]
+		summary.Parts = append(summary.Parts, metrics.Part{
+			Name: c.Name, Ready: c.Phase == dsv1.PhaseRunning, Since: ptr.Deref(c.LastTransitionTime, metav1.Time{}).Time,
+			Pods: c.Ready, Desired: c.Desired, Waits: len(c.WaitsFor) > 0,
+		})
+		if summary.ProblemField == "" && (c.Phase == dsv1.PhaseDegraded || c.Phase == dsv1.PhaseFailed) {
+			summary.ProblemField = "status.components[" + c.Name + "]"
+		}
+	}
+	if d := meta.FindStatusCondition(s.Conditions, dsv1.ConditionDegraded); d != nil && d.Status == metav1.ConditionTrue {
+		summary.Problem, summary.ProblemReason = d.Message, d.Reason
+	} else {
+		summary.ProblemField = ""
+		summarizeSwitch(&summary, meta.FindStatusCondition(s.Conditions, dsv1.ConditionDatabaseSwitch))
+	}
+	summary.Backups = backupsOf(ds)
+	if m := ds.Spec.MySQL; m != nil && !m.IsReplicated() { // a database without a volume has no such claim, and a MySQLCluster reports its claims
+		summary.Claims = []string{mysql.ClaimName(cmp.Or(ds.Spec.MySQL.Name, component.DefaultObjectName(component.MySQL)))}
+	}
+	return summary
+}
+
+// summarizeSwitch adds a switch of the database: its step, or that a user must act. It omits the list of remaining pods, which changes with
+// each pod that ends.
+func summarizeSwitch(summary *reconcile.Summary, c *metav1.Condition) {
+	if c == nil {
+		return
+	}
+	text, _, _ := strings.Cut(c.Message, mysql.StillThere)
+	if c.Status == metav1.ConditionTrue {
+		summary.Doing = reconcile.Doing{Step: c.Reason, Text: text}
+		return
+	}
+	summary.Problem, summary.ProblemReason, summary.ProblemField = text, c.Reason, "status.conditions"
+}
+
+// backupsOf returns the metrics of backups. Before the first backup or check, the condition's time counts as the last one.
+func backupsOf(ds *dsv1.DataService) *metrics.Backups {
+	healthy := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionBackupHealthy)
+	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil || ds.Status.Backup == nil || healthy == nil {
+		return nil
+	}
+	declared, known := ds.Spec.MySQL.Backup, ds.Status.Backup
+	b := &metrics.Backups{LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: backup.Longest(declared.Schedule)}
+	if declared.Verify != nil {
+		b.LastVerified, b.VerifyEvery = ptr.Deref(known.LastVerified, healthy.LastTransitionTime).Time, backup.Longest(declared.Verify.Schedule)
+	}
+	return b
+}

@@ -1,0 +1,45 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+var _ reconcile.Paced[*dsv1.DataService] = &Kind{}
+
+// IsChangedByOperator reports whether a running component gets another revision although the status shows that this generation of the spec
+// was applied. It is false while a change of the spec is in progress, and after failures: the operator's change is then applied together
+// with the user's.
+func (*Kind) IsChangedByOperator(ds *dsv1.DataService, plan *reconcile.Plan) bool {
+	s := &ds.Status
+	rests := func(phase dsv1.Phase) bool { // autoscalers scale at any time
+		return phase == dsv1.PhaseRunning || phase == dsv1.PhaseScaling || phase == dsv1.PhaseDegraded
+	}
+	isBusy := func(c dsv1.ComponentStatus) bool { return !rests(c.Phase) }
+	if d, _ := plan.Found.(*mysql.Databases); d != nil && d.IsAtWork() { // a user requested it
+		return false
+	}
+	if s.ObservedGeneration != ds.Generation || !rests(s.Phase) || slices.ContainsFunc(s.Components, isBusy) {
+		return false
+	}
+	return slices.ContainsFunc(plan.Parts, func(p reconcile.Part) bool { return p.Known != "" && p.Known != p.Revision })
+}
+
+// Turn returns the state of a DataService in the rollout queue.
+func (*Kind) Turn(ds *dsv1.DataService) reconcile.Member {
+	return reconcile.Member{
+		NamespacedName: types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name},
+		HasTurn:        meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionOperatorChange),
+		Degraded:       meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionDegraded),
+		Away:           ds.Spec.Paused || ds.DeletionTimestamp != nil,
+	}
+}

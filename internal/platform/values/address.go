@@ -1,0 +1,114 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package values
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/platform/component"
+)
+
+// endpoints returns the addresses of those wanted components that presets refer to.
+func endpoints(in Input, wanted func(dsv1.ComponentName) bool) map[string]any {
+	found := map[string]any{}
+	for _, name := range []dsv1.ComponentName{component.MySQL, component.UUC, component.Eureka} {
+		if c := in.Graph.Get(name); c != nil && wanted(name) {
+			found[string(name)] = map[string]any{"url": address(in, c)}
+		}
+	}
+	for _, name := range []dsv1.ComponentName{component.Proxy, component.GatewayMaster} {
+		if c := in.Graph.Get(name); c != nil && wanted(name) {
+			found[string(name)] = map[string]any{"host": host(in, c), "port": int64(port(c))}
+		}
+	}
+	return found
+}
+
+func address(in Input, c *component.Component) string {
+	if c.Kind == component.ThirdParty {
+		return strings.TrimRight(c.ThirdParty.URL, "/")
+	}
+	scheme := "http"
+	if c.Name == component.MySQL {
+		scheme = "mysql"
+	}
+	u := url.URL{Scheme: scheme, Host: fmt.Sprintf("%s:%d", host(in, c), port(c))}
+	return u.String()
+}
+
+func host(in Input, c *component.Component) string {
+	return fmt.Sprintf("%s.%s.svc", c.ObjectName, in.Namespace)
+}
+
+// port returns the main port of a component, or 0 for a user's component without one.
+func port(c *component.Component) int32 {
+	if c.Workload.Port != nil {
+		return *c.Workload.Port
+	}
+	if c.Chart == component.ChartReplicated {
+		return mysqlPort
+	}
+	return defaults(c).Port
+}
+
+// image returns the image of a component's container: from the spec, else from the release, else from the chart.
+func image(in Input, c *component.Component) string {
+	if given := c.Image(); given != "" {
+		return withRegistry(in, given)
+	}
+	shipped := in.Images[imageKey(c)]
+	if shipped == "" {
+		shipped = defaults(c).Image
+	}
+	if c.Middleware != nil && c.Middleware.Version != "" && c.Kind != component.ThirdParty {
+		shipped = withTag(shipped, c.Middleware.Version)
+	}
+	return inRegistry(in, shipped)
+}
+
+// withRegistry returns an image from the spec, in the registry for all images unless it names a registry.
+func withRegistry(in Input, given string) string {
+	if host, _ := splitHost(given); host == "" && in.registry() != "" {
+		return in.registry() + "/" + given
+	}
+	return given
+}
+
+// inRegistry returns a built-in image, in the registry for all images if one is set.
+func inRegistry(in Input, shipped string) string {
+	if in.registry() == "" {
+		return shipped
+	}
+	_, repository := splitHost(shipped)
+	return in.registry() + "/" + repository
+}
+
+func (in *Input) registry() string {
+	if in.Defaults == nil {
+		return ""
+	}
+	return in.Defaults.Registry
+}
+
+// splitHost splits an image into the host of its registry and the rest. As in Docker, the first part is a host if it has a dot or a port,
+// or is localhost.
+func splitHost(image string) (host, rest string) {
+	first, rest, ok := strings.Cut(image, "/")
+	if ok && (strings.ContainsAny(first, ".:") || first == "localhost") {
+		return first, rest
+	}
+	return "", image
+}
+
+// withTag replaces the tag or digest of an image.
+func withTag(image, tag string) string {
+	image, _, _ = strings.Cut(image, "@")
+	if i := strings.LastIndexByte(image, ':'); i > strings.LastIndexByte(image, '/') {
+		image = image[:i]
+	}
+	return image + ":" + tag
+}

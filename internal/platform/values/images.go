@@ -1,0 +1,26 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package values
+
+import "strings"
+
+const relatedImagePrefix = "RELATED_IMAGE_"
+
+// RelatedImage returns the name of the variable with the default image of a component, or of ProbeImage: RELATED_IMAGE_GATEWAY_MASTER for
+// gateway-master. Catalogs set it to mirror images.
+func RelatedImage(component string) string {
+	return relatedImagePrefix + strings.ReplaceAll(strings.ToUpper(component), "-", "_")
+}
+
+// RelatedImages returns the images in RELATED_IMAGE_* variables, by component. Each variable is NAME=image.
+func RelatedImages(environ []string) map[string]string {
+	images := map[string]string{}
+	for _, variable := range environ {
+		name, image, _ := strings.Cut(variable, "=")
+		if component, ok := strings.CutPrefix(name, relatedImagePrefix); ok && image != "" {
+			images[strings.ReplaceAll(strings.ToLower(component), "_", "-")] = image
+		}
+	}
+	return images
+}

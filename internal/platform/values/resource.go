@@ -1,0 +1,243 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package values
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	strictjson "sigs.k8s.io/json"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/platform/component"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// This file holds common code of redis, etcd, mongodb and a mysql of several members: each is a resource of another kind, or runs elsewhere.
+
+// resource returns the chart values of a resource with a spec, and adds the network policy to the spec. fields are those of the component,
+// with the defaults for all components.
+func resource(in Input, c *component.Component, fields, spec map[string]any) (map[string]any, error) {
+	if err := policyFor(in, c, spec); err != nil {
+		return nil, err
+	}
+	v := map[string]any{"instance": in.Instance, "managedBy": ManagedBy, "component": string(c.Name), "name": c.ObjectName, "spec": spec}
+	take(v, fields, "labels")
+	return v, nil
+}
+
+// take copies those of the named fields that are set.
+func take(into, fields map[string]any, names ...string) {
+	for _, name := range names {
+		if value, ok := fields[name]; ok {
+			into[name] = value
+		}
+	}
+}
+
+// give sets the fields that are not empty.
+func give(into map[string]any, values map[string]string) {
+	for name, value := range values {
+		if value != "" {
+			into[name] = value
+		}
+	}
+}
+
+// named returns a size as the kind has it. SizeCustom takes its amounts from `resources`, so it returns "".
+func named(size dsv1.Size) string {
+	if size == dsv1.SizeCustom {
+		return ""
+	}
+	return string(size)
+}
+
+// templateOf parses a podTemplate strictly; nil without one.
+func templateOf(c *component.Component, given *dsv1.Object) (map[string]any, error) {
+	if given == nil {
+		return nil, nil
+	}
+	path := c.Path + ".podTemplate"
+	if _, err := render.OverlayPods(path, map[string]any{}, given.Raw); err != nil {
+		return nil, err
+	}
+	var template map[string]any
+	if err := strictjson.UnmarshalCaseSensitivePreserveInts(given.Raw, &template); err != nil {
+		return nil, render.Mistake(path, "%v", err)
+	}
+	return template, nil
+}
+
+// podsOf returns the podTemplate of a resource. It adds fields that the resource's kind lacks, without overriding: labels, annotations, and
+// the priority class of the pods.
+func podsOf(c *component.Component, given *dsv1.Object, fields map[string]any) (map[string]any, error) {
+	template, err := templateOf(c, given)
+	if err != nil {
+		return nil, err
+	}
+	if template == nil {
+		template = map[string]any{}
+	}
+	for _, name := range []string{"labels", "annotations"} {
+		values, _ := fields[name].(map[string]any)
+		for key, value := range values {
+			own := added(added(template, "metadata"), name)
+			if _, ok := own[key]; !ok {
+				own[key] = value
+			}
+		}
+	}
+	if class, ok := fields["priorityClassName"]; ok && added(template, "spec")["priorityClassName"] == nil {
+		added(template, "spec")["priorityClassName"] = class
+	}
+	return template, nil
+}
+
+// takeBackup adds the destination of backups and the backup to restore to the spec of a cluster. It parses both strictly.
+func takeBackup(path string, spec map[string]any, backup, restore *dsv1.Object) error {
+	if backup != nil {
+		var given backupv1.ClusterBackup
+		if err := render.Decode(path+".backup", json.RawMessage(backup.Raw), &given); err != nil {
+			return err
+		}
+		if given.PodTemplate != nil {
+			if _, err := render.OverlayPods(path+".backup.podTemplate", map[string]any{}, given.PodTemplate.Raw); err != nil {
+				return err
+			}
+		}
+		given.SetDefaults()
+		spec["backup"] = given
+	}
+	if restore != nil {
+		var given backupv1.ClusterRestore
+		if err := render.Decode(path+".restoreFrom", json.RawMessage(restore.Raw), &given); err != nil {
+			return err
+		}
+		given.SetDefaults()
+		spec["restoreFrom"] = given
+	}
+	return plain(spec, "backup", "restoreFrom")
+}
+
+// plain converts values to types for templates: maps, lists, strings and numbers.
+func plain(spec map[string]any, names ...string) error {
+	for _, name := range names {
+		if spec[name] == nil {
+			continue
+		}
+		text, err := json.Marshal(spec[name])
+		if err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		var value map[string]any
+		if err := strictjson.UnmarshalCaseSensitivePreserveInts(text, &value); err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		spec[name] = value
+	}
+	return nil
+}
+
+// policyFor lets only the operator and components that depend on a resource connect to it.
+func policyFor(in Input, c *component.Component, spec map[string]any) error {
+	if in.NetworkPolicy == nil || !in.NetworkPolicy.Enabled {
+		return nil
+	}
+	allowed, err := peers(in.NetworkPolicy.AllowFrom)
+	if err != nil {
+		return err
+	}
+	if callers := in.Graph.Callers(c.Name); len(callers) > 0 {
+		names := make([]any, len(callers))
+		for i, name := range slices.Sorted(slices.Values(callers)) {
+			names[i] = string(name)
+		}
+		allowed = append([]any{map[string]any{"podSelector": map[string]any{
+			"matchLabels":      map[string]any{"app.kubernetes.io/instance": in.Instance},
+			"matchExpressions": []any{map[string]any{"key": "app.kubernetes.io/name", "operator": "In", "values": names}},
+		}}}, allowed...)
+	}
+	policy := map[string]any{"enabled": true}
+	if len(allowed) > 0 {
+		policy["allowFrom"] = allowed
+	}
+	addPorts(policy, in.NetworkPolicy)
+	spec["networkPolicy"] = policy
+	return nil
+}
+
+// added returns the map under a key, and creates it if needed.
+func added(v map[string]any, key string) map[string]any {
+	found, ok := v[key].(map[string]any)
+	if !ok {
+		found = map[string]any{}
+		v[key] = found
+	}
+	return found
+}
+
+// nodes returns the addresses of a url, as host:port.
+func nodes(url, defaultPort string) []string {
+	var found []string
+	for _, address := range addressesIn(url) {
+		name, port := splitPort(address)
+		if port == "" {
+			port = defaultPort
+		}
+		found = append(found, name+":"+port)
+	}
+	return found
+}
+
+// addressesIn returns the addresses in redis://a:6379,b or mongodb://a,b/orders.
+func addressesIn(url string) []string {
+	_, list, _ := strings.Cut(url, "://")
+	list, _, _ = strings.Cut(list, "/")
+	return strings.Split(list, ",")
+}
+
+// splitPort splits an address into host, with the brackets of an IPv6 address, and port, which may be empty.
+func splitPort(address string) (host, port string) {
+	if i := strings.LastIndexByte(address, ':'); i > strings.LastIndexByte(address, ']') {
+		return address[:i], address[i+1:]
+	}
+	return address, ""
+}
+
+// checkResource refuses settings of MongoDB that other objects depend on, and invalid fields of middleware that runs elsewhere.
+func checkResource(c *component.Component, v map[string]any) error {
+	if c.MongoDB != nil {
+		if err := checkMongoDB(c, v); err != nil {
+			return err
+		}
+	}
+	return checkElsewhere(c)
+}
+
+// checkElsewhere refuses invalid object names, and addresses without a host or with an invalid port, for middleware that runs elsewhere.
+func checkElsewhere(c *component.Component) error {
+	tp := c.ThirdParty
+	if tp == nil {
+		return nil
+	}
+	if tp.SecretRef != nil {
+		if _, err := subdomain(c.Path+".thirdParty.secretRef.name", tp.SecretRef.Name); err != nil {
+			return err
+		}
+	}
+	scheme, _, _ := strings.Cut(tp.URL, "://")
+	for _, address := range addressesIn(tp.URL) {
+		host, port := splitPort(address)
+		if host == "" {
+			return render.Mistake(c.Path+".thirdParty.url", "each address must have a host, such as '%s://host'", scheme)
+		}
+		if err := checkPort(c.Path+".thirdParty.url", port); err != nil {
+			return err
+		}
+	}
+	return nil
+}

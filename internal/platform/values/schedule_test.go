@@ -1,0 +1,154 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package values
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/config/crd"
+	"d3os.com/d3os-operator/internal/platform/component"
+	"d3os.com/d3os-operator/internal/render"
+	table "d3os.com/d3os-operator/test/fields"
+)
+
+// Schedules with seconds, as the agent's parser has them: a message, or none. The API server checks those without.
+func TestSchedulesWithSeconds(t *testing.T) {
+	t.Parallel()
+	for schedule, message := range map[string]string{
+		"* * * * * *":                     "",
+		"0/5 * * * * *":                   "",
+		"*/70 * * * * *":                  "",
+		"1,2-10/3,*/7  ?  0-23 1 jan SUN": "",
+		"1 0 0 29 2 *":                    "",
+		"1 0 0 30 1-3 ?":                  "",
+		"1 0 0 31 2 MON":                  "",
+		"99 * * * *":                      "",
+		"0 99 * * * *":                    "",
+		"60 * * * * *":                    "the second '60' must be 0 to 59, or *",
+		"1 -5 * * * *":                    "the minute '-5' must be 0 to 59, or *",
+		"1 1-2-3 * * * *":                 "the minute '1-2-3' must be 0 to 59, or *",
+		"1 * 24 * * *":                    "the hour '24' must be 0 to 23, or *",
+		"1 * * 0 * *":                     "the day '0' must be 1 to 31, or *",
+		"1 * * * FEV *":                   "the month 'FEV' must be 1 to 12 or JAN to DEC, or *",
+		"1 * * * * 7":                     "the day of the week '7' must be 0 to 6 or SUN to SAT, or *",
+		"30-10 * * * * *":                 "the second '30-10' must not begin after its end",
+		"*/0 * * * * *":                   "the second '*/0' must have a step above 0",
+		"*/a * * * * *":                   "the second '*/a' must have a step above 0",
+		"1, * * * * *":                    "the second '' must be 0 to 59, or *",
+		"99999999999999999999 * * * * *":  "must be 0 to 59, or *",
+		"1 0 0 30 2 *":                    "is never due: no month of '2' has a day of '30'",
+		"1 0 0 31 2,4,6,9,11 ?":           "is never due",
+	} {
+		mistake(t, fmt.Sprintf("{cronJobs: [{name: a, schedule: %q, image: c, command: [d]}]}", schedule), "spec.cronJobs[a].schedule", message)
+	}
+	for _, zone := range []string{"Europe/Nowhere", "Local", "../etc/passwd"} {
+		mistake(t, fmt.Sprintf("{cronJobs: [{name: a, schedule: '* * * * * *', image: c, command: [d], timeZone: %s}]}", zone), "spec.cronJobs[a].timeZone",
+			fmt.Sprintf("'%s' is not known: use a name such as Europe/Berlin", zone))
+	}
+}
+
+// mistake asserts that the values of component a cannot be made, or can if the message is empty.
+func mistake(t *testing.T, spec, name, message string) {
+	t.Helper()
+	_, err := try(t, spec, "a")
+	if message == "" {
+		assert.NilError(t, err, spec)
+		return
+	}
+	var field *render.Error
+	assert.Assert(t, errors.As(err, &field), "%s: %v", spec, err)
+	assert.Equal(t, field.Field, name)
+	assert.Assert(t, is.Contains(field.Message, message), spec)
+}
+
+// The whole EtcdCluster is planned, including defaults of the API server: unplanned fields would look like foreign writes.
+func TestEverythingOfEtcdIsPlanned(t *testing.T) {
+	t.Parallel()
+	file, err := crd.Files.ReadFile("bases/etcd.database.coreos.com_etcdclusters.yaml")
+	assert.NilError(t, err)
+	definition, schema := &apiextensionsv1.CustomResourceDefinition{}, &apiextensions.JSONSchemaProps{}
+	assert.NilError(t, yaml.Unmarshal(file, definition))
+	assert.NilError(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, schema, nil))
+	structural, err := structuralschema.NewStructural(schema)
+	assert.NilError(t, err)
+	for _, spec := range []string{"{replicas: 0}", "{tls: {mode: Auto, additionalNames: [etcd.example.com], rotation: a}}", "{tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}, storage: {size: 1Gi}}"} {
+		etcd, err := try(t, "{etcd: "+spec+"}", component.Etcd)
+		assert.NilError(t, err)
+		completed := map[string]any{"spec": runtime.DeepCopyJSONValue(etcd["spec"])}
+		defaulting.Default(completed, structural)
+		filled := completed["spec"].(map[string]any)
+		// For every kind, the plan writes false explicitly.
+		assert.DeepEqual(t, filled["networkPolicy"], map[string]any{"enabled": false})
+		assert.Equal(t, filled["paused"], false)
+		delete(filled, "networkPolicy")
+		delete(filled, "paused")
+		assert.DeepEqual(t, filled, etcd["spec"])
+	}
+}
+
+// FuzzBuild: the values of any spec are deterministic, or an error has the path of a field. The spec is not modified.
+func FuzzBuild(f *testing.F) {
+	cases, err := table.Cases()
+	assert.NilError(f, err)
+	for i := range cases {
+		changed, err := cases[i].Changed()
+		assert.NilError(f, err)
+		data, err := yaml.Marshal(changed.Object["spec"])
+		assert.NilError(f, err)
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		ds := &dsv1.DataService{}
+		if len(data) > 1<<16 || yaml.Unmarshal(data, &ds.Spec) != nil {
+			t.Skip("no spec, or too much of it")
+		}
+		dsv1.SetDefaults(ds)
+		before := ds.DeepCopy()
+		graph, err := component.NewGraph(&ds.Spec)
+		if err != nil {
+			isMistake(t, err)
+			return
+		}
+		in := Input{
+			Instance: "platform", Namespace: "data", Graph: graph, Defaults: ds.Spec.Defaults, NetworkPolicy: ds.Spec.NetworkPolicy,
+			Credentials: Credentials{
+				MySQLSecret: "mysql", MySQLChecksum: "a", PlatformSecret: "platform",
+				RedisSecret: "redis", MongoDBSecret: "mongodb", RedisChecksum: "b", RedisHasUser: true,
+			},
+		}
+		for i := range graph.Components {
+			v, err := Build(in, &graph.Components[i])
+			if err != nil {
+				isMistake(t, err)
+				continue
+			}
+			again, err := Build(in, &graph.Components[i])
+			assert.NilError(t, err)
+			assert.Assert(t, reflect.DeepEqual(v, again), "other values the second time")
+		}
+		assert.Assert(t, equality.Semantic.DeepEqual(ds, before), "the spec was changed")
+	})
+}
+
+func isMistake(t *testing.T, err error) {
+	t.Helper()
+	var mistake *render.Error
+	assert.Assert(t, errors.As(err, &mistake), "it names no field: %v", err)
+	assert.Assert(t, strings.HasPrefix(mistake.Field, "spec"), "%q is no field", mistake.Field)
+}

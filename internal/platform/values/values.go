@@ -1,0 +1,276 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package values computes the chart values of a DataService's component. It is pure, and the only place that uses both the API's fields and
+// the charts' values. Most fields have the same name in both and pass through (see fields); this package handles the differences.
+package values
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	vocabulary "d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/component"
+)
+
+// ManagedBy is the value of the label app.kubernetes.io/managed-by on everything the operator creates.
+const ManagedBy = "d3os-operator"
+
+// Credentials names the Secrets with a platform's credentials. It never holds a secret value.
+type Credentials struct {
+	// MySQLSecret holds username and password of the database, and root-password if the operator runs it.
+	MySQLSecret string
+	// MySQLUsersSecret holds the passwords of further accounts, by their names.
+	MySQLUsersSecret string
+	// MySQLChecksum changes when credentials in the spec change, so that the pods that use them restart. It is empty for generated ones.
+	MySQLChecksum string
+	// RedisSecret holds the password of Redis, and its username if RedisHasUser. It is empty for a Redis without a password.
+	RedisSecret  string
+	RedisHasUser bool
+	// RedisChecksum is the same as MySQLChecksum for Redis.
+	RedisChecksum string
+	// PlatformSecret holds jwt-secret, gateway-username and gateway-password.
+	PlatformSecret string
+	// MongoDBSecret holds the password of the services' account of MongoDB, if its operator runs it.
+	MongoDBSecret string
+}
+
+// Input describes the DataService of a component.
+type Input struct {
+	Instance      string // name of the DataService
+	Namespace     string
+	Graph         *component.Graph
+	Defaults      *dsv1.Defaults      // of the spec; nil for none
+	NetworkPolicy *dsv1.NetworkPolicy // of the spec; nil for none
+	Credentials   Credentials
+	// Images replace the charts' default images: component name, or ProbeImage, to image.
+	Images map[string]string
+	// UID is that of the DataService; empty if it is not from a cluster. It does not affect running pods, only the writer of backups.
+	UID string
+}
+
+// AgentImage is the key in Input.Images of the image with the agent, which handles data in its pods.
+const AgentImage = "agent"
+
+// BackupAccount is the account of the database that backups are made with, and the key of its password.
+const BackupAccount = "d3os_backup"
+
+// ArchiveAccount is the account of the database that its binary log is archived with, and the key of its password.
+const ArchiveAccount = "d3os_archive"
+
+// ProbeImage is the key in Input.Images of the image that monitors third parties.
+const ProbeImage = "probe"
+
+// Build returns the chart values of one component. It returns a *specfield.Error for a field that the API server could not check.
+func Build(in Input, c *component.Component) (map[string]any, error) {
+	v, err := fields(in, c)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case c.Kind == component.Managed && c.Etcd != nil:
+		return managedEtcd(in, c, v)
+	case c.Kind == component.Managed && c.MongoDB != nil:
+		return managedMongoDB(in, c, v)
+	case c.Kind == component.Managed && c.MySQL != nil:
+		return managedMySQL(in, c, v)
+	case c.Kind == component.Managed:
+		return managedRedis(in, c, v)
+	}
+	v["instance"] = in.Instance
+	v["managedBy"] = ManagedBy
+	v["component"] = string(c.Name)
+	v["name"] = c.ObjectName
+	v["image"] = image(in, c)
+	if in.Defaults != nil && in.Defaults.TimeZone != "" {
+		v["timeZone"] = in.Defaults.TimeZone
+	}
+	switch c.Chart {
+	case component.ChartThirdParty:
+		thirdParty(v, in, c)
+	case component.ChartCronJob:
+		connections(v, in, c)
+		if c.CronJob.HasSeconds() {
+			v["agentImage"] = cmp.Or(in.Images[AgentImage], vocabulary.UnknownImage)
+		}
+	case component.ChartMySQL:
+		mysql(v, in, c)
+	case component.ChartMicroservice:
+		microservice(v, in, c)
+	}
+	if c.Kind == component.ThirdParty || c.Kind == component.CronJob {
+		return v, nil
+	}
+	workload(v, c)
+	return v, networkPolicy(v, in, c)
+}
+
+// workload sets the values that every workload chart has.
+func workload(v map[string]any, c *component.Component) {
+	v["kind"] = string(c.Kind)
+	v["port"] = int64(port(c))
+	v["replicas"] = int64(1)
+	if c.Workload.Replica != nil {
+		v["replicas"] = int64(*c.Workload.Replica)
+	}
+	if c.Service != nil && c.Service.Autoscaling != nil {
+		v["replicas"] = nil
+	}
+}
+
+func mysql(v map[string]any, in Input, c *component.Component) {
+	storage := c.MySQL.Storage
+	v["storage"] = map[string]any{
+		"size":             storage.Size.String(),
+		"storageClassName": storage.StorageClassName,
+		"accessMode":       cmp.Or(storage.AccessMode, string(corev1.ReadWriteOnce)),
+		"retain":           storage.Retention != dsv1.RetentionDelete,
+	}
+	v["credentialsSecret"] = in.Credentials.MySQLSecret
+	v["usersSecret"] = in.Credentials.MySQLUsersSecret
+	v["agentImage"] = in.Images[AgentImage]
+	if c.ChecksMembers {
+		v["membersCheck"] = true
+	}
+	if backup, ok := v["backup"].(map[string]any); ok {
+		v["writer"] = in.UID
+		delete(backup, "podTemplate") // the plan merges it into the pods
+	}
+	var scripts []any
+	for _, ref := range c.MySQL.InitScripts {
+		scripts = append(scripts, ref.Name)
+	}
+	if scripts != nil {
+		v["initConfigMaps"] = scripts
+	}
+}
+
+func microservice(v map[string]any, in Input, c *component.Component) {
+	v["service"] = ""
+	if !c.HasProductDefaults {
+		connections(v, in, c)
+		return
+	}
+	v["service"] = string(c.Name)
+	v["endpoints"] = endpoints(in, func(dsv1.ComponentName) bool { return true })
+	v["credentials"] = map[string]any{
+		"mysql":    mysqlCredentials(in),
+		"platform": map[string]any{"secretName": in.Credentials.PlatformSecret},
+	}
+	if c.Name != component.Web {
+		restartWithCredentials(v, in)
+	}
+	useRedis(v, in, c)
+	useEtcd(v, in, c)
+	useMongoDB(v, in, c)
+}
+
+// connections adds the addresses of the middleware that a user's component depends on, and the database account.
+func connections(v map[string]any, in Input, c *component.Component) {
+	needs := func(name dsv1.ComponentName) bool { return slices.Contains(c.Requires, name) }
+	if found := endpoints(in, needs); len(found) > 0 {
+		v["endpoints"] = found
+	}
+	if needs(component.MySQL) {
+		v["credentials"] = map[string]any{"mysql": mysqlCredentials(in)}
+		restartWithCredentials(v, in)
+	}
+	useRedis(v, in, c)
+	useEtcd(v, in, c)
+	useMongoDB(v, in, c)
+}
+
+// restartWithCredentials restarts pods when credentials in the spec change.
+func restartWithCredentials(v map[string]any, in Input) {
+	annotate(v, "checksum/credentials", in.Credentials.MySQLChecksum)
+}
+
+// annotate adds an annotation to the pods, if it has a value.
+func annotate(v map[string]any, name, value string) {
+	if value != "" {
+		added(v, "annotations")[name] = value
+	}
+}
+
+func mysqlCredentials(in Input) map[string]any {
+	return map[string]any{
+		"secretName":  in.Credentials.MySQLSecret,
+		"usernameKey": "username",
+		"passwordKey": "password",
+	}
+}
+
+func thirdParty(v map[string]any, in Input, c *component.Component) {
+	tp := c.ThirdParty
+	v["url"] = strings.TrimRight(tp.URL, "/")
+	v["checkCommand"] = tp.CheckCMD
+	if c.Name == component.MySQL {
+		v["credentials"] = map[string]any{"mysql": mysqlCredentials(in)}
+		if tp.CheckCMD != "" { // it may log in
+			restartWithCredentials(v, in)
+		}
+	}
+	if c.Etcd != nil {
+		etcdElsewhere(v, c)
+	}
+	if c.MongoDB != nil {
+		mongoDBElsewhere(v, c)
+	}
+	if c.Redis != nil {
+		v["port"] = int64(6379)
+		if in.Credentials.RedisSecret != "" && tp.CheckCMD != "" {
+			v["credentials"] = map[string]any{"redis": redisCredentials(in)}
+			annotate(v, "checksum/redis-credentials", in.Credentials.RedisChecksum)
+		}
+	}
+}
+
+// networkPolicy sets which clients may connect to a component.
+func networkPolicy(v map[string]any, in Input, c *component.Component) error {
+	if in.NetworkPolicy == nil || !in.NetworkPolicy.Enabled {
+		return nil
+	}
+	allowed, err := peers(in.NetworkPolicy.AllowFrom)
+	if err != nil {
+		return err
+	}
+	callers := []any{}
+	for _, name := range in.Graph.Callers(c.Name) {
+		callers = append(callers, string(name))
+	}
+	policy := map[string]any{"enabled": true, "from": callers, "allowFrom": allowed, "open": published(v)}
+	addPorts(policy, in.NetworkPolicy)
+	v["networkPolicy"] = policy
+	return nil
+}
+
+// addPorts adds the policy's ports to those of the component.
+func addPorts(policy map[string]any, given *dsv1.NetworkPolicy) {
+	var ports []any
+	for _, port := range given.AdditionalPorts {
+		ports = append(ports, int64(port))
+	}
+	if len(ports) > 0 {
+		policy["additionalPorts"] = ports
+	}
+}
+
+// published reports whether all ports of a component are exposed outside the cluster. An ingress exposes only the main port, which the
+// chart handles.
+func published(v map[string]any) bool {
+	return onNodes(v) || v["serviceType"] == "NodePort" || v["serviceType"] == "LoadBalancer"
+}
+
+// onNodes reports whether a component has a port on every node.
+func onNodes(v map[string]any) bool {
+	main, _ := v["nodePort"].(int64)
+	ports, _ := v["ports"].([]any)
+	return main > 0 || slices.ContainsFunc(ports, func(port any) bool {
+		number, _ := port.(map[string]any)["nodePort"].(int64)
+		return number > 0
+	})
+}

@@ -1,0 +1,104 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+)
+
+// advice has what a person can do about a reason: those of conditions, of pods, and of Kubernetes' events.
+func advice(reason string) []string {
+	if text, ok := actions[reason]; ok {
+		return []string{text}
+	}
+	return nil
+}
+
+// database is the advice for a database whose volume has changed.
+const database = "put the right volume under the claim, or restore a backup; delete no claim, Secret or ConfigMap yet: docs/mysql.md, The database's volume"
+
+// saveNow is the advice for a claim with data that is deleted while its pod runs.
+const saveNow = "save the data now, while the pod still runs: docs/backup.md; Kubernetes cannot take the deletion of a claim back"
+
+// actions has an entry for each reason of a condition of a DataService that is Degraded (docs/operations.md), and for
+// the faults of pods that are seen most.
+var actions = map[string]string{
+	dsv1.ReasonInvalidSpec:          "correct the field that the message names; nothing was changed",
+	dsv1.ReasonRenderFailed:         "report it as a bug, with this message and the spec; nothing was changed",
+	dsv1.ReasonObjectConflict:       "delete or rename that object, or give the component another `name`",
+	dsv1.ReasonNotAdopted:           "'kubectl dataservice adopt' takes it over if the original operator made it; or save its data, if any, and delete it",
+	dsv1.ReasonApplyFailed:          "read the message: quota, admission policy, rights or network; the operator tries again by itself",
+	dsv1.ReasonCredentialsFailed:    "restore the Secret that the message names",
+	dsv1.ReasonPruneFailed:          "read the message; the operator tries again by itself",
+	dsv1.ReasonContested:            "stop the other writer, take the field out of the spec, or pause the DataService",
+	dsv1.ReasonVolumeNotResized:     "set the size back, or allow volume expansion in the storage class",
+	dsv1.ReasonNewerOperator:        "run that version of the operator or a newer one; docs/operations.md says how to go back on purpose",
+	dsv1.ReasonDataLost:             database,
+	dsv1.ReasonVolumeReplaced:       database,
+	dsv1.ReasonNotPrepared:          "set `mysql.name` back, or create a DataRestore with that `databaseName`; docs/backup.md says how",
+	dsv1.ReasonNotRetained:          "set `mysql.storage.retention` to Retain, or `mysql.name` back",
+	dsv1.ReasonLossNotAccepted:      "write the text of the message into `mysql.acceptLoss`, or set `mysql.name` back",
+	dsv1.ReasonVolumeUnreadable:     database,
+	dsv1.ReasonVolumeBeingDeleted:   saveNow,
+	dsv1.ReasonServerVersionRefused: "set `mysql.image` back to the release series that wrote the data; docs/mysql.md, Upgrade",
+	"FirstStartBrokenOff":           "if it ended with OOMKilled, raise `size` or `resources` first; then delete the pod: the server starts over",
+	dsv1.ReasonPaused:               "kubectl dataservice resume lets the operator go on",
+
+	"ImagePullBackOff":           "correct `image` or `imagePullSecrets` of the component, or push the image",
+	"InvalidImageName":           "correct `image` of the component",
+	"CrashLoopBackOff":           "read the log of the container's last run; if it ended with OOMKilled, raise `size` or `resources`",
+	"StartError":                 "correct `command` of the component, or take an image that has that program",
+	"CreateContainerConfigError": "create the Secret or ConfigMap that the message names, or correct its name or key in the spec",
+	"Unschedulable":              "lower `resources`, correct `nodeSelector`, `affinity` or `tolerations`, or add a node",
+	"Evicted":                    "free resources of the node, or raise the component's requests",
+	"FailedCreate":               "the API server refuses the pods or their claims: correct the quota, service account, priority class or policy that the message names",
+	"FailedMount":                "create the Secret, ConfigMap or volume that the message names, or correct its name in the spec",
+	"FailedAttachVolume":         "the volume is attached elsewhere, or its node is gone: the message names both",
+	"ProvisioningFailed":         "correct `mysql.storage.storageClassName`, or look at the provisioner of that class",
+	"FailedBinding":              "set `mysql.storage.storageClassName`, or make a storage class the default",
+	health.ReasonNotBound:        "look at the provisioner of the claim's storage class: its pods and its log; or set `storageClassName` to another class",
+	"NodeLost":                   "repair the node or delete its Node object; a pod with a volume starts elsewhere only after that",
+	health.ReasonNodeUnreachable: "bring the node back; if it is off for sure, taint it as the message says: Kubernetes moves its pods then",
+	"NodeNotReady":               "repair the node; Kubernetes moves the pods of a Deployment by itself after some minutes",
+	"Unhealthy":                  "the probe fails: read the log; raise `probes.startup` if the container merely takes long to start",
+	"ProgressDeadlineExceeded":   "read the events and the log of the newest pod; a corrected spec is rolled out at once",
+	"Missing":                    "nothing, as a rule: the operator creates it; it does not while the DataService is paused",
+	"Conflict":                   "delete or rename that object, or give the component another `name`",
+	"Forbidden":                  "the API server refuses the object: correct the quota or policy that the message names; the operator tries again by itself",
+	"Invalid":                    "correct the field that the message names",
+	"ThirdParty":                 "check that the url is right and can be reached from the cluster's pods; the check runs again every some seconds",
+	"NotServed":                  "install the CRD that the message names; the operator goes on by itself",
+	"UnsupportedVersion":         "set `version` to one that the message allows; nothing was changed",
+	"SlotsLost":                  "restore the volumes of the shard, or consent to the loss of its data: docs/redis.md says how",
+	"MajorityLost":               "bring the nodes back that the masters ran on; the operator goes on by itself",
+	"QuorumLost":                 "bring the missing members' nodes and volumes back; docs/etcd.md, When a quorum is lost, or docs/mysqlcluster.md, States, says what else there is",
+	"MembersLost":                "bring the lost volumes back, restore a backup, or consent to the loss: docs/etcd.md, When a quorum is lost",
+	"WaitingForConsent":          "bring a lost volume back, restore a backup, or consent to the loss as the message says: docs/mysqlcluster.md, States",
+	"RecordLost":                 "restore the annotation of the ConfigMap NAME-replication, or restore a backup: docs/mysqlcluster.md, States",
+	"Diverged":                   "delete no claim: members have different transactions, and a person must choose: docs/mysqlcluster.md, States",
+	"PrimaryLost":                "set spec.replication.failover to Automatic, or name another member in spec.replication.primary",
+	"SplitBrain":                 "read the message, which names the members of both clusters; delete no claim of them yet",
+	"AgentMissing":               "give the operator the image as the message says",
+	"Inconsistent":               "read the message, which names the nodes that claim the same slots; docs/redis.md says what is safe",
+	"ForeignVolume":              "read the message, which names the pod that the volume was copied from; delete no claim yet: docs/redis.md",
+	"DataDamaged":                "read the message, which names the file; delete no claim yet: docs/redis.md",
+	"DataOutdated":               "restore the newer volume, or do what the message says; delete no claim yet: docs/redis.md",
+	"PasswordRefused":            "correct the key password of the Secret that the message names",
+	"ClaimLost":                  "bring the PersistentVolume back; delete no claim yet: docs/mysql.md, The database's volume, goes on step by step",
+	"ClaimBeingDeleted":          saveNow,
+	reasonHeld:                   `keep that container out of pods of cron jobs (podTemplate, such as the label sidecar.istio.io/inject: "false"), and delete the Job`,
+	"RunFailed":                  "read the log of that Job; `kubectl create job --from=cronjob/NAME` runs it again",
+	"AgentUnknown":               "set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image",
+	dsv1.ConditionBackupHealthy:  "read the message; docs/backup.md, Results, has each reason",
+	dsv1.ConditionRecoverable:    "read the message; docs/backup.md, Results, has each reason",
+	health.ReasonOperator:        "mend what the message names, for all DataServices; what runs already goes on running",
+	"Waiting":                    "wait; `kubectl dataservice status -w` shows the progress",
+
+	// What holds a backup or a restore back.
+	"JobSuspended":   "let the Job run: `kubectl patch` spec.suspend to false, or look at the queue of Kueue that suspends it",
+	"SourceNotFound": "create what the message names, or correct `spec.of`; the operator goes on by itself",
+	"StepFailed":     "read the message: it names the quota, policy, right or server that refused the step; the operator tries again by itself",
+	"PodNotStarting": "read the message: claim, Secret, image, quota or node of the Job's pod; it starts by itself once that is mended",
+}

@@ -1,0 +1,87 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// Alone returns the facts of a RedisCluster, an EtcdCluster or a MySQLCluster that is asked about by itself. It is looked at like a DataService that
+// has no other component; its objects, its pods and what else Facts has are for the caller to add.
+func Alone(of *unstructured.Unstructured) (*Facts, error) {
+	var like struct {
+		metav1.ObjectMeta `json:"metadata"`
+		Status            struct {
+			ObservedGeneration int64              `json:"observedGeneration"`
+			Phase              dsv1.Phase         `json:"phase"`
+			Ready              string             `json:"ready"`
+			Conditions         []metav1.Condition `json:"conditions"`
+		} `json:"status"`
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(of.Object, &like); err != nil {
+		return nil, fmt.Errorf("read %s %s/%s: %w", of.GetKind(), of.GetNamespace(), of.GetName(), err)
+	}
+	state := health.Assess([]*unstructured.Unstructured{of}, nil)
+	c := dsv1.ComponentStatus{Name: of.GetName(), Kind: managed, Phase: dsv1.PhaseUpdating, Ready: state.Ready, Desired: state.Desired, Message: state.Hint}
+	switch {
+	case state.Settled:
+		c.Phase = dsv1.PhaseRunning
+	case isHeld(of, state.HintCulprit.Reason):
+		c.Phase, c.Message = dsv1.PhaseDegraded, state.Hint
+		c.Culprit = &dsv1.Culprit{Kind: state.HintCulprit.Kind, Name: state.HintCulprit.Name, Reason: state.HintCulprit.Reason}
+	case state.Problem != "":
+		c.Phase, c.Message = dsv1.PhaseDegraded, state.Problem
+		c.Culprit = &dsv1.Culprit{Kind: state.Culprit.Kind, Name: state.Culprit.Name, Reason: state.Culprit.Reason}
+	}
+	for i := range like.Status.Conditions {
+		if like.Status.Conditions[i].Type == dsv1.ConditionReady {
+			c.LastTransitionTime = &like.Status.Conditions[i].LastTransitionTime
+		}
+	}
+	ds := &dsv1.DataService{ObjectMeta: like.ObjectMeta, Status: dsv1.DataServiceStatus{
+		ObservedGeneration: like.Status.ObservedGeneration, Phase: like.Status.Phase, Ready: like.Status.Ready, Components: []dsv1.ComponentStatus{c},
+	}}
+	ds.Spec.Paused, _, _ = unstructured.NestedBool(of.Object, "spec", object.PauseField(of))
+	return &Facts{DataService: ds, Resource: of, Component: c.Name}, nil
+}
+
+// isHeld reports whether a DataBackup or a DataRestore with this reason makes no progress. That may pass by itself, so it has no condition
+// for it: a quota is raised, the pod of the Job is admitted, the resource that spec.of names is created.
+func isHeld(of *unstructured.Unstructured, reason string) bool {
+	return slices.Contains([]string{"DataBackup", "DataRestore"}, of.GetKind()) && !slices.Contains(progressReasons, reason)
+}
+
+// progressReasons lists the reasons of a backup or a restore that makes progress, or that the operator has not observed yet.
+var progressReasons = []string{"", "NotReady", "Running", "Deleting", health.ReasonNotObserved, health.ReasonTerminating}
+
+// managed is the kind of a component that is a resource of the operator's own.
+const managed = "Managed"
+
+// kind is that of what is asked about.
+func (f *Facts) kind() string {
+	if f.Resource != nil {
+		return f.Resource.GetKind()
+	}
+	return dsv1.Kind
+}
+
+// Self returns what is asked about, as an object to look at.
+func (f *Facts) Self() *Object { return f.object(f.kind(), f.DataService.Name) }
+
+// resume returns the advice that makes the operator go on with a paused resource.
+func (f *Facts) resume() string {
+	if f.Resource != nil {
+		return fmt.Sprintf("set spec.%s of %s %s to false: the operator goes on", object.PauseField(f.Resource), f.kind(), f.DataService.Name)
+	}
+	return "kubectl dataservice resume " + f.DataService.Name + " lets the operator go on"
+}

@@ -1,0 +1,374 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/plugin"
+)
+
+// Diagnosis explains why a DataService, or a resource by itself, is not ready.
+type Diagnosis struct {
+	// Ready reports whether all that was asked about is ready.
+	Ready bool `json:"ready"`
+	// Wrong reports whether a person has to do something. It is false for a rollout that is underway.
+	Wrong bool `json:"wrong"`
+	// Cause is the root cause in at most 120 characters: component, object, reason, message.
+	Cause string `json:"cause"`
+	// Detail is the whole cause where Cause was cut.
+	Detail string `json:"detail,omitempty"`
+	// Policy names the field that an admission policy changed, unless Cause has it.
+	Policy string `json:"policy,omitempty"`
+	// Object is the object to look at; nil when it is none of the cluster's.
+	Object *Object `json:"object,omitempty"`
+	// Way leads from a component that waits to the component to blame.
+	Way []string `json:"way,omitempty"`
+	// Waiting are all components that wait for that one.
+	Waiting []string `json:"waiting,omitempty"`
+	// State has the state of each container of the pod.
+	State []string `json:"state,omitempty"`
+	// Log are the last lines of the container, and LogCommand shows more of them.
+	Log        []string `json:"log,omitempty"`
+	LogCommand string   `json:"logCommand,omitempty"`
+	// Events are the last ones about the component's objects.
+	Events []corev1.Event `json:"events,omitempty"`
+	// Do lists what a person can do.
+	Do []string `json:"do,omitempty"`
+}
+
+// Object is an object to look at.
+type Object struct {
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	Command string `json:"command"`
+	// Elsewhere reports whether the object is in another namespace, which the user may not read.
+	Elsewhere bool `json:"-"`
+}
+
+const (
+	// reports is the time that the operator may take until it reports on a new generation.
+	reports = 10 * time.Second
+	// lastEvents and lastLines limit the events, and the lines of a log, that are shown.
+	lastEvents = 5
+	lastLines  = 6
+	// causeLength limits the characters of the first line.
+	causeLength = 120
+	// patience is the time that a rollout may take before it counts as a fault: the default of progressDeadlineSeconds.
+	patience = 10 * time.Minute
+)
+
+// Explain returns why a DataService, the component that is asked about, or a resource by itself is not ready.
+func Explain(f *Facts) *Diagnosis {
+	d := f.withOperator(explain(f))
+	if len(f.Refused) > 0 {
+		slices.Sort(f.Refused)
+		d.Do = append(d.Do, fmt.Sprintf("ask for the right to list %s: you may not read them, so more may be wrong than this", strings.Join(slices.Compact(f.Refused), ", ")))
+	}
+	if short := health.Clip(d.Cause, causeLength); short != d.Cause {
+		d.Cause, d.Detail = short, d.Cause
+	}
+	d.Policy = f.policy(d.Cause)
+	return d
+}
+
+func explain(f *Facts) *Diagnosis {
+	ds := f.DataService
+	switch {
+	case f.Namespace != nil && f.Namespace.DeletionTimestamp != nil:
+		return f.ending()
+	case ds.DeletionTimestamp != nil:
+		return f.deleting()
+	case !plugin.Seen(ds) || ds.Status.Phase == "":
+		return f.notSeen()
+	}
+	if c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDegraded); c != nil && c.Status == "True" && c.Reason != dsv1.ReasonComponentFailing {
+		if d := f.failure(c.Reason, c.Message); d != nil {
+			return d
+		}
+	}
+	blamed, way := Blamed(ds, f.Component)
+	if blamed == nil || blamed.Phase == dsv1.PhaseRunning {
+		return f.running(blamed)
+	}
+	if broken := blamed.Phase == dsv1.PhaseDegraded || blamed.Phase == dsv1.PhaseFailed; ds.Spec.Paused && !broken {
+		return f.paused()
+	}
+	diagnose := f.component
+	if f.isUnderway(blamed) {
+		diagnose = f.underway
+	}
+	d := f.importing(blamed)
+	if d == nil {
+		d = diagnose(blamed)
+	}
+	if len(way) > 1 {
+		d.Way = way
+	}
+	d.Waiting = waiting(ds, blamed.Name)
+	if ds.Spec.Paused {
+		d.Cause += "; the " + f.kind() + " is paused, so the operator mends nothing"
+		d.Do = append(d.Do, f.resume())
+	}
+	return d
+}
+
+func (f *Facts) object(kind, name string) *Object {
+	return &Object{Kind: kind, Name: name, Command: plugin.Look(f.DataService.Namespace, kind, name)}
+}
+
+func (f *Facts) deleting() *Diagnosis {
+	ds := f.DataService
+	d := &Diagnosis{
+		Wrong:  true,
+		Cause:  fmt.Sprintf("%s is being deleted, for %s", ds.Name, plugin.Age(ds.DeletionTimestamp, f.Now)),
+		Object: f.Self(),
+		Do:     []string{"nothing, as a rule: Kubernetes removes the objects; claims and Secrets that are retained stay"},
+	}
+	if len(ds.Finalizers) > 0 {
+		d.Cause += "; it waits for the finalizers " + strings.Join(ds.Finalizers, ", ")
+		d.Do = []string{"the operator sets no finalizer of its own: find out who set these, and why they do not end"}
+	}
+	return d
+}
+
+// ending explains a namespace that is being deleted, by what Kubernetes says is left in it.
+func (f *Facts) ending() *Diagnosis {
+	n := f.Namespace
+	d := &Diagnosis{
+		Wrong:  true,
+		Cause:  fmt.Sprintf("namespace %s is being deleted, for %s", n.Name, plugin.Age(n.DeletionTimestamp, f.Now)),
+		Object: &Object{Kind: "Namespace", Name: n.Name, Command: "kubectl describe namespace " + n.Name},
+		Do:     []string{"nothing, as a rule: Kubernetes removes what is in it; the operator starts nothing there"},
+	}
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NamespaceFinalizersRemaining && c.Status == corev1.ConditionTrue {
+			d.Cause += ": " + strings.TrimPrefix(c.Message, "Some content in the namespace has ")
+			d.Do = []string{"find out who set the finalizer that the message names, and why it does not end"}
+		}
+	}
+	return d
+}
+
+// notSeen: the operator does not run, does not watch this namespace, or has not come to it yet.
+func (f *Facts) notSeen() *Diagnosis {
+	ds := f.DataService
+	_, when := changedBy(ds, "spec")
+	if when == nil {
+		when = &ds.CreationTimestamp
+	}
+	d := &Diagnosis{Object: f.Self()}
+	if text, look := f.Operator.problem(); text != "" {
+		d.Wrong, d.Cause, d.Object, d.Do = true, text, look, advice(health.ReasonOperator)
+		return d
+	}
+	if f.Now.Sub(when.Time) < reports {
+		d.Cause = fmt.Sprintf("nothing is wrong yet: generation %d was written %s ago, and the operator has not reported on it", ds.Generation, plugin.Age(when, f.Now))
+		d.Do = []string{"ask again in some seconds"}
+		return d
+	}
+	d.Wrong = true
+	d.Cause = fmt.Sprintf("the operator has not reported on generation %d for %s: it does not run, or does not watch namespace %s",
+		ds.Generation, plugin.Age(when, f.Now), ds.Namespace)
+	if f.Operator != nil && f.Operator.Deployment != nil {
+		o := f.Operator.Deployment
+		d.Object = &Object{Kind: o.GetKind(), Name: o.GetName(), Elsewhere: true, Command: plugin.Look(o.GetNamespace(), o.GetKind(), o.GetName())}
+	}
+	d.Do = []string{"start the operator, or read its log: it names what it lacks; what runs already goes on running: " +
+		"kubectl get deployments --all-namespaces -l app.kubernetes.io/name=d3os-operator"}
+	return d
+}
+
+// failure: the spec cannot be carried out. It is nil when a component's own error says more.
+func (f *Facts) failure(reason, message string) *Diagnosis {
+	for _, c := range f.DataService.Status.Components {
+		if c.Phase == dsv1.PhaseFailed && c.Culprit != nil {
+			return nil
+		}
+	}
+	d := &Diagnosis{Wrong: true, Cause: reason + ": " + message, Object: f.object(dsv1.Kind, f.DataService.Name), Do: advice(reason)}
+	if strings.Contains(message, ": "+reason+": ") { // the line is short: it names the reason once
+		d.Cause = message
+	}
+	for _, named := range objectNamed.FindAllStringSubmatch(message, -1) {
+		if d.Object.Kind == dsv1.Kind || named[1] == "Secret" { // a claim is named with the Secret that opens it
+			d.Object = f.object(named[1], named[2])
+		}
+	}
+	d.Events = f.last(func(kind, name string) bool { return kind == dsv1.Kind && name == f.DataService.Name })
+	return d
+}
+
+// takenPort matches the API server's answer to a node port that another Service has.
+var takenPort = regexp.MustCompile(`nodePort: Invalid value: (\d+): provided port is already allocated`)
+
+// TakenPort returns the node port that another Service has, if that is the cause, or 0.
+func (d *Diagnosis) TakenPort() int32 {
+	found := takenPort.FindStringSubmatch(cmp.Or(d.Detail, d.Cause))
+	if found == nil {
+		return 0
+	}
+	port, _ := strconv.ParseInt(found[1], 10, 32) // 0 for what is no port
+	return int32(port)
+}
+
+// objectNamed finds the object that a message of the operator names: Service auth, or Service data-prod/auth.
+var objectNamed = regexp.MustCompile(`\b(Secret|ConfigMap|PersistentVolumeClaim|Service|Deployment|StatefulSet|DaemonSet|CronJob|HorizontalPodAutoscaler|` +
+	`PodDisruptionBudget|Ingress|NetworkPolicy|RedisCluster|EtcdCluster|MySQLCluster) (?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*[a-z0-9])`)
+
+// paused: the operator does nothing, and no component is known to be broken.
+func (f *Facts) paused() *Diagnosis {
+	ds, since, parts := f.DataService, "", "components"
+	field := "paused"
+	if f.Resource != nil {
+		parts, field = "pods", object.PauseField(f.Resource)
+	}
+	if who, when := changedBy(ds, field); when != nil {
+		since = fmt.Sprintf(", since %s, by %s", plugin.Age(when, f.Now), who)
+	}
+	return &Diagnosis{
+		Wrong:  true,
+		Cause:  fmt.Sprintf("%s is paused%s: the operator creates, heals and updates nothing; %s ready: %s", ds.Name, since, parts, ds.Status.Ready),
+		Object: f.Self(),
+		Do:     []string{f.resume()},
+	}
+}
+
+func (f *Facts) last(is func(kind, name string) bool) []corev1.Event {
+	found := f.about(is)
+	return found[max(0, len(found)-lastEvents):]
+}
+
+// component explains a component that waits for no other.
+func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
+	culprit := f.culprit()
+	text := c.Message
+	if state := health.Assess(f.Objects, f.Pods); c.Culprit == nil {
+		switch {
+		case state.Problem != "":
+			text = state.Problem
+		case state.Hint != "":
+			text = state.Hint
+		}
+	}
+	// A claim comes before the pod that needs it.
+	if lost, what := f.claim(); what != "" {
+		culprit, text = lost, what
+	} else {
+		f.sharpen(&culprit, &text, c)
+	}
+	return f.named(c, culprit, text)
+}
+
+// named explains what is wrong with a component, once it is known which object is to blame.
+func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text string) *Diagnosis {
+	d := &Diagnosis{Wrong: true, Cause: strings.TrimSuffix(c.Name+": "+health.Refusal(text), ": "), Do: advice(culprit.Reason)}
+	if text == "" {
+		d.Cause = fmt.Sprintf("%s is %s for %s: %d of %d pods are ready", c.Name, c.Phase, plugin.Age(c.LastTransitionTime, f.Now), c.Ready, c.Desired)
+	}
+	if culprit.Name != "" {
+		d.Object = f.object(culprit.Kind, culprit.Name)
+	}
+	pod := f.pod(culprit.Name)
+	if culprit.Kind == "Pod" && pod != nil {
+		d.State = states(pod, f.Now)
+	}
+	if source := sourceOf(pod); source != nil {
+		f.addLog(d, source, lastWords(pod, source.Name))
+	}
+	d.Events = f.last(f.concerns)
+	if len(d.Do) == 0 {
+		d.Do = advice(f.fallback(c))
+	}
+	return d
+}
+
+// addLog adds the end of a container's log. The last error of it, or else of the container's termination message, ends the cause.
+func (f *Facts) addLog(d *Diagnosis, source *Container, ended []string) {
+	d.Log = f.Log[max(0, len(f.Log)-lastLines):]
+	if f.LogError != "" {
+		d.Log = []string{f.LogError}
+	}
+	previous := ""
+	if source.Previous {
+		previous = " --previous"
+	}
+	d.LogCommand = fmt.Sprintf("kubectl -n %s logs %s -c %s%s", f.DataService.Namespace, source.Pod, source.Name, previous)
+	line := cmp.Or(health.LastError(f.Log), health.LastError(ended))
+	switch crash := crashed.FindStringSubmatch(d.Cause); {
+	case line == "" || strings.Contains(d.Cause, line) || strings.Contains(d.Cause, ": StartError: "): // a program that did not start has no log
+	case crash != nil: // the error says more than the exit code
+		d.Cause = fmt.Sprintf("%s%s (container %s, exit code %s)", crash[1], line, crash[2], crash[3])
+	default:
+		d.Cause += "; log: " + line
+	}
+}
+
+// crashed matches the cause of a container that ended by itself with an error.
+var crashed = regexp.MustCompile(`^(.*CrashLoopBackOff: )container (\S+) ended with exit code (\d+)$`)
+
+// lastWords returns the lines of the termination message of a container that ended.
+func lastWords(pod *corev1.Pod, container string) []string {
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
+		if c.Name == container && ended != nil && ended.Message != "" {
+			return strings.Split(strings.TrimSpace(ended.Message), "\n")
+		}
+	}
+	return nil
+}
+
+// fallback returns the advice where the reason of the culprit has none.
+func (f *Facts) fallback(c *dsv1.ComponentStatus) string {
+	degraded := meta.FindStatusCondition(f.DataService.Status.Conditions, dsv1.ConditionDegraded)
+	switch {
+	case c.Phase == dsv1.PhaseFailed && degraded != nil:
+		return degraded.Reason
+	case c.Kind == "ThirdParty":
+		return "ThirdParty"
+	}
+	return "Waiting"
+}
+
+// states describes the state of each container of a pod, and its last end.
+func states(pod *corev1.Pod, now time.Time) []string {
+	var lines []string
+	if pod.Spec.NodeName != "" {
+		lines = append(lines, fmt.Sprintf("pod %s is %s on node %s", pod.Name, pod.Status.Phase, pod.Spec.NodeName))
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		line := "container " + c.Name + ": "
+		switch {
+		case c.State.Waiting != nil:
+			line += "waiting, " + c.State.Waiting.Reason
+		case c.State.Terminated != nil:
+			line += "ended with " + health.ExitCode(c.State.Terminated)
+		case c.State.Running != nil:
+			line += "runs for " + plugin.Age(&c.State.Running.StartedAt, now)
+			if !c.Ready {
+				line += ", not ready"
+			}
+		}
+		if c.RestartCount > 0 {
+			line += fmt.Sprintf(", %d restarts", c.RestartCount)
+		}
+		if ended := c.LastTerminationState.Terminated; ended != nil {
+			line += fmt.Sprintf("; ended %s ago with %s", plugin.Age(&ended.FinishedAt, now), health.ExitCode(ended))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}

@@ -1,0 +1,259 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package why walks from what is not ready in a DataService, a RedisCluster, an EtcdCluster or a MySQLCluster to the root cause.
+// It is pure: it reads nothing, and returns what the caller has to read next. It judges
+// objects and pods as the operator does, by internal/health, and has what the
+// operator does not read: events and logs. It imports the API of DataServices,
+// because the way begins at their status.
+package why
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/plugin"
+)
+
+// Facts has the objects, events and logs that were read for a DataService.
+type Facts struct {
+	DataService *dsv1.DataService
+	// Resource is the subject in place of a DataService (Alone), or nil.
+	Resource *unstructured.Unstructured
+	// Component that is asked about. Empty: whatever is not ready.
+	Component string
+	// Objects are the live objects of the component that Blamed returns, Secrets and ConfigMaps aside. Those of a resource that is
+	// one come before the resource itself, because the last object has the state where none is broken.
+	Objects []*unstructured.Unstructured
+	// Pods are the pods of that component, and those of a resource that is one.
+	Pods []*corev1.Pod
+	// Events are those of the namespace.
+	Events []corev1.Event
+	// Log are the last lines of the container that Source returns, and LogError why there are none.
+	Log      []string
+	LogError string
+	// Refused are the kinds that the user may not read.
+	Refused []string
+	Now     time.Time
+	// Namespace is the namespace, or nil when the user may not read it.
+	Namespace *corev1.Namespace
+	// Operator is the operator's own state, or nil when the user may not read it.
+	Operator *Operator
+
+	// suspect is the component that Contradict selected.
+	suspect string
+}
+
+// Blamed returns the component that the others wait for, and the way to it from the component in
+// question: web, proxy, auth. It is nil when no component is to blame.
+func Blamed(ds *dsv1.DataService, asked string) (blamed *dsv1.ComponentStatus, way []string) {
+	start := asked
+	if start == "" {
+		start = first(ds.Status.Components)
+	}
+	for blamed = find(ds, start); blamed != nil; blamed = find(ds, blamed.WaitsFor[0]) {
+		if slices.Contains(way, blamed.Name) { // components cannot wait for one another, but a status is only text
+			return blamed, way
+		}
+		way = append(way, blamed.Name)
+		if len(blamed.WaitsFor) == 0 || find(ds, blamed.WaitsFor[0]) == nil {
+			break
+		}
+	}
+	if blamed != nil && asked == "" {
+		way = longest(ds, blamed.Name)
+	}
+	return blamed, way
+}
+
+// first is the component that is most to blame: broken before on its way before waiting.
+func first(components []dsv1.ComponentStatus) string {
+	for _, is := range []func(*dsv1.ComponentStatus) bool{
+		func(c *dsv1.ComponentStatus) bool {
+			return c.Phase == dsv1.PhaseFailed || c.Phase == dsv1.PhaseDegraded
+		},
+		func(c *dsv1.ComponentStatus) bool { return c.Phase != dsv1.PhaseRunning && len(c.WaitsFor) == 0 },
+		func(c *dsv1.ComponentStatus) bool { return c.Phase != dsv1.PhaseRunning },
+	} {
+		for i := range components {
+			if is(&components[i]) {
+				return components[i].Name
+			}
+		}
+	}
+	return ""
+}
+
+// longest is the longest way of components that wait for one another, which ends at a component.
+func longest(ds *dsv1.DataService, end string) []string {
+	way := []string{end}
+	for {
+		next := ""
+		for _, c := range ds.Status.Components {
+			if slices.Contains(c.WaitsFor, way[0]) && !slices.Contains(way, c.Name) {
+				next = c.Name
+				break
+			}
+		}
+		if next == "" {
+			return way
+		}
+		way = append([]string{next}, way...)
+	}
+}
+
+func find(ds *dsv1.DataService, name string) *dsv1.ComponentStatus {
+	for i := range ds.Status.Components {
+		if ds.Status.Components[i].Name == name {
+			return &ds.Status.Components[i]
+		}
+	}
+	return nil
+}
+
+// waiting are the components that wait for one, also by way of others.
+func waiting(ds *dsv1.DataService, name string) []string {
+	var found []string
+	for grew := true; grew; {
+		grew = false
+		for _, c := range ds.Status.Components {
+			waits := slices.ContainsFunc(c.WaitsFor, func(other string) bool { return other == name || slices.Contains(found, other) })
+			if waits && !slices.Contains(found, c.Name) {
+				found, grew = append(found, c.Name), true
+			}
+		}
+	}
+	return found
+}
+
+// Container is where a log comes from.
+type Container struct {
+	Pod, Name string
+	// Previous: the log of the run before, because the container does not run now.
+	Previous bool
+}
+
+// Has reports whether an object is among those that were read.
+func (f *Facts) Has(o *Object) bool {
+	return o.Kind == "Pod" && f.pod(o.Name) != nil || slices.ContainsFunc(f.Objects, func(other *unstructured.Unstructured) bool {
+		return other.GetKind() == o.Kind && other.GetName() == o.Name
+	})
+}
+
+// Instead returns what to look at in place of an object that does not exist: the cron job of a Job, or else what is asked about.
+func (f *Facts) Instead(of *Object) *Object {
+	for _, o := range f.Objects {
+		if of.Kind == "Job" && o.GetKind() == "CronJob" && strings.HasPrefix(of.Name, o.GetName()+"-") {
+			return f.object(o.GetKind(), o.GetName())
+		}
+	}
+	return f.Self()
+}
+
+// Refuse notes the kinds that the user may not list. Resources of the operator's own are named by the status in any case.
+func (f *Facts) Refuse(kinds []string) {
+	for _, kind := range kinds {
+		if !slices.ContainsFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind }) {
+			f.Refused = append(f.Refused, kind)
+		}
+	}
+}
+
+// Source returns the container whose log may have the reason why its pod is not well, or nil.
+func Source(f *Facts) *Container { return sourceOf(f.pod(f.culprit().Name)) }
+
+func sourceOf(pod *corev1.Pod) *Container {
+	if pod == nil {
+		return nil
+	}
+	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if c.Ready || c.State.Terminated != nil && c.State.Terminated.ExitCode == 0 {
+			continue
+		}
+		if c.State.Running == nil && c.State.Terminated == nil && c.LastTerminationState.Terminated == nil {
+			continue // it has never run
+		}
+		return &Container{Pod: pod.Name, Name: c.Name, Previous: c.State.Waiting != nil}
+	}
+	return nil
+}
+
+// culprit returns the object to look at: the object that the operator names, or else the culprit of the health.
+func (f *Facts) culprit() health.Culprit {
+	if f.suspect != "" {
+		culprit, _ := f.unwell()
+		return culprit
+	}
+	c, _ := Blamed(f.DataService, f.Component)
+	if c != nil && c.Culprit != nil {
+		return health.Culprit{Kind: c.Culprit.Kind, Name: c.Culprit.Name, Reason: c.Culprit.Reason, Message: c.Message}
+	}
+	state := health.Assess(f.Objects, f.Pods)
+	if state.Problem != "" {
+		return state.Culprit
+	}
+	if state.Hint != "" {
+		return state.HintCulprit
+	}
+	return health.Culprit{}
+}
+
+func (f *Facts) pod(name string) *corev1.Pod {
+	for _, pod := range f.Pods {
+		if pod.Name == name {
+			return pod
+		}
+	}
+	return nil
+}
+
+// about returns the events of objects, the oldest first.
+func (f *Facts) about(is func(kind, name string) bool) []corev1.Event {
+	var found []corev1.Event
+	for i := range f.Events {
+		if o := f.Events[i].InvolvedObject; is(o.Kind, o.Name) {
+			found = append(found, f.Events[i])
+		}
+	}
+	plugin.SortEvents(found)
+	return found
+}
+
+// concerns reports whether an object is one of those that the component consists of, its pods included.
+func (f *Facts) concerns(kind, name string) bool {
+	if kind == "Pod" && f.pod(name) != nil || kind == "PersistentVolumeClaim" && f.claimed(name) {
+		return true
+	}
+	for _, o := range f.Objects {
+		if o.GetKind() == kind && o.GetName() == name {
+			return true
+		}
+		// The ReplicaSets of a Deployment are named after it.
+		if kind == "ReplicaSet" && o.GetKind() == "Deployment" && strings.HasPrefix(name, o.GetName()+"-") {
+			return true
+		}
+	}
+	return false
+}
+
+// changedBy returns who wrote a field of the spec last, and when; nothing when that is not known.
+func changedBy(ds *dsv1.DataService, field string) (who string, when *metav1.Time) {
+	for _, entry := range ds.ManagedFields {
+		if entry.Subresource != "" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+field+`"`) {
+			continue
+		}
+		if entry.Time != nil && (when == nil || when.Before(entry.Time)) {
+			who, when = entry.Manager, entry.Time
+		}
+	}
+	return who, when
+}

@@ -1,0 +1,245 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/plugin"
+)
+
+// Contradict selects the first component that the status calls running and whose objects or pods are not well: the operator may
+// be down, or may not watch what is wrong. Facts has the pods of all components. Contradict leaves those of the selected one, and
+// returns its objects; when all are well, it returns nothing.
+func (f *Facts) Contradict(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	all := f.Pods
+	for i := range f.DataService.Status.Components {
+		c := &f.DataService.Status.Components[i]
+		if c.Phase != dsv1.PhaseRunning {
+			continue
+		}
+		one := *f
+		one.Objects = slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return o.GetLabels()[object.LabelComponent] != c.Name })
+		one.Pods = slices.DeleteFunc(slices.Clone(all), func(pod *corev1.Pod) bool { return pod.Labels[object.LabelComponent] != c.Name })
+		if _, text := one.unwell(); text != "" {
+			f.suspect, f.Pods = c.Name, one.Pods
+			return one.Objects
+		}
+	}
+	f.Pods = nil
+	return nil
+}
+
+// unwell returns what is wrong with a component that its status calls running, or "".
+func (f *Facts) unwell() (health.Culprit, string) {
+	if culprit, text := f.claim(); text != "" {
+		return culprit, text
+	}
+	state := health.Assess(f.Objects, f.Pods)
+	if state.Problem != "" {
+		return state.Culprit, state.Problem
+	}
+	if pod := f.pod(state.HintCulprit.Name); state.HintCulprit.Kind == "Pod" && pod != nil && f.Now.Sub(unreadySince(pod)) > reports {
+		return state.HintCulprit, state.Hint
+	}
+	return f.cronJob()
+}
+
+func unreadySince(pod *corev1.Pod) time.Time {
+	_, since := health.Readiness(pod)
+	return since
+}
+
+// binds bounds the time that a claim may stay unbound before that counts as a fault.
+const binds = time.Minute
+
+// claim returns which claim that a pod of the component uses is lost, being deleted, or not bound for long, or "".
+func (f *Facts) claim() (health.Culprit, string) {
+	for _, o := range f.Objects {
+		if o.GetKind() != "PersistentVolumeClaim" || !f.claimed(o.GetName()) {
+			continue
+		}
+		phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")
+		volume, _, _ := unstructured.NestedString(o.Object, "spec", "volumeName")
+		culprit := health.Culprit{Kind: o.GetKind(), Name: o.GetName()}
+		switch {
+		case phase == string(corev1.ClaimLost):
+			culprit.Reason, culprit.Message = "ClaimLost", fmt.Sprintf("PersistentVolume %s does not exist any more", volume)
+		case o.GetDeletionTimestamp() != nil:
+			culprit.Reason, culprit.Message = "ClaimBeingDeleted", "Kubernetes deletes it, with its data, as soon as no pod uses it"
+		case phase == string(corev1.ClaimPending) && f.Now.Sub(o.GetCreationTimestamp().Time) > binds:
+			culprit.Reason, culprit.Message = f.unbound(o.GetName())
+		default:
+			continue
+		}
+		return culprit, fmt.Sprintf("PersistentVolumeClaim %s: %s: %s", culprit.Name, culprit.Reason, culprit.Message)
+	}
+	return health.Culprit{}, ""
+}
+
+// unbound returns why a claim is not bound, by its last event.
+func (f *Facts) unbound(claim string) (reason, message string) {
+	events := f.about(func(kind, name string) bool { return kind == "PersistentVolumeClaim" && name == claim })
+	reason, message = health.ReasonNotBound, "it has no volume, and no event says why"
+	for i := range events {
+		if e := &events[i]; e.Type == corev1.EventTypeWarning {
+			reason, message = e.Reason, health.Essence(e.Message)
+		} else {
+			message = health.Essence(e.Message)
+		}
+	}
+	return reason, message
+}
+
+// reasonHeld is the reason of a pod whose work has ended while another container still runs.
+const reasonHeld = "Held"
+
+// cronJob returns why the runs of a cron job fail, or "": by the pod of a run that does not start, else by the last run.
+func (f *Facts) cronJob() (health.Culprit, string) {
+	for _, o := range f.Objects {
+		if o.GetKind() != "CronJob" {
+			continue
+		}
+		for _, pod := range f.Pods {
+			owner := metav1.GetControllerOfNoCopy(pod)
+			if owner == nil || owner.Kind != "Job" || !strings.HasPrefix(owner.Name, o.GetName()+"-") {
+				continue
+			}
+			if problem := health.PodProblem(pod); problem != "" {
+				reason, message, _ := strings.Cut(problem, ": ")
+				return health.Culprit{Kind: "Pod", Name: pod.Name, Reason: reason, Message: message}, fmt.Sprintf("pod %s: %s", pod.Name, problem)
+			}
+		}
+		if pod, text := health.HeldRun(o, f.Pods); pod != nil && f.Now.Sub(unreadySince(pod)) > reports {
+			return health.Culprit{Kind: "Pod", Name: pod.Name, Reason: reasonHeld, Message: text}, fmt.Sprintf("pod %s: %s: %s", pod.Name, reasonHeld, text)
+		}
+		if job := health.FailedRun(o); job != "" {
+			return health.Culprit{Kind: "Job", Name: job, Reason: "RunFailed"}, fmt.Sprintf("CronJob %s: RunFailed: its last run, Job %s, did not succeed", o.GetName(), job)
+		}
+	}
+	return health.Culprit{}, ""
+}
+
+// running explains a component, or a whole DataService, whose status says that it is running.
+func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
+	ds := f.DataService
+	if ds.Spec.Paused {
+		return f.paused()
+	}
+	if c == nil && f.suspect != "" {
+		c = find(ds, f.suspect)
+	}
+	if c != nil {
+		if culprit, text := f.unwell(); text != "" {
+			d := f.named(c, culprit, text)
+			if culprit.Reason != "RunFailed" && culprit.Reason != reasonHeld {
+				d.Do = append(d.Do, fmt.Sprintf("the status still says %s: if that lasts, read the operator's log, or start the operator", c.Phase))
+			}
+			return d
+		}
+	}
+	if d := f.note(c); d != nil {
+		return d
+	}
+	if d := f.backups(); d != nil && f.Component == "" {
+		return d
+	}
+	return f.well(c)
+}
+
+// note explains a claim that stays as it is though the spec asks for something else, or returns nil. Other notes are advice.
+func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
+	for i := range f.DataService.Status.Components {
+		one := &f.DataService.Status.Components[i]
+		if named := objectNamed.FindStringSubmatch(one.Message); (c == nil || c.Name == one.Name) && named != nil && named[1] == "PersistentVolumeClaim" {
+			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(dsv1.ReasonVolumeNotResized)}
+		}
+	}
+	return nil
+}
+
+// backups explains a condition about backups that is False, or returns nil.
+func (f *Facts) backups() *Diagnosis {
+	for _, kind := range []string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable} {
+		c := meta.FindStatusCondition(f.DataService.Status.Conditions, kind)
+		if c == nil || c.Status != metav1.ConditionFalse {
+			continue
+		}
+		d := &Diagnosis{Wrong: true, Cause: fmt.Sprintf("backup: %s: %s", c.Reason, c.Message), Object: f.Self(), Do: advice(kind)}
+		if named := objectNamed.FindStringSubmatch(c.Message); named != nil {
+			d.Object = f.object(named[1], named[2])
+		}
+		return d
+	}
+	return nil
+}
+
+func (f *Facts) well(c *dsv1.ComponentStatus) *Diagnosis {
+	ds := f.DataService
+	d := &Diagnosis{Ready: true, Cause: fmt.Sprintf("nothing is wrong: all components of %s are ready (%s)", ds.Name, ds.Status.Ready)}
+	if f.Component != "" && c != nil {
+		d.Cause = fmt.Sprintf("nothing is wrong: %s is ready (%d/%d pods)", c.Name, c.Ready, c.Desired)
+	}
+	if c == nil {
+		c = f.rewritten()
+	}
+	if c != nil && c.Message != "" {
+		d.Cause = fmt.Sprintf("%s: %s; nothing else is wrong", c.Name, c.Message)
+	}
+	return d
+}
+
+// isUnderway reports whether a component is created, changed or scaled, and nothing says that this fails.
+func (f *Facts) isUnderway(c *dsv1.ComponentStatus) bool {
+	inWork := []dsv1.Phase{dsv1.PhaseCreating, dsv1.PhaseUpdating, dsv1.PhaseScaling, dsv1.PhasePending}
+	if !slices.Contains(inWork, c.Phase) || c.Culprit != nil || f.lostPod() != nil || f.decisive(c) != nil {
+		return false
+	}
+	if c.LastTransitionTime != nil && f.Now.Sub(c.LastTransitionTime.Time) > patience {
+		return false
+	}
+	_, lost := f.claim()
+	return lost == "" && health.Assess(f.Objects, f.Pods).Problem == ""
+}
+
+// underway explains a component that is created, changed or scaled as it should be.
+func (f *Facts) underway(c *dsv1.ComponentStatus) *Diagnosis {
+	text := fmt.Sprintf("nothing is wrong: %s is %s for %s, %d of %d pods are ready", c.Name, c.Phase, plugin.Age(c.LastTransitionTime, f.Now), c.Ready, c.Desired)
+	if c.Message != "" {
+		text += "; " + c.Message
+	}
+	return &Diagnosis{Cause: text, Object: f.Self(), Events: f.last(f.concerns), Do: advice("Waiting")}
+}
+
+// rewritten returns the component that is asked about, or the first one, of which an admission policy changed an object; nil for none.
+func (f *Facts) rewritten() *dsv1.ComponentStatus {
+	for i := range f.DataService.Status.Components {
+		c := &f.DataService.Status.Components[i]
+		if (f.Component == "" || f.Component == c.Name) && strings.Contains(c.Message, object.ByPolicy) {
+			return c
+		}
+	}
+	return nil
+}
+
+// policy returns what a policy changed, where the cause does not say it: it may be the cause of the cause.
+func (f *Facts) policy(cause string) string {
+	c := f.rewritten()
+	if c == nil || strings.Contains(cause, object.ByPolicy) {
+		return ""
+	}
+	at := strings.Index(c.Message, object.ByPolicy)
+	return c.Name + ": " + strings.TrimPrefix(c.Message[max(strings.LastIndex(c.Message[:at], "; "), 0):], "; ")
+}

@@ -1,0 +1,210 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/plugin"
+)
+
+// decisive are the reasons of events that say more than the state of the object that they are about. The first of
+// them is closest to the cause.
+var decisive = []string{
+	"FailedCreate", "FailedMount", "FailedAttachVolume", "ProvisioningFailed", "FailedBinding", "NodeNotReady", "TaintManagerEviction",
+	"FailedCreatePodSandBox", "NetworkNotReady", "FailedScheduling", "Unhealthy",
+}
+
+// reasons maps reasons of events to those of the conditions that follow, so that one cause has one name.
+var reasons = map[string]string{"FailedScheduling": corev1.PodReasonUnschedulable}
+
+// stuck is the time that a pod may take to end beyond its grace period.
+const stuck = 30 * time.Second
+
+// sharpen replaces a vague cause (not ready, not bound, pods missing) by the text of events, and names what no
+// object's state shows: a node that is gone, a third party that does not answer.
+func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.ComponentStatus) {
+	if pod := f.lostPod(); pod != nil && (culprit.Name == "" || culprit.Kind != "Pod" || vague(culprit)) {
+		*culprit = health.Culprit{Kind: "Pod", Name: pod.Name, Reason: "NodeLost"}
+		lost := fmt.Sprintf("pod %s: NodeLost: node %s does not answer: the pod should have ended %s ago", pod.Name, pod.Spec.NodeName,
+			plugin.Age(pod.DeletionTimestamp, f.Now))
+		if c.Kind == managed && *text != "" {
+			lost += "; " + *text // what its loss means for the cluster
+		}
+		*text = lost
+		return
+	}
+	if c.Kind == managed && culprit.Kind != "Pod" {
+		f.lookInside(culprit, text)
+	}
+	if vague(culprit) {
+		if e := f.decisive(c); e != nil {
+			kind, name := e.InvolvedObject.Kind, e.InvolvedObject.Name
+			if kind == "ReplicaSet" || name == "" {
+				kind, name = f.workload(kind, name)
+			}
+			reason := cmp.Or(reasons[e.Reason], e.Reason)
+			*culprit = health.Culprit{Kind: kind, Name: name, Reason: reason, Message: e.Message}
+			*text = fmt.Sprintf("%s %s: %s: %s", label(kind), name, reason, health.Essence(e.Message))
+		}
+	}
+	if c.Kind == "ThirdParty" && (culprit.Reason == "Unhealthy" || culprit.Reason == "ContainersNotReady" || culprit.Reason == "ProgressDeadlineExceeded") {
+		_, answer, found := strings.Cut(*text, " probe failed: ")
+		if !found {
+			answer = *text
+		}
+		*text = fmt.Sprintf("the third party%s does not answer: %s", f.url(c.Name), answer)
+		culprit.Reason = "ThirdParty"
+	}
+}
+
+// lookInside goes on from a resource that is a component to the pod of it that is to blame, if there is one.
+func (f *Facts) lookInside(culprit *health.Culprit, text *string) {
+	state := health.Assess(f.Objects, f.Pods)
+	if state.Culprit.Kind != "Pod" {
+		return
+	}
+	*culprit = state.Culprit
+	before, after, repeated := strings.Cut(*text, state.Problem)
+	switch {
+	case repeated && header.MatchString(before):
+		*text = state.Problem + after
+	case repeated:
+	case strings.Contains(*text, culprit.Name+": ") && f.runsAgain(culprit.Name):
+		// The resource explains more than the last end of a container that runs again.
+	default:
+		*text = state.Problem + "; " + *text
+	}
+}
+
+// header matches what precedes the message of a resource: its kind, name and reason.
+var header = regexp.MustCompile(`^[A-Za-z]+ [a-z0-9.-]+: [A-Za-z]+: $`)
+
+// runsAgain reports whether all containers of a pod run.
+func (f *Facts) runsAgain(name string) bool {
+	pod := f.pod(name)
+	return pod != nil && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running == nil })
+}
+
+func label(kind string) string {
+	if kind == "Pod" {
+		return "pod"
+	}
+	return kind
+}
+
+// vague reports whether a culprit says that something is not ready, but not why.
+func vague(c *health.Culprit) bool {
+	return slices.Contains([]string{
+		"", health.ReasonPodsMissing, "ContainersNotReady", "NotReady", "PodsNotReady", "LessReady", "LessReplicas", "LessAvailable", "LessUpdated",
+		"PartialReady", "PartialUpdated", "InProgress", "ProgressDeadlineExceeded", "Missing", "Pending", "PVCNotBound", "NotBound", "ContainerCreating",
+		"MembersNotWell", "NotRedundant", "Forming", "Working",
+	}, c.Reason) || strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims") || c.Reason == "Unschedulable" && strings.Contains(c.Message, " is not bound: ")
+}
+
+// decisive returns the warning that says most about the component, or nil: the latest one of the first object by name, because several
+// objects may fail in turn. An event that is older than the state of the component is about an earlier fault.
+func (f *Facts) decisive(c *dsv1.ComponentStatus) *corev1.Event {
+	events := f.about(f.concerns)
+	var best *corev1.Event
+	for i := range slices.Backward(events) {
+		e := &events[i]
+		if !slices.Contains(decisive, e.Reason) || e.Type != corev1.EventTypeWarning && e.Reason != "FailedBinding" || outdated(e, c) || !f.applies(e) {
+			continue
+		}
+		if best == nil || cmp.Or(cmp.Compare(slices.Index(decisive, e.Reason), slices.Index(decisive, best.Reason)),
+			cmp.Compare(e.InvolvedObject.Kind, best.InvolvedObject.Kind), cmp.Compare(e.InvolvedObject.Name, best.InvolvedObject.Name)) < 0 {
+			best = e
+		}
+	}
+	return best
+}
+
+// outdated reports whether an event happened before the component became what it is.
+func outdated(e *corev1.Event, c *dsv1.ComponentStatus) bool {
+	const slack = 2 * time.Minute // the operator notices later than the kubelet
+	return c.LastTransitionTime != nil && plugin.Last(e).Add(slack).Before(c.LastTransitionTime.Time)
+}
+
+// applies reports whether the object of an event is still not well.
+func (f *Facts) applies(e *corev1.Event) bool {
+	if e.InvolvedObject.Kind != "Pod" {
+		return true
+	}
+	pod := f.pod(e.InvolvedObject.Name)
+	if pod == nil {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {
+			return false
+		}
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && e.Reason == "FailedScheduling" {
+			return false
+		}
+	}
+	return !strings.Contains(e.Message, "unbound immediate PersistentVolumeClaims") // the claim's own events have the reason
+}
+
+// claimed reports whether a pod of the component uses a claim.
+func (f *Facts) claimed(name string) bool {
+	return slices.ContainsFunc(f.Pods, func(pod *corev1.Pod) bool {
+		return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == name
+		})
+	})
+}
+
+// workload is the Deployment that a ReplicaSet belongs to: what a person knows, and what outlives it.
+func (f *Facts) workload(kind, name string) (string, string) {
+	for _, o := range f.Objects {
+		if o.GetKind() == "Deployment" && strings.HasPrefix(name, o.GetName()+"-") {
+			return o.GetKind(), o.GetName()
+		}
+	}
+	return kind, name
+}
+
+// lostPod finds a pod that is being deleted and does not end, because its node does not answer.
+func (f *Facts) lostPod() *corev1.Pod {
+	for _, pod := range f.Pods {
+		if pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && f.Now.Sub(pod.DeletionTimestamp.Time) > stuck {
+			return pod
+		}
+	}
+	return nil
+}
+
+// url is where a third party is, as the spec says.
+func (f *Facts) url(component string) string {
+	spec := &f.DataService.Spec
+	var m *dsv1.ThirdParty
+	switch {
+	case component == "mysql" && spec.MySQL != nil:
+		m = spec.MySQL.ThirdParty
+	case component == "uuc" && spec.UUC != nil:
+		m = spec.UUC.ThirdParty
+	case component == "eureka" && spec.Eureka != nil:
+		m = spec.Eureka.ThirdParty
+	case component == "redis" && spec.Redis != nil && spec.Redis.ThirdParty != nil:
+		return " " + spec.Redis.ThirdParty.URL
+	case component == "mongodb" && spec.MongoDB != nil && spec.MongoDB.ThirdParty != nil:
+		return " " + spec.MongoDB.ThirdParty.URL
+	case component == "etcd" && spec.Etcd != nil && spec.Etcd.ThirdParty != nil:
+		return " " + spec.Etcd.ThirdParty.URL
+	}
+	if m == nil || m.URL == "" {
+		return ""
+	}
+	return " " + m.URL
+}

@@ -1,0 +1,93 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// The bounds of a status. Its texts come from specs, pods and the API server's answers, which may be long: a status that the CRD or
+// etcd refuses for its size could never be written again.
+const (
+	textLimit   = 4096 // bytes of a text
+	itemLimit   = 1024 // bytes of a text below a list
+	listLimit   = 100  // texts of a list
+	reasonLimit = 128  // bytes of a condition's reason, which is also an event's
+	reasonNone  = "Unknown"
+)
+
+// reasonPattern is that of the API for the reasons of conditions.
+var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
+
+var (
+	timeType      = reflect.TypeFor[metav1.Time]()
+	conditionType = reflect.TypeFor[metav1.Condition]()
+)
+
+// boundStatus cuts and cleans the texts of a resource's status, whatever its kind.
+func boundStatus(resource any) {
+	bound(reflect.ValueOf(resource).Elem().FieldByName("Status"), textLimit)
+}
+
+func bound(v reflect.Value, limit int) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(cut(v.String(), limit))
+	case reflect.Pointer:
+		if !v.IsNil() && v.Type().Elem() != timeType {
+			bound(v.Elem(), limit)
+		}
+	case reflect.Struct:
+		switch v.Type() {
+		case timeType:
+			return
+		case conditionType:
+			limit = textLimit
+			reason := v.FieldByName("Reason")
+			reason.SetString(reasonOf(reason.String()))
+		}
+		for i := range v.NumField() {
+			bound(v.Field(i), limit)
+		}
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.String && v.Len() > listLimit {
+			v.Set(v.Slice(0, listLimit))
+		}
+		for i := range v.Len() {
+			bound(v.Index(i), itemLimit)
+		}
+	case reflect.Map:
+		for _, key := range v.MapKeys() {
+			if value := v.MapIndex(key); value.Kind() == reflect.String {
+				v.SetMapIndex(key, reflect.ValueOf(cut(value.String(), itemLimit)).Convert(value.Type()))
+			}
+		}
+	default: // numbers and truth values
+	}
+}
+
+// reasonOf returns a reason as the API takes it: what is not allowed in one is left out.
+func reasonOf(reason string) string {
+	if len(reason) <= reasonLimit && reasonPattern.MatchString(reason) {
+		return reason
+	}
+	reason = strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' {
+			return r
+		}
+		return -1
+	}, reason)
+	reason = strings.TrimLeft(reason, "0123456789_")
+	if len(reason) > reasonLimit {
+		reason = reason[:reasonLimit]
+	}
+	if reason == "" {
+		return reasonNone
+	}
+	return reason
+}

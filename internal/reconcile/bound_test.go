@@ -1,0 +1,157 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/config/crd"
+)
+
+// fill sets every text, list and map of a value: texts to one text, lists to several items.
+func fill(v reflect.Value, text string) {
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Pointer:
+		if v.Type().Elem() != timeType {
+			v.Set(reflect.New(v.Type().Elem()))
+			fill(v.Elem(), text)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type() != timeType {
+				fill(v.Field(i), text)
+			}
+		}
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 500, 500))
+		for i := range v.Len() {
+			fill(v.Index(i), text)
+		}
+	default:
+	}
+}
+
+// Every text of a status of every kind fits, whatever it was made from: a condition with a message of 40 KB was refused by the API
+// server, for ever. No text has control characters, which a terminal would obey.
+func TestStatusesOfEveryKindFit(t *testing.T) {
+	t.Parallel()
+	for file, resource := range map[string]client.Object{
+		"d3os-product.com.d3os_dataservices":    &dsv1.DataService{},
+		"d3os-product.com.d3os_databackups":     &backupv1.DataBackup{},
+		"d3os-product.com.d3os_datarestores":    &backupv1.DataRestore{},
+		"etcd.database.coreos.com_etcdclusters": &etcdv1.EtcdCluster{},
+		"redis.middleware.hc.cn_redisclusters":  &redisv1.RedisCluster{},
+	} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			status := reflect.ValueOf(resource).Elem().FieldByName("Status")
+			fill(status, "\x1b[2J\nlook at"+strings.Repeat("文x", 20000))
+			conditions := status.FieldByName("Conditions").Addr().Interface().(*[]metav1.Condition)
+			*conditions = (*conditions)[:1]
+			(*conditions)[0].Type, (*conditions)[0].Status = "Ready", metav1.ConditionTrue
+			boundStatus(resource)
+			content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(resource)
+			assert.NilError(t, err)
+			for _, refused := range schemaOf(t, file).Validate(map[string]any{"status": content["status"]}).Errors {
+				tooLong := strings.Contains(refused.Error(), "at most") || strings.Contains(refused.Error(), "Too long") || strings.Contains(refused.Error(), "should be")
+				assert.Check(t, !tooLong, "%s", refused)
+			}
+			text, err := json.Marshal(content["status"])
+			assert.NilError(t, err)
+			assert.Check(t, !strings.Contains(string(text), `\u001b`) && !strings.Contains(string(text), `\n`), "%.200s", text)
+			for i := range content["status"].(map[string]any) {
+				_, isText := content["status"].(map[string]any)[i].(string)
+				assert.Check(t, !isText || len(content["status"].(map[string]any)[i].(string)) <= textLimit, i)
+			}
+		})
+	}
+}
+
+func schemaOf(t *testing.T, file string) validation.SchemaValidator {
+	t.Helper()
+	data, err := crd.Files.ReadFile("bases/" + file + ".yaml")
+	assert.NilError(t, err)
+	definition, schema := &apiextensionsv1.CustomResourceDefinition{}, &apiextensions.JSONSchemaProps{}
+	assert.NilError(t, yaml.Unmarshal(data, definition))
+	assert.NilError(t, apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(definition.Spec.Versions[0].Schema.OpenAPIV3Schema, schema, nil))
+	validator, _, err := validation.NewSchemaValidator(schema)
+	assert.NilError(t, err)
+	return validator
+}
+
+// A reason that comes from a pod's words enters a condition as the API takes it.
+func TestReasonsOfConditionsAreValid(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		"ImagePullBackOff": "ImagePullBackOff", "": "Unknown", "no route to host": "noroutetohost", "42": "Unknown", "_a:": "a",
+		"<script>": "script", "文": "Unknown", strings.Repeat("a", 2000): strings.Repeat("a", 128),
+	} {
+		ds := &dsv1.DataService{Status: dsv1.DataServiceStatus{Conditions: []metav1.Condition{{Reason: given}}}}
+		boundStatus(ds)
+		assert.Equal(t, ds.Status.Conditions[0].Reason, want)
+		assert.Assert(t, reasonPattern.MatchString(ds.Status.Conditions[0].Reason))
+	}
+}
+
+// sized returns a DataService with one setting of so many bytes.
+func sized(name string, bytes int) *dsv1.DataService {
+	ds := &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name, UID: "u", Generation: 1}}
+	ds.Spec.Auth = &dsv1.Service{}
+	ds.Spec.Auth.Config = map[string]string{"a": strings.Repeat("x", bytes)}
+	return ds
+}
+
+// One large resource of all kinds has a turn at a time. A small one needs none, and neither does a large one that has become small.
+func TestOneLargeResourceHasATurn(t *testing.T) {
+	t.Parallel()
+	h := NewHeavy()
+	enters := func(kind string, resource client.Object) func() {
+		leave, err := h.enter(kind, resource)
+		assert.NilError(t, err, resource.GetName())
+		return leave
+	}
+	waits := func(kind string, resource client.Object) {
+		_, err := h.enter(kind, resource)
+		assert.ErrorIs(t, err, errBusy, resource.GetName())
+	}
+	cache := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "large", UID: "v", Generation: 1}}
+	cache.Spec.Finalizers = strings.Repeat("x", heavyBytes)
+
+	leave := enters(dsv1.Kind, sized("large", heavyBytes))
+	waits(dsv1.Kind, sized("large-2", heavyBytes))
+	waits(redisv1.Kind, cache)
+	assert.Equal(t, h.again(), 3*heavyWait)
+	enters(dsv1.Kind, sized("small", 10))()
+	leave()
+
+	leave = enters(redisv1.Kind, cache)
+	shrunk := sized("large-2", 10)
+	shrunk.Generation++
+	enters(dsv1.Kind, shrunk)()
+	assert.Equal(t, h.again(), heavyWait, "nothing waits")
+	waits(dsv1.Kind, sized("large", heavyBytes))
+	h.forget(dsv1.Kind, client.ObjectKeyFromObject(sized("large", 0)))
+	assert.Equal(t, h.again(), heavyWait, "nothing waits")
+	waits(redisv1.Kind, cache)
+	leave()
+	assert.Equal(t, len(h.sizes), 3, "%v", h.sizes)
+}

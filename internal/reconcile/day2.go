@@ -1,0 +1,72 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Step is one effect on a running system or on an object. It is idempotent: taking it twice, or again after an interruption, does no harm.
+type Step struct {
+	// Name names the step in logs and statuses, such as "MoveSlots".
+	Name string
+	// Message describes the effect, such as "move slots 0-99 from platform-0-0 to platform-3-0".
+	Message string
+	// Do takes the step. Before its effect it proves that the target is still as decided upon. It does not wait: the next pass reads the
+	// result. A step with effects over a longer time calls Held before each of them.
+	Do func(ctx context.Context) error
+}
+
+// Pods lists the pods of a part of a resource, as the cache shows them.
+type Pods func(ctx context.Context, part string) ([]*corev1.Pod, error)
+
+// Lease reports whether this replica may act.
+type Lease interface {
+	// Held reports whether no other replica may act now.
+	Held() bool
+}
+
+// ErrNotHeld reports that a step was not taken because another replica may lead.
+var ErrNotHeld = errors.New("not taken: this replica does not hold the lease, and another one may lead")
+
+// ErrAgain reports that a step failed for a reason that is likely to pass: its target has changed since the decision, or a server did not
+// answer. The next pass decides again. The status reports the failure if it lasts.
+var ErrAgain = errors.New("to be tried again")
+
+// Runner takes steps.
+type Runner struct{ lease Lease }
+
+// NewRunner returns a Runner that acts while the lease is held.
+func NewRunner(lease Lease) *Runner { return &Runner{lease: lease} }
+
+// Run takes the first of the steps, if there is one. The context ends with the reconciliation.
+func (r *Runner) Run(ctx context.Context, steps []Step) error {
+	if len(steps) == 0 {
+		return nil
+	}
+	step := steps[0]
+	ctx = context.WithValue(ctx, leaseKey{}, r.lease)
+	err := Held(ctx)
+	if err == nil {
+		err = step.Do(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("step %s (%s): %w", step.Name, step.Message, err)
+	}
+	return nil
+}
+
+type leaseKey struct{}
+
+// Held returns ErrNotHeld if this replica may not act any more. It returns nil for a context that is not a step's.
+func Held(ctx context.Context) error {
+	if lease, ok := ctx.Value(leaseKey{}).(Lease); ok && !lease.Held() {
+		return ErrNotHeld
+	}
+	return nil
+}

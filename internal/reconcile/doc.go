@@ -1,0 +1,17 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reconcile reconciles resources of any kind. Its files follow one pass:
+//
+//   - kinds.go is the contract of a kind: Plan, Observe, Decide, Status.
+//   - reconciler.go, setup.go and pass.go run a pass. It never blocks: it applies what may be applied now, writes what the rest waits for
+//     into the status, and returns. A watch event or a timer starts the next pass.
+//   - plan.go, engine.go, part.go and prune.go make the cluster follow a plan: they apply its parts in the order of their dependencies,
+//     remove what is no longer planned, and report the state of each part.
+//   - day2.go takes one step of a decision, only while this replica of the operator holds the lease.
+//   - gate.go and pace.go limit concurrent rollouts when a new version of the operator changes resources: at most a number at once, and no
+//     further one after a resource has become Degraded.
+//   - revision.go and history.go store the earlier specs of a resource as ControllerRevisions.
+//
+// It imports no API type of the operator: the same code reconciles every kind.
+package reconcile

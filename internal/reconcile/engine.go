@@ -1,0 +1,285 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/workers"
+)
+
+// partsAtOnce bounds the parts of one wave that are applied concurrently.
+const partsAtOnce = 4
+
+// Engine applies plans. It is safe for concurrent use with different owners.
+type Engine struct {
+	client  client.Client
+	applier *apply.Applier
+}
+
+// NewEngine returns an Engine. The client must be cached with read-your-writes consistency for every
+// kind in object.Kinds and for pods, with the indexes of package kube.
+func NewEngine(c client.Client, applier *apply.Applier) *Engine {
+	return &Engine{client: c, applier: applier}
+}
+
+// Owned lists an owner's objects, from the cache. Call it before the plan is made: the plan then does not remove objects that appear later.
+// It returns an *apply.NewerError if a newer operator wrote some of them.
+func (e *Engine) Owned(ctx context.Context, owner object.Owner) ([]*unstructured.Unstructured, error) {
+	return e.applier.Owned(ctx, owner)
+}
+
+// Request is a request to apply a plan.
+type Request struct {
+	Owner object.Owner
+	Plan  *Plan
+	// Owned is the result of Engine.Owned from before the plan was made.
+	Owned []*unstructured.Unstructured
+	// Paused reads everything and writes nothing.
+	Paused bool
+	// Hold applies no new revision. Running parts are corrected to their former revision.
+	Hold bool
+	// WasReady reports that the owner was ready in this generation at its last reconciliation. So all of its objects existed.
+	WasReady bool
+}
+
+// Apply makes the cluster follow a plan as far as that is possible now. It does not wait: it applies the parts that may be applied, returns
+// the state of the others, and a watch triggers the next pass.
+//
+// The errors are *RefusedError, *SecretError, *PruneError, ErrPlanAgain, ErrOwnerGone, and those of apply. With an error, the result holds
+// the state that was seen until then.
+func (e *Engine) Apply(ctx context.Context, request Request, recorder Recorder) (PlanSeen, error) {
+	p := &pass{Engine: e, owner: request.Owner, plan: request.Plan, owned: request.Owned, hold: request.Hold, wasReady: request.WasReady, recorder: recorder}
+	if request.Paused {
+		return p.lookOnly(ctx)
+	}
+	p.moving = p.portsMove()
+	if err := p.checkOwner(ctx); err != nil {
+		return PlanSeen{}, err
+	}
+	if err := p.applier.CheckAdopted(ctx, p.owner, p.allPlanned()); err != nil {
+		return PlanSeen{}, err
+	}
+	if err := p.dryRun(ctx); err != nil {
+		p.healOnly = true
+		_, _ = p.applyParts(ctx) // the error of the spec is the one to report
+		return PlanSeen{}, err
+	}
+	for _, secret := range p.plan.Secrets {
+		if err := p.applySecret(ctx, secret); err != nil {
+			if errors.Is(err, ErrPlanAgain) || errors.Is(err, ErrOwnerGone) {
+				return PlanSeen{}, err
+			}
+			return PlanSeen{}, &SecretError{Err: err}
+		}
+	}
+	for _, record := range p.plan.Records {
+		if err := p.applyRecord(ctx, record); err != nil {
+			return PlanSeen{}, err
+		}
+	}
+	seen, err := p.applyParts(ctx)
+	if pruneErr := p.prune(ctx, &seen); pruneErr != nil && err == nil {
+		err = &PruneError{Err: pruneErr}
+	}
+	return seen, err
+}
+
+// pass is one call of Apply.
+type pass struct {
+	*Engine
+
+	owner    object.Owner
+	plan     *Plan
+	owned    []*unstructured.Unstructured
+	recorder Recorder
+	// healOnly writes only objects with a plan that was applied before
+	healOnly bool
+	hold     bool // of Request
+	wasReady bool
+	missing  map[object.ID]bool // at the start of the pass
+	ready    map[string]bool    // parts of earlier waves
+	moving   bool               // see portsMove
+	ports    sync.Mutex         // held while a Service is written during moving
+}
+
+// allPlanned returns every object of the plan.
+func (p *pass) allPlanned() []*unstructured.Unstructured {
+	planned := slices.Clone(p.plan.Secrets)
+	for i := range p.plan.Records {
+		planned = append(planned, p.plan.Records[i].Object)
+	}
+	for i := range p.plan.Parts {
+		planned = append(planned, p.plan.Parts[i].Objects...)
+	}
+	return planned
+}
+
+// applyParts applies every part that may be applied now, wave by wave. It returns the state of each, and the first error.
+func (p *pass) applyParts(ctx context.Context) (PlanSeen, error) {
+	parts := p.plan.Parts
+	seen := PlanSeen{Parts: make([]PartSeen, len(parts))}
+	failures := make([]error, len(parts))
+	p.ready = map[string]bool{}
+	for _, wave := range waves(parts) {
+		var group workers.Group
+		group.SetLimit(partsAtOnce)
+		for _, i := range wave {
+			var waitsFor []string
+			for _, name := range parts[i].After {
+				if !p.ready[name] {
+					waitsFor = append(waitsFor, name)
+				}
+			}
+			group.Go(func() { seen.Parts[i], failures[i] = p.applyPart(ctx, &parts[i], waitsFor) })
+		}
+		group.Wait()
+		for _, i := range wave {
+			p.ready[parts[i].Name] = failures[i] == nil && seen.Parts[i].Applied && seen.Parts[i].Health.Settled
+		}
+	}
+	if i := soonest(failures); i >= 0 {
+		return seen, fmt.Errorf("%s: %w", parts[i].Name, failures[i])
+	}
+	return seen, nil
+}
+
+// soonest returns the index of the first failure with the earliest retry, or -1 for none. A contested object, which waits for minutes, must
+// not delay the others. An object of a newer operator ends all retries.
+func soonest(failures []error) int {
+	found, least := -1, time.Duration(0)
+	for i, err := range failures {
+		if err == nil {
+			continue
+		}
+		var contested *apply.ContestedError
+		var newer *apply.NewerError
+		after := time.Duration(0) // back-off
+		switch {
+		case errors.As(err, &contested):
+			after = contested.RetryAfter
+		case errors.As(err, &newer):
+			after = -1 // nothing of the owner is written any more
+		}
+		if found < 0 || after < least {
+			found, least = i, after
+		}
+	}
+	return found
+}
+
+// waves groups the indexes of parts: each wave depends only on earlier ones.
+func waves(parts []Part) [][]int {
+	depth := map[string]int{}
+	var result [][]int
+	for i := range parts {
+		d := 0
+		for _, name := range parts[i].After {
+			d = max(d, depth[name]+1)
+		}
+		depth[parts[i].Name] = d
+		if d == len(result) {
+			result = append(result, nil)
+		}
+		result[d] = append(result[d], i)
+	}
+	return result
+}
+
+// dryRun validates by the API server the parts with fields of Kubernetes' own types, before anything is written.
+func (p *pass) dryRun(ctx context.Context) error {
+	for _, trial := range p.plan.Trials {
+		if err := p.applier.Check(ctx, trial.Object); err != nil {
+			return &RefusedError{Err: fmt.Errorf("%s: %w (it is refused as the spec of a %s)", trial.Path, err, trial.Object.GetKind())}
+		}
+	}
+	for i := range p.plan.Parts {
+		part := &p.plan.Parts[i]
+		if !part.NeedsDryRun {
+			continue
+		}
+		for _, planned := range part.Objects {
+			about := "its podTemplate or another field of its pods is refused"
+			switch {
+			case object.IsResource(planned):
+				about = "it is refused as the spec of a " + planned.GetKind()
+			case !hasPods(planned):
+				continue
+			}
+			if err := p.applier.Check(ctx, planned); err != nil {
+				return &RefusedError{Err: fmt.Errorf("%s: %w (%s)", part.Path, err, about)}
+			}
+		}
+	}
+	return nil
+}
+
+// hasPods reports whether an object is a workload.
+func hasPods(o *unstructured.Unstructured) bool {
+	switch o.GetKind() {
+	case "Deployment", "StatefulSet", "DaemonSet", "CronJob", "Job":
+		return true
+	}
+	return false
+}
+
+// applySecret applies a Secret with credentials. A Secret that appeared after the values were planned keeps its own values, and so does one
+// that the cache of a new operator does not show.
+func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructured) error {
+	live, err := p.Lookup(ctx, p.owner, planned.GetKind(), planned.GetName())
+	if err != nil {
+		return err
+	}
+	if err := p.checkOwnerOf(ctx, p.plan.Parts, []*unstructured.Unstructured{planned}, []*unstructured.Unstructured{live}); err != nil {
+		return err
+	}
+	adopt := func(live *unstructured.Unstructured) bool { return p.plan.Adopt != nil && p.plan.Adopt(live) }
+	if live != nil && adopt(live) {
+		return ErrPlanAgain
+	}
+	result, err := p.applier.Apply(ctx, p.owner, planned, live)
+	var unseen *apply.UnseenError
+	if errors.As(err, &unseen) {
+		if adopt(unseen.Live) {
+			return ErrPlanAgain
+		}
+		result, err = p.applier.Apply(ctx, p.owner, planned, unseen.Live) // the spec's own values
+	}
+	if err == nil {
+		recordApplied(ctx, p.recorder, nil, planned, result.Action)
+		recordRewritten(ctx, p.recorder, planned, result.Rewrite)
+	}
+	return err
+}
+
+// applyRecord applies a record, but only over the version that it was planned from.
+func (p *pass) applyRecord(ctx context.Context, record Record) error {
+	live, err := p.applier.Get(ctx, record.Object)
+	if err != nil {
+		return err
+	}
+	if record.MadeFrom != "" && (live == nil || live.GetResourceVersion() != record.MadeFrom) {
+		return ErrPlanAgain
+	}
+	planned := record.Object
+	if record.MadeFrom != "" { // the cache behind the decision may lag
+		planned = planned.DeepCopy()
+		planned.SetResourceVersion(record.MadeFrom)
+	}
+	result, err := p.applier.Apply(ctx, p.owner, planned, live)
+	if err == nil {
+		recordRewritten(ctx, p.recorder, planned, result.Rewrite)
+	}
+	return err
+}

@@ -1,0 +1,270 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/config/crd"
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	o := &unstructured.Unstructured{}
+	data, err := yaml.YAMLToJSON([]byte(text))
+	assert.NilError(t, err)
+	assert.NilError(t, o.UnmarshalJSON(data)) // numbers as the API server's answers have them
+	return o
+}
+
+// digested returns a ConfigMap with a digest.
+func digested(t *testing.T, digest string) *unstructured.Unstructured {
+	t.Helper()
+	o := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}")
+	o.SetAnnotations(map[string]string{object.AnnotationDigest: digest})
+	return o
+}
+
+func TestWaves(t *testing.T) {
+	t.Parallel()
+	parts := []Part{{Name: "a"}, {Name: "b"}, {Name: "c", After: []string{"a"}}, {Name: "d", After: []string{"b", "c"}}, {Name: "e", After: []string{"b"}}}
+	assert.DeepEqual(t, waves(parts), [][]int{{0, 1}, {2, 4}, {3}})
+	assert.Equal(t, len(waves(nil)), 0)
+}
+
+func TestNewRevision(t *testing.T) {
+	t.Parallel()
+	one, two := digested(t, "1"), digested(t, "2")
+	planned := []*unstructured.Unstructured{one, one}
+	for name, test := range map[string]struct {
+		known string
+		live  []*unstructured.Unstructured
+		want  bool
+	}{
+		"the status knows it":           {"r", []*unstructured.Unstructured{two, nil}, false},
+		"the status knows another":      {"q", []*unstructured.Unstructured{one, one}, true},
+		"no status, all is as planned":  {"", []*unstructured.Unstructured{one, one}, false},
+		"no status, one is gone":        {"", []*unstructured.Unstructured{nil, one}, false},
+		"no status, one is another":     {"", []*unstructured.Unstructured{one, two}, true},
+		"no status, and nothing exists": {"", []*unstructured.Unstructured{nil, nil}, true},
+	} {
+		assert.Equal(t, newRevision(&Part{Objects: planned, Revision: "r", Known: test.known}, test.live), test.want, name)
+	}
+}
+
+func TestHasVolume(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"{apiVersion: v1, kind: PersistentVolumeClaim}":                                  true,
+		"{apiVersion: apps/v1, kind: StatefulSet, spec: {volumeClaimTemplates: [{}]}}":   true,
+		"{apiVersion: apps/v1, kind: StatefulSet, spec: {volumeClaimTemplates: []}}":     false,
+		"{apiVersion: apps/v1, kind: Deployment, spec: {}}":                              false,
+		"{apiVersion: example.com/v1, kind: PersistentVolumeClaim, metadata: {name: x}}": false,
+	} {
+		assert.Equal(t, hasVolume(&Part{Objects: []*unstructured.Unstructured{parse(t, text)}}), want, text)
+	}
+}
+
+func TestNodePorts(t *testing.T) {
+	t.Parallel()
+	ports := "spec: {ports: [{port: 80, nodePort: 31000}, {port: 81}, {port: 82, nodePort: 31002}]}}"
+	assert.DeepEqual(t, nodePorts(parse(t, "{apiVersion: v1, kind: Service, "+ports)), []int64{31000, 31002})
+	assert.Equal(t, len(nodePorts(parse(t, "{apiVersion: v1, kind: ConfigMap, "+ports))), 0)
+}
+
+// The former objects of a part stay while its new revision is not settled, or while a caller still uses the old address. They are removed
+// if they would block the new ones.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	old := parse(t, "{apiVersion: v1, kind: Service, metadata: {name: old}}")
+	budget := parse(t, "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: old}}")
+	claim := parse(t, "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}}")
+	account := parse(t, "{apiVersion: v1, kind: Secret, metadata: {name: old-third-party}}")
+	alias := parse(t, "{apiVersion: v1, kind: Service, metadata: {name: old}, spec: {type: ExternalName}}")
+	settled := func(applied, settled bool) PartSeen {
+		s := PartSeen{Applied: applied}
+		s.Health.Settled = settled
+		return s
+	}
+	for name, test := range map[string]struct {
+		left         *unstructured.Unstructured
+		objects      []*unstructured.Unstructured
+		part, caller PartSeen
+		want         bool
+	}{
+		"all are settled":            {old, nil, settled(true, true), settled(true, true), true},
+		"it is not settled":          {old, nil, settled(true, false), settled(true, true), false},
+		"a caller is held back":      {old, nil, settled(true, true), settled(false, true), false},
+		"a caller is not settled":    {old, nil, settled(true, true), settled(true, false), false},
+		"its volume is for one":      {old, []*unstructured.Unstructured{claim}, settled(true, false), settled(true, false), true},
+		"an account of its callers":  {account, []*unstructured.Unstructured{claim}, settled(true, false), settled(false, true), false},
+		"their alias of elsewhere":   {alias, []*unstructured.Unstructured{claim}, settled(true, true), settled(true, false), false},
+		"neither is used any more":   {account, []*unstructured.Unstructured{claim}, settled(true, true), settled(true, true), true},
+		"a budget over the same pod": {budget, nil, settled(true, false), settled(true, false), true},
+	} {
+		p := &pass{plan: &Plan{Parts: []Part{{Name: "eureka", CalledBy: []string{"auth", "absent"}, Objects: test.objects}, {Name: "auth"}}}}
+		test.part.Name, test.caller.Name = "eureka", "auth"
+		seen := &PlanSeen{Parts: []PartSeen{test.part, test.caller}}
+		assert.Equal(t, p.replaced(test.left, &seen.Parts[0], seen), test.want, name)
+	}
+}
+
+var errSent = errors.New("the object was sent")
+
+// answering answers every apply with err.
+func answering(err error) interceptor.Funcs {
+	return interceptor.Funcs{Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+		return err
+	}}
+}
+
+// carry applies a plan to an API server with some objects.
+func carry(t *testing.T, owner object.Owner, plan *Plan, answers interceptor.Funcs, live ...client.Object) error {
+	t.Helper()
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(live...).Build(), answers)
+	types, err := apply.NewTypes(crd.Files)
+	assert.NilError(t, err)
+	_, err = NewEngine(c, apply.New(c, c, types, "1.2.3")).Apply(t.Context(), Request{Owner: owner, Plan: plan}, nil)
+	return err
+}
+
+var book = object.Owner{GroupVersionKind: corev1.SchemeGroupVersion.WithKind("ReplicationController"), Namespace: "ns", Name: "book", UID: "uid"}
+
+// Objects that the garbage collector deletes with their owner are not created again, even if the cache still shows the owner.
+func TestDeletedOwner(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		known string
+		live  types.UID // of the owner; none if it is gone
+		want  error
+	}{
+		"it is gone":                   {"r", "", ErrOwnerGone},
+		"it is another":                {"r", "other", ErrOwnerGone},
+		"it is there":                  {"r", "uid", errSent},
+		"it is new":                    {"", "", errSent},
+		"it has not been applied, yet": {"q", "", errSent},
+	} {
+		var live []client.Object
+		if test.live != "" {
+			live = []client.Object{&corev1.ReplicationController{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "book", UID: test.live, Generation: 1}}}
+		}
+		config := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}")
+		plan := &Plan{Parts: []Part{{Name: "pages", Revision: "r", Known: test.known, Objects: []*unstructured.Unstructured{config}}}}
+		assert.ErrorIs(t, carry(t, book, plan, answering(errSent), live...), test.want, name)
+	}
+}
+
+// The same holds if the owner is deleted during a pass that saw all objects at its start.
+func TestOwnerDeletedDuringAPass(t *testing.T) {
+	t.Parallel()
+	config := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}")
+	secret := parse(t, "{apiVersion: v1, kind: Secret, metadata: {name: s, namespace: ns}}")
+	for name, test := range map[string]struct {
+		goes    *unstructured.Unstructured
+		secrets []*unstructured.Unstructured
+	}{
+		"an object of a part": {config, nil},
+		"a Secret":            {secret, []*unstructured.Unstructured{secret}},
+	} {
+		looks := 0
+		answers := answering(errSent)
+		answers.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+			if key.Name == test.goes.GetName() {
+				if looks++; looks > 1 {
+					return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
+				}
+			}
+			return c.Get(ctx, key, into, options...)
+		}
+		plan := &Plan{Secrets: test.secrets, Parts: []Part{{Name: "pages", Revision: "r", Known: "r", Objects: []*unstructured.Unstructured{config}}}}
+		assert.ErrorIs(t, carry(t, book, plan, answers, config.DeepCopy(), secret.DeepCopy()), ErrOwnerGone, name)
+		assert.Assert(t, looks > 1, name)
+	}
+}
+
+// A user who deletes a record gives the data up, and a user's change of a record is consent, too: a plan that was made before does not
+// restore the record.
+func TestRecordChangedByAUser(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		madeFrom, live string // resourceVersion
+		want           error
+	}{
+		"it is the first":        {"", "", errSent},
+		"it is there":            {"7", "7", errSent},
+		"it is gone":             {"7", "", ErrPlanAgain},
+		"it has changed, by now": {"7", "8", ErrPlanAgain},
+	} {
+		record := parse(t, "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}, data: {id: a}}")
+		_, err := object.Finish(record, book)
+		assert.NilError(t, err)
+		var live []client.Object
+		if test.live != "" {
+			other := record.DeepCopy()
+			other.SetUID("a")
+			other.SetResourceVersion(test.live)
+			other.SetAnnotations(map[string]string{object.AnnotationDigest: "of another content"})
+			live = append(live, other)
+		}
+		plan := &Plan{Records: []Record{{Object: record, MadeFrom: test.madeFrom}}}
+		assert.ErrorIs(t, carry(t, book, plan, answering(errSent), live...), test.want, name)
+	}
+}
+
+// A refusal names fields in the terms of the spec's author.
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	refused := apierrors.NewInvalid(schema.GroupKind{Kind: "It"}, "a", field.ErrorList{field.Required(field.NewPath("spec"), "")})
+	for planned, want := range map[string]string{
+		"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: ns}}":                          "spec: Required value (its podTemplate or another field of its pods is refused)",
+		"{apiVersion: redis.middleware.hc.cn/v1alpha1, kind: RedisCluster, metadata: {name: a, namespace: ns}}": "spec: Required value (it is refused as the spec of a RedisCluster)",
+	} {
+		part := Part{Name: "a", Path: "spec.a", NeedsDryRun: true, Objects: []*unstructured.Unstructured{parse(t, planned)}}
+		err := carry(t, book, &Plan{Parts: []Part{part}}, answering(refused))
+		var refusal *RefusedError
+		assert.Assert(t, errors.As(err, &refusal) && apierrors.IsInvalid(err), "%v", err)
+		assert.ErrorContains(t, err, want)
+	}
+}
+
+// While a part's new revision is held back, edited objects are corrected, and objects missing next to others are created. While its data is
+// in doubt, no volume is created, and nothing that writes to one.
+func TestMayHeal(t *testing.T) {
+	t.Parallel()
+	one, two := digested(t, "1"), digested(t, "2")
+	part := &Part{}
+	assert.Assert(t, part.mayHeal(one, one, false))
+	assert.Assert(t, !part.mayHeal(two, one, true))
+	assert.Assert(t, !part.mayHeal(one, nil, false))
+	for kind, made := range map[string]bool{"Service": true, "ConfigMap": true, "StatefulSet": false, "Deployment": false, "PersistentVolumeClaim": false} {
+		planned := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": kind}}
+		if kind == "StatefulSet" || kind == "Deployment" {
+			planned.SetAPIVersion("apps/v1")
+		}
+		for _, doubt := range []*Doubt{nil, {}, {Hold: true}} {
+			part := &Part{Doubt: doubt}
+			assert.Equal(t, part.mayHeal(planned, nil, true), made || !part.isDoubted(), "%s %v", kind, doubt)
+			assert.Assert(t, part.mayHeal(planned, planned, true), "%s %v", kind, doubt)
+		}
+	}
+}

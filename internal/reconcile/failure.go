@@ -1,0 +1,147 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/duration"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"d3os.com/d3os-operator/internal/apply"
+)
+
+const (
+	// transientFor limits the time for which a failure that is likely to pass is retried before it is reported.
+	transientFor = 3 * time.Second
+	retryRefused = time.Minute // see Parts.RetryRefused
+)
+
+// stepError has the reason why a pass could not go on, and the time of the next try.
+type stepError struct {
+	reason     string
+	err        error
+	stalled    bool          // only a change from outside helps
+	final      bool          // that change will bring an event, so there is nothing to retry
+	transient  bool          // it is likely to pass by itself
+	retryAfter time.Duration // instead of back-off
+}
+
+func (e *stepError) Error() string { return e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+// classify gives an error its reason. again is the time after which a spec that a policy refused is tried once more.
+func classify(err error, again time.Duration) *stepError {
+	var (
+		known      *stepError
+		mistake    *Mistake
+		refused    *RefusedError
+		conflict   *apply.ConflictError
+		notAdopted *apply.NotAdoptedError
+		newer      *apply.NewerError
+		contested  *apply.ContestedError
+		secret     *SecretError
+		prune      *PruneError
+	)
+	result := &stepError{reason: ReasonApplyFailed, err: err, stalled: apierrors.IsInvalid(err), transient: isTransient(err)}
+	switch {
+	case errors.As(err, &known) && known.stalled:
+		return known
+	case errors.As(err, &known):
+		result.reason = known.reason
+	case errors.As(err, &mistake):
+		return &stepError{reason: mistake.Reason, err: err, stalled: true, final: true}
+	case errors.As(err, &refused) && apierrors.IsInvalid(err) && !byPolicy(err):
+		return &stepError{reason: ReasonInvalidSpec, err: err, stalled: true, final: true}
+	case errors.As(err, &refused) && (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err)):
+		err = fmt.Errorf("%w; this is tried again every %s, as the policy may change", err, duration.HumanDuration(again))
+		return &stepError{reason: ReasonInvalidSpec, err: err, stalled: true, retryAfter: again}
+	case errors.As(err, &conflict):
+		return &stepError{reason: ReasonObjectConflict, err: err, stalled: true}
+	case errors.As(err, &notAdopted):
+		return &stepError{reason: ReasonNotAdopted, err: err, stalled: true}
+	case errors.As(err, &newer):
+		return &stepError{reason: ReasonNewerOperator, err: err, stalled: true, final: true}
+	case errors.As(err, &contested):
+		return &stepError{reason: ReasonContested, err: err, retryAfter: contested.RetryAfter}
+	case errors.As(err, &secret):
+		result.reason = ReasonCredentialsFailed
+	case errors.As(err, &prune):
+		result.reason = ReasonPruneFailed
+	}
+	return result
+}
+
+// byPolicy reports whether a ValidatingAdmissionPolicy calls an object invalid: it names no field,
+// which the API server itself always does.
+func byPolicy(err error) bool {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "" })
+}
+
+// isTransient reports whether an error is likely to pass by itself: another writer was faster, the
+// API server is busy or away, or this replica is about to stop.
+func isTransient(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
+		apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsUnexpectedServerError(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+		utilnet.IsProbableEOF(err) || errors.Is(err, context.Canceled) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrAgain)
+}
+
+// failures remembers since when each resource has been failing.
+type failures struct {
+	mu    sync.Mutex
+	since map[types.NamespacedName]time.Time
+	now   func() time.Time
+}
+
+func newFailures() *failures {
+	return &failures{since: map[types.NamespacedName]time.Time{}, now: time.Now}
+}
+
+// lasts reports whether a resource has been failing for too long to be silent about it.
+func (f *failures) lasts(key types.NamespacedName) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.now().Sub(f.start(key)) >= transientFor
+}
+
+// begin notes that a resource fails, if that is not known.
+func (f *failures) begin(key types.NamespacedName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.start(key)
+}
+
+// has reports whether a resource has failed since it was forgotten.
+func (f *failures) has(key types.NamespacedName) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return !f.since[key].IsZero()
+}
+
+// start returns since when a resource has been failing: from now on, if it was not.
+func (f *failures) start(key types.NamespacedName) time.Time {
+	if f.since[key].IsZero() {
+		f.since[key] = f.now()
+	}
+	return f.since[key]
+}
+
+func (f *failures) forget(key types.NamespacedName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.since, key)
+}

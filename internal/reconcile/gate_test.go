@@ -1,0 +1,190 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/types"
+
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+func key(name string) types.NamespacedName { return types.NamespacedName{Namespace: "a", Name: name} }
+
+// members reads resources: "b" rests, "b*" has a turn, "b!" is Degraded, "b-" is paused; signs add up.
+func members(text string) (all []reconcile.Member) {
+	for word := range strings.FieldsSeq(text) {
+		all = append(all, reconcile.Member{
+			NamespacedName: key(strings.TrimRight(word, "*!-")), HasTurn: strings.Contains(word, "*"), Degraded: strings.Contains(word, "!"), Away: strings.Contains(word, "-"),
+		})
+	}
+	return all
+}
+
+func ask(t *testing.T, gate *reconcile.Gate, name, all string) *reconcile.Wait {
+	t.Helper()
+	wait, err := gate.Ask(key(name), func() ([]reconcile.Member, error) { return members(all), nil })
+	assert.NilError(t, err)
+	return wait
+}
+
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	for all, want := range map[string]string{
+		"me":               "",
+		"me b c d":         "",
+		"me b* c":          "",
+		"me b* c*":         "WaitsForOthers [a/b a/c]",
+		"me b* c*-":        "", // a user takes care of it
+		"me b*! c":         "Stopped [a/b]",
+		"me b! c!":         "", // the operator did not change them
+		"me b*!-":          "",
+		"me* b* c*":        "WaitsForOthers [a/b a/c]",
+		"me b* c* d* e* f": "WaitsForOthers [a/b a/c a/d a/e]",
+	} {
+		t.Run(all, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			if wait := ask(t, reconcile.NewGate(2), "me", all); wait != nil {
+				got = fmt.Sprint(wait.Reason, " ", wait.Others)
+			}
+			assert.Equal(t, got, want)
+		})
+	}
+}
+
+// A granted turn counts before a status shows it, and no longer than the resource exists.
+func TestTurnsAreRemembered(t *testing.T) {
+	t.Parallel()
+	gate := reconcile.NewGate(2)
+	assert.Assert(t, ask(t, gate, "b", "b c d e") == nil)
+	assert.Assert(t, ask(t, gate, "b", "b c d e") == nil, "asking again costs no other turn")
+	assert.Assert(t, ask(t, gate, "c", "b c d e") == nil)
+	assert.DeepEqual(t, ask(t, gate, "d", "b c d e").Others, []string{"a/b", "a/c"})
+	assert.DeepEqual(t, ask(t, gate, "e", "b* c d e").Others, []string{"a/b", "a/c"})
+	assert.Equal(t, len(gate.Next()), 2)
+	assert.Equal(t, gate.Next()[0], key("d"))
+	assert.Assert(t, ask(t, gate, "d", "b c* d e") == nil, "the turn of b is over")
+	assert.Assert(t, ask(t, gate, "e", "b c e") == nil, "c is done, d is gone")
+	gate.Forget(key("e"))
+	assert.Equal(t, len(gate.Next()), 0)
+}
+
+// Many workers with slightly older states never exceed the limit, though each forgets a turn as soon as a status shows it.
+func TestWorkersGiveNoTurnTooMany(t *testing.T) {
+	t.Parallel()
+	const limit, resources, workers = 2, 400, 8
+	gate := reconcile.NewGate(limit)
+	var mu sync.Mutex
+	shown := map[types.NamespacedName]bool{} // resources with a turn in their status
+	most := 0
+	look := func() (all []reconcile.Member, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		for n := range resources {
+			all = append(all, reconcile.Member{NamespacedName: key(fmt.Sprint(n)), HasTurn: shown[key(fmt.Sprint(n))]})
+		}
+		return all, nil
+	}
+	show := func(k types.NamespacedName, hasTurn bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		if delete(shown, k); hasTurn {
+			shown[k] = true
+		}
+		most = max(most, len(shown))
+	}
+	var group sync.WaitGroup
+	for w := range workers {
+		group.Go(func() {
+			for n := w; n < resources; n += workers {
+				k := key(fmt.Sprint(n))
+				for {
+					wait, err := gate.Ask(k, look)
+					if err != nil {
+						t.Error(err)
+					}
+					if wait == nil {
+						break
+					}
+					runtime.Gosched()
+				}
+				show(k, true)
+				gate.Forget(k) // its next pass sees the status
+				runtime.Gosched()
+				show(k, false)
+			}
+		})
+	}
+	group.Wait()
+	assert.Equal(t, most, limit)
+}
+
+func TestMessage(t *testing.T) {
+	t.Parallel()
+	wait := &reconcile.Wait{Reason: reconcile.ReasonWaitsForOthers, Others: []string{"a/b", "a/c", "a/d", "a/e"}}
+	assert.Assert(t, strings.HasSuffix(wait.Message(4), "(--max-rollouts=4); being changed when it was looked at: a/b, a/c, a/d and 1 more"))
+	wait = &reconcile.Wait{Reason: reconcile.ReasonStopped, Others: []string{"a/b"}}
+	assert.Assert(t, strings.Contains(wait.Message(4), "has stopped: a/b is Degraded"))
+}
+
+type lease bool
+
+func (l lease) Held() bool { return bool(l) }
+
+// Run takes one step per call, and none without the lease.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	var taken []string
+	step := func(name string, err error) reconcile.Step {
+		return reconcile.Step{Name: name, Message: "of a test", Do: func(context.Context) error {
+			taken = append(taken, name)
+			return err
+		}}
+	}
+	assert.NilError(t, reconcile.NewRunner(lease(true)).Run(t.Context(), nil))
+	assert.NilError(t, reconcile.NewRunner(lease(true)).Run(t.Context(), []reconcile.Step{step("one", nil), step("two", nil)}))
+	assert.DeepEqual(t, taken, []string{"one"})
+
+	err := reconcile.NewRunner(lease(false)).Run(t.Context(), []reconcile.Step{step("three", nil)})
+	assert.ErrorIs(t, err, reconcile.ErrNotHeld)
+	assert.DeepEqual(t, taken, []string{"one"})
+
+	cause := errors.New("no route")
+	err = reconcile.NewRunner(lease(true)).Run(t.Context(), []reconcile.Step{step("four", cause)})
+	assert.ErrorIs(t, err, cause)
+	assert.ErrorContains(t, err, "step four (of a test)")
+}
+
+// Held reports the loss of the lease to a long step.
+func TestHeld(t *testing.T) {
+	t.Parallel()
+	assert.NilError(t, reconcile.Held(t.Context()))
+	held := fickle(true)
+	effects := 0
+	err := reconcile.NewRunner(&held).Run(t.Context(), []reconcile.Step{{Name: "long", Do: func(ctx context.Context) error {
+		for range 3 {
+			if err := reconcile.Held(ctx); err != nil {
+				return err
+			}
+			effects++
+			held = fickle(effects < 2)
+		}
+		return nil
+	}}})
+	assert.ErrorIs(t, err, reconcile.ErrNotHeld)
+	assert.Equal(t, effects, 2)
+}
+
+type fickle bool
+
+func (f *fickle) Held() bool { return bool(*f) }

@@ -1,0 +1,133 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"encoding/json"
+	"errors"
+	"reflect"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+const (
+	// A spec with more bytes, or more values, is heavy. With its defaults, config/samples/production.yaml has 3,700 bytes and 162 values.
+	// test/limits measures that other specs are planned within a tenth of a second.
+	heavyBytes, heavyValues = 16 << 10, 256
+	// A resource tries again after one heavyWait for each waiting resource, and after heavyLongest at the latest.
+	heavyWait, heavyLongest = 50 * time.Millisecond, 5 * time.Second
+)
+
+// errBusy reports that another large resource is being planned or applied.
+var errBusy = errors.New("another large resource is being planned or applied")
+
+// Heavy lets one large resource of the operator, of any kind, be planned and applied at a time. A plan takes up to a second of processor
+// time, and hundreds of writes follow it: a hundred of them at once would take every worker and all processors from the small ones. The
+// size of the spec decides, because it is known before the first plan and does not depend on the machine. No worker waits for a turn.
+type Heavy struct {
+	mu      sync.Mutex
+	sizes   map[heavyKey]size
+	waiting map[heavyKey]bool
+	busy    bool
+}
+
+// heavyKey identifies a resource of any kind.
+type heavyKey struct {
+	kind string
+	name types.NamespacedName
+}
+
+// size is the size of a resource's spec in a generation.
+type size struct {
+	uid        types.UID
+	generation int64
+	isHeavy    bool
+}
+
+// NewHeavy returns a Heavy that no resource has entered.
+func NewHeavy() *Heavy { return &Heavy{sizes: map[heavyKey]size{}, waiting: map[heavyKey]bool{}} }
+
+// enter returns a function that ends the turn of a resource, or errBusy.
+func (h *Heavy) enter(kind string, resource client.Object) (leave func(), err error) {
+	key := heavyKey{kind, client.ObjectKeyFromObject(resource)}
+	isHeavy := h.isHeavy(key, resource)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !isHeavy {
+		delete(h.waiting, key)
+		return func() {}, nil
+	}
+	if h.busy {
+		h.waiting[key] = true
+		return nil, errBusy
+	}
+	delete(h.waiting, key)
+	h.busy = true
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		h.busy = false
+	}, nil
+}
+
+// again returns the time until the next try.
+func (h *Heavy) again() time.Duration {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return min(heavyLongest, time.Duration(len(h.waiting)+1)*heavyWait)
+}
+
+func (h *Heavy) isHeavy(key heavyKey, resource client.Object) bool {
+	h.mu.Lock()
+	known := h.sizes[key]
+	h.mu.Unlock()
+	if known.uid == resource.GetUID() && known.generation == resource.GetGeneration() {
+		return known.isHeavy
+	}
+	known = size{resource.GetUID(), resource.GetGeneration(), IsHeavy(resource)}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.sizes[key] = known
+	return known.isHeavy
+}
+
+// IsHeavy reports whether a resource has a large spec.
+func IsHeavy(resource client.Object) bool {
+	spec := reflect.ValueOf(resource).Elem().FieldByName("Spec")
+	if !spec.IsValid() {
+		return false
+	}
+	data, err := json.Marshal(spec.Interface())
+	if err != nil || len(data) > heavyBytes {
+		return true
+	}
+	var value any
+	return json.Unmarshal(data, &value) != nil || valuesIn(value) > heavyValues
+}
+
+// valuesIn counts a JSON value and all values below it.
+func valuesIn(value any) int {
+	n := 1
+	switch value := value.(type) {
+	case map[string]any:
+		for _, below := range value {
+			n += valuesIn(below)
+		}
+	case []any:
+		for _, below := range value {
+			n += valuesIn(below)
+		}
+	}
+	return n
+}
+
+func (h *Heavy) forget(kind string, name types.NamespacedName) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.sizes, heavyKey{kind, name})
+	delete(h.waiting, heavyKey{kind, name})
+}

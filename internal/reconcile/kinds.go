@@ -1,0 +1,217 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// Kind is one kind of resource. T is its Go type, a pointer. W is the result of Observe: plain data about the running system, without
+// connections.
+//
+// In every pass the controller calls Plan, applies the plan, and then calls Observe, Decide and Status, in that order. Only the first step
+// of a decision is taken. Then the pass ends, and the next one observes again. So after a crash at any point the next operator observes,
+// too.
+type Kind[T client.Object, W any] interface {
+	// GVK is the kind's group, version and kind.
+	GVK() schema.GroupVersionKind
+	// New returns an empty resource to read into. Its Go type has a field Status and is in the operator's scheme.
+	New() T
+
+	// Paused reports whether a resource requests that nothing is changed.
+	Paused(resource T) bool
+
+	// Plan returns the objects of a resource. It reads only from in, and changes nothing. An error that only a change of the resource can
+	// fix is a *Mistake.
+	Plan(resource T, in Inputs) (*Plan, error)
+
+	// Observe reads the running system within the time of ctx, and changes nothing. Unreachable servers are part of the observation. An
+	// error means that no observation was possible.
+	Observe(ctx context.Context, resource T, seen PlanSeen, pods Pods) (W, error)
+
+	// Decide returns the next steps for the resource and the observation. It is pure and total: every observation has a decision, if only
+	// to wait for a user.
+	Decide(resource T, seen PlanSeen, observed W) Decision
+
+	// Status writes the observation into the resource's status. It is pure. If nothing visible to a user has changed, the status stays
+	// equal, including times.
+	Status(resource T, seen Seen[W], now metav1.Time)
+
+	// Summary returns the summary of a resource's status, for events and metrics.
+	Summary(resource T) Summary
+
+	// Forget drops cached data of a deleted resource.
+	Forget(namespace, name string)
+}
+
+// Watcher is a kind with watches other than its own resources, their objects and pods.
+type Watcher interface {
+	// Watch adds watches to the kind's controller.
+	Watch(b *builder.Builder)
+}
+
+// Parent is a kind with resources that may own resources of other kinds.
+type Parent interface {
+	// Children returns these kinds, from object.Resources.
+	Children() []schema.GroupVersionKind
+}
+
+// Historian is a kind that keeps previous specs of its resources.
+type Historian[T client.Object] interface {
+	// Revision returns the revision to store for a resource with an accepted spec, and the generation that was ready last. revision is nil
+	// if the history has that spec already, or begins with the next change.
+	Revision(resource T) (revision *appsv1.ControllerRevision, ready int64, err error)
+}
+
+// Paced is a kind whose resources take turns when the operator causes the change: when a new version of the operator plans other objects
+// for an unchanged spec.
+type Paced[T client.Object] interface {
+	// IsChangedByOperator reports whether a plan changes running pods although the spec was already applied.
+	IsChangedByOperator(resource T, plan *Plan) bool
+	// Turn returns the state of a resource in the rollout queue, from its status.
+	Turn(resource T) Member
+}
+
+// Pace is the result of a request for a turn. Only Status may store it: a turn counts when the status has it.
+type Pace struct {
+	Granted         bool
+	Reason, Message string // why it waits
+}
+
+// Inputs are the inputs of a plan other than the resource.
+type Inputs struct {
+	// Lookup returns the resource's object of a name and of one of object.Kinds, or nil. It includes retained objects.
+	Lookup func(kind, name string) (*unstructured.Unstructured, error)
+	// LookupAny returns the object of a name and of one of object.Kinds from the cache, whatever its owner, or nil.
+	LookupAny func(kind, name string) (*unstructured.Unstructured, error)
+	// LookupLive reads the object of a name from the API server, whatever its owner, or returns nil. Lookup misses objects that lost their
+	// labels. It costs a request.
+	LookupLive func(kind, name string) (*unstructured.Unstructured, error)
+	// List lists the resource's objects of one of object.Kinds or object.Resources, retained ones included.
+	List func(kind string) ([]*unstructured.Unstructured, error)
+	// Pods lists the pods of a part.
+	Pods func(part string) ([]*corev1.Pod, error)
+	// PodsLive lists the pods of a part from the API server. It costs a request.
+	PodsLive func(part string) ([]*corev1.Pod, error)
+	// Generation reads the generation of the resource's spec from the API server. It returns 0 if the resource is deleted or being deleted.
+	// It costs a request.
+	Generation func() (int64, error)
+}
+
+// Decision is the result of Decide.
+type Decision struct {
+	// Steps are in order. The controller takes the first one; the others show users what follows.
+	Steps []Step
+	// LookAgain is the time until the next observation without an API event: a second or two while a step waits for the running system,
+	// longer at rest. 0 is never.
+	LookAgain time.Duration
+}
+
+// Seen holds all observations of a resource in one pass.
+type Seen[W any] struct {
+	PlanSeen
+
+	Generation int64
+	Paused     bool
+	Deleting   bool
+	Pace       *Pace    // the result of the request for a turn; nil if none was needed
+	Kept       bool     // the spec of this generation was added to the history in this pass
+	Observed   *W       // nil if nothing was observed in this pass
+	Decision   Decision // for the observation
+	Failure    *Failure // why the resource cannot be reconciled; nil if it can
+}
+
+// Failure explains why a resource cannot be reconciled.
+type Failure struct {
+	Reason  string // of a condition
+	Message string
+	// Stalled reports whether only an external change helps. Otherwise the operator keeps trying.
+	Stalled bool
+}
+
+// Summary is a kind-independent form of a resource's status.
+type Summary struct {
+	Phase      string
+	Generation int64  // the observed one
+	Ready      bool   // the condition Ready
+	ReadyText  string // message of the event when it becomes ready, such as: all components are ready (12/12)
+	// New reports whether the resource has never been ready.
+	New bool
+	// Problem is reported to users: the message and reason of the condition Degraded, and the status field with details, such as
+	// status.components[auth]. Empty without a problem.
+	Problem, ProblemReason, ProblemField string
+	// Urgent reports whether a change to this status is written at once, instead of with the next one.
+	Urgent bool
+	// Doing is the running step. An event reports each change of it. Empty if there is none.
+	Doing Doing
+	// Conditions are those of the status.
+	Conditions []metav1.Condition
+	// Parts are the parts of the status.
+	Parts []metrics.Part
+	// Members is the number of servers in each state; nil if the status does not have it.
+	Members map[string]int
+	// Backups holds the state of backups from the status; nil if none are declared.
+	Backups *metrics.Backups
+	// Claims are the names of the claims that hold the data; nil if they are not reported.
+	Claims []string
+}
+
+// Doing holds the name and the message of a running step.
+type Doing struct{ Step, Text string }
+
+// Mistake is an error in a resource that only a change of the resource can fix.
+type Mistake struct {
+	Reason string // ReasonInvalidSpec or ReasonRenderFailed
+	Err    error
+}
+
+func (e *Mistake) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e *Mistake) Unwrap() error { return e.Err }
+
+// MistakeOf wraps an error that only a change of the spec can fix. Its reason depends on whether the error names a field.
+func MistakeOf(err error) error {
+	var field *render.Error
+	if errors.As(err, &field) {
+		return &Mistake{Reason: ReasonInvalidSpec, Err: err}
+	}
+	return &Mistake{Reason: ReasonRenderFailed, Err: err}
+}
+
+// Reasons of failures of all kinds. They are part of the API: conditions contain them.
+const (
+	ReasonInvalidSpec       = "InvalidSpec"
+	ReasonRenderFailed      = "RenderFailed"
+	ReasonCredentialsFailed = "CredentialsFailed"
+	ReasonApplyFailed       = "ApplyFailed"
+	ReasonPruneFailed       = "PruneFailed"
+	ReasonObjectConflict    = "ObjectConflict"
+	ReasonNotAdopted        = "NotAdopted"
+	ReasonNewerOperator     = "NewerOperator"
+	ReasonContested         = "Contested"
+	ReasonObserveFailed     = "ObserveFailed"
+	ReasonStepFailed        = "StepFailed"
+)
+
+// OwnerOf returns a resource as an object.Owner.
+func OwnerOf[T client.Object, W any](kind Kind[T, W], resource T) object.Owner {
+	return object.Owner{
+		GroupVersionKind: kind.GVK(), Namespace: resource.GetNamespace(), Name: resource.GetName(), UID: resource.GetUID(),
+	}
+}

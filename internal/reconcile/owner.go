@@ -1,0 +1,98 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// ErrOwnerGone reports that the owner was deleted, which the cache does not show yet. The garbage collector deletes its objects.
+var ErrOwnerGone = errors.New("the resource is gone")
+
+// checkOwner returns ErrOwnerGone if an object of an applied part is missing because its owner was deleted. The garbage collector deletes
+// objects before every cache shows the owner's deletion; without this check they would be created again.
+//
+// The API server is asked only in this case, and after the object was seen missing: an owner that exists then existed when the object was
+// deleted.
+func (p *pass) checkOwner(ctx context.Context) error {
+	var err error
+	if p.missing, err = p.allMissing(ctx); err != nil || len(p.missing) == 0 {
+		return err
+	}
+	return p.ownerLives(ctx)
+}
+
+// checkOwnerOf is checkOwner for objects of applied parts, or their Secrets, that existed at that check and are missing now (live is nil),
+// directly before they would be created again.
+func (p *pass) checkOwnerOf(ctx context.Context, parts []Part, planned, live []*unstructured.Unstructured) error {
+	if !slices.ContainsFunc(parts, p.wasApplied) {
+		return nil
+	}
+	for i, o := range planned {
+		if live[i] == nil && goesWithOwner(o) && !p.missing[object.IDOf(o)] {
+			return p.ownerLives(ctx)
+		}
+	}
+	return nil
+}
+
+func (p *pass) ownerLives(ctx context.Context) error {
+	generation, err := p.applier.OwnerGeneration(ctx, p.owner)
+	if err == nil && generation == 0 {
+		err = ErrOwnerGone
+	}
+	return err
+}
+
+// wasApplied reports whether all objects of a part existed.
+func (p *pass) wasApplied(part Part) bool {
+	return p.wasReady || part.Known != "" && part.Known == part.Revision
+}
+
+// goesWithOwner reports whether an existing object stays until its owner is deleted. A disruption budget depends on the number of pods,
+// which is not part of the revision.
+func goesWithOwner(o *unstructured.Unstructured) bool {
+	return !object.OutlivesOwner(o) && o.GetKind() != "PodDisruptionBudget"
+}
+
+// allMissing returns the objects that existed and are missing.
+func (p *pass) allMissing(ctx context.Context) (map[object.ID]bool, error) {
+	owned, applied := map[object.ID]bool{}, []*unstructured.Unstructured(nil)
+	for _, o := range p.owned {
+		owned[object.IDOf(o)] = true
+	}
+	for _, part := range p.plan.Parts {
+		if p.wasApplied(part) {
+			applied = append(applied, part.Objects...)
+		}
+	}
+	if len(applied) > 0 { // Secrets come before any part
+		applied = append(applied, p.plan.Secrets...)
+	}
+	missing := map[object.ID]bool{}
+	for _, o := range applied {
+		if owned[object.IDOf(o)] || !goesWithOwner(o) {
+			continue
+		}
+		live, err := p.applier.Get(ctx, o) // which shows the operator's own last writes
+		var notServed *apply.NotServedError
+		if errors.As(err, &notServed) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if live == nil {
+			missing[object.IDOf(o)] = true
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,106 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+)
+
+// askAgain is the interval at which a resource without an event checks whether its turn has come.
+const askAgain = 5 * time.Minute
+
+// pace reports whether a resource that the operator changes on its own account has to wait for its turn. One that gets it
+// waits once more, until its status has it: then the next operator knows it, too, if this one ends.
+func (r *Reconciler[T, W]) pace(ctx context.Context, resource T, plan *Plan) (*Pace, error) {
+	paced, ok := any(r.kind).(Paced[T])
+	if !ok || r.gate == nil || r.kind.Paused(resource) {
+		return nil, nil
+	}
+	key := client.ObjectKeyFromObject(resource)
+	if paced.Turn(resource).HasTurn || !paced.IsChangedByOperator(resource, plan) {
+		r.gate.Forget(key)
+		return nil, nil
+	}
+	wait, err := r.gate.Ask(key, func() ([]Member, error) { return r.members(ctx, paced) })
+	if err != nil {
+		return nil, err
+	}
+	if wait == nil {
+		return &Pace{Granted: true}, nil
+	}
+	return &Pace{Reason: wait.Reason, Message: wait.Message(r.gate.Limit)}, nil
+}
+
+// members are all resources of the kind, as the cache has them: what it does not show of this operator's own writes, the gate
+// knows.
+func (r *Reconciler[T, W]) members(ctx context.Context, paced Paced[T]) (all []Member, err error) {
+	err = EachListed(ctx, r.client, r.client.Scheme(), r.kind.GVK(), func(resource T) { all = append(all, paced.Turn(resource)) },
+		client.DisableReadYourWritesConsistency)
+	return all, err
+}
+
+// EachListed calls do with each resource of a kind that a cache has. The resources are no copies.
+func EachListed[T client.Object](ctx context.Context, reader client.Reader, scheme *runtime.Scheme, gvk schema.GroupVersionKind, do func(T),
+	options ...client.ListOption) error {
+	object, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
+	if err != nil {
+		return fmt.Errorf("list %s: %w", gvk.Kind, err)
+	}
+	list, ok := object.(client.ObjectList)
+	if !ok {
+		return fmt.Errorf("list %s: %T is no list", gvk.Kind, object)
+	}
+	if err := reader.List(ctx, list, append(options, client.UnsafeDisableDeepCopy)...); err != nil {
+		return fmt.Errorf("list %s: %w", gvk.Kind, err)
+	}
+	return meta.EachListItem(list, func(item runtime.Object) error {
+		resource, ok := item.(T)
+		if !ok {
+			return fmt.Errorf("list %s: an item is a %T", gvk.Kind, item)
+		}
+		do(resource)
+		return nil
+	})
+}
+
+// watchTurns has those that wait ask again when another's turn is over, or when that is well again.
+func (r *Reconciler[T, W]) watchTurns(b *builder.Builder) {
+	paced, ok := any(r.kind).(Paced[T])
+	if !ok || r.gate == nil {
+		return
+	}
+	blocks := func(object client.Object) bool {
+		resource, ok := object.(T)
+		return ok && paced.Turn(resource).HasTurn
+	}
+	freed := predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(e event.DeleteEvent) bool { return blocks(e.Object) },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(T)
+			after, ok2 := e.ObjectNew.(T)
+			return ok1 && ok2 && paced.Turn(before).HasTurn && paced.Turn(before) != paced.Turn(after)
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+	next := func(context.Context, client.Object) (requests []ctrl.Request) {
+		for _, key := range r.gate.Next() {
+			requests = append(requests, ctrl.Request{NamespacedName: key})
+		}
+		return requests
+	}
+	b.Watches(r.kind.New(), handler.EnqueueRequestsFromMapFunc(next), builder.WithPredicates(freed))
+}

@@ -1,0 +1,282 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// applyPart applies a part, or as much of it as possible while other parts are not ready: a new revision waits, and the running one is
+// corrected. With an error, the result still has the part's health.
+func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (PartSeen, error) {
+	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision}
+	live, err := p.live(ctx, part)
+	if seen.notServed(err) {
+		return seen, nil
+	}
+	if err != nil {
+		seen.Error = err.Error()
+		return seen, err
+	}
+	if err := p.checkOwnerOf(ctx, []Part{*part}, part.Objects, live); err != nil {
+		return seen, err
+	}
+	isNew := newRevision(part, live)
+	seen.Held = isNew && p.hold
+	waits := isNew && (len(waitsFor) > 0 || p.healOnly || p.hold)
+	if waits && !seen.Held {
+		seen.WaitsFor = waitsFor
+	}
+	held := waits || part.isDoubted()
+	exists := slices.ContainsFunc(live, present)
+	settled, failure := p.applyObjects(ctx, part, live, func(i int) bool {
+		return !held || part.mayHeal(part.Objects[i], live[i], exists && !p.healOnly)
+	}, &seen)
+	seen.Applied = (!isNew || !held) && failure == nil
+	if err := p.judge(ctx, part, live, &seen); err != nil && failure == nil {
+		failure = err
+	}
+	seen.Notes = append(seen.Notes, part.Notes...)
+	seen.Health.Settled = seen.Health.Settled && settled && failure == nil
+	return seen, failure
+}
+
+// applyObjects applies the permitted objects of a part, up to the first that fails, and stores the live ones in live.
+func (p *pass) applyObjects(ctx context.Context, part *Part, live []*unstructured.Unstructured, may func(i int) bool, seen *PartSeen) (settled bool, err error) {
+	settled = true
+	for i, planned := range part.Objects {
+		if !may(i) {
+			continue
+		}
+		result, err := p.applyObject(ctx, part, planned, live[i], seen)
+		if err != nil {
+			seen.Error, seen.Culprit = err.Error(), refusedObject(planned, err)
+			return settled, err
+		}
+		live[i] = result.Object
+		settled = settled && result.Object != nil && result.Action != apply.Waiting
+	}
+	return settled, nil
+}
+
+// applyObject applies one object of a part.
+func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstructured.Unstructured, seen *PartSeen) (apply.Result, error) {
+	if p.moving && planned.GetKind() == "Service" {
+		p.ports.Lock()
+		defer p.ports.Unlock()
+		if err := p.clearNodePorts(ctx, part, planned); err != nil {
+			return apply.Result{}, err
+		}
+		var err error
+		if live, err = p.applier.Get(ctx, planned); err != nil { // another part may have written it
+			return apply.Result{}, err
+		}
+	}
+	live, err := p.applier.HoldClaims(ctx, p.owner, planned, live)
+	if err != nil {
+		return apply.Result{}, err
+	}
+	planned, refused, err := p.applier.FitVolumes(ctx, p.owner, planned, live)
+	if err != nil {
+		return apply.Result{}, err
+	}
+	for _, r := range refused {
+		seen.Notes = append(seen.Notes, r.Message)
+		seen.LookAgain = max(seen.LookAgain, r.Again)
+		if r.New {
+			p.recorder.Record(ctx, Event{
+				Type: corev1.EventTypeWarning, Reason: EventVolumeNotResized, Action: "Resize", Related: referTo(r.Claim), Note: r.Message,
+			})
+		}
+	}
+	result, err := p.applier.Apply(ctx, p.owner, planned, live)
+	if err == nil {
+		recordApplied(ctx, p.recorder, part, planned, result.Action)
+		recordRewritten(ctx, p.recorder, planned, result.Rewrite)
+	}
+	if result.Rewrite != nil {
+		note := result.Rewrite.Note(planned)
+		seen.Notes = append(seen.Notes, note)
+		if seen.Rewritten == "" {
+			seen.Rewritten = note
+		}
+	}
+	return result, err
+}
+
+// awaitPods is the interval between looks at pods whose workload is not watched. A look reads the cache.
+const awaitPods = 2 * time.Second
+
+// awaitServed is the interval between checks for a kind that the API server does not serve.
+const awaitServed = 5 * time.Second
+
+// notServed reports whether an error means that the API server does not serve a kind of the part. This is no failure of the owner: its
+// other parts continue, and this one follows when the CRD is installed.
+func (s *PartSeen) notServed(err error) bool {
+	var missing *apply.NotServedError
+	if !errors.As(err, &missing) {
+		return false
+	}
+	culprit := health.Culprit{Kind: missing.Kind.Kind, Reason: "NotServed", Message: missing.Error()}
+	s.Health = health.State{Problem: missing.Error(), Culprit: culprit}
+	s.LookAgain = awaitServed
+	return true
+}
+
+// lookOnly runs a pass for a paused owner. It writes nothing, except that it pauses resources of the operator's own kinds that are parts of
+// the owner.
+func (p *pass) lookOnly(ctx context.Context) (PlanSeen, error) {
+	seen := PlanSeen{Parts: make([]PartSeen, 0, len(p.plan.Parts))}
+	for _, o := range p.owned {
+		if object.IsResource(o) && !object.IsForeign(o) {
+			if err := p.applier.Pause(ctx, p.owner, o); err != nil {
+				return seen, err
+			}
+		}
+	}
+	for i := range p.plan.Parts {
+		part := &p.plan.Parts[i]
+		s, err := p.lookAt(ctx, part)
+		if err != nil {
+			return seen, err
+		}
+		seen.Parts = append(seen.Parts, s)
+	}
+	return seen, nil
+}
+
+func (p *pass) lookAt(ctx context.Context, part *Part) (PartSeen, error) {
+	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Notes: part.Notes}
+	live, err := p.live(ctx, part)
+	if seen.notServed(err) {
+		return seen, nil
+	}
+	if err != nil {
+		return seen, err
+	}
+	seen.Applied = !newRevision(part, live)
+	return seen, p.judge(ctx, part, live, &seen)
+}
+
+// live returns the live objects of a part, nil for a missing one.
+func (p *pass) live(ctx context.Context, part *Part) ([]*unstructured.Unstructured, error) {
+	live := make([]*unstructured.Unstructured, len(part.Objects))
+	for i, planned := range part.Objects {
+		var err error
+		if live[i], err = p.applier.Get(ctx, planned); err != nil {
+			return nil, err
+		}
+	}
+	return live, nil
+}
+
+func present(o *unstructured.Unstructured) bool { return o != nil }
+
+// newRevision reports whether a part's plan has not been applied before. It compares with the owner's status or, if that was lost, with the
+// digests on the live objects.
+func newRevision(part *Part, live []*unstructured.Unstructured) bool {
+	if part.Known != "" {
+		return part.Known != part.Revision
+	}
+	matching := 0
+	for i, planned := range part.Objects {
+		if live[i] == nil {
+			continue
+		}
+		if object.Digest(live[i]) != object.Digest(planned) {
+			return true
+		}
+		matching++
+	}
+	return matching == 0
+}
+
+// isDoubted reports whether nothing of the part is changed, because of its data.
+func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold }
+
+// mayHeal reports whether an object of a part may be written although its new revision is held back. The object is missing next to others
+// that run, or it was edited and is not part of the new revision. While the part's data is in doubt, no volume is created, and nothing that
+// writes to one.
+func (part *Part) mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
+	if live == nil {
+		return running && (!part.isDoubted() || !isClaim(planned) && !hasPods(planned))
+	}
+	return object.Digest(live) == object.Digest(planned)
+}
+
+// judge adds the health to the state of a part. It reads pods only if something is not settled, or only pods show the state of an object.
+func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstructured, seen *PartSeen) error {
+	var there []*unstructured.Unstructured
+	for i, o := range live {
+		if o == nil {
+			seen.Missing = append(seen.Missing, part.Objects[i].GetKind()+" "+part.Objects[i].GetName())
+			continue
+		}
+		if seen.Exists = true; o.GetLabels()[object.LabelBackup] == "" { // the health of backups is no part of the database's health
+			there = append(there, o)
+		}
+	}
+	seen.Health = health.Assess(there, nil)
+	if !seen.Health.Settled || len(seen.Missing) > 0 || slices.ContainsFunc(there, health.NeedsPods) {
+		pods, err := p.Pods(ctx, p.owner, part.Name)
+		if err != nil {
+			return err
+		}
+		seen.Health = health.Assess(there, pods)
+	}
+	for i, o := range slices.Backward(live) { // the first one is named
+		if o == nil {
+			seen.Health.AddMissing(part.Objects[i])
+		}
+	}
+	if seen.Health.HintCulprit.Reason == health.ReasonPodsNotReady {
+		seen.LookAgain = awaitPods
+	}
+	if part.Doubt != nil {
+		seen.Health.AddDoubt(part.Doubt.Culprit, part.Doubt.IsCause)
+	}
+	return nil
+}
+
+// refusedObject names the object that could not be written as the one to look at.
+func refusedObject(planned *unstructured.Unstructured, err error) health.Culprit {
+	reason := string(apierrors.ReasonForError(err))
+	if reason == "" {
+		reason = "NotWritten"
+	}
+	return health.Culprit{Kind: planned.GetKind(), Name: planned.GetName(), Reason: reason, Message: err.Error()}
+}
+
+// Pods lists the pods of a part, from the cache.
+func (e *Engine) Pods(ctx context.Context, owner object.Owner, part string) ([]*corev1.Pod, error) {
+	list := &corev1.PodList{}
+	err := e.client.List(ctx, list, client.InNamespace(owner.Namespace),
+		client.MatchingFields{object.IndexPart: object.PartKey(owner.Key(), part)})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of %s: %w", part, err)
+	}
+	pods := make([]*corev1.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = &list.Items[i]
+	}
+	return pods, nil
+}
+
+// PodsLive reads the pods of a part from the API server.
+func (e *Engine) PodsLive(ctx context.Context, owner object.Owner, part string) ([]*corev1.Pod, error) {
+	return e.applier.PodsLive(ctx, owner, part)
+}

@@ -1,0 +1,124 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/workers"
+)
+
+// protected is a pass whose panic is an error: it is reported in the status of the resource, and other resources are not concerned.
+func (r *Reconciler[T, W]) protected(ctx context.Context, resource T) (seen Seen[W], err error) {
+	seen.Generation = resource.GetGeneration()
+	err = workers.Protect(func() (err error) {
+		seen, err = r.pass(ctx, resource)
+		return err
+	})
+	var panicked *workers.PanicError
+	if errors.As(err, &panicked) {
+		ctrl.LoggerFrom(ctx).Error(err, "a pass panicked", "stack", string(panicked.Stack))
+	}
+	return seen, err
+}
+
+// plan calls the kind. A panic is a fault of the operator with this very spec: it is tried again each minute, as other inputs than the
+// spec may have caused it.
+func (r *Reconciler[T, W]) plan(ctx context.Context, resource T, owner object.Owner) (plan *Plan, err error) {
+	err = workers.Protect(func() (err error) {
+		plan, err = r.kind.Plan(resource, r.inputs(ctx, owner))
+		return err
+	})
+	var panicked *workers.PanicError
+	if errors.As(err, &panicked) {
+		err = fmt.Errorf("the operator cannot plan this spec, and nothing is changed: %w: take the last change of the spec back, and report this", err)
+		return nil, &stepError{reason: ReasonRenderFailed, err: err, stalled: true, retryAfter: r.retryRefused}
+	}
+	return plan, err
+}
+
+// pass is the whole of a reconciliation but its report and its step. Everything is planned before
+// anything is written, so that a resource that cannot be carried out changes nothing.
+func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (Seen[W], error) {
+	seen := Seen[W]{Generation: resource.GetGeneration(), Paused: r.kind.Paused(resource), Deleting: r.isDeleting(resource)}
+	if seen.Deleting {
+		return seen, nil
+	}
+	owner := OwnerOf(r.kind, resource)
+	err := ErrPlanAgain
+	for errors.Is(err, ErrPlanAgain) {
+		err = r.carry(ctx, resource, owner, &seen)
+	}
+	if err != nil {
+		return seen, err
+	}
+	pods := func(ctx context.Context, part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) }
+	observed, err := r.kind.Observe(ctx, resource, seen.PlanSeen, pods) // outside of a turn: servers may be slow to answer
+	if err != nil {
+		return seen, &stepError{reason: ReasonObserveFailed, err: err}
+	}
+	seen.Observed = &observed
+	if !seen.Paused {
+		seen.Decision = r.kind.Decide(resource, seen.PlanSeen, observed)
+	}
+	return seen, nil
+}
+
+// carry plans a resource and applies the plan. A large resource has a turn for both.
+func (r *Reconciler[T, W]) carry(ctx context.Context, resource T, owner object.Owner, seen *Seen[W]) error {
+	leave, err := r.parts.Heavy.enter(r.kind.GVK().Kind, resource)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	owned, err := r.engine.Owned(ctx, owner)
+	if err != nil {
+		return err
+	}
+	plan, err := r.plan(ctx, resource, owner)
+	if err == nil {
+		seen.Pace, err = r.pace(ctx, resource, plan)
+	}
+	if err != nil {
+		return err
+	}
+	before := r.kind.Summary(resource)
+	seen.PlanSeen, err = r.engine.Apply(ctx, Request{
+		Owner: owner, Plan: plan, Owned: owned, Paused: seen.Paused, Hold: seen.Pace != nil,
+		WasReady: before.Ready && before.Generation == seen.Generation,
+	}, r.reporter.recorderFor(resource))
+	if errors.Is(err, ErrPlanAgain) {
+		return err
+	}
+	seen.Found = plan.Found
+	if !IsNamespaceEnding(err) {
+		r.keep(ctx, resource, seen)
+	}
+	return err
+}
+
+func (r *Reconciler[T, W]) inputs(ctx context.Context, owner object.Owner) Inputs {
+	return Inputs{
+		Lookup: func(kind, name string) (*unstructured.Unstructured, error) {
+			return r.engine.Lookup(ctx, owner, kind, name)
+		},
+		LookupAny: func(kind, name string) (*unstructured.Unstructured, error) {
+			return r.engine.LookupAny(ctx, owner, kind, name)
+		},
+		LookupLive: func(kind, name string) (*unstructured.Unstructured, error) {
+			return r.engine.LookupLive(ctx, owner, kind, name)
+		},
+		List:       func(kind string) ([]*unstructured.Unstructured, error) { return r.engine.List(ctx, owner, kind) },
+		Pods:       func(part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) },
+		PodsLive:   func(part string) ([]*corev1.Pod, error) { return r.engine.PodsLive(ctx, owner, part) },
+		Generation: func() (int64, error) { return r.engine.Generation(ctx, owner) },
+	}
+}

@@ -1,0 +1,149 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// Part is a group of an owner's objects that become ready together, such as a component of a platform.
+type Part struct {
+	// Name is the value of object.LabelComponent on all objects of the part.
+	Name string
+	// Kind is the kind of the part's workload.
+	Kind string
+	// Path is the path of the part in the owner's spec, such as spec.auth.
+	Path string
+	// After names the parts that must be ready before a new revision of this one starts.
+	After []string
+	// CalledBy names the parts that connect to this one. While one of them is not settled, its pods may still use the former objects of
+	// this part.
+	CalledBy []string
+	// Objects are complete except for fields that the API server adds; see Finish. They are shared and must not be changed.
+	Objects []*unstructured.Unstructured
+	// Revision is the digest of the objects without their number of replicas.
+	Revision string
+	// Known is the revision that was applied last, from the owner's status; "" for none.
+	Known string
+	// IsOfThisSpec reports whether the owner's status is of its present spec, so that the plan was planned before. A change of the number
+	// of replicas makes no new revision, but may plan one more object.
+	IsOfThisSpec bool
+	// NeedsDryRun reports whether the spec holds something that only the API server can judge.
+	NeedsDryRun bool
+	// RetainsData reports whether the data of the part outlives the owner.
+	RetainsData bool
+	// Notes are messages about the part that are shown even if it is healthy.
+	Notes []string
+	// KeepReason returns the reason, as a note for users, why a former object of the part is not removed while the part is declared, or "". Nil:
+	// all are removed once they are unused.
+	KeepReason func(leftover *unstructured.Unstructured) string
+	// ReplacesAtOnce removes the former objects of the part at once: they would be in the way of the next ones.
+	ReplacesAtOnce bool
+	// Doubt is the cause for which the part does not count as ready, regardless of its objects; nil for none.
+	Doubt *Doubt
+}
+
+// Doubt is a doubt about the data of a part.
+type Doubt struct {
+	// Culprit is the object that causes the problem, with the reason; empty without a problem.
+	Culprit health.Culprit
+	// Hold leaves the part unchanged: running workloads are not changed, and no missing volume or workload is created. Missing Services and
+	// settings are created.
+	Hold bool
+	// IsCause reports whether the culprit is the cause of what pods report, and takes its place.
+	IsCause bool
+}
+
+// Finish adds digest and owner to the rendered objects of a part, and computes the part's revision. It refuses an object that the engine
+// could not find again.
+func (p *Part) Finish(owner object.Owner) error {
+	for _, o := range p.Objects {
+		for key, value := range owner.Labels(p.Name) {
+			if o.GetLabels()[key] != value {
+				return fmt.Errorf("part %s: %s %s has the label %s=%q, not %q", p.Name, o.GetKind(), o.GetName(), key, o.GetLabels()[key], value)
+			}
+		}
+	}
+	var err error
+	if p.Revision, err = object.FinishAll(p.Objects, owner); err != nil {
+		return fmt.Errorf("part %s: %w", p.Name, err)
+	}
+	return nil
+}
+
+// Record is an object that stores the operator's knowledge of data.
+type Record struct {
+	Object *unstructured.Unstructured
+	// MadeFrom is the resourceVersion of the live record that this one was planned from, or empty for the first one. A user may have
+	// changed that record since, or deleted it to give the data up: then the plan is made again.
+	MadeFrom string
+}
+
+// Trial is a resource that a later plan applies, with the path of its part in the owner's spec.
+type Trial struct {
+	Path   string
+	Object *unstructured.Unstructured
+}
+
+// Plan is the desired state of an owner's objects.
+type Plan struct {
+	// Secrets are applied before any part.
+	Secrets []*unstructured.Unstructured
+	// Records are applied before any part: they must exist before the data is used.
+	Records []Record
+	// Trials are resources that the API server validates, and that are not applied: they come later.
+	Trials []Trial
+	// Parts are sorted: each comes after those that it names in After.
+	Parts []Part
+	// RemovalOrder orders removals: parts with a higher number are removed first. Nil: in any order.
+	RemovalOrder func(part string) int
+	// DeletionNote returns a text for the event of an object's removal, such as the data that is kept, or "". It may be nil.
+	DeletionNote func(removed *unstructured.Unstructured) string
+	// Adopt is called with a live Secret with values that the plan does not have. It reports whether the plan has to be made again with the
+	// values in use.
+	Adopt func(live *unstructured.Unstructured) bool
+	// Found passes results of the kind's planning to its Observe. The engine does not read it.
+	Found any
+}
+
+// PartSeen is the observed state of one part.
+type PartSeen struct {
+	Name     string
+	Kind     string
+	Revision string   // as planned
+	Applied  bool     // the planned revision has been applied
+	Held     bool     // the planned revision waits (Request.Hold)
+	Exists   bool     // some of its objects exist
+	WaitsFor []string // parts that hold its new revision back
+	Health   health.State
+	Missing  []string       // objects that do not exist, as "Kind name"
+	Error    string         // the reason why it could not be applied
+	Culprit  health.Culprit // the object that Error is about
+	Notes    []string       // facts for the user, even if the part is healthy
+	// Rewritten names the object that an admission policy changed; empty for none.
+	Rewritten string
+	// LookAgain is the time until the next reconciliation without an event; 0 is never.
+	LookAgain time.Duration
+}
+
+// PlanSeen is the observed state of an owner in one pass.
+type PlanSeen struct {
+	Parts []PartSeen // in the order of the plan; nil without a plan
+	Found any        // see Plan
+}
+
+func (s *PlanSeen) part(name string) *PartSeen {
+	for i := range s.Parts {
+		if s.Parts[i].Name == name {
+			return &s.Parts[i]
+		}
+	}
+	return nil
+}

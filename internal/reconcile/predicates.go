@@ -1,0 +1,116 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"maps"
+	"reflect"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// ownedChanged lets through what could need a write or change the status: every creation and
+// deletion, and updates that touch more than a status that means the same as before.
+func ownedChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			before, ok1 := e.ObjectOld.(*unstructured.Unstructured)
+			after, ok2 := e.ObjectNew.(*unstructured.Unstructured)
+			if !ok1 || !ok2 {
+				return true
+			}
+			if before.GetResourceVersion() == after.GetResourceVersion() {
+				return false // a resync, which the DataService gets itself
+			}
+			return declaredChanged(before, after) || stateOf(before) != stateOf(after)
+		},
+	}
+}
+
+// statusChanged passes updates whose status differs. Most of them are our own patches and end as
+// no-ops. They are needed after a restart: this process may have compared with a cached status from
+// before its predecessor's last patch, and must compare again when that patch arrives.
+func statusChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return !equality.Semantic.DeepEqual(statusOf(e.ObjectOld), statusOf(e.ObjectNew))
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// statusOf returns the field Status, which the Go types of all resources have.
+func statusOf(resource client.Object) any {
+	return reflect.ValueOf(resource).Elem().FieldByName("Status").Interface()
+}
+
+// resynced lets through the periodic look at a DataService that did not change.
+func resynced() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion()
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// declaredChanged compares all but status and the bookkeeping parts of the metadata.
+func declaredChanged(before, after *unstructured.Unstructured) bool {
+	if !maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
+		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) ||
+		(before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) {
+		return true
+	}
+	for _, field := range []string{"spec", "data", "binaryData", "type", "immutable"} {
+		if !equality.Semantic.DeepEqual(before.Object[field], after.Object[field]) {
+			return true
+		}
+	}
+	return false
+}
+
+// stateOf leaves out the hint, whose text changes with every step of a rollout, except that of a resource of the operator's kinds,
+// which describes the step being done.
+func stateOf(o *unstructured.Unstructured) health.State {
+	state := health.Assess([]*unstructured.Unstructured{o}, nil)
+	if object.IsResource(o) {
+		return state
+	}
+	if state.HintCulprit.Reason != health.ReasonPodsMissing {
+		state.Hint, state.HintCulprit = "", health.Culprit{}
+	}
+	return state
+}
+
+// podTroubled lets through pods whose trouble begins, ends or changes, and those that begin to run without
+// being ready; how many are ready is their workload's event.
+func podTroubled() predicate.Predicate {
+	problem := func(object any) string {
+		pod, ok := object.(*corev1.Pod)
+		if ok && health.Unready(pod) {
+			return "not ready"
+		}
+		if ok {
+			return health.PodProblem(pod)
+		}
+		return ""
+	}
+	return predicate.Funcs{
+		CreateFunc: func(e event.CreateEvent) bool { return problem(e.Object) != "" },
+		UpdateFunc: func(e event.UpdateEvent) bool { return problem(e.ObjectOld) != problem(e.ObjectNew) },
+		DeleteFunc: func(e event.DeleteEvent) bool { return problem(e.Object) != "" },
+	}
+}

@@ -1,0 +1,186 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/metrics"
+)
+
+// reportAfter limits the time for reporting a failed pass: its own context may have run out of time,
+// and that has to be reported.
+const reportAfter = 10 * time.Second
+
+// Reconciler makes the cluster follow the resources of one kind.
+type Reconciler[T client.Object, W any] struct {
+	kind     Kind[T, W]
+	client   client.Client
+	engine   *Engine
+	runner   *Runner
+	reporter *reporter[T, W]
+	failures *failures
+	// retryRefused is the time that a spec that an admission webhook or policy refused waits for its next
+	// try: the policy may change without an event.
+	retryRefused time.Duration
+	gate         *Gate // nil for no limit
+	// leaving holds the resources, by their names, whose namespace is being deleted. There is no
+	// way back from that, so nothing is tried for them any more.
+	leaving sync.Map // types.NamespacedName -> types.UID
+	parts   Parts
+
+	controller controller.Controller
+}
+
+// Parts has the clients and settings that reconcilers of all kinds share.
+type Parts struct {
+	// Client is cached with read-your-writes consistency for every kind in object.Kinds, for pods and
+	// for the resources themselves.
+	Client   client.Client
+	Engine   *Engine
+	Lease    Lease
+	Recorder events.EventRecorder
+	// RetryRefused is the time that a spec that an admission webhook or policy refused waits for its next
+	// try. Default: a minute.
+	RetryRefused time.Duration
+	// Live reads and writes what the cache does not hold.
+	Live client.Client
+	// Version is that of the operator.
+	Version string
+	// MaxRollouts bounds how many resources of a kind the operator changes on its own account at once. 0 for no limit.
+	MaxRollouts int
+	Heavy       *Heavy
+}
+
+// NewReconciler returns a Reconciler of one kind.
+func NewReconciler[T client.Object, W any](kind Kind[T, W], series *metrics.Series, parts Parts) *Reconciler[T, W] {
+	var gate *Gate
+	if parts.MaxRollouts > 0 {
+		gate = NewGate(parts.MaxRollouts)
+	}
+	return &Reconciler[T, W]{
+		gate: gate, kind: kind, client: parts.Client, engine: parts.Engine, runner: NewRunner(parts.Lease), failures: newFailures(), parts: parts,
+		reporter: newReporter(kind, parts.Client, parts.Recorder, series), retryRefused: cmp.Or(parts.RetryRefused, retryRefused),
+	}
+}
+
+// Reconcile is one pass over one resource.
+func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+	resource := r.kind.New()
+	if err := r.client.Get(ctx, request.NamespacedName, resource); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.forget(request.NamespacedName)
+			return ctrl.Result{}, nil
+		}
+		return ctrl.Result{}, err
+	}
+	seen, err := r.protected(ctx, resource)
+	if errors.Is(err, errBusy) {
+		return ctrl.Result{RequeueAfter: r.parts.Heavy.again()}, nil
+	}
+	if IsNamespaceEnding(err) {
+		r.leaving.Store(request.NamespacedName, resource.GetUID())
+		seen, err = Seen[W]{Generation: resource.GetGeneration(), Paused: seen.Paused, Deleting: true}, nil
+	}
+	if errors.Is(err, ErrOwnerGone) {
+		return ctrl.Result{}, nil // the event that it is gone is on its way
+	}
+	if err != nil {
+		return r.failed(ctx, resource, seen, err)
+	}
+	return r.step(ctx, resource, seen)
+}
+
+// step takes the first step that was decided, after the status has named it. While a resource fails,
+// the status is written after the step, which reports whether that is over: else it would say in turn
+// that the step is being taken and that it failed.
+func (r *Reconciler[T, W]) step(ctx context.Context, resource T, seen Seen[W]) (result ctrl.Result, err error) {
+	key := client.ObjectKeyFromObject(resource)
+	failing := r.failures.has(key)
+	if !failing {
+		if resource, result, err = r.reporter.report(ctx, resource, seen); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	if err := r.runner.Run(ctx, seen.Decision.Steps); err != nil {
+		r.failures.begin(key)
+		return r.failed(ctx, resource, seen, &stepError{reason: ReasonStepFailed, err: err})
+	}
+	r.failures.forget(key)
+	if failing {
+		if _, result, err = r.reporter.report(ctx, resource, seen); err != nil {
+			return ctrl.Result{}, client.IgnoreNotFound(err)
+		}
+	}
+	for i := range seen.Parts {
+		result = sooner(result, seen.Parts[i].LookAgain)
+	}
+	if seen.Pace != nil && !seen.Pace.Granted {
+		result = sooner(result, askAgain)
+	}
+	return sooner(result, seen.Decision.LookAgain), nil
+}
+
+// sooner returns a result that requeues after that time at the latest; 0 is no time.
+func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
+	if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) {
+		result.RequeueAfter = after
+	}
+	return result
+}
+
+// failed reports why a resource cannot be carried out and returns the time of the next try. What is likely to
+// pass by itself, such as a conflict with another writer, is tried again first and reported when it
+// lasts.
+func (r *Reconciler[T, W]) failed(ctx context.Context, resource T, seen Seen[W], err error) (ctrl.Result, error) {
+	failed := classify(err, r.retryRefused)
+	key := client.ObjectKeyFromObject(resource)
+	if failed.transient && !r.failures.lasts(key) {
+		return ctrl.Result{}, err // retried with back-off
+	}
+	seen.Failure = &Failure{Reason: failed.reason, Message: health.Refusal(failed.Error()), Stalled: failed.stalled}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportAfter)
+	defer cancel()
+	_, _, reportErr := r.reporter.report(ctx, resource, seen)
+	switch {
+	case client.IgnoreNotFound(reportErr) != nil:
+		return ctrl.Result{}, errors.Join(err, reportErr)
+	case reportErr != nil, failed.final:
+		return ctrl.Result{}, nil
+	case failed.retryAfter > 0:
+		return ctrl.Result{RequeueAfter: failed.retryAfter}, nil
+	default:
+		return ctrl.Result{}, err
+	}
+}
+
+func (r *Reconciler[T, W]) forget(key types.NamespacedName) {
+	r.kind.Forget(key.Namespace, key.Name)
+	if r.gate != nil {
+		r.gate.Forget(key)
+	}
+	r.parts.Heavy.forget(r.kind.GVK().Kind, key)
+	r.reporter.forget(key)
+	r.failures.forget(key)
+	r.leaving.Delete(key)
+}
+
+// isDeleting reports whether a resource goes, by itself or with its namespace. Owner references then
+// take everything with them.
+func (r *Reconciler[T, W]) isDeleting(resource T) bool {
+	uid, leaving := r.leaving.Load(client.ObjectKeyFromObject(resource))
+	return resource.GetDeletionTimestamp() != nil || leaving && uid == resource.GetUID()
+}

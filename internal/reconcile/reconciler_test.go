@@ -1,0 +1,184 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/config/crd"
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/workers"
+)
+
+// actor is a kind without objects. Its message is the progress, its phase decides whether it fails.
+type actor struct {
+	plan    func() // nil for nothing
+	observe func(context.Context) (string, error)
+	step    func(context.Context) error
+	heavy   *Heavy // not nil: the DataService is a large one
+	paused  bool
+}
+
+func (actor) GVK() schema.GroupVersionKind    { return dsv1.GroupVersion.WithKind(dsv1.Kind) }
+func (actor) New() *dsv1.DataService          { return &dsv1.DataService{} }
+func (a actor) Paused(*dsv1.DataService) bool { return a.paused }
+func (actor) Forget(string, string)           {}
+func (actor) Summary(ds *dsv1.DataService) Summary {
+	return Summary{Phase: string(ds.Status.Phase)}
+}
+func (a actor) Plan(*dsv1.DataService, Inputs) (*Plan, error) {
+	if a.plan != nil {
+		a.plan()
+	}
+	return &Plan{}, nil
+}
+
+func (a actor) Decide(*dsv1.DataService, PlanSeen, string) Decision {
+	return Decision{Steps: []Step{{Name: "Act", Do: a.step}}}
+}
+
+func (a actor) Observe(ctx context.Context, _ *dsv1.DataService, _ PlanSeen, _ Pods) (string, error) {
+	return a.observe(ctx)
+}
+
+func (actor) Status(ds *dsv1.DataService, seen Seen[string], _ metav1.Time) {
+	ds.Status.Phase = "Working"
+	if seen.Observed != nil {
+		ds.Status.Message = *seen.Observed
+	}
+	if seen.Failure != nil {
+		ds.Status.Phase = dsv1.Phase(seen.Failure.Reason + ": " + seen.Failure.Message)
+	}
+}
+
+type held struct{}
+
+func (held) Held() bool { return true }
+
+// reconciling returns what makes a pass over a DataService, and what reads its status. The API server
+// holds nothing else, and does not answer when time is up.
+func reconciling(t *testing.T, a actor) (pass func(context.Context) error, status func() dsv1.DataServiceStatus) {
+	t.Helper()
+	scheme, ds := runtime.NewScheme(), &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "platform"}}
+	assert.NilError(t, dsv1.AddToScheme(scheme))
+	if a.heavy != nil {
+		ds.Spec, ds.Generation = sized("", heavyBytes).Spec, 1
+	}
+	c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).WithObjects(ds).WithStatusSubresource(ds).Build(), interceptor.Funcs{
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, options ...client.SubResourcePatchOption) error {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, options...)
+		},
+	})
+	types, err := apply.NewTypes(crd.Files)
+	assert.NilError(t, err)
+	r := NewReconciler(a, metrics.SeriesOf(t.Name()), Parts{
+		Client: c, Engine: NewEngine(c, apply.New(c, c, types, "1.2.3")), Lease: held{}, Recorder: events.NewFakeRecorder(100), Heavy: cmp.Or(a.heavy, NewHeavy()),
+	})
+	key := client.ObjectKeyFromObject(ds)
+	pass = func(ctx context.Context) error {
+		_, err := r.Reconcile(ctx, ctrl.Request{NamespacedName: key})
+		return err
+	}
+	return pass, func() dsv1.DataServiceStatus {
+		live := &dsv1.DataService{}
+		assert.NilError(t, c.Get(t.Context(), key, live))
+		return live.Status
+	}
+}
+
+// A pass whose time runs out is reported in the status, though no request can be sent in its own time any more.
+func TestOutOfTimeIsReported(t *testing.T) {
+	t.Parallel()
+	pass, status := reconciling(t, actor{observe: func(ctx context.Context) (string, error) {
+		<-ctx.Done()
+		return "", ctx.Err()
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	assert.ErrorIs(t, pass(ctx), context.DeadlineExceeded)
+	assert.Equal(t, string(status().Phase), "ObserveFailed: context deadline exceeded")
+}
+
+// Progress that was not written yet, because that was done a moment ago, is in the report of a step that fails.
+func TestAFailingStepReportsProgress(t *testing.T) {
+	t.Parallel()
+	var progress string
+	var broken error
+	pass, status := reconciling(t, actor{
+		observe: func(context.Context) (string, error) { return progress, nil },
+		step:    func(context.Context) error { return broken },
+	})
+	progress = "one"
+	assert.NilError(t, pass(t.Context()))
+	assert.Equal(t, status().Message, "one")
+	progress, broken = "two", errors.New("no route")
+	assert.ErrorIs(t, pass(t.Context()), broken)
+	assert.Equal(t, string(status().Phase), "StepFailed: no route (step Act)")
+	assert.Equal(t, status().Message, "two")
+}
+
+// No step of a paused resource is taken, and its status is written.
+func TestPausedTakesNoStep(t *testing.T) {
+	t.Parallel()
+	pass, status := reconciling(t, actor{
+		paused: true, observe: func(context.Context) (string, error) { return "seen", nil }, step: func(context.Context) error { return errors.New("taken") },
+	})
+	assert.NilError(t, pass(t.Context()))
+	assert.Equal(t, status().Message, "seen")
+}
+
+// A large resource is not planned while another one has the turn, and is afterwards.
+func TestALargeResourceWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	none, planned, heavy := func(context.Context) error { return nil }, 0, NewHeavy()
+	leave, err := heavy.enter(redisv1.Kind, sized("another", heavyBytes))
+	assert.NilError(t, err)
+	pass, _ := reconciling(t, actor{
+		heavy: heavy, plan: func() { planned++ }, step: none, observe: func(context.Context) (string, error) { return "", nil },
+	})
+	assert.NilError(t, pass(t.Context()))
+	assert.Equal(t, planned, 0)
+	leave()
+	assert.NilError(t, pass(t.Context()))
+	assert.Equal(t, planned, 1)
+}
+
+// A panic, also one of a goroutine that a pass started, is in the status of the resource and ends nothing.
+func TestPanicsAreReported(t *testing.T) {
+	t.Parallel()
+	none := func(context.Context) error { return nil }
+	inAGroup := func() {
+		var group workers.Group
+		group.Go(func() { panic("an index out of range") })
+		group.Wait()
+	}
+	pass, status := reconciling(t, actor{plan: inAGroup, step: none})
+	assert.NilError(t, pass(t.Context()), "it is tried again after a minute, not at once")
+	assert.Equal(t, string(status().Phase), "RenderFailed: the operator cannot plan this spec, and nothing is changed: "+
+		"panic: an index out of range: take the last change of the spec back, and report this")
+	pass, status = reconciling(t, actor{step: none, observe: func(context.Context) (string, error) { inAGroup(); return "", nil }})
+	assert.ErrorContains(t, pass(t.Context()), "an index out of range")
+	assert.Equal(t, string(status().Phase), "ApplyFailed: panic: an index out of range")
+}

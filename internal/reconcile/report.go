@@ -1,0 +1,164 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/metrics"
+)
+
+const (
+	// progressEvery is the interval at which mere progress (one more component ready) is written to the
+	// status. Changes of the phase, problems and their end are written at once.
+	progressEvery = 250 * time.Millisecond
+	// noteLimit is the number of bytes of an event's note that the API server takes.
+	noteLimit = 1024
+	// relatedLimit is the length of a step's text that distinguishes its event from others.
+	relatedLimit = 256
+)
+
+// reporter publishes what happened: status, events, metrics.
+type reporter[T client.Object, W any] struct {
+	kind     Kind[T, W]
+	client   client.Client
+	recorder events.EventRecorder
+	series   *metrics.Series
+	mu       sync.Mutex
+	written  map[types.NamespacedName]time.Time // last status write
+}
+
+func newReporter[T client.Object, W any](kind Kind[T, W], c client.Client, recorder events.EventRecorder, series *metrics.Series) *reporter[T, W] {
+	return &reporter[T, W]{kind: kind, client: c, recorder: recorder, series: series, written: map[types.NamespacedName]time.Time{}}
+}
+
+// report writes the status if a user would see a difference. It returns the resource with the status
+// that the API server has then: a pass may report twice, and the second patch must start from there.
+func (r *reporter[T, W]) report(ctx context.Context, resource T, seen Seen[W]) (T, ctrl.Result, error) {
+	reported := resource.DeepCopyObject().(T)
+	r.kind.Status(reported, seen, metav1.Now())
+	boundStatus(reported)
+	was, is := r.kind.Summary(resource), r.kind.Summary(reported)
+	key := client.ObjectKeyFromObject(resource)
+	if equality.Semantic.DeepEqual(resource, reported) {
+		return resource, ctrl.Result{}, nil
+	}
+	onlyProgress := was.Phase == is.Phase && was.Generation == is.Generation && !is.Urgent
+	if wait := r.wait(key); wait > 0 && onlyProgress {
+		return resource, ctrl.Result{RequeueAfter: wait}, nil
+	}
+	if err := r.client.Status().Patch(ctx, reported, client.MergeFrom(resource), client.FieldOwner(apply.FieldManager)); err != nil {
+		return resource, ctrl.Result{}, fmt.Errorf("write the status of %s: %w", key, err)
+	}
+	metrics.StatusWrites.Inc()
+	r.mu.Lock()
+	r.written[key] = time.Now()
+	r.mu.Unlock()
+	r.announce(ctx, reported, was, is)
+	return reported, ctrl.Result{}, nil
+}
+
+func (r *reporter[T, W]) wait(key types.NamespacedName) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return time.Until(r.written[key].Add(progressEvery))
+}
+
+func (r *reporter[T, W]) forget(key types.NamespacedName) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.written, key)
+}
+
+// announce records an event when a resource becomes ready, stops being ready, fails, or is worked on.
+func (r *reporter[T, W]) announce(ctx context.Context, resource T, was, is Summary) {
+	events := r.recorderFor(resource)
+	if is.Doing.Step != "" && is.Doing != was.Doing {
+		events.Record(ctx, Event{
+			Type: corev1.EventTypeNormal, Reason: is.Doing.Step, Action: "Step", Note: is.Doing.Text,
+			// Events that differ in their notes alone would be counted as one.
+			Related: r.field(resource, "status.step{"+cut(is.Doing.Text, relatedLimit)+"}"),
+		})
+	}
+	switch {
+	case is.Ready && !was.Ready:
+		if was.New {
+			r.series.TimeToReady.Observe(time.Since(resource.GetCreationTimestamp().Time).Seconds())
+		}
+		events.Record(ctx, Event{
+			Type: corev1.EventTypeNormal, Reason: "Ready", Action: "Report",
+			Note: is.ReadyText,
+		})
+	case is.Problem != "" && was.Problem != is.Problem:
+		event := Event{Type: corev1.EventTypeWarning, Reason: is.ProblemReason, Action: "Report", Note: is.Problem}
+		if is.ProblemField != "" {
+			event.Related = r.field(resource, is.ProblemField)
+		}
+		events.Record(ctx, event)
+	}
+}
+
+// field refers to a field of a resource.
+func (r *reporter[T, W]) field(resource T, path string) *corev1.ObjectReference {
+	gvk := r.kind.GVK()
+	return &corev1.ObjectReference{
+		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: resource.GetNamespace(), Name: resource.GetName(),
+		UID: resource.GetUID(), FieldPath: path,
+	}
+}
+
+// resourceRecorder records events about one resource.
+func (r *reporter[T, W]) recorderFor(resource T) Recorder {
+	return resourceRecorder{recorder: r.recorder, resource: resource}
+}
+
+type resourceRecorder struct {
+	recorder events.EventRecorder
+	resource client.Object
+}
+
+// Record publishes an event of the resource and writes the same to the log.
+func (t resourceRecorder) Record(ctx context.Context, e Event) {
+	log := ctrl.LoggerFrom(ctx)
+	if e.Type == corev1.EventTypeWarning {
+		log.Error(nil, e.Note, "reason", e.Reason)
+	} else {
+		log.Info(e.Note, "reason", e.Reason)
+	}
+	var related runtime.Object
+	if e.Related != nil {
+		related = e.Related
+	}
+	t.recorder.Eventf(t.resource, related, e.Type, e.Reason, e.Action, "%s", cut(e.Note, noteLimit))
+}
+
+// cut shortens a text to a number of bytes, which its last three then show, and replaces control characters by spaces: a text may come
+// from a pod, and a terminal would obey them.
+func cut(text string, limit int) string {
+	const more = "..."
+	if len(text) > limit {
+		text = strings.ToValidUTF8(text[:limit-len(more)], "") + more
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text)
+}

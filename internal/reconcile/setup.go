@@ -1,0 +1,96 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package reconcile
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	libhandler "github.com/operator-framework/operator-lib/handler"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/util/workqueue"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// What the operator asks for and no more: test/behaviour holds these rights against its requests.
+// +kubebuilder:rbac:groups="",resources=secrets;configmaps;services,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
+// +kubebuilder:rbac:groups=apps,resources=deployments;statefulsets;daemonsets,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=batch,resources=cronjobs,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=autoscaling,resources=horizontalpodautoscalers,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;update;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=ingresses;networkpolicies,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Retries of a failed reconciliation start quickly, because most failures are conflicts that
+// the next pass resolves, and end at a pace that a person waiting for a fix can bear.
+const (
+	retryFirst   = 50 * time.Millisecond
+	retryLongest = time.Minute
+)
+
+// Options tune the controller.
+type Options struct {
+	// MaxConcurrentReconciles is the number of resources that are worked on at once.
+	MaxConcurrentReconciles int
+	// SkipNameValidation allows several managers in one process, as tests have.
+	SkipNameValidation bool
+}
+
+// SetupWithManager registers the reconciler and its watches. The indexes of package kube have to be
+// there already.
+func (r *Reconciler[T, W]) SetupWithManager(mgr ctrl.Manager, options Options) error {
+	b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(r.kind.GVK().Kind)).
+		Watches(r.kind.New(), &libhandler.InstrumentedEnqueueRequestForObject[client.Object]{},
+			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged(), resynced()))).
+		WithOptions(controller.Options{
+			MaxConcurrentReconciles: options.MaxConcurrentReconciles,
+			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[ctrl.Request](retryFirst, retryLongest),
+			SkipNameValidation:      &options.SkipNameValidation,
+		})
+	for _, gvk := range object.Kinds {
+		b = b.Watches(object.Empty(gvk), handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(ownedChanged()))
+	}
+	b = b.Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(r.toResource), builder.WithPredicates(podTroubled()))
+	r.watchTurns(b)
+	if watcher, ok := any(r.kind).(Watcher); ok {
+		watcher.Watch(b)
+	}
+	var err error
+	r.controller, err = b.Build(r)
+	return err
+}
+
+// WatchChildren triggers passes for what happens to resources of another kind that are objects of this one's. The API
+// server has to serve that kind. It may be called after the start.
+func (r *Reconciler[T, W]) WatchChildren(c cache.Cache, child schema.GroupVersionKind) error {
+	err := r.controller.Watch(source.Kind[client.Object](c, object.Empty(child), handler.EnqueueRequestsFromMapFunc(r.toResource), ownedChanged()))
+	if err != nil {
+		return fmt.Errorf("watch %s: %w", child.Kind, err)
+	}
+	return nil
+}
+
+// toResource maps an object to the resource of this kind that it belongs to: its controller, or the
+// resource that its labels name where it has none, such as retained data and pods.
+func (r *Reconciler[T, W]) toResource(_ context.Context, obj client.Object) []ctrl.Request {
+	found := object.OwnerOf(r.kind.GVK().GroupKind(), obj)
+	if found.Name == "" {
+		return nil
+	}
+	return []ctrl.Request{{NamespacedName: found}}
+}

@@ -1,0 +1,60 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/redis/topology"
+)
+
+// keyFormed is set in the data of the record's ConfigMap once the cluster has begun. Pods check it before they restore.
+const keyFormed = "formed"
+
+// agents holds images of the agent: that of pods that make backups, and that of members that restore a backup when they start.
+type agents struct{ backup, restore string }
+
+// agents returns the images of the agent for a cluster, or none if it needs none. A cluster that has begun keeps its members' image: each
+// version of the operator has a new agent, which must not replace pods.
+func (p *planner) agents(rc *redisv1.RedisCluster, record topology.Record, in reconcile.Inputs) (agents, error) {
+	if rc.Spec.Backup == nil && rc.Spec.RestoreFrom == nil {
+		return agents{}, nil
+	}
+	if p.images.Agent == "" {
+		return agents{}, &reconcile.Mistake{Reason: redisv1.ReasonAgentMissing, Err: errors.New("the operator does not know the image of its agent, without which nothing is " +
+			"backed up or restored: set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image")}
+	}
+	found := agents{p.images.Agent, p.images.Agent}
+	if len(record.Nodes) == 0 {
+		return found, nil
+	}
+	set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, 0))
+	if set == nil || err != nil {
+		return found, err
+	}
+	if image := database.InitImageOf(set, "d3os-agent"); image != "" {
+		found.restore = image
+	}
+	return found, nil
+}
+
+// isAnnounced reports whether pods can see that the cluster has begun.
+func (k *Kind) isAnnounced(ctx context.Context, rc *redisv1.RedisCluster) (bool, error) {
+	kept := object.Empty(object.ConfigMapKind)
+	err := k.client.Get(ctx, client.ObjectKey{Namespace: rc.Namespace, Name: records.Name(rc.Name)}, kept)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read the record of the cluster: %w", err)
+	}
+	formed, _, _ := unstructured.NestedString(kept.Object, "data", keyFormed)
+	return err == nil && formed == "true" && reconcile.OwnerOf(k, rc).Owns(kept), nil
+}

@@ -1,0 +1,52 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/redis/server"
+	"d3os.com/d3os-operator/internal/redis/topology"
+)
+
+// cluster gives the steps on one Redis Cluster access to Kubernetes.
+type cluster struct {
+	database.Cluster
+
+	record    database.Version // as observed
+	isNeverUp bool             // the step deletes a pod because it never served
+}
+
+var _ server.Kubernetes = &cluster{}
+
+// Record stores the record, unless it was changed since it was read.
+func (c *cluster) Record(ctx context.Context, record topology.Record) error {
+	return records.Write(ctx, c.Cluster, c.record, record)
+}
+
+// DeletePod deletes a pod, unless it was replaced since, or its data would be deleted with it. A pod that never served is read again. It
+// stays if it has started since, or changes at this moment.
+func (c *cluster) DeletePod(ctx context.Context, place topology.Place) error {
+	at := database.Version{UID: types.UID(place.UID)}
+	if place.ID == "" {
+		pod := &corev1.Pod{}
+		if err := c.Live.Get(ctx, client.ObjectKey{Namespace: c.Owner.Namespace, Name: place.Pod}, pod); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		switch {
+		case pod.UID != at.UID:
+			return proof.Refuse("pod %s has been replaced", place.Pod)
+		case c.isNeverUp && !isUnserved(pod):
+			return proof.Refuse("pod %s is not deleted: its container %s has started", place.Pod, container)
+		}
+		at.Version = pod.ResourceVersion
+	}
+	return c.DeletePodWithData(ctx, place.Pod, at, "data-"+place.Pod)
+}

@@ -1,0 +1,289 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/redis/topology"
+	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/test/databasetest"
+)
+
+func testPlanner(t *testing.T) *planner {
+	t.Helper()
+	renderer, err := render.New("v1.36.0")
+	assert.NilError(t, err)
+	return newPlanner(renderer, Images{Agent: "example/operator:v1"}, func() (string, error) { return "generated", nil })
+}
+
+func read(t *testing.T, name string) *redisv1.RedisCluster {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join("testdata", name+".yaml"))
+	assert.NilError(t, err)
+	rc := &redisv1.RedisCluster{}
+	assert.NilError(t, yaml.UnmarshalStrict(data, rc))
+	return rc
+}
+
+func ownerOf(rc *redisv1.RedisCluster) object.Owner {
+	return object.Owner{GroupVersionKind: redisv1.GroupVersion.WithKind(redisv1.Kind), Namespace: rc.Namespace, Name: rc.Name, UID: rc.UID}
+}
+
+type there = databasetest.There
+
+func withRecord(t *testing.T, rc *redisv1.RedisCluster, record topology.Record) there {
+	t.Helper()
+	return databasetest.WithRecord(t, there{}, records, ownerOf(rc), record)
+}
+
+func withSet(l there, cluster string, shard int, pods int64) there {
+	return l.Set(setName(cluster, shard), pods, "other", "")
+}
+
+func planOf(t *testing.T, rc *redisv1.RedisCluster, live there) *reconcile.Plan {
+	t.Helper()
+	plan, err := testPlanner(t).plan(rc, ownerOf(rc), live.Inputs())
+	assert.NilError(t, err)
+	return plan
+}
+
+// testdata/*.golden hold the objects of each resource (go test . -update). Scripts have separate tests.
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	databasetest.Manifests(t, 5, func(t *testing.T, name string) []*unstructured.Unstructured {
+		t.Helper()
+		plan := planOf(t, read(t, name), there{})
+		objects := append(plan.Secrets, plan.Parts[0].Objects...)
+		for i, o := range objects {
+			if strings.HasSuffix(o.GetName(), "-scripts") {
+				objects[i] = o.DeepCopy()
+				objects[i].Object["data"] = map[string]any{"left": "out"}
+				objects[i].SetAnnotations(nil)
+			}
+		}
+		return objects
+	})
+}
+
+// sets returns the number of pods of each StatefulSet of a plan.
+func sets(plan *reconcile.Plan) map[string]int64 {
+	found := map[string]int64{}
+	for _, o := range plan.Parts[0].Objects {
+		if o.GetKind() == object.StatefulSetKind.Kind {
+			found[o.GetName()], _, _ = unstructured.NestedInt64(o.Object, "spec", "replicas")
+		}
+	}
+	return found
+}
+
+// A shard or replica stays until the record shows that it was drained and removed. Without a record, no live pod is removed.
+func TestShardsStayUntilTheyAreDrained(t *testing.T) {
+	t.Parallel()
+	cache := read(t, "minimal")
+	formed := func(shards ...int) topology.Record { return topology.Record{Formed: true, Shards: shards} }
+	for name, c := range map[string]struct {
+		replicas int32
+		live     there
+		want     map[string]int64
+	}{
+		"new":               {6, there{}, map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
+		"odd":               {7, there{}, map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
+		"grows":             {8, withRecord(t, cache, formed(2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
+		"shrinks":           {6, withRecord(t, cache, formed(2, 2, 2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2, "cache-4": 2}},
+		"one was drained":   {6, withSet(withRecord(t, cache, formed(2, 2, 2, 2)), "cache", 4, 2), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
+		"odd to even":       {6, withRecord(t, cache, formed(3, 2, 2)), map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
+		"the record is new": {6, withRecord(t, cache, topology.Record{}), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
+		"the record is lost": {
+			6, withSet(withSet(withSet(withSet(there{}, "cache", 0, 3), "cache", 1, 2), "cache", 2, 2), "cache", 3, 2),
+			map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2, "cache-3": 2},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rc := read(t, "minimal")
+			rc.Spec.Replicas = c.replicas
+			secret := object.Empty(object.ConfigMapKind)
+			secret.Object["data"] = map[string]any{keyPassword: "c2VjcmV0"}
+			c.live["Secret/cache-credentials"] = secret
+			assert.DeepEqual(t, sets(planOf(t, rc, c.live)), c.want)
+		})
+	}
+}
+
+func TestARecordThatCannotBeReadStopsThePlan(t *testing.T) {
+	t.Parallel()
+	rc := read(t, "minimal")
+	live := withRecord(t, rc, topology.Record{})
+	live["ConfigMap/cache-topology"].SetAnnotations(map[string]string{records.Annotation: "{", object.AnnotationDigest: "digest"})
+	_, err := testPlanner(t).plan(rc, ownerOf(rc), live.Inputs())
+	assert.ErrorContains(t, err, "ConfigMap cache-topology: restore it")
+}
+
+// A new generation is planned again; the same one is not, unless the shards differ.
+func TestPlansAreRemembered(t *testing.T) {
+	t.Parallel()
+	rc, p := read(t, "minimal"), testPlanner(t)
+	plan := func(live there) *unstructured.Unstructured {
+		made, err := p.plan(rc, ownerOf(rc), live.Inputs())
+		assert.NilError(t, err)
+		return made.Parts[0].Objects[0]
+	}
+	first := plan(there{})
+	assert.Equal(t, plan(there{}), first)
+	assert.Assert(t, plan(withSet(there{}, "cache", 3, 2)) != first)
+	rc.Generation++
+	assert.Assert(t, plan(there{}) != first)
+	p.forget(rc.Namespace, rc.Name)
+	assert.Equal(t, len(p.passwords.known), 0)
+	assert.Assert(t, plan(there{}) != first)
+}
+
+// The password stays, is restored if its Secret is deleted, and never differs from the servers'.
+func TestPasswords(t *testing.T) {
+	t.Parallel()
+	rc := read(t, "minimal")
+	n := 0
+	p := newPasswords(func() (string, error) { n++; return strings.Repeat("x", n), nil })
+	plan := func(live *unstructured.Unstructured, record topology.Record) (string, error) {
+		secret, err := p.plan(rc, ownerOf(rc), live, record, "")
+		return passwordIn(secret), err
+	}
+	first, err := plan(nil, topology.Record{})
+	assert.NilError(t, err)
+	assert.Equal(t, first, "x")
+	again, err := plan(nil, topology.Record{Formed: true})
+	assert.NilError(t, err)
+	assert.Equal(t, again, "x", "a deleted Secret comes back")
+	live := object.Empty(object.ConfigMapKind)
+	live.SetName("cache-credentials")
+	live.Object["data"] = map[string]any{keyPassword: "bGl2ZQ=="}
+	assert.Assert(t, p.adopt(rc, live) && !p.adopt(rc, live))
+	again, err = plan(nil, topology.Record{})
+	assert.NilError(t, err)
+	assert.Equal(t, again, "live")
+	p.forget(rc.Namespace, rc.Name)
+	_, err = plan(nil, topology.Record{Formed: true})
+	var lost *LostError
+	assert.Assert(t, errors.As(err, &lost))
+	rc.Spec.CredentialsSecret = "account"
+	secret, err := p.plan(rc, ownerOf(rc), nil, topology.Record{}, "")
+	assert.NilError(t, err)
+	assert.Assert(t, secret == nil)
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		spec, reason, message string
+	}{
+		"old version":    {"version: 3.2.8", redisv1.ReasonUnsupportedVersion, "spec.version: Redis 3.2.8 is not supported: use 6.2 or newer"},
+		"own variable":   {"pod: [{env: [{name: POD_IP, value: a}]}]", reconcile.ReasonInvalidSpec, "spec.pod[0].env: POD_IP is set by the operator"},
+		"unknown field":  {"podTemplate: {spec: {hostnames: a}}", reconcile.ReasonInvalidSpec, `spec.podTemplate.spec.hostnames: unknown field: there is no such field; did you mean 'hostname'?`},
+		"own annotation": {"pod: [{annotations: {d3os-product.com.d3os/ticket: a}}]", reconcile.ReasonInvalidSpec, "spec.pod[0].annotations: annotations of d3os-product.com.d3os"},
+		"unknown field of backups": {
+			"backup: {destination: {claim: {name: b}}, podTemplate: {spec: {hostnames: a}}}", reconcile.ReasonInvalidSpec, "spec.backup.podTemplate.spec.hostnames: unknown field",
+		},
+		"own label": {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", reconcile.ReasonInvalidSpec, "spec.podTemplate.metadata.labels: label app.kubernetes.io/instance"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rc := read(t, "minimal")
+			assert.NilError(t, yaml.Unmarshal([]byte(c.spec), &rc.Spec))
+			_, err := testPlanner(t).plan(rc, ownerOf(rc), there{}.Inputs())
+			var mistake *reconcile.Mistake
+			assert.Assert(t, errors.As(err, &mistake), "%v", err)
+			assert.Equal(t, mistake.Reason, c.reason)
+			assert.ErrorContains(t, err, c.message)
+		})
+	}
+}
+
+// A setting that Redis can change at run time does not change the pods.
+func TestLiveSettingsLeaveThePods(t *testing.T) {
+	t.Parallel()
+	pods := func(config map[string]redisv1.Setting) string {
+		rc := read(t, "minimal")
+		rc.Spec.Config = config
+		return object.Digest(databasetest.Find(planOf(t, rc, there{}), object.StatefulSetKind.Kind, "cache-0"))
+	}
+	none := pods(nil)
+	assert.Equal(t, pods(map[string]redisv1.Setting{"maxmemory-policy": "allkeys-lru", "maxmemory": "1gb"}), none)
+	assert.Assert(t, pods(map[string]redisv1.Setting{"io-threads": "4"}) != none)
+}
+
+// No pod, ConfigMap or input of a digest contains a password.
+func TestPasswordsAreInTheSecretAlone(t *testing.T) {
+	t.Parallel()
+	plan := planOf(t, read(t, "sample"), there{})
+	data, err := json.Marshal(plan.Parts[0].Objects)
+	assert.NilError(t, err)
+	assert.Assert(t, !bytes.Contains(data, []byte("generated")) && !bytes.Contains(data, []byte("Z2VuZXJhdGVk")))
+	assert.Equal(t, passwordIn(plan.Secrets[0]), "generated")
+}
+
+// A file shows the pods of a restored cluster when it has begun. Neither that nor more shards nor a new agent replaces them. Once it is
+// formed, its pods are those of a cluster without restoreFrom: a store that is gone keeps none from starting.
+func TestPodsStayWhenTheirClusterHasBegun(t *testing.T) {
+	t.Parallel()
+	rc := read(t, "backup")
+	look := func(plan *reconcile.Plan) (set *unstructured.Unstructured, files map[string]string) {
+		files, _, _ = unstructured.NestedStringMap(databasetest.Find(plan, object.ConfigMapKind.Kind, records.Name(rc.Name)).Object, "data")
+		delete(files, "about")
+		return databasetest.Find(plan, object.StatefulSetKind.Kind, setName(rc.Name, 0)), files
+	}
+	before, files := look(planOf(t, rc, withRecord(t, rc, topology.Record{})))
+	assert.DeepEqual(t, files, map[string]string{"shards": "3"})
+	live := withRecord(t, rc, topology.Record{Shards: []int{2, 2, 2}, Nodes: map[string]string{"cache-0-0": "a"}})
+	live["StatefulSet/"+before.GetName()] = before
+	p := testPlanner(t)
+	p.images.Agent = "example/operator:v2"
+	rc.Spec.Replicas = 8
+	plan, err := p.plan(rc, ownerOf(rc), live.Inputs())
+	assert.NilError(t, err)
+	after, files := look(plan)
+	assert.DeepEqual(t, files, map[string]string{"formed": "true"})
+	assert.DeepEqual(t, after.Object["spec"], before.Object["spec"])
+	for _, o := range plan.Parts[0].Objects {
+		if o.GetKind() == object.CronJobKind.Kind {
+			text, err := o.MarshalJSON()
+			assert.NilError(t, err)
+			assert.Assert(t, strings.Contains(string(text), "example/operator:v2"), "backups are made by an old agent")
+		}
+	}
+
+	live = withRecord(t, rc, topology.Record{Shards: []int{2, 2, 2}, Nodes: map[string]string{"cache-0-0": "a"}, Formed: true})
+	live["Secret/"+secretOf(rc)] = plan.Secrets[0]
+	formed, files := look(planOf(t, rc, live))
+	assert.DeepEqual(t, files, map[string]string{"formed": "true"})
+	taken := rc.DeepCopy()
+	taken.Spec.RestoreFrom = nil
+	without, _ := look(planOf(t, taken, live))
+	assert.DeepEqual(t, formed.Object["spec"], without.Object["spec"])
+}
+
+// Without the agent's image the operator plans neither backups nor a cluster to restore: it would be empty.
+func TestNoRestoreWithoutTheAgent(t *testing.T) {
+	t.Parallel()
+	p := testPlanner(t)
+	p.images.Agent = ""
+	_, err := p.plan(read(t, "minimal"), ownerOf(read(t, "minimal")), there{}.Inputs())
+	assert.NilError(t, err)
+	_, err = p.plan(read(t, "backup"), ownerOf(read(t, "backup")), there{}.Inputs())
+	mistake := &reconcile.Mistake{}
+	assert.Assert(t, errors.As(err, &mistake) && mistake.Reason == redisv1.ReasonAgentMissing, "%v", err)
+}

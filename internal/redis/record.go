@@ -1,0 +1,15 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/redis/topology"
+)
+
+// records are the records of clusters, in annotations of the ConfigMaps <name>-topology.
+var records = database.Records[topology.Record]{
+	Annotation: "redis.middleware.hc.cn/record", Suffix: "-topology",
+	Advice: "restore it from a backup, or remove the annotation if the pods have no data",
+}

@@ -1,0 +1,154 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/redis/topology"
+)
+
+// A failed step is not due again for a while, so that other steps are taken. The delay doubles with each failure in a row. A move of slots
+// that Redis refused is delayed from its first failure on. Any other step is retried once at once, because its preconditions may just have
+// changed. A restart of the operator resets the delays.
+const (
+	moveAgain = 15 * time.Second
+	stepAgain = 2 * time.Second
+	lastAgain = 2 * time.Minute
+
+	// mostSlots limits the recorded slots with failed moves per pair of nodes. Above it the failure counts for the whole pair.
+	mostSlots = 64
+	// mostFailures limits the failures that are recorded per pod.
+	mostFailures = 256
+)
+
+// wholeStep is used as slot for a step as a whole.
+const wholeStep = -1
+
+// failureKey identifies a step on a pod. into is set for a target that accepts no keys: it applies to all moves to that target.
+type failureKey struct {
+	action topology.Action
+	mode   string
+	target string
+	into   bool
+	slot   int
+}
+
+type failure struct {
+	times int
+	until time.Time
+	cause string
+}
+
+// errNotDue reports that a step was not taken because its interval has not passed.
+var errNotDue = errors.New("not due")
+
+// moveError explains why slots could not be moved.
+type moveError struct {
+	slot int  // wholeStep: no particular one
+	full bool // the target accepts no keys at all
+	// first is the delay after the first failure.
+	first time.Duration
+	err   error
+}
+
+func (e *moveError) Error() string { return e.err.Error() }
+
+func (e *moveError) Unwrap() error { return e.err }
+
+// note records the success or failure of a step.
+func (s *Servers) note(ctx context.Context, cluster string, access Access, step topology.Step, err error) {
+	place := step.Node
+	if place.Pod == "" && len(step.On) > 0 {
+		place = step.On[0]
+	}
+	if place.UID == "" || step.Action == topology.ActionRecord || step.Action == topology.ActionWait {
+		return
+	}
+	// An interruption by the operator's own exit proves nothing about the step.
+	if errors.Is(err, errNotDue) || err != nil && (errors.Is(err, ErrBrokenOff) || errors.Is(err, reconcile.ErrNotHeld) || errors.Is(ctx.Err(), context.Canceled)) {
+		return
+	}
+	on := s.peer(cluster, access, place.UID, place.IP)
+	key := failureKey{action: step.Action, mode: step.Mode, target: step.Subject(), slot: wholeStep}
+	if err == nil {
+		s.succeeded(on, key, step)
+		if step.Action == topology.ActionMoveSlots {
+			s.succeeded(s.peer(cluster, access, step.Target.UID, step.Target.IP), failureKey{action: step.Action, mode: step.Mode, into: true, slot: wholeStep}, step)
+		}
+		return
+	}
+	first, cause := time.Duration(0), err.Error()
+	if move := (*moveError)(nil); errors.As(err, &move) {
+		first, cause = move.first, move.Error()
+		if key.slot = move.slot; move.full {
+			on, key = s.peer(cluster, access, step.Target.UID, step.Target.IP), failureKey{action: step.Action, mode: step.Mode, into: true, slot: wholeStep}
+		}
+	}
+	s.failed(on, key, first, cause)
+}
+
+// succeeded deletes the recorded failures of a step.
+func (s *Servers) succeeded(on *peer, key failureKey, step topology.Step) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for known := range on.failures {
+		same := known.action == key.action && known.mode == key.mode && known.target == key.target && known.into == key.into
+		// A new setting may remove the cause of a failed move.
+		moves := step.Action == topology.ActionConfigure && known.action == topology.ActionMoveSlots
+		if moves || same && (known.slot == wholeStep || step.Slots.Has(known.slot)) {
+			delete(on.failures, known)
+		}
+	}
+}
+
+// failed records a failure. first is the delay after the first one.
+func (s *Servers) failed(on *peer, key failureKey, first time.Duration, cause string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	slots := 0
+	for known, f := range on.failures {
+		if now.Sub(f.until) > 5*lastAgain {
+			delete(on.failures, known)
+		} else if known.action == key.action && known.target == key.target && known.slot != wholeStep {
+			slots++
+		}
+	}
+	if slots >= mostSlots && key.slot != wholeStep {
+		key.slot = wholeStep
+	}
+	f := on.failures[key]
+	if f.times++; f.times > 1 || first > 0 {
+		f.until = now.Add(min(max(first, stepAgain)<<min(f.times-1, 10), lastAgain))
+	}
+	f.cause = cause
+	if len(on.failures) < mostFailures || on.failures[key].times > 0 {
+		on.failures[key] = f
+	}
+}
+
+// failures returns the failed steps on a pod that are not due again, in a fixed order.
+func (s *Servers) failures(on *peer) []topology.Failure {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	var all []topology.Failure
+	for key, f := range on.failures {
+		if !now.Before(f.until) {
+			continue
+		}
+		one := topology.Failure{Action: key.action, Mode: key.mode, Target: key.target, Into: key.into, Cause: f.cause}
+		if key.slot != wholeStep {
+			one.Slots = topology.NewSlotSet(topology.Range{From: key.slot, To: key.slot})
+		}
+		all = append(all, one)
+	}
+	slices.SortFunc(all, topology.Failure.Compare)
+	return all
+}

@@ -1,0 +1,328 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/redis/topology"
+)
+
+// Slots are moved a few at a time, with about keysAtOnce keys together. Clients are redirected (ASK) only for open slots, and each slot is
+// open only while its keys are moved.
+const (
+	slotsAtOnce = 32
+	keysAtOnce  = 512
+)
+
+// mover moves slots from one master to another.
+//
+// A crash at any point leaves each slot repairable. The order is: IMPORTING on the target, MIGRATING on the source, then the keys. When no
+// master except the target has keys of the slot, NODE follows on the target, which broadcasts it, and on the source. The next pass finds
+// the marks, or finds the slot owned by the target in its own view, and continues.
+//
+// The target claims a slot with a config epoch above all that it has seen. The source may have a higher one that the target has not seen,
+// for example because it has just received slots. Then the source's next message takes the slot back, and the target deletes its keys. So
+// no slot is opened or assigned before the target has the source's epoch.
+type mover struct {
+	*taker
+	source, target *link
+	others         []*link // every other living master
+	until, hard    time.Time
+	largest        int64 // bytes of a value
+}
+
+// newMover proves the nodes of the step.
+func (t *taker) newMover(ctx context.Context) (*mover, error) {
+	places := []topology.Place{t.Step.Node, t.Step.Target}
+	for _, place := range t.Step.On {
+		if place.ID != t.Step.Node.ID && place.ID != t.Step.Target.ID {
+			places = append(places, place)
+		}
+	}
+	// Slots that are open when the slice ends are finished, within twice the time.
+	const slice = 5 * time.Second // in which one step moves slots
+	m := &mover{taker: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice), largest: t.Step.Largest}
+	if m.largest == 0 {
+		m.largest = topology.LargestValue
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		for _, end := range []*time.Time{&m.until, &m.hard} {
+			if last := deadline.Add(-time.Second); last.Before(*end) {
+				*end = last
+			}
+		}
+	}
+	links, err := t.proveAll(ctx, places...)
+	if err != nil {
+		return nil, err
+	}
+	m.source, m.target, m.others = links[0], links[1], links[2:]
+	return m, nil
+}
+
+func (t *taker) moveSlots(ctx context.Context) error {
+	if t.Step.Mode == topology.ModeBack {
+		return t.moveBack(ctx)
+	}
+	m, err := t.newMover(ctx)
+	if err != nil {
+		return err
+	}
+	rest := slices.Collect(t.Step.Slots.All)
+	for len(rest) > 0 && m.more(ctx, m.until) {
+		moved, err := m.some(ctx, rest[:min(len(rest), slotsAtOnce)])
+		if err != nil {
+			return fmt.Errorf("move slots from %s to %s: %w", t.Step.Node.Pod, t.Step.Target.Pod, err)
+		}
+		rest = rest[moved:]
+	}
+	return nil
+}
+
+func (m *mover) more(ctx context.Context, end time.Time) bool {
+	return ctx.Err() == nil && time.Now().Before(end)
+}
+
+// some moves a prefix of slots and returns its length.
+func (m *mover) some(ctx context.Context, slots []int) (int, error) {
+	now, err := m.acquainted(ctx, slots)
+	if err != nil {
+		return 0, err
+	}
+	slots = now.few(slots)
+	var toOpen, toAccept, moving, toName []int
+	for _, slot := range slots {
+		state, err := m.judge(now, slot)
+		switch {
+		case err != nil:
+			return 0, err
+		case state == slotMoved:
+			continue
+		case state == slotAtTarget:
+			toName = append(toName, slot)
+			continue
+		}
+		if now.target.Importing[slot] == "" {
+			toAccept = append(toAccept, slot)
+		}
+		if now.source.Migrating[slot] == "" {
+			toOpen = append(toOpen, slot)
+		}
+		moving = append(moving, slot)
+	}
+	// Keys on other masters would stop the move at its end.
+	if err := each(len(m.others), func(i int) error { return m.others[i].holdsNone(ctx, toOpen) }); err != nil {
+		return 0, err
+	}
+	if _, err := m.target.do(ctx, setSlot(toAccept, "IMPORTING", m.source.place.ID)...); err != nil {
+		return 0, err
+	}
+	if _, err := m.source.do(ctx, setSlot(toOpen, "MIGRATING", m.target.place.ID)...); err != nil {
+		return 0, err
+	}
+	drained, err := m.drain(ctx, moving)
+	if err != nil {
+		return 0, err
+	}
+	if err := m.assign(ctx, drained, toName); err != nil {
+		return 0, err
+	}
+	return len(slots), nil
+}
+
+// sight holds the views of source and target for slots.
+type sight struct {
+	source, target topology.Entry
+	owner          map[int]string // in the target's view
+	epoch          uint64         // of the source, in the target's view
+	keys, stale    map[int]int64  // on the source, on the target
+}
+
+// look queries source and target in parallel.
+func (m *mover) look(ctx context.Context, slots []int) (*sight, error) {
+	now := &sight{owner: map[int]string{}}
+	links := []*link{m.source, m.target}
+	var view []topology.Entry
+	err := each(len(links), func(i int) error {
+		answers, err := links[i].do(ctx, append([]command{{"CLUSTER", "NODES"}}, countKeys(slots)...)...)
+		if err != nil {
+			return err
+		}
+		own, all, err := links[i].parse(answers[0])
+		if err != nil {
+			return err
+		}
+		counts, err := readCounts(slots, answers[1:])
+		if err != nil {
+			return err
+		}
+		if i == 0 {
+			now.source, now.keys = own, counts
+		} else {
+			now.target, now.stale, view = own, counts, all
+		}
+		return m.knowsAll(all, links[i].place)
+	})
+	for _, entry := range view {
+		if entry.ID == m.source.place.ID {
+			now.epoch = entry.Epoch
+		}
+		for _, slot := range slots {
+			if entry.Owned.Has(slot) {
+				now.owner[slot] = entry.ID
+			}
+		}
+	}
+	return now, err
+}
+
+// acquainted repeats look until the target has the config epoch of the source. Nodes exchange epochs within a second.
+func (m *mover) acquainted(ctx context.Context, slots []int) (*sight, error) {
+	for tick := time.Tick(20 * time.Millisecond); ; {
+		now, err := m.look(ctx, slots)
+		if err != nil || now.epoch >= now.source.Epoch {
+			return now, err
+		}
+		if !m.more(ctx, m.until) {
+			return nil, proof.Refuse("%s has not heard yet that %s has config epoch %d", m.target.place.Pod, m.source.place.Pod, now.source.Epoch)
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick:
+		}
+	}
+}
+
+// few returns a prefix of slots: one, and more while they have few keys.
+func (s *sight) few(slots []int) []int {
+	keys := int64(0)
+	for i, slot := range slots {
+		keys += s.keys[slot]
+		if i > 0 && keys > keysAtOnce {
+			return slots[:i]
+		}
+	}
+	return slots
+}
+
+// slotState is the progress of a slot's move.
+type slotState int
+
+const (
+	slotAtSource slotState = iota // the source has its keys, or some of them
+	slotAtTarget                  // the target owns it, but not yet in the source's view
+	slotMoved                     // the target owns it, in both views
+)
+
+// judge returns the progress of a slot's move. It refuses a state that no interrupted move leaves behind.
+func (m *mover) judge(now *sight, slot int) (slotState, error) {
+	state, err := m.judgeSlot(now, slot)
+	if err != nil {
+		refused := &moveError{slot: slot, err: err}
+		if now.target.Importing[slot] == "" && now.stale[slot] > 0 {
+			refused.first = moveAgain
+		}
+		return state, refused
+	}
+	return state, nil
+}
+
+func (m *mover) judgeSlot(now *sight, slot int) (slotState, error) {
+	source, target := m.source.place, m.target.place
+	importing, migrating := now.target.Importing[slot], now.source.Migrating[slot]
+	switch {
+	case !now.source.Master || !now.target.Master:
+		return 0, proof.Refuse("%s and %s are not both masters any more", source.Pod, target.Pod)
+	case now.target.Owned.Has(slot):
+		if now.keys[slot] > 0 {
+			return 0, proof.Refuse("%s owns slot %d, and %s still holds %d keys of it", target.Pod, slot, source.Pod, now.keys[slot])
+		}
+		if now.source.Owned.Has(slot) || migrating != "" {
+			return slotAtTarget, nil
+		}
+		return slotMoved, nil
+	case !now.source.Owned.Has(slot):
+		return 0, proof.Refuse("%s does not own slot %d", source.Pod, slot)
+	case now.owner[slot] != source.ID:
+		return 0, proof.Refuse("slot %d belongs to %s (%s), but to %q in the view of %s", slot, source.Pod, source.ID, now.owner[slot], target.Pod)
+	case migrating != "" && migrating != target.ID:
+		return 0, proof.Refuse("slot %d of %s is being moved to %s", slot, source.Pod, migrating)
+	case importing != "" && importing != source.ID:
+		return 0, proof.Refuse("%s is taking slot %d from %s", target.Pod, slot, importing)
+	case importing == "" && now.stale[slot] > 0:
+		return 0, proof.Refuse("%s holds %d keys of slot %d that did not come from %s by this move", target.Pod, now.stale[slot], slot, source.Pod)
+	}
+	return slotAtSource, nil
+}
+
+// assign gives the drained slots to the target, and updates these and the target's other slots on all other masters. After the last key has
+// moved, it checks again that the source still owns them.
+func (m *mover) assign(ctx context.Context, drained, owned []int) error {
+	if len(drained) > 0 {
+		now, err := m.look(ctx, drained)
+		if err != nil {
+			return err
+		}
+		for _, slot := range drained {
+			if _, err := m.judge(now, slot); err != nil {
+				return err
+			}
+			if now.target.Importing[slot] != m.source.place.ID || now.source.Migrating[slot] != m.target.place.ID || now.keys[slot] > 0 || now.epoch < now.source.Epoch {
+				return proof.Refuse("slot %d changed while it was moved", slot)
+			}
+		}
+		if err := each(len(m.others), func(i int) error { return m.others[i].holdsNone(ctx, drained) }); err != nil {
+			return err
+		}
+	}
+	if _, err := m.target.do(ctx, setSlot(drained, "NODE", m.target.place.ID)...); err != nil {
+		return err
+	}
+	name := append(slices.Clone(drained), owned...)
+	told := append([]*link{m.source}, m.others...)
+	return each(len(told), func(i int) error {
+		heard, err := m.heard(ctx, told[i], name)
+		if err != nil || heard && told[i] != m.source {
+			return err
+		}
+		// The source keeps its mark until SETSLOT NODE.
+		_, err = told[i].do(ctx, setSlot(name, "NODE", m.target.place.ID)...)
+		return err
+	})
+}
+
+// heard waits until a node has received the target's own claim of slots, and reports whether it has. The target broadcasts its claim.
+//
+// If a node gets SETSLOT first and then an older message of the target, it notes that the owner does not claim the slot. Redis 7.0 keeps
+// that note for good. If the node later gets the slot itself, the next message of the former owner takes the slot back, even with a lower
+// config epoch. The keys are then deleted. So SETSLOT is sent only if no message of the target arrives.
+func (m *mover) heard(ctx context.Context, l *link, slots []int) (bool, error) {
+	end := time.Now().Add(patience)
+	for tick := time.Tick(3 * time.Millisecond); ; {
+		_, all, err := l.self(ctx)
+		if err != nil {
+			return false, err
+		}
+		for _, entry := range all {
+			if entry.ID == m.target.place.ID && !slices.ContainsFunc(slots, func(slot int) bool { return !entry.Owned.Has(slot) }) {
+				return true, nil
+			}
+		}
+		if !m.more(ctx, end) {
+			return false, nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick:
+		}
+	}
+}
+
+// patience limits the wait for a node to receive a broadcast.
+const patience = time.Second

@@ -1,0 +1,222 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/redis/topology"
+	"d3os.com/d3os-operator/test/databasetest"
+)
+
+const someInfo = `# Server
+redis_version:7.0.15
+# Memory
+used_memory:1048576
+maxmemory:0
+number_of_libraries:2
+# Persistence
+rdb_bgsave_in_progress:0
+aof_rewrite_in_progress:1
+# Replication
+role:slave
+master_host:10.0.0.7
+master_port:6379
+master_link_status:up
+master_sync_in_progress:0
+slave_repl_offset:4711
+connected_slaves:0
+master_repl_offset:4700
+# Keyspace
+db0:keys=42,expires=1,avg_ttl=0
+`
+
+func TestInfo(t *testing.T) {
+	t.Parallel()
+	said, err := parseInfo(strings.ReplaceAll(someInfo, "\n", "\r\n"))
+	assert.NilError(t, err)
+	var node topology.Node
+	said.fill(&node)
+	assert.DeepEqual(t, node, topology.Node{
+		Version: "7.0.15", Keys: 42, UsedMemory: 1 << 20, Saving: true,
+		Replication: topology.Replication{MasterHost: "10.0.0.7", MasterPort: 6379, LinkUp: true, Offset: 4711},
+	})
+	assert.Equal(t, said.number("number_of_libraries"), int64(2))
+
+	for what, change := range map[string][2]string{
+		"lacks role":       {"role:slave\n", ""},
+		"unknown role":     {"role:slave", "role:sentinel"},
+		"lacks maxmemory":  {"maxmemory:0\n", ""},
+		"lacks redis_vers": {"redis_version:7.0.15\n", ""},
+	} {
+		_, err := parseInfo(strings.Replace(someInfo, change[0], change[1], 1))
+		assert.ErrorContains(t, err, what)
+	}
+}
+
+// The text of a command in errors and logs contains neither the password nor keys.
+func TestCommandsAreToldWithoutSecrets(t *testing.T) {
+	t.Parallel()
+	for _, access := range []Access{{Password: "hush"}, {Username: "operator", Password: "hush"}, {}} {
+		m := &mover{taker: &taker{Taking: Taking{Access: access}}, target: &link{place: topology.Place{IP: "10.0.0.7"}}}
+		c := m.migration([]any{"somebody's key"}, true)
+		assert.Equal(t, fmt.Sprint(c), "MIGRATE 10.0.0.7 6379  0 5000 REPLACE")
+		text := fmt.Sprint([]any(c))
+		assert.Equal(t, strings.Contains(text, "hush"), access.Password != "", text)
+		assert.Assert(t, strings.HasSuffix(text, "KEYS somebody's key]"), text)
+	}
+}
+
+// Connections are kept while their pods exist, up to a limit.
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := New(Options{Connections: 3})
+	defer s.Close()
+	first := s.peer("a", Access{}, "1", "127.0.0.1")
+	assert.Equal(t, s.peer("a", Access{}, "1", "127.0.0.1"), first)
+	assert.Assert(t, s.peer("a", Access{}, "1", "127.0.0.2") != first, "another address")
+	assert.Assert(t, s.peer("a", Access{Password: "new"}, "1", "127.0.0.1") != first, "another password")
+	assert.Equal(t, len(s.peers), 2)
+	s.peer("b", Access{}, "2", "127.0.0.1")
+	s.peer("b", Access{}, "3", "127.0.0.1")
+	s.peer("b", Access{}, "4", "127.0.0.1")
+	assert.Equal(t, len(s.peers), 3)
+	assert.Assert(t, s.peers[peerKey{"b", "4", "127.0.0.1"}] != nil)
+	s.keep("b", []topology.Node{{UID: "3", IP: "127.0.0.1"}})
+	assert.Equal(t, len(s.peers), 1)
+	s.Forget("b")
+	assert.Equal(t, len(s.peers), 0)
+}
+
+// A step is not repeated before its interval has passed.
+func TestInterval(t *testing.T) {
+	t.Parallel()
+	s := New(Options{})
+	defer s.Close()
+	step := topology.Step{Action: topology.ActionFailover, Interval: time.Hour, Node: topology.Place{UID: "1", IP: "127.0.0.1"}}
+	assert.Assert(t, s.due("a", Access{}, step))
+	assert.Assert(t, !s.due("a", Access{}, step))
+	other := step
+	other.Node.UID = "2"
+	assert.Assert(t, s.due("a", Access{}, other))
+	step.Interval = time.Nanosecond
+	assert.Assert(t, s.due("a", Access{}, step))
+}
+
+// Every action can be taken, or is refused because of a missing field. An unknown action is an error.
+func TestEveryAction(t *testing.T) {
+	t.Parallel()
+	s := New(Options{})
+	defer s.Close()
+	for _, action := range []topology.Action{
+		topology.ActionSetEpoch, topology.ActionBumpEpoch, topology.ActionMeet, topology.ActionAddSlots, topology.ActionReplicate, topology.ActionReset, topology.ActionFailover,
+		topology.ActionMoveSlots, topology.ActionMarkSlot, topology.ActionFlush, topology.ActionFunctions, topology.ActionConfigure,
+	} {
+		err := s.Take(t.Context(), Taking{Step: topology.Step{Action: action, Slots: topology.SlotSet{{From: 1, To: 1}}, Settings: map[string]string{"a": "b"}}})
+		assert.Assert(t, errors.Is(err, proof.ErrRefused), "%s: %v", action, err)
+	}
+	assert.NilError(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: topology.ActionWait}}))
+	assert.ErrorContains(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: "Dance"}}), `no action "Dance"`)
+	assert.ErrorContains(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: topology.ActionRecord}}), "no record")
+}
+
+// Valkey is refused by name. INFO shows which client requests a server refuses.
+func TestInfoNamesWhatIsRefused(t *testing.T) {
+	t.Parallel()
+	const well = "redis_version:7.0.15\r\nrole:master\r\nused_memory:200\r\nmaxmemory:%s\r\nmaxmemory_policy:%s\r\n%s"
+	for name, c := range map[string]struct{ max, policy, more, want string }{
+		"well":                 {"300", "noeviction", "", ""},
+		"no limit":             {"0", "noeviction", "", ""},
+		"memory is full":       {"100", "noeviction", "", "its memory is full"},
+		"buffers do not count": {"100", "noeviction", "mem_not_counted_for_evict:150\r\n", ""},
+		"a cache is full":      {"100", "allkeys-lru", "", ""},
+		"the disk is full":     {"0", "noeviction", "aof_last_write_status:err\r\n", "its volume may be full"},
+		"maxclients":           {"0", "noeviction", "maxclients:40\r\nconnected_clients:30\r\ncluster_connections:10\r\n", "it has 40 of 40 (maxclients)"},
+	} {
+		said, err := parseInfo(fmt.Sprintf(well, c.max, c.policy, c.more))
+		assert.NilError(t, err, name)
+		assert.Assert(t, strings.Contains(said.refuses(), c.want) && (c.want == "") == (said.refuses() == ""), "%s: %q", name, said.refuses())
+	}
+	_, err := parseInfo(fmt.Sprintf(well, "0", "noeviction", "server_name:valkey\r\nvalkey_version:8.1.1\r\n"))
+	assert.ErrorContains(t, err, "it is Valkey 8.1.1, which is not supported")
+}
+
+// answers serves an address where each command has one answer, or none at all.
+func answers(t *testing.T, ip, answer string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("%s:%d", ip, Port))
+	assert.NilError(t, err)
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for {
+			connection, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = connection.Close() })
+			go func() {
+				buffer := make([]byte, 1<<16)
+				for {
+					n, err := connection.Read(buffer)
+					if err != nil {
+						return
+					}
+					// Each command is a list of strings.
+					_, _ = connection.Write([]byte(strings.Repeat(answer, strings.Count(string(buffer[:n]), "*"))))
+				}
+			}()
+		}
+	}()
+}
+
+// A node that hangs delays no other, and less each time it is asked. Each problem is named.
+func TestNodesThatDoNotAnswer(t *testing.T) {
+	t.Parallel()
+	prefix := fmt.Sprintf("127.%d.%d.", 200+rand.IntN(50), rand.IntN(250))
+	answers(t, prefix+"1", "")
+	answers(t, prefix+"3", "-LOADING Redis is loading the dataset in memory\r\n")
+	answers(t, prefix+"4", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
+	s := New(Options{})
+	defer s.Close()
+	var times []time.Duration
+	for range 3 {
+		var nodes []topology.Node
+		for i := range 4 {
+			nodes = append(nodes, topology.Node{Pod: fmt.Sprint("cache-0-", i), UID: fmt.Sprint(i), IP: fmt.Sprint(prefix, i+1), Running: true})
+		}
+		began := time.Now()
+		s.Read(t.Context(), "data/cache", Access{Password: "hush"}, nodes, nil)
+		times = append(times, time.Since(began))
+		for i, want := range []string{"no answer within", "connection refused", "it is loading its data", "does not accept the password"} {
+			assert.Assert(t, !nodes[i].Reached && strings.Contains(nodes[i].Problem, want), "node %d: %q, not %q", i, nodes[i].Problem, want)
+		}
+		assert.Equal(t, nodes[2].Loading, true)
+		assert.Equal(t, nodes[0].Loading || nodes[1].Loading || nodes[3].Loading, false)
+	}
+	if times[0] < 2*time.Second || times[1] > 1500*time.Millisecond {
+		t.Errorf("reads beside a node that hangs took %v: want about 2s, then less", times)
+	}
+}
+
+// The problem of a node behind a mesh with strict mTLS names the mesh.
+func TestMeshWithStrictTLSIsNamed(t *testing.T) {
+	t.Parallel()
+	databasetest.Mesh(t, Port, func(t *testing.T, ip string) {
+		t.Helper()
+		nodes := []topology.Node{{Pod: "cache-0-0", UID: "1", IP: ip, Running: true}}
+		s := New(Options{})
+		defer s.Close()
+		s.Read(t.Context(), "data/cache", Access{Password: "hush"}, nodes, nil)
+		assert.Equal(t, nodes[0].Problem, proof.ErrClosed.Error())
+	})
+}

@@ -1,0 +1,220 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/redis/topology"
+)
+
+const (
+	defaultRepository = "docker.io/library/redis"
+	defaultVersion    = "7.0.15"
+	defaultPipeline   = 100
+	// defaultNodeTimeout is the value in the chart's redis.conf.
+	defaultNodeTimeout = 5 * time.Second
+
+	// placeholder is used instead of an image in examples of an earlier operator.
+	placeholder = "string"
+)
+
+// The oldest supported version of Redis.
+const (
+	oldestMajor = 6
+	oldestMinor = 2
+)
+
+// DefaultImages returns the images that the operator uses without a spec, by their names in manager.Options.
+func DefaultImages() map[string]string {
+	return map[string]string{ImageName: defaultRepository + ":" + defaultVersion}
+}
+
+// ImageName is the name of the default image of Redis.
+const ImageName = "redis"
+
+// podOf returns the pod settings of a spec.
+func podOf(spec *redisv1.RedisClusterSpec) *redisv1.Pod {
+	if len(spec.Pod) == 0 {
+		return &redisv1.Pod{}
+	}
+	return &spec.Pod[0]
+}
+
+// wantedShards returns the number of pods of each shard, by ordinal: 2, and one more in the first if
+// the number of pods is odd.
+func wantedShards(spec *redisv1.RedisClusterSpec) []int {
+	shards := make([]int, spec.Replicas/2)
+	for i := range shards {
+		shards[i] = 2
+	}
+	if len(shards) > 0 {
+		shards[0] += int(spec.Replicas % 2)
+	}
+	return shards
+}
+
+// plannedShards returns the number of pods that each shard should have at present. Recorded pods stay until they were drained and removed
+// from the record. Until the cluster is formed, live pods stay as well.
+func plannedShards(wanted []int, record topology.Record, live func(shard int) (pods int, err error)) ([]int, error) {
+	planned := append([]int(nil), wanted...)
+	keep := func(shard, pods int) {
+		for len(planned) <= shard {
+			planned = append(planned, 0)
+		}
+		planned[shard] = max(planned[shard], pods)
+	}
+	for shard, pods := range record.Shards {
+		keep(shard, pods)
+	}
+	if record.Formed {
+		return planned, nil
+	}
+	for shard := 0; ; shard++ {
+		pods, err := live(shard)
+		if err != nil {
+			return nil, err
+		}
+		if pods == 0 && shard >= len(planned) {
+			return planned, nil
+		}
+		keep(shard, pods)
+	}
+}
+
+// imageOf returns the image of Redis. related replaces the default; empty for none.
+func imageOf(spec *redisv1.RedisClusterSpec, related string) string {
+	repository, image := spec.Repository, given(podOf(spec).MiddlewareImage)
+	if repository == "" && image == "" && spec.Version == "" && related != "" {
+		return related
+	}
+	version := spec.Version
+	switch {
+	case image == "" && strings.HasSuffix(repository, "/"):
+		image = repository + "redis"
+	case image == "" && repository == "":
+		image = defaultRepository
+	case image == "":
+		image = repository
+	case strings.HasSuffix(repository, "/"):
+		image = repository + image
+	}
+	if version == "" && given(podOf(spec).MiddlewareImage) == "" {
+		version = defaultVersion
+	}
+	if version == "" || hasTag(image) {
+		return image
+	}
+	return image + ":" + version
+}
+
+// given returns an image, or "" for the placeholder of examples.
+func given(image string) string {
+	if image == placeholder {
+		return ""
+	}
+	return image
+}
+
+func hasTag(image string) bool {
+	return strings.ContainsAny(image[strings.LastIndex(image, "/")+1:], ":@")
+}
+
+// isSupported reports whether a version of Redis is supported. A text that is no version counts as new.
+func isSupported(version string) bool {
+	major, rest, _ := strings.Cut(version, ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	m, err := strconv.Atoi(major)
+	if err != nil {
+		return true
+	}
+	n, err := strconv.Atoi(minor)
+	return m > oldestMajor || m == oldestMajor && (err == nil && n >= oldestMinor)
+}
+
+// sharedClaim returns the claim that all pods share, or "" if each pod has one.
+func sharedClaim(spec *redisv1.RedisClusterSpec) string {
+	volumes := podOf(spec).Volumes
+	if volumes == nil || volumes.Type != "nfs" || !isClaimName(volumes.PersistentVolumeClaimName) {
+		return ""
+	}
+	return volumes.PersistentVolumeClaimName
+}
+
+func isClaimName(name string) bool {
+	return len(validation.IsDNS1123Subdomain(name)) == 0
+}
+
+// ignored returns which fields of a spec have no effect, and why.
+func ignored(spec *redisv1.RedisClusterSpec) []string {
+	var notes []string
+	if volumes := podOf(spec).Volumes; volumes != nil && volumes.Type == "nfs" {
+		switch name := volumes.PersistentVolumeClaimName; {
+		case name == "":
+			notes = append(notes, "spec.pod[0].volumes is of type nfs without persistentVolumeClaimName: each pod has a claim of its own")
+		case !isClaimName(name):
+			notes = append(notes, fmt.Sprintf("spec.pod[0].volumes.persistentVolumeClaimName: no claim can be named %q: each pod has a claim of its own", name))
+		}
+	}
+	return notes
+}
+
+// keepsData reports whether volumes, password and record outlive the resource.
+func keepsData(spec *redisv1.RedisClusterSpec) bool { return spec.Finalizers != "foreground" }
+
+// replacesPods reports whether the operator replaces pods of an old revision.
+func replacesPods(spec *redisv1.RedisClusterSpec) bool {
+	strategy := podOf(spec).UpdateStrategy
+	return strategy == nil || strategy.Type != "OnDelete"
+}
+
+// pipelineOf returns the number of keys that one MIGRATE moves.
+func pipelineOf(spec *redisv1.RedisClusterSpec) int {
+	if spec.UpdateStrategy == nil {
+		return defaultPipeline
+	}
+	n, err := strconv.Atoi(spec.UpdateStrategy.Pipeline)
+	if err != nil {
+		return defaultPipeline
+	}
+	return n
+}
+
+// wanted returns the desired state of the running cluster.
+func wanted(rc *redisv1.RedisCluster, announced bool) topology.Wanted {
+	settings := settingsOf(rc.Spec.Config)
+	w := topology.Wanted{
+		Generation: rc.Generation, Shards: wantedShards(&rc.Spec), Settings: settings.live, NodeTimeout: nodeTimeout(settings.live),
+		Restores: rc.Spec.RestoreFrom != nil, Announced: announced,
+	}
+	if consent := rc.Annotations[redisv1.AnnotationConsent]; consent != "" {
+		w.Consent = list(consent)
+	}
+	strategy := rc.Spec.UpdateStrategy
+	if strategy == nil || strategy.Type != "AssignReceive" {
+		return w
+	}
+	w.Assign = []topology.Assignment{}
+	for _, entry := range strategy.AssignStrategies {
+		w.Assign = append(w.Assign, topology.Assignment{Slots: int(entry.Slots), From: list(entry.FromReplicas)})
+	}
+	return w
+}
+
+// list splits a comma-separated list.
+func list(text string) []string {
+	var found []string
+	for entry := range strings.SplitSeq(text, ",") {
+		if entry = strings.TrimSpace(entry); entry != "" {
+			found = append(found, entry)
+		}
+	}
+	return found
+}

@@ -1,0 +1,253 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/redis/topology"
+)
+
+// Status writes the observation and the decision to the status of a RedisCluster.
+func (k *Kind) Status(rc *redisv1.RedisCluster, seen reconcile.Seen[World], now metav1.Time) {
+	v := view{rc: rc, seen: seen}
+	if seen.Observed != nil {
+		v.world = *seen.Observed
+		v.decided = topology.Decide(wanted(rc, v.world.Announced), v.world.Record, v.world.Nodes)
+	}
+	s := &rc.Status
+	s.ObservedGeneration = seen.Generation
+	s.Selector = database.Selector(reconcile.OwnerOf(k, rc), part)
+	if seen.Observed != nil {
+		v.count(s, now)
+		s.Verdict = string(v.decided.Model.Verdict)
+	}
+	s.Phase = v.phase(s.Phase)
+	s.Step, _ = v.doing()
+	standing := v.standing(s)
+	s.Reason, s.Message = v.explain(standing)
+	v.conditions(s, standing, now)
+}
+
+// view holds the inputs of a status.
+type view struct {
+	rc      *redisv1.RedisCluster
+	seen    reconcile.Seen[World]
+	world   World
+	decided topology.Decision
+}
+
+// phase returns the phase of the cluster.
+func (v *view) phase(before redisv1.Phase) redisv1.Phase {
+	switch {
+	case v.seen.Deleting:
+		return before
+	case v.seen.Observed != nil:
+		return v.phaseAfter(before)
+	case v.seen.Paused && (before == "" || before == redisv1.PhaseNone):
+		return redisv1.PhaseNone
+	case v.seen.Failure != nil:
+		return redisv1.PhaseFailed
+	case before == "":
+		return redisv1.PhaseNone
+	}
+	return before
+}
+
+// phaseAfter returns the phase after an observation. During a change it keeps the phase of the change while every slot has a living owner:
+// nodes and pods need a moment to learn about a new node, and that is no failure.
+func (v *view) phaseAfter(before redisv1.Phase) redisv1.Phase {
+	after := redisv1.Phase(topology.PhaseAfter(string(before), v.decided.Model))
+	changing := before == redisv1.PhaseCreating || before == redisv1.PhaseScaling || before == redisv1.PhaseUpgrading
+	step, _ := v.doing()
+	switch {
+	case after == redisv1.PhaseFailed && changing && v.onTheWay():
+		return before
+	case after != redisv1.PhaseRunning:
+		return after
+	case v.world.Lagging:
+		return redisv1.PhaseUpgrading
+	case v.unwell() == nil && step != string(topology.ActionFailover): // after one, the nodes do not agree for a moment
+		return after
+	case changing:
+		return before
+	case step != "":
+		return redisv1.PhaseUpgrading
+	}
+	return redisv1.PhaseFailed
+}
+
+// unwell returns the first pod that does not serve, or nil.
+func (v *view) unwell() *topology.Node {
+	for i := range v.world.Nodes {
+		node := &v.world.Nodes[i]
+		if status, _, _ := v.judge(node); status != string(metav1.ConditionTrue) {
+			return node
+		}
+	}
+	return nil
+}
+
+// onTheWay reports whether every slot has a living owner.
+func (v *view) onTheWay() bool {
+	verdict := v.decided.Model.Verdict
+	return verdict == topology.Complete || verdict == topology.Healing
+}
+
+// doing returns the name and the message of the running step.
+func (v *view) doing() (step, text string) {
+	return database.Doing(v.seen, string(topology.ActionWait))
+}
+
+// settled reports whether the cluster matches the spec.
+func (v *view) settled() bool {
+	model := v.decided.Model
+	return v.seen.Observed != nil && v.seen.Failure == nil && model.Settled && model.Redundant && model.Served == topology.Slots &&
+		!v.world.Lagging && v.unwell() == nil
+}
+
+// hopeless reports whether a user must act.
+func (v *view) hopeless() bool {
+	verdict := v.decided.Model.Verdict
+	if verdict != topology.SlotsLost && verdict != topology.Inconsistent {
+		return false
+	}
+	step, _ := v.doing()
+	return step == ""
+}
+
+// explain returns the reason and the message of the status. A problem with the password precedes all others.
+func (v *view) explain(standing *database.Standing) (reason, message string) {
+	if v.password() == "" || standing.Settled || v.seen.Deleting || v.seen.Failure != nil {
+		return database.Explain(standing, v.seen)
+	}
+	paused := ""
+	if v.seen.Paused {
+		paused = "paused (spec.pause): nothing is changed"
+	}
+	return reconcile.ReasonCredentialsFailed, database.Join(v.password(), paused)
+}
+
+// password describes the problem with the password in the Secret and its fix, or returns "".
+func (v *view) password() string {
+	switch {
+	case v.world.Password != "":
+		return v.world.Password + ". No server starts without it: put the password of the servers there"
+	case v.world.OtherPassword:
+		return fmt.Sprintf("Secret %s has another password than the servers take, and a pod that starts now cannot join them: "+
+			"put the former one back, and change it on the servers first", secretOf(v.rc))
+	}
+	return ""
+}
+
+// deleting describes what a deletion does to the data.
+func (v *view) deleting() string {
+	if keepsData(&v.rc.Spec) {
+		return fmt.Sprintf("being deleted; the claims, the Secret %s and the ConfigMap %s stay", secretOf(v.rc), records.Name(v.rc.Name))
+	}
+	return "being deleted, and the data with it (spec.finalizers: foreground)"
+}
+
+// waiting returns the reason why no step can be taken.
+func (v *view) waiting() string {
+	model := v.decided.Model
+	switch {
+	case v.refusing() != "":
+		return redisv1.ReasonRefuses
+	case len(model.Failing) > 0:
+		return redisv1.ReasonStepFails
+	case !v.world.Record.Formed && v.unwell() != nil:
+		return redisv1.ReasonPodsNotReady
+	case !v.world.Record.Formed:
+		return redisv1.ReasonForming
+	case model.Verdict != topology.Complete && model.Verdict != topology.Fresh && model.Verdict != topology.Healing && model.Verdict != "":
+		return string(model.Verdict)
+	case model.Served < topology.Slots:
+		return redisv1.ReasonSlotsNotServed
+	case !model.Redundant:
+		return redisv1.ReasonNotRedundant
+	case v.unwell() != nil:
+		return redisv1.ReasonPodsNotReady
+	}
+	return redisv1.ReasonWorking
+}
+
+// waitsFor describes why no step can be taken.
+func (v *view) waitsFor() string {
+	wait := ""
+	if len(v.seen.Decision.Steps) > 0 {
+		wait = v.seen.Decision.Steps[0].Message
+	}
+	if wait == "" {
+		wait = v.decided.Model.Reason
+	}
+	if v.world.Lagging && wait == "" {
+		wait = "waiting for what was changed to reach Kubernetes"
+	}
+	return v.account(database.Join(database.Blocked(v.seen.PlanSeen), wait))
+}
+
+// account joins causes and effects into a message, causes first.
+func (v *view) account(rest string) string {
+	return database.Join(v.causes(rest), v.firstUnwell())
+}
+
+// causes puts what servers and Kubernetes report before a text. A problem of a pod that the text repeats is shortened to its reason there.
+func (v *view) causes(rest string) string {
+	for _, problem := range v.world.Problems {
+		if reason, _, found := strings.Cut(problem, ": "); found {
+			rest = strings.ReplaceAll(rest, problem, reason)
+		}
+	}
+	return database.Join(v.password(), v.refusing(), v.podProblem(), rest)
+}
+
+// refusing names the servers that refuse requests of clients, and why. It returns "" if there are none.
+func (v *view) refusing() string {
+	var all []string
+	for i := range v.world.Nodes {
+		if node := &v.world.Nodes[i]; node.Refuses != "" {
+			all = append(all, node.Pod+": "+node.Refuses)
+		}
+	}
+	if len(all) > 3 {
+		all = append(all[:3], fmt.Sprintf("and %d more pods", len(all)-3))
+	}
+	return strings.Join(all, "; ")
+}
+
+// podProblem describes the first pod that does not start.
+func (v *view) podProblem() string {
+	text, more := "", 0
+	for i := range v.world.Nodes {
+		node := &v.world.Nodes[i]
+		problem := v.world.Problems[node.Pod]
+		switch {
+		case problem == "":
+		case text == "":
+			text = "pod " + node.Pod + ": " + problem
+		default:
+			more++
+		}
+	}
+	if more > 0 {
+		text += fmt.Sprintf(" (and %d more pods do not come up)", more)
+	}
+	return text
+}
+
+// firstUnwell describes the first pod that does not serve, if neither its server nor Kubernetes reports a cause.
+func (v *view) firstUnwell() string {
+	if node := v.unwell(); node != nil && v.decided.Model.Settled && node.Refuses == "" && v.world.Problems[node.Pod] == "" {
+		_, _, message := v.judge(node)
+		return "pod " + node.Pod + ": " + message
+	}
+	return ""
+}

@@ -1,0 +1,263 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/redis/topology"
+)
+
+// running returns the observation of a healthy cluster of six pods.
+func running() World {
+	w := World{
+		Record:  topology.Record{Formed: true, Shards: []int{2, 2, 2}, Nodes: map[string]string{}},
+		HostIPs: map[string]string{}, Problems: map[string]string{},
+	}
+	id := func(shard, pod int) string { return fmt.Sprintf("%039d%d", shard, pod) }
+	var lines []topology.Entry
+	for shard := range 3 {
+		slots := topology.SlotSet{{From: shard * 5461, To: shard*5461 + 5460}}
+		if shard == 2 {
+			slots[0].To = topology.Slots - 1
+		}
+		for pod := range 2 {
+			e := topology.Entry{
+				ID: id(shard, pod), IP: fmt.Sprintf("10.0.%d.%d", shard, pod), Port: 6379, BusPort: 16379, Connected: true,
+				Master: pod == 0, Replica: pod == 1, Epoch: uint64(shard + 1),
+			}
+			if pod == 0 {
+				e.Owned = slots
+			} else {
+				e.MasterID = id(shard, 0)
+			}
+			lines = append(lines, e)
+		}
+	}
+	for i, own := range lines {
+		shard, pod := i/2, i%2
+		view := append([]topology.Entry(nil), lines...)
+		view[i].Myself = true
+		name := fmt.Sprintf("cache-%d-%d", shard, pod)
+		w.Record.Nodes[name] = own.ID
+		w.Nodes = append(w.Nodes, topology.Node{
+			Pod: name, UID: name, Shard: shard, Ordinal: pod, Host: fmt.Sprintf("node-%d", i), IP: own.IP, Running: true, Ready: true,
+			Reached: true, ID: own.ID, View: view, StateOK: true, Version: "7.0.15",
+			Replication: topology.Replication{Master: pod == 0, MasterHost: fmt.Sprintf("10.0.%d.0", shard), MasterPort: 6379, LinkUp: pod == 1, Replicas: 1 - pod},
+		})
+	}
+	return w
+}
+
+func statusKind(t *testing.T) *Kind {
+	t.Helper()
+	return &Kind{planner: testPlanner(t)}
+}
+
+// report runs a pass that writes the status for an observation.
+func report(k *Kind, rc *redisv1.RedisCluster, w *World, failure *reconcile.Failure) {
+	seen := reconcile.Seen[World]{Generation: rc.Generation, Paused: rc.Spec.Pause, Deleting: rc.DeletionTimestamp != nil, Observed: w, Failure: failure}
+	if w != nil && !seen.Paused {
+		seen.Decision = k.Decide(rc, seen.PlanSeen, *w)
+	}
+	k.Status(rc, seen, metav1.NewTime(time.Unix(1000, 0)))
+}
+
+// change makes an observation out of that of a healthy cluster.
+type change = func(*redisv1.RedisCluster, *World)
+
+// of changes the resource, node a node, and nodes all of them.
+func of(do func(*redisv1.RedisCluster)) change {
+	return func(rc *redisv1.RedisCluster, _ *World) { do(rc) }
+}
+
+func node(i int, do func(*topology.Node)) change {
+	return func(_ *redisv1.RedisCluster, w *World) { do(&w.Nodes[i]) }
+}
+
+func nodes(do func(int, *topology.Node)) change {
+	return func(_ *redisv1.RedisCluster, w *World) {
+		for i := range w.Nodes {
+			do(i, &w.Nodes[i])
+		}
+	}
+}
+
+// setting is a setting that the servers do not have yet.
+func setting(rc *redisv1.RedisCluster, w *World) {
+	rc.Spec.Config = map[string]redisv1.Setting{"maxmemory": "1gb"}
+	nodes(func(_ int, n *topology.Node) { n.Settings = map[string]string{"maxmemory": "0"} })(rc, w)
+}
+
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	silent := func(n *topology.Node) {
+		*n = topology.Node{Pod: n.Pod, UID: n.UID, Shard: n.Shard, Ordinal: n.Ordinal, IP: n.IP, Running: true, Problem: "no answer within 2s"}
+	}
+	absent := func(_ int, n *topology.Node) {
+		*n = topology.Node{Pod: n.Pod, Shard: n.Shard, Ordinal: n.Ordinal, Problem: "the pod does not exist"}
+	}
+	was := func(phase redisv1.Phase) change {
+		return of(func(rc *redisv1.RedisCluster) { rc.Status.Phase = phase })
+	}
+	eight := of(func(rc *redisv1.RedisCluster) { rc.Spec.Replicas = 8 })
+	paused := of(func(rc *redisv1.RedisCluster) { rc.Spec.Pause = true })
+	notReady := node(1, func(n *topology.Node) { n.Ready = false })
+	fails := func(_ *redisv1.RedisCluster, w *World) {
+		w.Nodes[0].Failures = []topology.Failure{{Action: topology.ActionMoveSlots, Target: w.Nodes[2].ID, Cause: "the memory is full"}}
+		w.Nodes[0].View[0].Migrating = map[int]string{0: w.Nodes[2].ID}
+		w.Nodes[2].View[2].Importing = map[int]string{0: w.Nodes[0].ID}
+		w.Nodes[0].SlotKeys, w.Nodes[2].SlotKeys, w.Nodes[4].SlotKeys = map[int]int64{0: 1}, map[int]int64{0: 1}, map[int]int64{0: 0}
+	}
+	type row struct {
+		phase             redisv1.Phase
+		reason, ready     string // no reason is any
+		slots             int32
+		conditions        string // that are True
+		changes           []change
+		refused, observed bool
+	}
+	served := func(phase redisv1.Phase, reason, ready, conditions string, changes ...change) row {
+		return row{phase, reason, ready, redisv1.Slots, conditions, changes, false, true}
+	}
+	unseen := func(phase redisv1.Phase, refused bool, reason, conditions string, changes ...change) row {
+		return row{phase, reason, "", 0, conditions, changes, refused, false}
+	}
+	const works, bad = "Progressing Reconciling", "Degraded Progressing Reconciling"
+	const runs, failed, scaling, upgrading = redisv1.PhaseRunning, redisv1.PhaseFailed, redisv1.PhaseScaling, redisv1.PhaseUpgrading
+	for name, c := range map[string]row{
+		"well":                      served(runs, redisv1.ReasonAllServed, "6/6", "Ready"),
+		"paused":                    served(runs, redisv1.ReasonPaused, "6/6", "Ready", paused),
+		"a replica does not answer": served(failed, redisv1.ReasonNotRedundant, "5/6", bad, node(1, silent)),
+		"a link is down":            served(failed, "", "5/6", bad, node(1, func(n *topology.Node) { n.Replication.LinkUp = false })),
+		"a pod is not ready":        served(failed, redisv1.ReasonPodsNotReady, "5/6", bad, notReady),
+		"a server refuses writes":   served(failed, redisv1.ReasonRefuses, "5/6", bad, node(2, func(n *topology.Node) { n.Refuses = "it refuses writes, its disk fails" })),
+		"while it is scaled, a move keeps failing": served(scaling, "", "6/6", bad, was(scaling), eight, fails),
+		"while it is upgraded, a pod is not ready": served(upgrading, redisv1.ReasonPodsNotReady, "5/6", works, was(upgrading), notReady),
+		"new":                                {redisv1.PhaseCreating, redisv1.ReasonPodsNotReady, "0/6", 0, works, []change{nodes(absent), func(_ *redisv1.RedisCluster, w *World) { w.Record = topology.Record{} }}, false, true},
+		"Kubernetes lags":                    served(upgrading, redisv1.ReasonWorking, "6/6", works, func(_ *redisv1.RedisCluster, w *World) { w.Lagging = true }),
+		"two more":                           served(scaling, "", "6/6", works, eight),
+		"after it is scaled, a master moves": served(scaling, string(topology.ActionFailover), "6/6", works, was(scaling), nodes(func(i int, n *topology.Node) { n.Host = fmt.Sprint("node-", i%2) })),
+		"a setting":                          served(runs, string(topology.ActionConfigure), "6/6", works, setting),
+		"refused":                            unseen(failed, true, redisv1.ReasonUnsupportedVersion, "Degraded Stalled"),
+		"refused and paused":                 unseen(redisv1.PhaseNone, true, redisv1.ReasonUnsupportedVersion, "Degraded Stalled", paused),
+		"deleted":                            unseen("", false, redisv1.ReasonDeleting, works, of(func(rc *redisv1.RedisCluster) { rc.DeletionTimestamp = &metav1.Time{} })),
+		"no effect": served(runs, redisv1.ReasonAllServed, "6/6", "Ready SpecIgnored",
+			of(func(rc *redisv1.RedisCluster) { rc.Spec.Pod = []redisv1.Pod{{Volumes: &redisv1.Volumes{Type: "nfs"}}} })),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, rc, w := statusKind(t), read(t, "minimal"), running()
+			for _, change := range c.changes {
+				change(rc, &w)
+			}
+			var failure *reconcile.Failure
+			if c.refused {
+				failure = &reconcile.Failure{Reason: redisv1.ReasonUnsupportedVersion, Message: "spec.version: too old", Stalled: true}
+			}
+			observed := &w
+			if !c.observed {
+				observed = nil
+			}
+			report(k, rc, observed, failure)
+			s := &rc.Status
+			assert.Equal(t, s.Phase, c.phase, "%+v", s)
+			if c.reason != "" {
+				assert.Equal(t, s.Reason, c.reason, "%s", s.Message)
+			}
+			assert.Equal(t, s.Ready, c.ready)
+			assert.Equal(t, s.Slots, c.slots)
+			assert.Assert(t, s.Message != "")
+			var are string
+			for _, name := range []string{"Ready", "Degraded", "Progressing", "Reconciling", "Stalled", "SpecIgnored"} {
+				if meta.IsStatusConditionTrue(s.Conditions, name) {
+					are += " " + name
+				}
+			}
+			assert.Equal(t, are, " "+c.conditions, "%+v", s.Conditions)
+			before := rc.DeepCopy()
+			report(k, rc, observed, failure)
+			assert.DeepEqual(t, rc, before)
+		})
+	}
+}
+
+// An instance has the fields of the earlier operator's.
+func TestInstances(t *testing.T) {
+	t.Parallel()
+	k, rc, w := statusKind(t), read(t, "minimal"), running()
+	w.HostIPs["cache-0-1"] = "192.0.2.1"
+	report(k, rc, &w, nil)
+	now := metav1.NewTime(time.Unix(1000, 0))
+	assert.DeepEqual(t, rc.Status.Instances[1], redisv1.Instance{
+		Name: "cache-0-1", Instance: "10.0.0.1:6379", Type: "slave", MasterNodeID: w.Nodes[0].ID, NodeID: w.Nodes[1].ID,
+		DomainName: "cache-0-1.cache-headless.data.svc", HostName: "node-1", HostIP: "192.0.2.1", Status: "True", LastTransitionTime: &now,
+	})
+	assert.Equal(t, rc.Status.Instances[0].Slots, "0-5460")
+	w.Problems["cache-0-1"] = "ImagePullBackOff: no such image"
+	report(k, rc, &w, nil)
+	assert.Equal(t, rc.Status.Instances[1].Reason, "ImagePullBackOff")
+	assert.Equal(t, rc.Status.Instances[1].Message, "no such image")
+}
+
+// The message begins with the problem of a pod: at rest, during a step, and while the cluster is paused. It has the text once.
+func TestMessageBeginsWithTheProblem(t *testing.T) {
+	t.Parallel()
+	const problem = "ForeignVolume: the volume of data/cache-0-1 is a copy of that of other/cache-0-1"
+	for name, c := range map[string]struct {
+		change change
+		before string
+	}{
+		"at rest": {of(func(*redisv1.RedisCluster) {}), ""}, "a step": {setting, ""},
+		"paused": {of(func(rc *redisv1.RedisCluster) { rc.Spec.Pause = true }), "paused (spec.pause): nothing is changed; "},
+	} {
+		k, rc, w := statusKind(t), read(t, "minimal"), running()
+		n := &w.Nodes[1]
+		*n = topology.Node{Pod: n.Pod, UID: n.UID, Shard: n.Shard, Ordinal: n.Ordinal, IP: n.IP, NotStarted: problem, Problem: "connection refused"}
+		w.Problems[n.Pod] = problem
+		c.change(rc, &w)
+		report(k, rc, &w, nil)
+		assert.Assert(t, strings.HasPrefix(rc.Status.Message, c.before+"pod cache-0-1: "+problem), "%s: %s", name, rc.Status.Message)
+		assert.Equal(t, strings.Count(rc.Status.Message, problem), 1, "%s: %s", name, rc.Status.Message)
+	}
+}
+
+// The summary for events and metrics matches the status.
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	k, rc, w := statusKind(t), read(t, "minimal"), running()
+	report(k, rc, &w, nil)
+	s := k.Summary(rc)
+	assert.Assert(t, s.Ready && s.Problem == "" && s.Doing == reconcile.Doing{} && len(s.Parts) == 1 && s.Parts[0].Ready && s.Parts[0].Pods == 6)
+	assert.Equal(t, s.ReadyText, "all 16384 slots are served by 3 shards (pods: 6/6)")
+	assert.Assert(t, len(s.Claims) == 6 && s.Claims[1] == "data-cache-0-1", "%v", s.Claims)
+	rc.Spec.Pod = []redisv1.Pod{{Volumes: &redisv1.Volumes{Type: "nfs", PersistentVolumeClaimName: "shared"}}}
+	assert.DeepEqual(t, k.Summary(rc).Claims, []string{"shared"})
+	report(k, rc, &w, &reconcile.Failure{Reason: reconcile.ReasonStepFailed, Message: "it broke"})
+	s = k.Summary(rc)
+	assert.Assert(t, !s.Ready)
+	assert.Equal(t, s.ProblemReason+": "+s.Problem, "StepFailed: it broke")
+}
+
+// A decision becomes steps. At rest the next pass is 30 seconds later.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	k, rc, w := statusKind(t), read(t, "minimal"), running()
+	decision := k.Decide(rc, reconcile.Seen[World]{}.PlanSeen, w)
+	assert.Equal(t, len(decision.Steps), 0)
+	assert.Equal(t, decision.LookAgain, atRest)
+	w.Lagging = true
+	assert.Equal(t, k.Decide(rc, reconcile.Seen[World]{}.PlanSeen, w).LookAgain, time.Second)
+	decision = k.Decide(rc, reconcile.Seen[World]{}.PlanSeen, World{})
+	assert.Assert(t, decision.LookAgain > 0 && decision.LookAgain <= 10*time.Second)
+}

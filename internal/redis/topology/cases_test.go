@@ -1,0 +1,285 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+)
+
+// expectation describes the decision for a scene: the verdict, the phase ("" for any), the first step with its mode and perhaps the pod that
+// it acts on ("" for none), and a part of its message or of the reason.
+type expectation struct {
+	name              string
+	verdict           Verdict
+	phase, step, says string
+	edits             []edit
+}
+
+func row(name string, verdict Verdict, phase, step, says string, edits ...edit) expectation {
+	return expectation{name, verdict, phase, step, says, edits}
+}
+
+func (e expectation) hold(t *testing.T) {
+	t.Helper()
+	s := settled(3)
+	for _, change := range e.edits {
+		change(s)
+	}
+	d := s.decide()
+	assert.Equal(t, d.Model.Verdict, e.verdict, d.Model.Reason)
+	if e.phase != "" {
+		assert.Equal(t, d.Model.Phase, e.phase, d.Model.Reason)
+	}
+	var step Step
+	text := d.Model.Reason
+	if len(d.Steps) > 0 {
+		step = d.Steps[0]
+		text += " | " + step.Message
+		if len(step.Batch) > 0 {
+			step = step.Batch[0]
+		}
+	}
+	is := strings.TrimSpace(string(step.Action) + " " + step.Mode)
+	assert.Assert(t, e.step == is || e.step == is+" "+step.Node.Pod, "%s %s, not %s: %s", is, step.Node.Pod, e.step, text)
+	assert.Assert(t, strings.Contains(text, e.says), "%q is not in: %s", e.says, text)
+}
+
+func holdAll(t *testing.T, all []expectation) {
+	t.Helper()
+	t.Parallel()
+	for _, e := range all {
+		t.Run(e.name, func(t *testing.T) { t.Parallel(); e.hold(t) })
+	}
+}
+
+// Nodes do not see each other, or replicas follow a former address.
+func TestHealing(t *testing.T) {
+	slots := func(viewer, of string, add, take SlotSet) edit {
+		return sees(viewer, of, func(e *Entry) { e.Owned = e.Owned.Union(add).Minus(take) })
+	}
+	ghost := Entry{ID: strings.Repeat("c", 40), IP: "127.5.8.8", Master: true, Fail: true}
+	holdAll(t, []expectation{
+		row("a replica has a new address", Healing, "", "Meet a-0-0", "a-2-1 at 127.7.2.2", readdressed("a-2-1")),
+		row("all have new addresses", DisconnectedIntact, PhaseFailed, "Meet", "and 29 more", readdressed(six...)),
+		row("a replica follows its master's former address", Complete, PhaseFailed, "Replicate a-1-1", "127.5.9.9", elsewhere("a-1-1"), unlinked("a-1-1")),
+		row("a replica follows a stranger at its master's former address", Complete, "", "Replicate a-1-1", "127.5.9.9", elsewhere("a-1-1")),
+		row("a replica has no link yet", Complete, PhaseFailed, "Wait", "a-1-1 has no link", unlinked("a-1-1")),
+		row("its master does not accept it", Complete, PhaseFailed, "Replicate a-1-1", "let a-1-0 accept its replica a-1-1", unlinked("a-1-1"), closed("a-1-0")),
+		row("its master does not accept it, and lost what it has", Complete, PhaseFailed, "Wait", "", unlinked("a-1-1"), closed("a-1-0"), keys("a-1-0", 1), keys("a-1-1", 100),
+			on("a-1-0", func(n *Node) { n.RunID, n.Replication.ID = "other", "other" })),
+		row("its master accepts no other", Complete, "", "", "", closed("a-1-0")),
+		row("a replica is down", Complete, PhaseFailed, "Wait", "a-1-1: connection refused", lost(time.Minute, "a-1-1")),
+		row("a replica lost its volume", Complete, "", "Forget", "gone and owns nothing", lost(time.Minute, "a-1-1"), renewed("a-1-1")),
+		row("its former self is forgotten", Complete, "", "Record", "record a-1-1", lost(time.Minute, "a-1-1"), renewed("a-1-1"), unknown("a-1-1")),
+		row("a view that missed a move, and never learns of it", Healing, "", "BumpEpoch a-0-0", "have a-1-1 believe that slots 100 are a-0-0's",
+			slots("a-1-1", "a-0-0", nil, SlotSet{{100, 100}}), slots("a-1-1", "a-2-0", SlotSet{{100, 100}}, nil)),
+		row("a view that missed a move, and will learn of it", Healing, "", "Wait", "do not agree yet",
+			slots("a-1-1", "a-2-0", nil, SlotSet{{16000, 16000}}), slots("a-1-1", "a-0-0", SlotSet{{16000, 16000}}, nil)),
+		row("a ghost no pod has is forgotten where it came back", Complete, "", "Forget", "forget node", knows("a-2-0", ghost)),
+		row("a follower of a ghost keeps it", Complete, "", "Replicate a-2-1", "", knows("a-2-1", ghost), everywhere("a-2-1", func(e *Entry) { e.MasterID = ghost.ID })),
+	})
+}
+
+// Lost masters, and the replicas that may replace them.
+func TestLostMasters(t *testing.T) {
+	hidden := everywhere("a-1-0", func(e *Entry) { e.IP, e.NoAddress, e.Fail = "", true, false })
+	fresh := on("a-1-1", func(n *Node) { n.Keys, n.Replication.Offset = 0, 1 })
+	late := on("a-1-1", func(n *Node) { n.Replication.LinkUp, n.Replication.LinkDown = false, 2*time.Second })
+	holdAll(t, []expectation{
+		row("not noticed yet", Healing, PhaseFailed, "Wait", "a-1-1 to be elected", lost(time.Second, "a-1-0")),
+		row("failed, an election is due", Healing, PhaseFailed, "Wait", "a-1-1 to be elected", lost(15*time.Second, "a-1-0")),
+		row("no election for longer than it takes, and its replica was in step", Healing, "", "Failover FORCE a-1-1", "", lost(30*time.Second, "a-1-0")),
+		row("it does not come back", Healing, "", "Failover FORCE a-1-1", "slots 5461-10921", lost(2*time.Minute, "a-1-0")),
+		row("another cluster's node has its address", Healing, "", "Failover FORCE a-1-1", "", lost(30*time.Second, "a-1-0"), hidden),
+		row("it hangs, and its replica never had its data", Unknown, PhaseFailed, "Wait", "look at its logs", lost(time.Hour, "a-1-0"), runs("a-1-0"), fresh),
+		row("its data is lost and its pod is not", Healing, "", "DeletePod a-1-0", "would copy an empty node", lost(time.Second, "a-1-0"), on("a-1-0", func(n *Node) { n.LostData = true })),
+		row("its volume is lost", Healing, "", "Failover FORCE a-1-1", "", lost(30*time.Second, "a-1-0"), renewed("a-1-0")),
+		row("it loads its data", Healing, "", "Wait", "a-1-0 loads its data", lost(time.Hour, "a-1-0"), runs("a-1-0"), on("a-1-0", func(n *Node) { n.Loading = true })),
+		row("only the operator does not reach it", Unknown, PhaseFailed, "Wait", "is reached by other nodes",
+			on("a-1-0", func(n *Node) {
+				*n = Node{Pod: "a-1-0", UID: "u", Shard: 1, Running: true, Problem: "no answer within 2s"}
+			})),
+		row("its replica never had its data", SlotsLost, PhaseFailed, "Wait", `accept-data-loss: "`+idOf("a-1-0"), lost(time.Hour, "a-1-0"), fresh),
+		row("its replica is being copied to", SlotsLost, "", "Wait", "bring its pod back with its data", lost(time.Hour, "a-1-0"), syncing("a-1-1")),
+		row("the whole shard is down", SlotsLost, PhaseFailed, "Wait", "slots 5461-10921: owner a-1-0", lost(time.Hour, "a-1-0", "a-1-1")),
+		row("it restarted without its data", Complete, "", "Failover FORCE a-1-1", "restarted without its data and kept slots", restarted("a-1-0", 0), late),
+		row("it is empty and in step", Complete, "", "", "", keys("a-1-0", 0), keys("a-1-1", 0)),
+		row("the majority is lost, containers start again", MajorityLost, PhaseFailed, "Wait", "waits 35s", lost(30*time.Second, "a-1-0", "a-2-0")),
+		row("the majority is lost for long", MajorityLost, "", "Failover TAKEOVER a-1-1", "without a vote", lost(time.Minute, "a-1-0", "a-2-0")),
+		row("the majority is cut off and may serve", MajorityLost, "", "Wait", "only when that container does not run", lost(time.Hour, "a-1-0", "a-2-0"), runs("a-2-0")),
+		row("nothing is reached", Unknown, PhaseFailed, "Wait", "no pod could be reached", each(func(n *Node) { n.Reached = false })),
+	})
+}
+
+// Decisions that only a user can make.
+func TestConsent(t *testing.T) {
+	shard := lost(time.Hour, "a-1-0", "a-1-1")
+	accepts := func(s *scene) { s.record.Accepted = SlotSet{{5461, 10921}} }
+	drops := func(s *scene) { delete(s.record.Nodes, "a-1-0") }
+	twice := func(n *Node) { n.self().Owned = n.self().Owned.Union(SlotSet{{100, 100}}) }
+	holdAll(t, []expectation{
+		row("by id", SlotsLost, "", "Record", "slots 5461-10921 was accepted", shard, consent(idOf("a-1-0"))),
+		row("by slots", SlotsLost, "", "Record", "slots 5461-10921 was accepted", shard, consent("5000-11000")),
+		row("by some of the slots", SlotsLost, "", "Wait", "", shard, consent("5461-6000")),
+		row("by all of its ranges", SlotsLost, "", "Record", "slots 5461-6000,7000-10921 was accepted", ranges, consent("5461-6000", "7000-10921")),
+		row("by some of its ranges", SlotsLost, "", "Wait", "", ranges, consent("5461-6000")),
+		row("by ranges of which one was acted upon before", SlotsLost, "", "Wait", "", ranges, consent("5461-6000", "7000-10921"), used("7000-10921")),
+		row("while nothing is lost: it covers no later loss", Complete, "", "Record", "which consents count no more", consent("5461-10921")),
+		row("to the loss of a node that lives: neither does it", Complete, "", "Record", "which consents count no more", consent(idOf("a-1-0"))),
+		row("that counts no more", Complete, "", "", "", consent("5461-10921"), used("5461-10921")),
+		row("to slots without an owner, in many ranges: the advice can be pasted", SlotsLost, "", "Wait", `accept-data-loss: "0,2,4,6,8,10,12,14,16,18,20"`,
+			func(s *scene) { s.give("a-0-0", AllSlots().Minus(even).Intersect(SlotSet{{0, 5460}})) }),
+		row("a node that was given up and is back drops its slots", Complete, "", "DropSlots a-1-1", "", givenUp, on("a-1-1", func(n *Node) { n.self().Owned = SlotSet{{5461, 10921}} })),
+		row("its data stays: the consent was used", Complete, "", "Wait", "was used: remove it first", givenUp),
+		row("one that is back before another owns its slots is a member", Complete, "", "", "", func(s *scene) { s.record.GivenUp = []string{idOf("a-1-0")} }),
+		row("of another node", SlotsLost, "", "Wait", "", shard, consent(idOf("a-2-0"))),
+		row("that was acted upon before", SlotsLost, "", "Wait", "", shard, consent("5000-11000"), used("5000-11000")),
+		row("recorded: forget", SlotsLost, "", "Forget CONSENT", "", shard, accepts, drops),
+		row("recorded: an empty replica takes over", SlotsLost, "", "Failover TAKEOVER a-1-1", "", lost(time.Hour, "a-1-0"), accepts, drops,
+			on("a-1-1", func(n *Node) { n.Keys, n.Replication.Offset = 0, 0 })),
+		row("forgotten: assign", SlotsLost, "", "AddSlots a-1-0", "assign slots 5461-10921", accepted),
+		row("not accepted: do not assign", SlotsLost, "", "Wait", "5461-10921 have no owner", accepted, func(s *scene) { s.record.Accepted = nil }),
+		row("done", Complete, "", "Record", "owned again", accepts),
+		row("data of another cluster", Complete, "", "Wait", "is not of this cluster", foreign),
+		row("data of another cluster, given up", Complete, "", "Flush CONSENT a-1-1", "", foreign, func(s *scene) { s.wanted.Consent = []string{s.node("a-1-1").ID} }),
+		row("a copied volume", Inconsistent, PhaseFailed, "Wait", "one volume is a copy of the other", func(s *scene) { copied(s.node("a-1-1"), *s.node("a-1-0")) }),
+		row("two shards own a slot", Inconsistent, PhaseFailed, "Wait", "slots 100 are owned by", on("a-2-0", twice)),
+		row("an empty replica was elected, and its master has the data", Inconsistent, "", "Wait", "0 keys", promoted("a-1-1", "a-1-0", false), keys("a-1-1", 0)),
+		row("a master has not heard of its successor", Healing, "", "Wait", "do not agree yet", promoted("a-1-1", "a-1-0", false)),
+	})
+}
+
+// copied makes a pod have the node of another one.
+func copied(n *Node, other Node) { other.Pod, other.Ordinal = n.Pod, n.Ordinal; *n = other }
+
+// accepted makes a shard come back empty after the loss of its data was accepted.
+func accepted(s *scene) {
+	for _, change := range []edit{lost(time.Hour, "a-1-0", "a-1-1"), renewed("a-1-0", "a-1-1")} {
+		change(s)
+	}
+	s.record.Nodes["a-1-0"], s.record.Nodes["a-1-1"] = s.node("a-1-0").ID, s.node("a-1-1").ID
+	for i := range s.nodes {
+		for j := range s.nodes {
+			if i != j && (s.nodes[i].Shard == 1 || s.nodes[j].Shard == 1) {
+				forgetIn(&s.nodes[i], idOf(s.nodes[j].Pod))
+				e := *s.nodes[j].self()
+				e.Myself, e.IP, e.Connected = false, s.nodes[j].IP, true
+				s.nodes[i].View = append(s.nodes[i].View, e)
+			}
+		}
+	}
+	n, m := s.node("a-1-1"), s.node("a-1-0")
+	s.everywhere(n.ID, func(e *Entry) { e.Master, e.Replica, e.MasterID = false, true, m.ID })
+	n.Replication = Replication{MasterHost: m.IP, LinkUp: true}
+	s.record.Consents, s.record.Accepted = []string{idOf("a-1-0")}, SlotSet{{5461, 10921}}
+	s.wanted.Consent = s.record.Consents
+}
+
+// foreign replaces a replica with a node of another cluster, with its data.
+func foreign(s *scene) {
+	s.lose("a-1-1", time.Hour)
+	s.renew("a-1-1")
+	n := s.node("a-1-1")
+	n.Keys = 7
+	n.View = append(n.View, Entry{ID: strings.Repeat("d", 40), IP: "127.5.8.9", Master: true, Connected: true})
+	unknown("a-1-1")(s)
+}
+
+// even holds some slots that do not touch each other.
+var even = NewSlotSet(Range{0, 0}, Range{2, 2}, Range{4, 4}, Range{6, 6}, Range{8, 8}, Range{10, 10}, Range{12, 12}, Range{14, 14}, Range{16, 16}, Range{18, 18}, Range{20, 20})
+
+// ranges makes the lost shard own slots in two ranges.
+func ranges(s *scene) {
+	s.give("a-0-0", SlotSet{{0, 5460}, {6001, 6999}})
+	s.give("a-1-0", SlotSet{{5461, 6000}, {7000, 10921}})
+	lost(time.Hour, "a-1-0", "a-1-1")(s)
+}
+
+// givenUp makes a-1-1 come back after it was given up and forgotten, with old data.
+func givenUp(s *scene) {
+	const id = "dddddddddddddddddddddddddddddddddddddddd"
+	unknown("a-1-1")(s)
+	n := s.node("a-1-1")
+	delete(s.record.Nodes, "a-1-1")
+	n.ID, n.Keys, n.Replication = id, 7, Replication{Master: true}
+	n.View = []Entry{{ID: id, Myself: true, Master: true, Connected: true}, *s.node("a-0-0").self()}
+	n.View[1].Myself = false
+	s.record.GivenUp, s.wanted.Consent, s.record.Consents = []string{id}, []string{id}, []string{id}
+}
+
+// A replica must prove its history before it replaces a master without the master's agreement.
+func TestProofsOfHistory(t *testing.T) {
+	gone, again, unreached := lost(time.Hour, "a-1-0"), restarted("a-1-1", 3), everywhere("a-1-0", func(e *Entry) { e.IP, e.NoAddress, e.Fail = "", true, false })
+	strange := on("a-1-1", func(n *Node) { n.Replication.ID = "history-a-0-0" })
+	down := func(d time.Duration) edit {
+		return on("a-1-1", func(n *Node) { n.Replication.LinkUp, n.Replication.LinkDown = false, d })
+	}
+	noHistory := func(s *scene) { delete(s.record.Histories, 1) }
+	waits := func(name, says string, edits ...edit) expectation {
+		return row(name, SlotsLost, PhaseFailed, "Wait", says, append([]edit{gone}, edits...)...)
+	}
+	// a third pod of shard 1
+	third := func(s *scene) {
+		s.wanted.Shards[1], s.record.Shards[1] = 3, 3
+		s.add(1, 2)
+		s.follow("a-1-2", "a-1-0")
+	}
+	absent := func(s *scene) {
+		s.wanted.Shards[1] = 3
+		s.nodes = append(s.nodes, Node{Pod: "a-1-2", Shard: 1, Ordinal: 2, Problem: "connection refused"})
+	}
+	holdAll(t, []expectation{
+		waits("it copied a stranger, and is linked to it", "nothing shows that they are of this master", strange, on("a-1-1", func(n *Node) { n.Replication.LinkUp = true })),
+		waits("it copied a foreign node, and no node has an address of its master", "nothing shows", strange, unreached),
+		waits("it was cut off for hours when its master was lost", "was out of step for 2h0m0s", on("a-1-1", func(n *Node) { n.Replication.LinkDown = 3 * time.Hour })),
+		waits("it restarted after hours, and its master went before it had copied", "restarted since it was in step", again),
+		row("its master runs and does not answer", Unknown, "", "Wait", "restarted since it was in step", gone, again, runs("a-1-0")),
+		waits("the same with a majority lost", "restarted since it was in step", lost(time.Hour, "a-2-0"), again, restarted("a-2-1", 3)),
+		waits("the record names no history", "nothing shows", noHistory),
+		row("the volume is gone: what is left is better than nothing", Healing, "", "Failover FORCE a-1-1", "", gone, again, renewed("a-1-0")),
+		row("the volume is gone, but another pod may have more", SlotsLost, "", "Record", "restarted since it was in step", absent, gone, again, renewed("a-1-0")),
+		row("the volume is gone, and the replica copied a stranger", SlotsLost, "", "Record", "nothing shows", gone, strange, renewed("a-1-0")),
+		waits("a record that is older than the master", "restarted since it was in step", again, func(s *scene) { s.record.Nodes["a-1-0"] = strings.Repeat("9", 40) }),
+		row("it continues the history: its master had been promoted meanwhile", Healing, "", "Failover FORCE a-1-1", "", gone,
+			on("a-1-1", func(n *Node) { n.Replication.ID, n.Replication.FormerID = "history-next", "history-a-1-0" })),
+		row("its master is empty by right", Complete, PhaseFailed, "Wait", "a-1-1 has no link", keys("a-1-0", 0), again),
+		// Redis makes a new history where it has no replica.
+		row("its master is empty by right for hours, while no replica was there", Complete, "", "Wait", "a-1-1 has no link", keys("a-1-0", 0),
+			on("a-1-0", func(n *Node) { n.Replication.ID = "history-after-the-backlog" }), down(2*time.Hour)),
+		row("its master restarted, and it had been cut off before", Complete, "", "Wait", "a-1-1 has no link", restarted("a-1-0", 0), down(time.Hour)),
+		row("both restarted, the master without keys and elsewhere", Complete, "", "Wait", "a-1-1 is left as it is", restarted("a-1-0", 0), again, elsewhere("a-1-1")),
+		row("its master restarted with one key, and elsewhere", Complete, PhaseFailed, "Wait", "a-1-1 has 7: nothing shows", doubtful(1), elsewhere("a-1-1")),
+		row("the same while it copies from somewhere", Complete, "", "Wait", "a-1-1 has 7: nothing shows", doubtful(0), elsewhere("a-1-1"), syncing("a-1-1")),
+		row("the same where it is, named though nothing is to be done", Complete, "", "Wait", "a-1-1 has 7: nothing shows", doubtful(1)),
+		row("the same with another history recorded", Complete, "", "Wait", "a-1-1 has 7: nothing shows", doubtful(1), elsewhere("a-1-1"),
+			func(s *scene) {
+				s.record.Histories[1] = History{Node: idOf("a-1-0"), Run: "run-before", Repl: "history-before"}
+			}),
+		row("a restart on its own volume is no doubt", Complete, "", "Replicate a-1-1", "", doubtful(8), elsewhere("a-1-1")),
+		row("nor is a start that is the recorded one, with fewer keys by right", Complete, "", "Replicate a-1-1", "", keys("a-1-0", 1), unlinked("a-1-1"), elsewhere("a-1-1")),
+		row("nor is a promotion, which continues the history of the replica", Complete, "", "Replicate a-1-1", "", doubtful(1), elsewhere("a-1-1"),
+			func(s *scene) { s.node("a-1-0").Replication.FormerID = s.node("a-1-1").Replication.ID }),
+		row("the replica's keys are given up: it is pointed to its master", Complete, "", "Replicate a-1-1", "", doubtful(1), elsewhere("a-1-1"), consent(idOf("a-1-1"))),
+		row("the master's are: the replica takes its place", Complete, "", "Failover FORCE a-1-1", "what a-1-0 has was given up", doubtful(1), consent(idOf("a-1-0"))),
+		row("a consent that was used gives up nothing", Complete, "", "Wait", "nothing shows", doubtful(1), consent(idOf("a-1-0")), used(idOf("a-1-0"))),
+		row("it is used when all is well", Complete, "", "Record", "which consents count no more", consent(idOf("a-1-0"))),
+		row("a third pod has what the master and its linked replica lost: the history is not recorded", Complete, "", "Wait", "a-1-2 has 9", doubtful(1), follows("a-1-1", "a-1-0"), third,
+			keys("a-1-2", 9), unlinked("a-1-2"), on("a-1-2", func(n *Node) { n.Replication.ID, n.Replication.LinkDown = "history-a-1-0", time.Hour })),
+		row("a third pod is not there to be asked after its master's restart: neither is it", Complete, "", "Wait", "a-1-2: connection refused", third, restarted("a-1-0", 1),
+			follows("a-1-1", "a-1-0"), lost(time.Hour, "a-1-2")),
+		row("a consent to the loss of a member that has not lost anything is used before anything else goes wrong", Complete, "", "Record", "which consents count no more",
+			consent(idOf("a-1-0")), lost(time.Hour, "a-2-1")),
+		row("a former master keeps its keys while its shard's master has restarted with fewer", Complete, "", "Wait", "nothing shows", promoted("a-1-1", "a-1-0", true), restarted("a-1-1", 1),
+			keys("a-1-0", 9)),
+		row("a new history is recorded when a replica has it", Complete, "", "Record", "history of the data of shards 1", restarted("a-1-0", 5),
+			func(s *scene) { s.node("a-1-1").Replication.ID = s.node("a-1-0").Replication.ID }),
+		row("and not before", Complete, "", "Wait", "a-1-1 has no link", restarted("a-1-0", 5), unlinked("a-1-1")),
+		row("consent: it takes over with what it has", SlotsLost, "", "Failover TAKEOVER a-1-1", "with the 3 keys that it has", gone, again,
+			func(s *scene) { s.record.Accepted = SlotSet{{5461, 10921}} }, func(s *scene) { delete(s.record.Nodes, "a-1-0") }),
+	})
+}

@@ -1,0 +1,350 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// cluster holds everything known in one pass, computed once. Nodes are pointers to copies.
+type cluster struct {
+	wanted Wanted
+	record Record
+
+	nodes   []*Node          // every pod, by shard and ordinal
+	members []*Node          // reached nodes that belong to the cluster
+	byID    map[string]*Node // members by id
+	podOf   map[string]string
+	pods    map[string]*Node // by name
+
+	followersOf map[string][]*Node    // by the id of their master, as each member reports it for itself
+	sightings   map[string][]sighting // by the id of a node that is no member
+	position    map[string]int        // by id, in members
+
+	owned    map[string]SlotSet // by node id: the slots that it owns, from all views
+	unowned  SlotSet            // no view names an owner
+	disputed []dispute
+	shards   []*shard
+	open     []openSlot
+
+	servedSlots SlotSet
+	doubts      map[string]string // by the id of a replica: why its master may have lost what the replica has
+	notes       []string          // shown to users; they block nothing
+	waits       []string          // causes that block a requested change
+	failing     []string          // causes of steps that are skipped because they failed
+	refused     string            // why a requested change is not made at all
+}
+
+// sighting is one member's view of a node.
+type sighting struct {
+	by    *Node
+	entry *Entry
+}
+
+// shard holds the pods of one StatefulSet and the slots that they own together.
+type shard struct {
+	ordinal int
+	nodes   []*Node
+	master  *Node // the member with the most of its slots, then the most replicas
+	owned   SlotSet
+}
+
+// dispute holds slots that two members claim, each in its own line.
+type dispute struct {
+	winner, loser *Node // by config epoch
+	slots         SlotSet
+}
+
+func newCluster(wanted Wanted, record Record, nodes []Node) *cluster {
+	c := &cluster{wanted: wanted, record: record, podOf: map[string]string{}, pods: map[string]*Node{}, byID: map[string]*Node{}}
+	for pod, id := range record.Nodes {
+		c.podOf[id] = pod
+	}
+	for _, n := range nodes {
+		if n.Shard < 0 || n.Shard >= Slots {
+			continue // no StatefulSet has that number
+		}
+		if self := n.self(); n.Reached && (self == nil || self.ID != n.ID) {
+			n.Reached, n.Problem = false, "its answers contradict each other"
+		}
+		n.View = SelfFirst(n.View)
+		c.nodes = append(c.nodes, &n)
+		c.pods[n.Pod] = &n
+	}
+	slices.SortFunc(c.nodes, func(a, b *Node) int {
+		return cmp.Or(cmp.Compare(a.Shard, b.Shard), cmp.Compare(a.Ordinal, b.Ordinal), cmp.Compare(a.Pod, b.Pod))
+	})
+	for _, n := range c.nodes {
+		if n.Reached && c.byID[n.ID] == nil && c.belongs(n) {
+			c.members = append(c.members, n)
+			c.byID[n.ID] = n
+		}
+	}
+	c.index()
+	c.findOwners()
+	c.findShards()
+	c.findOpen()
+	return c
+}
+
+// SelfFirst returns a view with the node's own line first, so that Decide finds it at once. It does not change view.
+func SelfFirst(view []Entry) []Entry {
+	at := slices.IndexFunc(view, func(e Entry) bool { return e.Myself })
+	if at <= 0 {
+		return view
+	}
+	view = slices.Clone(view)
+	view[0], view[at] = view[at], view[0]
+	return view
+}
+
+// index goes through the views of all members once. The views of 1,000 members have a million lines.
+func (c *cluster) index() {
+	c.followersOf, c.sightings, c.position = map[string][]*Node{}, map[string][]sighting{}, map[string]int{}
+	for i, m := range c.members {
+		c.position[m.ID] = i
+		if id := m.self().MasterID; id != "" {
+			c.followersOf[id] = append(c.followersOf[id], m)
+		}
+		for j := range m.View {
+			if e := &m.View[j]; c.byID[e.ID] == nil {
+				c.sightings[e.ID] = append(c.sightings[e.ID], sighting{m, e})
+			}
+		}
+	}
+}
+
+// unseen returns the other members for which no line of x's view passes a test.
+func (c *cluster) unseen(x *Node, passes func(e *Entry, y *Node) bool) []*Node {
+	seen, count := make([]bool, len(c.members)), 0
+	for i := range x.View {
+		e := &x.View[i]
+		if at, known := c.position[e.ID]; known && !seen[at] && e.ID != x.ID && passes(e, c.members[at]) {
+			seen[at] = true
+			count++
+		}
+	}
+	if count == len(c.members)-1 {
+		return nil
+	}
+	var rest []*Node
+	for at, y := range c.members {
+		if y != x && !seen[at] {
+			rest = append(rest, y)
+		}
+	}
+	return rest
+}
+
+// belongs reports whether a reached node is part of this cluster. The record decides. If the record is older than the node, the views of
+// recorded nodes decide. Every node belongs while the record is empty, or while pods get a backup.
+func (c *cluster) belongs(n *Node) bool {
+	if c.isReplaced(n) {
+		return false
+	}
+	if len(c.record.Nodes) == 0 || c.podOf[n.ID] != "" || c.isRestoring() {
+		return true
+	}
+	for _, other := range c.nodes {
+		if e := other.sees(n.ID); other.Reached && c.podOf[other.ID] != "" && e != nil && !e.Handshake {
+			return true
+		}
+	}
+	return false
+}
+
+// isReplaced reports whether a node was given up, and a recorded node owns slots that it claims.
+func (c *cluster) isReplaced(n *Node) bool {
+	return slices.Contains(c.record.GivenUp, n.ID) && slices.ContainsFunc(c.nodes, func(other *Node) bool {
+		return other.Reached && other.ID != n.ID && c.podOf[other.ID] != "" && len(other.self().Owned.Intersect(n.self().Owned)) > 0
+	})
+}
+
+// findOwners computes the owner of each slot. A member's claim for itself counts before other members' views, and a higher config epoch
+// before a lower one, as in Redis.
+func (c *cluster) findOwners() {
+	type claim struct {
+		id    string
+		epoch uint64
+		slots SlotSet
+	}
+	var own, told []claim
+	for _, n := range c.members {
+		if self := n.self(); self.Master && len(self.Owned) > 0 {
+			own = append(own, claim{n.ID, self.Epoch, self.Owned})
+		}
+	}
+	for id, all := range c.sightings {
+		for _, s := range all {
+			if len(s.entry.Owned) > 0 {
+				told = append(told, claim{id, s.entry.Epoch, s.entry.Owned})
+			}
+		}
+	}
+	byEpoch := func(a, b claim) int {
+		return cmp.Or(cmp.Compare(b.epoch, a.epoch), cmp.Compare(a.id, b.id), cmp.Compare(b.slots.Len(), a.slots.Len()))
+	}
+	slices.SortStableFunc(own, byEpoch)
+	slices.SortStableFunc(told, byEpoch)
+	c.owned = map[string]SlotSet{}
+	c.unowned = AllSlots()
+	for i, one := range own {
+		for _, other := range own[:i] {
+			if both := one.slots.Intersect(other.slots); len(both) > 0 {
+				c.disputed = append(c.disputed, dispute{c.byID[other.id], c.byID[one.id], both})
+			}
+		}
+	}
+	for _, one := range append(own, told...) {
+		if got := one.slots.Intersect(c.unowned); len(got) > 0 {
+			c.owned[one.id] = c.owned[one.id].Union(got)
+			c.unowned = c.unowned.Minus(got)
+		}
+	}
+}
+
+// findShards groups nodes and slots by StatefulSet. Slots of a dead owner belong to the shard of its pod, or to that of its replicas.
+func (c *cluster) findShards() {
+	size := max(len(c.wanted.Shards), len(c.record.Shards))
+	for _, n := range c.nodes {
+		size = max(size, n.Shard+1)
+	}
+	for i := range size {
+		c.shards = append(c.shards, &shard{ordinal: i})
+	}
+	for _, n := range c.nodes {
+		s := c.shards[n.Shard]
+		s.nodes = append(s.nodes, n)
+	}
+	for _, id := range sortedKeys(c.owned) {
+		if s := c.shardOf(id); s != nil {
+			s.owned = s.owned.Union(c.owned[id])
+		}
+	}
+	for _, s := range c.shards {
+		s.master = c.masterOf(s)
+	}
+}
+
+func (c *cluster) masterOf(s *shard) *Node {
+	var best *Node
+	rank := func(n *Node) int { return c.owned[n.ID].Len()<<16 + c.followers(n.ID) }
+	for _, n := range s.nodes {
+		if !c.member(n) || !n.self().Master {
+			continue
+		}
+		if best == nil || rank(n) > rank(best) {
+			best = n
+		}
+	}
+	// A master without slots does not count while replicas of the shard's dead owner can be promoted.
+	if best != nil && len(c.owned[best.ID]) == 0 && len(s.owned) > 0 {
+		return nil
+	}
+	return best
+}
+
+// shardOf returns the shard of a node, reached or not. It returns nil if neither the record nor a replica shows it.
+func (c *cluster) shardOf(id string) *shard {
+	if n := c.byID[id]; n != nil {
+		return c.shards[n.Shard]
+	}
+	if n := c.pods[c.podOf[id]]; n != nil {
+		return c.shards[n.Shard]
+	}
+	for _, n := range c.followersOf[id] {
+		return c.shards[n.Shard]
+	}
+	return nil
+}
+
+func (c *cluster) member(n *Node) bool { return n != nil && n.Reached && c.byID[n.ID] == n }
+
+// followers returns the number of members that report to replicate a node.
+func (c *cluster) followers(id string) int {
+	return len(c.followersOf[id])
+}
+
+// replicas returns the members that report to replicate a node.
+func (c *cluster) replicas(id string) []*Node {
+	return c.followersOf[id]
+}
+
+// inStep reports whether a replica is linked to its master, at the master's present address, and has its data.
+func (c *cluster) inStep(n *Node) bool {
+	master := c.byID[n.self().MasterID]
+	return c.member(n) && master != nil && !n.Terminating && n.Replication.LinkUp && !n.Replication.Syncing &&
+		!n.Replication.Master && n.Replication.MasterHost == master.IP && n.Replication.ID == master.Replication.ID && n.Replication.Offset >= master.Replication.Offset-maxLag
+}
+
+// maxLag limits how many bytes of replication a replica in step may be behind. A busy master writes that much between two reads of a pass.
+const maxLag = 16 << 20
+
+// wants reports whether the spec includes a pod.
+func (c *cluster) wants(n *Node) bool {
+	return n.Shard < len(c.wanted.Shards) && n.Ordinal < c.wanted.Shards[n.Shard]
+}
+
+// needs reports whether a pod may become a member. It must be wanted, or belong to a shard that is being removed and still owns slots:
+// without a replica that shard could never give them away.
+func (c *cluster) needs(n *Node) bool {
+	return c.wants(n) || n.Shard >= len(c.wanted.Shards) && len(c.shards[n.Shard].owned) > 0
+}
+
+// masters returns the members that own slots.
+func (c *cluster) masters() []*Node {
+	var all []*Node
+	for _, n := range c.members {
+		if len(c.owned[n.ID]) > 0 {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// self returns the node's own line, or nil.
+func (n *Node) self() *Entry {
+	for i := range n.View {
+		if n.View[i].Myself {
+			return &n.View[i]
+		}
+	}
+	return nil
+}
+
+// sees returns a node's view of another one, or nil.
+func (n *Node) sees(id string) *Entry {
+	for i := range n.View {
+		if n.View[i].ID == id {
+			return &n.View[i]
+		}
+	}
+	return nil
+}
+
+// blank reports whether a node never belonged to a cluster: its view has only itself, it owns no slots and holds no keys.
+func (n *Node) blank() bool {
+	return len(n.View) == 1 && len(n.self().Owned) == 0 && n.Keys == 0 && n.self().Master
+}
+
+func (n *Node) place() Place { return Place{Pod: n.Pod, UID: n.UID, IP: n.IP, ID: n.ID} }
+
+func places(nodes []*Node) []Place {
+	all := make([]Place, 0, len(nodes))
+	for _, n := range nodes {
+		all = append(all, n.place())
+	}
+	return all
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	keys := make([]K, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	sort.Slice(keys, func(i, j int) bool { return keys[i] < keys[j] })
+	return keys
+}

@@ -1,0 +1,135 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"time"
+)
+
+// A master that restarts on an old or emptied volume keeps its id and its slots. A replica that copies from it loses what the master has
+// lost. A single write by a client hides that such a master is empty. So rules that make a replica copy, or that delete its pod, check that
+// the master has the replica's data.
+
+// continues reports whether a master's data provably continues that of another node of its shard. One of these must hold:
+//
+//   - the master has not restarted since it was in step with a replica, as
+//     the record shows;
+//   - the node copied the history that the master has or continues (a start
+//     of the server begins a new history);
+//   - the master has at least as many keys: a restart on its own volume keeps
+//     them.
+//
+// The second and third need an answer of the node.
+func (c *cluster) continues(master, holder *Node) bool {
+	if !c.record.Formed || c.isUnbroken(master) {
+		return true
+	}
+	if !holder.Reached {
+		return false
+	}
+	has := holder.Replication.ID
+	return has != "" && (has == master.Replication.ID || has == master.Replication.FormerID) || master.Keys >= holder.Keys
+}
+
+// isUnbroken reports whether a master has run since the recorded start, or has or continues the recorded history.
+func (c *cluster) isUnbroken(master *Node) bool {
+	h := c.record.Histories[master.Shard]
+	if h.Node == master.ID && h.Run != "" && h.Run == master.RunID {
+		return true
+	}
+	return h.Repl != "" && (h.Repl == master.Replication.ID || h.Repl == master.Replication.FormerID)
+}
+
+// isHeldBack reports whether a rule must not touch a node, because the master of its shard may have lost the node's data. It notes the
+// doubt. A user can give up the data of either node.
+func (c *cluster) isHeldBack(master, holder *Node) bool {
+	if master == nil || c.continues(master, holder) || c.isFresh(c.holderID(holder)) {
+		return false
+	}
+	c.doubt(master, holder)
+	return true
+}
+
+// holderID returns the id of a node, or the recorded one if the node was not reached.
+func (c *cluster) holderID(n *Node) string {
+	if n.Reached {
+		return n.ID
+	}
+	return c.record.Nodes[n.Pod]
+}
+
+// doubt notes that neither a restarted master nor another node of its shard provably has the right data.
+func (c *cluster) doubt(master, holder *Node) {
+	if c.doubts == nil {
+		c.doubts = map[string]string{}
+	}
+	id := c.holderID(holder)
+	if c.doubts[id] != "" {
+		return
+	}
+	has := fmt.Sprintf("%d", holder.Keys)
+	if !holder.Reached {
+		has = "an unknown number"
+	}
+	text := fmt.Sprintf("%s has %d keys since it restarted, and its replica %s has %s: nothing shows that %s has not lost them. "+
+		"%s is left as it is, and its pod stays. If what %s has is right, annotate accept-data-loss: %q",
+		master.Pod, master.Keys, holder.Pod, has, master.Pod, holder.Pod, master.Pod, id)
+	if holder.Reached {
+		text += fmt.Sprintf("; to keep what %s has, annotate accept-data-loss: %q", holder.Pod, master.ID)
+	}
+	c.doubts[id] = text
+}
+
+// relinkTime limits how long replicas may take to link to their master after it starts.
+const relinkTime = 30 * time.Second
+
+// findDoubts notes a doubt for each replica without a link that holds more than its master. While the master has just started, it does so
+// only if this pass would point the replica to it.
+func (c *cluster) findDoubts() {
+	for _, r := range c.members {
+		if master := c.ofDoubt(r); master != nil && (r.Replication.MasterHost != master.IP || master.Uptime > relinkTime) {
+			c.isHeldBack(master, r)
+		}
+	}
+}
+
+// ofDoubt returns the master of a replica if it may have lost what the replica has, or nil.
+func (c *cluster) ofDoubt(r *Node) *Node {
+	self := r.self()
+	master := c.byID[self.MasterID]
+	if master == nil || !self.Replica || !master.self().Master || r.Replication.LinkUp && r.Replication.MasterHost == master.IP || c.continues(master, r) {
+		return nil
+	}
+	return master
+}
+
+// isDoubted reports whether an id belongs to a restarted master, or to a node of its shard, while neither provably has the right data.
+func (c *cluster) isDoubted(id string) bool {
+	for _, n := range c.nodes {
+		if n.Reached {
+			if master := c.ofDoubt(n); c.member(n) && master != nil && (id == master.ID || id == n.ID) {
+				return true
+			}
+		} else if master := c.shards[n.Shard].master; id == c.record.Nodes[n.Pod] && master != nil && !c.continues(master, n) {
+			return true
+		}
+	}
+	return false
+}
+
+// emptied reports whether a master restarted without its data and kept its slots, while a replica has that data. A link between the two
+// would empty the replica as well. Proof: the master started after the recorded start, and the replica copied from the recorded start until
+// it ended. Any other master without keys is legitimately empty.
+func (c *cluster) emptied(master, replica *Node) bool {
+	h := c.record.Histories[master.Shard]
+	return c.mayReplace(master, replica) && master.Keys == 0 && h.Node == master.ID && h.Run != "" && h.Run != master.RunID &&
+		h.Repl == replica.Replication.ID && c.stayedUntil(replica, master.Uptime)
+}
+
+// mayReplace reports whether a replica with data can replace a restarted master that is reached.
+func (c *cluster) mayReplace(master, replica *Node) bool {
+	return c.record.Formed && replica.Keys > 0 && len(c.owned[master.ID]) > 0 && !replica.Terminating &&
+		!replica.Replication.LinkUp && !replica.Replication.Syncing
+}

@@ -1,0 +1,95 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// due returns the first candidate that did not fail a short time ago; of a batch, its steps that did not. It notes the causes of the
+// others. A step that keeps failing so blocks neither its own rule nor a later one, and is tried again when it is due.
+func (c *cluster) due(candidates []Step) []Step {
+	for _, step := range candidates {
+		if len(step.Batch) == 0 {
+			if !c.isHeld(step) {
+				return []Step{step}
+			}
+			continue
+		}
+		batch := slices.DeleteFunc(slices.Clone(step.Batch), c.isHeld)
+		switch len(batch) {
+		case 0:
+		case len(step.Batch):
+			return []Step{step}
+		case 1:
+			return batch
+		default:
+			message := fmt.Sprintf("%s, and %d more", batch[0].Message, len(batch)-1)
+			return []Step{{Action: step.Action, Message: message, Batch: batch}}
+		}
+	}
+	return nil
+}
+
+// isHeld reports whether a step failed a short time ago, and notes why.
+func (c *cluster) isHeld(step Step) bool {
+	if step.Action == ActionMoveSlots {
+		held, whole := c.heldSlots(step.Node, step.Target, step.Mode)
+		return whole || len(step.Slots.Intersect(held)) > 0
+	}
+	place := step.Node
+	if place.Pod == "" && len(step.On) > 0 {
+		place = step.On[0]
+	}
+	for _, f := range c.failures(place) {
+		if f.Action == step.Action && f.Mode == step.Mode && f.Target == step.Subject() && (len(f.Slots) == 0 || len(f.Slots.Intersect(step.Slots)) > 0) {
+			c.fails(f)
+			return true
+		}
+	}
+	return false
+}
+
+// heldSlots returns the slots that are not moved from one node to another, or back, because their move failed. If whole is true, no slot is
+// moved.
+func (c *cluster) heldSlots(from, to Place, mode string) (held SlotSet, whole bool) {
+	for _, f := range c.failures(from) {
+		if f.Action != ActionMoveSlots || f.Mode != mode || f.Target != to.ID {
+			continue
+		}
+		c.fails(f)
+		held, whole = held.Union(f.Slots), whole || len(f.Slots) == 0
+	}
+	for _, f := range c.failures(to) {
+		if f.Action == ActionMoveSlots && f.Mode == mode && f.Into {
+			c.fails(f)
+			whole = true
+		}
+	}
+	return held, whole
+}
+
+func (c *cluster) failures(place Place) []Failure {
+	if n := c.pods[place.Pod]; n != nil && n.UID == place.UID {
+		return n.Failures
+	}
+	return nil
+}
+
+// fails notes the cause of a skipped step.
+func (c *cluster) fails(f Failure) {
+	if cause := strings.TrimPrefix(f.Cause, "refused: "); !slices.Contains(c.failing, cause) {
+		c.failing = append(c.failing, cause)
+	}
+}
+
+// largest returns the size of the largest value to move. MIGRATE blocks both nodes, and the other nodes mark a node as failed that does not
+// answer within the node timeout.
+func (c *cluster) largest() int64 {
+	const perSecond = 50 << 20
+	return min(LargestValue, int64(c.nodeTimeout()/time.Millisecond)*perSecond/1000)
+}

@@ -1,0 +1,72 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Merge computes the model from the views of all nodes. It accepts every input.
+func Merge(wanted Wanted, record Record, nodes []Node) Model {
+	return Decide(wanted, record, nodes).Model
+}
+
+// model returns the cluster for the status and for users.
+func (c *cluster) model(verdict Verdict, reason string) Model {
+	m := Model{Verdict: verdict, Served: c.servedSlots.Len(), Failing: c.failing}
+	thin := c.thin()
+	m.Redundant = thin == ""
+	for _, s := range c.shards {
+		shard := Shard{Ordinal: s.ordinal, Owned: s.owned}
+		for _, n := range s.nodes {
+			shard.Nodes = append(shard.Nodes, *n)
+		}
+		if s.master != nil {
+			shard.Master = s.master.Pod
+		}
+		m.Shards = append(m.Shards, shard)
+	}
+	var reasons, doubts []string
+	for _, id := range sortedKeys(c.doubts) {
+		doubts = append(doubts, c.doubts[id])
+	}
+	for _, text := range slices.Concat(c.failing, []string{reason}, doubts, []string{thin, c.refused}, c.waits, c.notes) {
+		if text != "" && !slices.Contains(reasons, text) {
+			reasons = append(reasons, text)
+		}
+	}
+	m.Reason = strings.Join(reasons, "; ")
+	m.Phase = c.phase(verdict, m)
+	return m
+}
+
+// phase returns the phase for a verdict. A refused change does not count as scaling.
+func (c *cluster) phase(verdict Verdict, m Model) string {
+	switch {
+	case len(c.nodes) == 0 && !c.record.Formed && len(c.record.Nodes) == 0:
+		return PhaseNone
+	case !c.record.Formed && !c.foreignFormed():
+		return PhaseCreating
+	case verdict != Complete && verdict != Healing, m.Served < Slots:
+		return PhaseFailed
+	case c.refused == "" && c.scaling():
+		return PhaseScaling
+	case slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Outdated }):
+		return PhaseUpgrading
+	case !m.Redundant:
+		return PhaseFailed
+	default:
+		return PhaseRunning
+	}
+}
+
+// scaling reports whether shards, pods or slots differ from the spec.
+func (c *cluster) scaling() bool {
+	if len(c.open) > 0 || fmt.Sprint(c.record.Shards) != fmt.Sprint(c.wanted.Shards) {
+		return true
+	}
+	return len(c.nextMoves()) > 0
+}

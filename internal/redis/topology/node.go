@@ -1,0 +1,205 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"cmp"
+	"time"
+)
+
+// Slots is the number of hash slots of a Redis Cluster.
+const Slots = 16384
+
+// Node is one pod of the cluster, as observed from Kubernetes and from its Redis in this pass.
+type Node struct {
+	Pod  string // its name; identifies a place in the cluster across restarts
+	UID  string // of the pod; a step is refused if the pod has another one
+	Host string // the Kubernetes node it runs on; empty while it is not scheduled
+	Zone string // the topology zone of Host; empty if unknown
+
+	Shard   int // the ordinal of its StatefulSet
+	Ordinal int // its ordinal within the StatefulSet
+
+	IP          string // empty until assigned
+	Running     bool   // its Redis container runs
+	Ready       bool   // the pod is ready
+	Terminating bool   // the pod is being deleted
+	Outdated    bool   // the pod has another revision than its StatefulSet
+
+	// NeverUp reports whether the Redis container of this pod has never served: it never ran, or it kept exiting before the pod was ready
+	// once. Deleting such a pod ends no server, and its volume stays.
+	NeverUp bool
+
+	// LostData reports whether the container refuses to start because its data is gone but its node id is not. It must not start as a new,
+	// empty node in the same pod: its former replicas would find it at their master's address and copy an empty data set. A new pod has
+	// another address.
+	LostData bool
+
+	// NotStarted is the container's reason for not starting on its volume: a damaged file, or the volume of another node.
+	NotStarted string
+
+	// Locked reports whether Redis refuses the password that other nodes accept and that a new pod would start with: the Secret had another
+	// one when this pod started.
+	Locked bool
+
+	// Failures are steps on this node that failed and are not due for a retry yet.
+	Failures []Failure
+
+	// Reached reports whether Redis answered all queries. If not, the fields below are unknown, and Problem has the cause: connection
+	// refused, no answer within 2s, wrong password, loading its data.
+	Reached bool
+	Problem string
+	// Loading reports whether Redis answered that it is still reading its data. Reached is false then.
+	Loading bool
+
+	ID          string // CLUSTER MYID
+	RunID       string // run_id of INFO: changes with each start of the server
+	Uptime      time.Duration
+	View        []Entry // CLUSTER NODES: the cluster as this node sees it, itself included
+	StateOK     bool    // cluster_state:ok of CLUSTER INFO
+	Replication Replication
+	Keys        int64 // DBSIZE
+	UsedMemory  int64 // bytes
+	MaxMemory   int64 // bytes; 0 is no limit
+	Evicts      bool  // at maxmemory it evicts keys instead of refusing writes
+	// Refuses describes requests of clients that the running node refuses, and why: a full disk or memory, too few replicas, too many
+	// connections. Empty if it refuses none.
+	Refuses string
+	// Closed reports whether the user with which replicas copy from this master is disabled. That is so on a new node, and on one that restarted
+	// without slots before it had learned of its replicas.
+	Closed  bool
+	Saving  bool   // a BGSAVE or a rewrite of the append-only file is running
+	Version string // redis_version, such as 7.0.15
+	// Settings are the node's values of the wanted settings.
+	Settings map[string]string
+	// SlotKeys counts the node's keys in each slot that is open on any node (COUNTKEYSINSLOT). Every reached master is queried for every
+	// such slot. A missing count prevents decisions about its slot.
+	SlotKeys map[int]int64
+	// Functions is the digest of FUNCTION DUMP. It is empty if the node has no functions.
+	Functions string
+	// At is the time of the read on the node's clock. The times in View are on the same clock.
+	At time.Time
+}
+
+// Failure is a step that failed a short time ago. Decide skips it, so that other steps are taken.
+type Failure struct {
+	Action Action
+	Mode   string
+	Target string  // the Subject of the step
+	Into   bool    // no move to this node is due, from any source
+	Slots  SlotSet // the failed ones; empty: the whole step
+	Cause  string
+}
+
+// Compare orders failures.
+func (f Failure) Compare(other Failure) int {
+	first := func(s SlotSet) int {
+		if len(s) == 0 {
+			return -1
+		}
+		return s[0].From
+	}
+	return cmp.Or(cmp.Compare(f.Action, other.Action), cmp.Compare(f.Mode, other.Mode), cmp.Compare(f.Target, other.Target),
+		cmp.Compare(first(f.Slots), first(other.Slots)))
+}
+
+// Replication is the parsed INFO replication.
+type Replication struct {
+	Master     bool
+	MasterHost string // of a replica
+	MasterPort int
+	LinkUp     bool  // master_link_status:up
+	Syncing    bool  // a full synchronisation is running
+	Offset     int64 // master_repl_offset, or slave_repl_offset of a replica
+	Replicas   int   // connected ones
+
+	// ID identifies the history of the node's data: master_replid. A start of the server and a promotion create a new one; a replica takes
+	// its master's. FormerID (master_replid2) is that of the previous master; the node continues its history.
+	ID, FormerID string
+	// LinkDown is the time since a replica lost the link to its master. It is NeverLinked if there was no link since its server started.
+	LinkDown time.Duration
+}
+
+// NeverLinked is the LinkDown of a replica that has not copied since its server started.
+const NeverLinked = time.Duration(-1)
+
+// History identifies the data of a shard that its master and a replica shared. It is recorded while a replica is in step.
+type History struct {
+	Node string `json:"node"` // id of the master
+	Run  string `json:"run"`  // its run id
+	Repl string `json:"repl"` // its replication id
+}
+
+// Entry is one line of CLUSTER NODES: one node's view of another, or of itself.
+type Entry struct {
+	ID       string
+	IP       string // empty if the address is not known
+	Port     int
+	BusPort  int
+	Hostname string
+
+	Myself, Master, Replica                  bool
+	Fail, PossiblyFail, Handshake, NoAddress bool
+	MasterID                                 string // of a replica; empty otherwise
+	PingSent, PongReceived                   time.Time
+	Epoch                                    uint64
+	Connected                                bool // link-state
+	Owned                                    SlotSet
+	Migrating                                map[int]string // slot -> id of the target; only on the node's own line
+	Importing                                map[int]string // slot -> id of the source; only on the node's own line
+}
+
+// Record holds state that cannot be observed. It is stored in an object that outlives the RedisCluster, as its data does, before the first
+// step that needs it.
+type Record struct {
+	// Formed reports whether slots were ever assigned. Pods that are all empty are a new cluster only if it is false.
+	Formed bool `json:"formed,omitempty"`
+	// Shards are the numbers of pods of the shards, by ordinal, that were ever part of the cluster and were not removed from it. The plan
+	// keeps these pods until they are drained.
+	Shards []int `json:"shards,omitempty"`
+	// Nodes are the ids of the nodes that were members, by pod. A pod with another id has lost its data.
+	Nodes map[string]string `json:"nodes,omitempty"`
+	// Histories holds the shards' histories by ordinal. A replica replaces a lost master only with the history of its shard.
+	Histories map[int]History `json:"histories,omitempty"`
+	// Table assigns slots to shards for AssignReceive. It is nil if nothing moves by table.
+	Table *Table `json:"table,omitempty"`
+	// Consents are the used values of the annotation accept-data-loss. A value that stays in the annotation counts once: it does not cover
+	// a later loss of the same slots.
+	Consents []string `json:"consents,omitempty"`
+	// GivenUp are the nodes whose loss was accepted. A node that comes back is no member once another node owns its slots.
+	GivenUp []string `json:"givenUp,omitempty"`
+	// Accepted are the slots whose loss was accepted and that no node owns yet.
+	Accepted SlotSet `json:"accepted,omitempty"`
+}
+
+// Table holds the targets of AssignReceive. It is made once per generation and then followed.
+type Table struct {
+	Generation int64           `json:"generation"`
+	Targets    map[int]SlotSet `json:"targets"` // shard ordinal -> the slots it receives
+}
+
+// Wanted is the desired state from the spec.
+type Wanted struct {
+	Generation int64
+	Shards     []int // pods of each shard, by ordinal; at least 2 each
+	// Assign are the entries of assignStrategies, for AssignReceive; nil for AutoReceive. The i-th
+	// belongs to the i-th new shard.
+	Assign []Assignment
+	// NodeTimeout is cluster-node-timeout.
+	NodeTimeout time.Duration
+	// Settings are set on a running Redis, by CONFIG SET.
+	Settings map[string]string
+	// Consent lists the values of the annotation accept-data-loss: node ids or slot ranges.
+	Consent []string
+	// Restores reports whether the cluster is formed from a backup on the first node of each shard.
+	Restores bool
+	// Announced reports whether pods can see that the cluster has begun. No volume gets the backup after that.
+	Announced bool
+}
+
+// Assignment is one entry of assignStrategies.
+type Assignment struct {
+	Slots int
+	From  []string // node ids or names of pods
+}

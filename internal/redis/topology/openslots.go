@@ -1,0 +1,259 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// openSlot is a slot that some member marks as migrating or importing.
+type openSlot struct {
+	slot      int
+	owner     *Node   // nil if it is not reached
+	migrating []*Node // members that mark it so
+	importing []*Node
+}
+
+func (c *cluster) findOpen() {
+	bySlot := map[int]*openSlot{}
+	get := func(slot int) *openSlot {
+		if bySlot[slot] == nil {
+			bySlot[slot] = &openSlot{slot: slot, owner: c.ownerOf(slot)}
+		}
+		return bySlot[slot]
+	}
+	for _, n := range c.members {
+		for slot := range n.self().Migrating {
+			o := get(slot)
+			o.migrating = append(o.migrating, n)
+		}
+		for slot := range n.self().Importing {
+			o := get(slot)
+			o.importing = append(o.importing, n)
+		}
+	}
+	for _, slot := range sortedKeys(bySlot) {
+		c.open = append(c.open, *bySlot[slot])
+	}
+}
+
+func (c *cluster) ownerOf(slot int) *Node {
+	for _, n := range c.members {
+		if c.owned[n.ID].Has(slot) {
+			return n
+		}
+	}
+	return nil
+}
+
+func (c *cluster) describeOpen() string {
+	var all []string
+	for _, o := range c.open {
+		if len(all) == 8 {
+			all = append(all, fmt.Sprintf("and %d more", len(c.open)-len(all)))
+			break
+		}
+		all = append(all, fmt.Sprint(o.slot))
+	}
+	return strings.Join(all, ", ")
+}
+
+// openSlots repairs slots that an interrupted move left open: the lowest first, together with all others that need the same step. Marks are
+// corrected at once. Keys move only while both shards have a replica in step. A slot that cannot be repaired yet is skipped: a later rule
+// repairs the cause.
+func (c *cluster) openSlots() []Step {
+	var first []Step
+	for _, o := range c.open {
+		steps := c.due(c.repair(o))
+		switch {
+		case steps == nil:
+		case first == nil:
+			first = steps
+		case sameButSlots(first[0], steps[0]):
+			first[0].Slots = first[0].Slots.Union(steps[0].Slots)
+		}
+	}
+	if first == nil || first[0].Slots.Len() == 1 {
+		return first
+	}
+	if s := first[0]; s.Action == ActionMoveSlots && s.Mode == ModeBack {
+		return []Step{c.moveBack(c.byID[s.Node.ID], c.byID[s.Target.ID], s.Slots)}
+	} else if s.Action == ActionMoveSlots {
+		return []Step{c.move(c.byID[s.Node.ID], c.byID[s.Target.ID], s.Slots, "finish moving")}
+	}
+	first[0].Message += fmt.Sprintf("; and so %d more slots", first[0].Slots.Len()-1)
+	return first
+}
+
+// sameButSlots reports whether two steps differ in their slots only.
+func sameButSlots(a, b Step) bool {
+	return a.Action == b.Action && a.Mode == b.Mode && a.ID == b.ID && a.Node == b.Node && a.Target == b.Target
+}
+
+// repair implements the table of cases of one open slot. O is its owner, T the node that it moves to.
+//
+//	O not reached                                none
+//	O marks its own slot as importing            STABLE on O: the end of a move left the mark
+//	another than O marks it as migrating         STABLE on that node
+//	both ends marked                             continue the move; move the keys back to O if that failed, or T is removed
+//	mark on T alone, keys on either              MIGRATING on O
+//	mark on T alone, no keys                     STABLE on T
+//	mark on T names another than O, who is new   on T NODE, if its view names another, then IMPORTING
+//	mark on O alone, keys on T                   IMPORTING on T
+//	mark on O alone, nothing was moved           STABLE on O
+//	mark on O names a node that is not reached   the master of that node's shard replaces it
+//	  or is a replica now
+//
+// The owner of a slot changes only when a move completes, and the move first checks that no key is left. NODE in this table names the owner
+// that all other nodes already have in their views.
+func (c *cluster) repair(o openSlot) []Step {
+	if o.owner == nil {
+		return nil
+	}
+	if n := o.leftover(); n != nil {
+		return c.mark(n, o.slot, "STABLE", nil, "the slot is "+o.owner.Pod+"'s")
+	}
+	target, moving := c.targetOf(o)
+	if target == nil {
+		return nil
+	}
+	// Without key counts a mark proves nothing.
+	ownerKeys, known := o.owner.SlotKeys[o.slot]
+	targetKeys, alsoKnown := target.SlotKeys[o.slot]
+	if !known || !alsoKnown {
+		return nil
+	}
+	source, importing := target.self().Importing[o.slot]
+	switch {
+	case !importing && targetKeys == 0 && c.strangers(o, target) == "":
+		return c.mark(o.owner, o.slot, "STABLE", nil, "nothing was moved yet")
+	case !moving && ownerKeys == 0 && targetKeys == 0:
+		return c.mark(target, o.slot, "STABLE", nil, "there is nothing to move")
+	case source != o.owner.ID:
+		return c.importFrom(target, o)
+	case !moving || o.owner.self().Migrating[o.slot] != target.ID:
+		return c.mark(o.owner, o.slot, "MIGRATING", target, "its move was broken off")
+	case !c.backed(o.owner) || !c.backed(target):
+		return nil
+	}
+	slot := SlotSet{{o.slot, o.slot}}
+	on, back := c.move(o.owner, target, slot, "finish moving"), c.moveBack(o.owner, target, slot)
+	if leaves := len(c.wanted.Shards); target.Shard >= leaves && o.owner.Shard < leaves {
+		return []Step{back, on}
+	}
+	if len(o.importing) > 1 {
+		return []Step{on} // a second importer may hold keys, too
+	}
+	return []Step{on, back}
+}
+
+// leftover returns a node with a mark that a completed move left behind, or nil.
+func (o openSlot) leftover() *Node {
+	for _, n := range o.migrating {
+		if n != o.owner {
+			return n
+		}
+	}
+	if slices.Contains(o.importing, o.owner) {
+		return o.owner
+	}
+	return nil
+}
+
+// targetOf returns the node that a slot moves to, and whether the owner marks the slot as migrating. Of several importers it prefers the
+// owner's target, then the one with the most keys.
+func (c *cluster) targetOf(o openSlot) (target *Node, moving bool) {
+	var named string
+	if named, moving = o.owner.self().Migrating[o.slot]; moving {
+		if n := c.byID[named]; n != nil && n.self().Master {
+			return n, true
+		}
+		// The master of the node's shard replaces it. A remaining importer means that the move restarted there.
+		if s := c.shardOf(named); len(o.importing) == 0 && s != nil && s.master != nil && s.master != o.owner {
+			return s.master, true
+		}
+		if len(o.importing) == 0 {
+			// No view has that node any more. Any keys that it had are lost.
+			if c.fateOf(named) == gone && c.shardOf(named) == nil {
+				return c.anyOther(o.owner), true
+			}
+			return nil, true
+		}
+	}
+	for _, n := range o.importing {
+		if target == nil || n.SlotKeys[o.slot] > target.SlotKeys[o.slot] {
+			target = n
+		}
+	}
+	return target, moving
+}
+
+// anyOther returns a master to compare with if the named one is gone for good.
+func (c *cluster) anyOther(than *Node) *Node {
+	for _, n := range c.masters() {
+		if n != than {
+			return n
+		}
+	}
+	return nil
+}
+
+// strangers names masters other than the two ends that hold keys of a slot.
+func (c *cluster) strangers(o openSlot, target *Node) string {
+	var names []string
+	for _, n := range c.members {
+		if n != o.owner && n != target && n.self().Master && n.SlotKeys[o.slot] > 0 {
+			names = append(names, n.Pod)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// importFrom makes target import a slot from its present owner. A node that imports a slot never updates the slot's owner in its view, not
+// even when the owner is dead.
+func (c *cluster) importFrom(target *Node, o openSlot) []Step {
+	if e := target.sees(o.owner.ID); e == nil || e.Handshake {
+		return nil
+	} else if !e.Owned.Has(o.slot) {
+		return []Step{{Action: ActionAssignSlot, On: []Place{target.place()}, Node: target.place(), ID: o.owner.ID, Slots: SlotSet{{o.slot, o.slot}},
+			Message: fmt.Sprintf("tell %s that %s owns slot %d", target.Pod, o.owner.Pod, o.slot)}}
+	}
+	return c.mark(target, o.slot, "IMPORTING", o.owner, o.owner.Pod+" is its owner now")
+}
+
+func (c *cluster) mark(n *Node, slot int, mode string, peer *Node, why string) []Step {
+	s := Step{Action: ActionMarkSlot, Node: n.place(), Slots: SlotSet{{slot, slot}}, Mode: mode,
+		Message: fmt.Sprintf("mark slot %d on %s as %s: %s", slot, n.Pod, mode, why)}
+	if peer != nil {
+		s.ID, s.Target = peer.ID, peer.place()
+		s.Message = fmt.Sprintf("mark slot %d on %s as %s %s: %s", slot, n.Pod, mode, peer.Pod, why)
+	}
+	return []Step{s}
+}
+
+// move returns the step that moves slots and then updates their owner on the other masters.
+func (c *cluster) move(from, to *Node, slots SlotSet, verb string) Step {
+	s := Step{Action: ActionMoveSlots, Node: from.place(), Target: to.place(), Slots: slots, Largest: c.largest(),
+		Message: fmt.Sprintf("%s %d slots (%s) from %s to %s", verb, slots.Len(), brief(slots), from.Pod, to.Pod)}
+	for _, n := range c.members {
+		if n != from && n != to && n.self().Master {
+			s.On = append(s.On, n.place())
+		}
+	}
+	return s
+}
+
+// moveBack returns the step that undoes started moves.
+func (c *cluster) moveBack(owner, from *Node, slots SlotSet) Step {
+	s := c.move(owner, from, slots, "")
+	s.Mode, s.Message = ModeBack, fmt.Sprintf("move what %s has of %d slots (%s) back to %s", from.Pod, slots.Len(), brief(slots), owner.Pod)
+	return s
+}
+
+// backed reports whether the shard of a master has a replica in step.
+func (c *cluster) backed(master *Node) bool {
+	return slices.ContainsFunc(c.replicas(master.ID), c.inStep)
+}

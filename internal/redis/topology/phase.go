@@ -1,0 +1,29 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+// Planned returns the number of pods of each shard for the StatefulSets: the wanted number, or the recorded one until Decide lowers it.
+func Planned(wanted []int, record Record) []int {
+	planned := make([]int, max(len(wanted), len(record.Shards)))
+	copy(planned, wanted)
+	for i, pods := range record.Shards {
+		planned[i] = max(planned[i], pods)
+	}
+	return planned
+}
+
+// PhaseAfter returns the phase to show after previous. A model has no memory: after the last pod of a rolling update is replaced and before
+// its replica is linked, it only sees missing redundancy. So a cluster that serves all slots stays in Creating, Scaling or Upgrading until
+// it is Running.
+func PhaseAfter(previous string, m Model) string {
+	if m.Phase != PhaseFailed || m.Served < Slots {
+		return m.Phase
+	}
+	switch previous {
+	case PhaseCreating, PhaseScaling, PhaseUpgrading:
+		return previous
+	default:
+		return m.Phase
+	}
+}

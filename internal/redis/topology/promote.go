@@ -1,0 +1,122 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"time"
+)
+
+// defaultNodeTimeout is Redis' default of cluster-node-timeout.
+const defaultNodeTimeout = 15 * time.Second
+
+func (c *cluster) nodeTimeout() time.Duration {
+	if c.wanted.NodeTimeout > 0 {
+		return c.wanted.NodeTimeout
+	}
+	return defaultNodeTimeout
+}
+
+// promote makes replicas masters when the nodes do not elect one.
+//
+//   - Normally a majority of masters elects a replica. The operator waits for
+//     the node timeout to detect the failure, and twice that for votes.
+//   - FORCE if no replica was elected although a majority lives. Redis cannot
+//     compute the age of the replica's data; the operator can (candidate).
+//   - TAKEOVER, which needs no votes, if the majority is lost and none of the
+//     lost masters can still serve: their containers do not run. Takeovers run
+//     one at a time; once a majority is restored, it elects the others.
+func (c *cluster) promote() []Step {
+	if steps := c.promoteOverEmptied(); steps != nil {
+		return steps
+	}
+	var lost []string
+	alive := 0
+	for _, id := range sortedKeys(c.owned) {
+		if c.byID[id] != nil {
+			alive++
+		} else if c.fateOf(id) != away && c.candidate(id) != nil {
+			lost = append(lost, id)
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	id := lost[0]
+	heir := c.candidate(id)
+	overdue := 3*c.nodeTimeout() + 5*time.Second
+	silence := c.silence(id)
+	if 2*alive > len(c.owned) {
+		n := c.pods[c.podOf[id]]
+		if n != nil && n.Loading && c.fateOf(id) != gone {
+			return wait("slots %s: %s loads its data", brief(c.owned[id]), n.Pod)
+		}
+		if silence < overdue {
+			return wait("wait for %s to be elected for slots %s, or for its master to come back: %s", heir.Pod, brief(c.owned[id]), c.describe(id))
+		}
+		return []Step{c.force(heir, "FORCE", 2*c.nodeTimeout(), fmt.Sprintf("no replica was elected for slots %s within %s: make %s the master",
+			brief(c.owned[id]), overdue, heir.Pod))}
+	}
+	for _, other := range sortedKeys(c.owned) {
+		if c.byID[other] != nil {
+			continue
+		}
+		if f := c.fateOf(other); f != gone && f != down {
+			return wait("too few masters live to elect another, and %s: a replica is made master without a vote only when that container does not run; delete its pod if it hangs",
+				c.describe(other))
+		}
+	}
+	if silence < overdue+takeoverGrace {
+		return wait("too few masters live to elect another: waits %s for the lost ones to come back with their data before %s is made master of slots %s",
+			overdue+takeoverGrace, heir.Pod, brief(c.owned[id]))
+	}
+	return []Step{c.force(heir, "TAKEOVER", 5*time.Second, fmt.Sprintf("too few masters live to elect another: make %s the master of slots %s without a vote",
+		heir.Pod, brief(c.owned[id])))}
+}
+
+// takeoverGrace is the additional wait for lost masters when a majority of them is lost. They may return with writes that their replicas
+// lack.
+const takeoverGrace = 15 * time.Second
+
+// promoteOverEmptied promotes a replica with data over a master that restarted without data, or with less data after a user gave up the
+// master's data.
+func (c *cluster) promoteOverEmptied() []Step {
+	for _, r := range c.members {
+		master := c.byID[r.self().MasterID]
+		if master == nil || !r.self().Replica {
+			continue
+		}
+		text := fmt.Sprintf("%s restarted without its data and kept slots %s: make %s the master, which has %d keys",
+			master.Pod, brief(c.owned[master.ID]), r.Pod, r.Keys)
+		given := c.isFresh(master.ID) && c.ofDoubt(r) != nil && c.mayReplace(master, r)
+		if given {
+			text = fmt.Sprintf("make %s the master of slots %s with the %d keys that it has: what %s has was given up", r.Pod, brief(c.owned[master.ID]), r.Keys, master.Pod)
+		} else if !c.emptied(master, r) {
+			continue
+		}
+		step := c.force(r, "FORCE", 2*c.nodeTimeout(), text)
+		step.Target, step.Proof.Run, step.Proof.Consented = master.place(), master.RunID, given
+		return []Step{step}
+	}
+	return nil
+}
+
+// failover makes a replica replace its master with the master's agreement: the master hands over once the replica has all its data.
+func (c *cluster) failover(replica *Node, message string) Step {
+	step := Step{Action: ActionFailover, Node: replica.place(), Interval: 5 * time.Second, Message: message}
+	if master := c.byID[replica.self().MasterID]; master != nil {
+		step.Target = master.place()
+	}
+	return step
+}
+
+// force makes a replica replace its master without the master's agreement. The proof of the step holds what the choice was based on.
+func (c *cluster) force(replica *Node, mode string, interval time.Duration, message string) Step {
+	step := Step{Action: ActionFailover, Node: replica.place(), Mode: mode, Interval: max(interval, 5*time.Second), Message: message,
+		Target: Place{ID: replica.self().MasterID}, Proof: Proof{History: replica.Replication.ID, Offset: replica.Replication.Offset}}
+	if !c.historyOf(step.Target.ID).follows(replica) {
+		step.Proof.Within = c.owned[step.Target.ID]
+	}
+	return step
+}

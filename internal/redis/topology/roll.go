@@ -1,0 +1,190 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// unblock replaces pods that cannot start in their present state.
+//
+//   - A pod that lost its data gets another address, where its former
+//     replicas do not look for it.
+//   - A pod of an old revision that is not up is replaced: a revision that
+//     does not start must not block the rollout of its fix. Its volume stays,
+//     and a shard's owner is never replaced. While a pod of the wanted
+//     revision is not up either, the new revision may be no better, and the
+//     old pod may just be restarting.
+//   - A replica that refuses the password starts with the right one in a new
+//     pod.
+//
+// A replica that starts copies from its master. So the last two wait while the master may have lost the replica's data.
+func (c *cluster) unblock() []Step {
+	for _, n := range c.nodes {
+		switch {
+		case n.Reached || n.Terminating:
+		case n.LostData:
+			return []Step{c.deletePod(n, "its data is gone, and its replicas would copy an empty node at its address")}
+		case n.Locked && c.record.Formed && c.record.Nodes[n.Pod] != "" && !c.indispensable(n):
+			if c.isHeldBack(c.shards[n.Shard].master, n) {
+				continue
+			}
+			return []Step{c.deletePod(n, "it started with another password than the Secret has now")}
+		case n.Outdated && !n.Loading && !c.mayCome(n):
+			if c.record.Nodes[n.Pod] != "" && c.isHeldBack(c.shards[n.Shard].master, n) {
+				continue
+			}
+			return []Step{c.deletePod(n, "it does not come up ("+n.trouble()+"), and another revision is wanted")}
+		}
+	}
+	return nil
+}
+
+// neverUp replaces pods of an old revision that never served: a wrong image, node selector or command must not block the rollout of its
+// fix. It runs under every verdict, since deleting such a pod ends no server, and its volume stays.
+func (c *cluster) neverUp() []Step {
+	for _, n := range c.nodes {
+		if n.Outdated && n.NeverUp && !n.Reached && !n.Loading && !n.Terminating {
+			step := c.deletePod(n, "it never served in this pod ("+n.trouble()+"), and another revision is wanted")
+			step.Proof.NeverUp = true
+			return []Step{step}
+		}
+	}
+	return nil
+}
+
+// outOfStep replaces replicas of an old revision that are no valid copy of their master, while the master is reached. The new revision may
+// fix them: a newer Redis, more memory, or a larger output buffer. It keeps a replica whose master restarted with fewer keys: the replica
+// may hold the only copy. While a pod of the wanted revision is not up, the new revision may be no better.
+func (c *cluster) outOfStep() []Step {
+	if c.unproven() || slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Terminating }) {
+		return nil
+	}
+	for _, s := range c.shards {
+		if s.master == nil || s.master.Terminating || len(c.owned[s.master.ID]) == 0 || !s.master.Replication.Master {
+			continue
+		}
+		for _, n := range s.nodes {
+			if n.Outdated && n != s.master && c.member(n) && !n.Terminating && len(c.owned[n.ID]) == 0 &&
+				n.self().MasterID == s.master.ID && !c.inStep(n) && !c.isHeldBack(s.master, n) {
+				step := c.deletePod(n, "a replica of an old revision that is no copy of its master")
+				step.Target, step.Proof = s.master.place(), sameStart(s.master)
+				return []Step{step}
+			}
+		}
+	}
+	return nil
+}
+
+// mayCome reports whether a pod of an old revision that is not up is kept, because it may still start.
+func (c *cluster) mayCome(n *Node) bool {
+	id := c.record.Nodes[n.Pod]
+	return id != "" && c.record.Formed && (c.indispensable(n) || c.unproven() || c.fateOf(id) == away)
+}
+
+// indispensable reports whether a former member owns slots, or its shard has no master.
+func (c *cluster) indispensable(n *Node) bool {
+	return len(c.owned[c.record.Nodes[n.Pod]]) > 0 || c.shards[n.Shard].master == nil
+}
+
+// unproven reports whether a former member's pod of the wanted revision is not up.
+func (c *cluster) unproven() bool {
+	return slices.ContainsFunc(c.nodes, func(n *Node) bool { return !n.Outdated && !n.Reached && c.wants(n) && c.record.Nodes[n.Pod] != "" })
+}
+
+func (c *cluster) deletePod(n *Node, why string) Step {
+	return Step{Action: ActionDeletePod, Node: n.place(), Message: fmt.Sprintf("delete pod %s: %s", n.Pod, why)}
+}
+
+// roll replaces pods of an old revision, one shard after the other: its replicas, then, after a failover to one of them, the former master.
+// It waits until every shard has all its replicas in step. There is no failback: after an update of redis, the old version could not read
+// the new one's data.
+func (c *cluster) roll() []Step {
+	for _, s := range c.shards {
+		var outdated []*Node
+		for _, n := range s.nodes {
+			if n.Outdated {
+				outdated = append(outdated, n)
+			}
+		}
+		if len(outdated) == 0 {
+			continue
+		}
+		if why := c.quiet(s); why != "" {
+			return c.blocked("no further pod is replaced now: %s", why)
+		}
+		for _, n := range outdated {
+			if n != s.master {
+				step := c.deletePod(n, "a replica of an old revision")
+				step.Target, step.Proof = s.master.place(), sameStart(s.master)
+				return []Step{step}
+			}
+		}
+		if len(s.owned) == 0 {
+			return []Step{c.deletePod(s.master, "a master of an old revision that owns no slots")}
+		}
+		if heir := c.heir(s, func(n *Node) bool { return !n.Outdated }); heir != nil {
+			return []Step{c.failover(heir, fmt.Sprintf("make %s the master of shard %d, so that %s can be replaced", heir.Pod, s.ordinal, s.master.Pod))}
+		}
+		return c.blocked("%s is not replaced: shard %d has no replica in step", s.master.Pod, s.ordinal)
+	}
+	return nil
+}
+
+// quiet returns why the pods of a shard may not be replaced now, or "".
+func (c *cluster) quiet(s *shard) string {
+	if why := c.calm(); why != "" {
+		return why
+	}
+	// A new shard that waits for a pod has no data to lose yet.
+	if why := c.thinner(func(s *shard) bool { return len(s.owned) > 0 }); why != "" {
+		return why
+	}
+	for _, n := range s.nodes {
+		if n.Saving {
+			return n.Pod + " is writing its data to disk"
+		}
+	}
+	return ""
+}
+
+// heir returns the replica in step of a shard that passes a test and has the most data, or nil.
+func (c *cluster) heir(s *shard, passes func(*Node) bool) *Node {
+	var best *Node
+	for _, r := range c.replicas(s.master.ID) {
+		if c.inStep(r) && passes(r) && (best == nil || r.Replication.Offset > best.Replication.Offset) {
+			best = r
+		}
+	}
+	return best
+}
+
+// thin describes the first shard with fewer pods in step than wanted, or returns "".
+func (c *cluster) thin() string {
+	return c.thinner(func(*shard) bool { return true })
+}
+
+// thinner is thin for the shards that counts selects.
+func (c *cluster) thinner(counts func(*shard) bool) string {
+	for i, pods := range c.wanted.Shards {
+		s := c.shards[i]
+		if !counts(s) {
+			continue
+		}
+		found := 0
+		for _, n := range s.nodes {
+			switch {
+			case !c.wants(n):
+				continue
+			case n == s.master, c.member(n) && s.master != nil && n.self().MasterID == s.master.ID && c.inStep(n):
+				found++
+			}
+		}
+		if found < pods {
+			return fmt.Sprintf("shard %d has %d of %d pods in step%s", i, found, pods, c.whyNot(s))
+		}
+	}
+	return ""
+}

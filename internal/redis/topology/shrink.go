@@ -1,0 +1,183 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import "fmt"
+
+// shrink removes unwanted pods that own no slots, replicas before masters:
+//
+//	make another replica the master (only if the pod belongs to a shard that stays)
+//	FORGET the node, on every other one
+//	RESET HARD the node, which forgets the others
+//	lower the recorded shape: Kubernetes then removes the pod, or the operator the StatefulSet
+//
+// Gossip undoes a FORGET that reached only some nodes after a minute. It is then sent again.
+func (c *cluster) shrink() []Step {
+	var masters []*Node
+	busy := false
+	for _, s := range c.shards {
+		for _, n := range s.nodes {
+			if c.wants(n) || !n.Reached || n.Shard >= len(c.wanted.Shards) && len(s.owned) > 0 {
+				continue
+			}
+			known := c.knowing(n.ID)
+			if len(known) == 0 && len(n.View) == 1 {
+				continue // reset, or never met
+			}
+			busy = true
+			if n.self().Master {
+				masters = append(masters, n)
+				continue
+			}
+			if n.Shard < len(c.wanted.Shards) && !c.stays(s) {
+				return c.blocked("%s is not removed: shard %d has no other replica in step that stays", n.Pod, s.ordinal)
+			}
+			if steps := c.expel(n, known); steps != nil {
+				return steps
+			}
+		}
+	}
+	for _, n := range masters {
+		if s := c.shards[n.Shard]; len(s.owned) > 0 {
+			return c.handOver(s, n)
+		}
+		if steps := c.expel(n, c.knowing(n.ID)); steps != nil {
+			return steps
+		}
+	}
+	if busy {
+		return nil
+	}
+	return c.lower()
+}
+
+// expel removes a node that owns no slots from the cluster.
+func (c *cluster) expel(n *Node, known []*Node) []Step {
+	for _, m := range c.members {
+		if e := m.sees(n.ID); e != nil && len(e.Owned) > 0 {
+			return c.blocked("%s is removed once %s sees that it owns no slots", n.Pod, m.Pod)
+		}
+	}
+	if n.self().Master && n.Keys > 0 {
+		if !c.stale(n) {
+			return c.blocked("%s owns no slots and still has %d keys: it is not removed before all others serve all slots", n.Pod, n.Keys)
+		}
+		return []Step{{Action: ActionFlush, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}}
+	}
+	if c.followers(n.ID) > 0 && n.self().Master {
+		// Its replicas cannot forget it. They are reset first, unless they stay.
+		for _, r := range c.replicas(n.ID) {
+			if len(c.knowing(r.ID)) > 0 {
+				return c.blocked("%s is removed after its replica %s", n.Pod, r.Pod)
+			}
+		}
+	}
+	if on := c.others(known, n); len(on) > 0 {
+		return []Step{{Action: ActionForget, ID: n.ID, On: places(on),
+			Message: fmt.Sprintf("forget %s, which is being removed", n.Pod)}}
+	}
+	if len(n.View) > 1 {
+		return []Step{{Action: ActionReset, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("reset %s, which was removed", n.Pod)}}
+	}
+	return nil
+}
+
+func (c *cluster) others(nodes []*Node, than *Node) []*Node {
+	var all []*Node
+	for _, n := range nodes {
+		// A replica cannot forget its master; it is removed before its master.
+		if n != than && n.self().MasterID != than.ID {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// stays reports whether a shard has a replica in step among the pods that stay. It is true for a shard without a master or slots.
+func (c *cluster) stays(s *shard) bool {
+	if s.master == nil || len(s.owned) == 0 {
+		return true
+	}
+	for _, r := range c.replicas(s.master.ID) {
+		if c.wants(r) && c.inStep(r) {
+			return true
+		}
+	}
+	return false
+}
+
+// leaving reports whether a node owns no slots and is being removed. No rule makes it meet others again.
+func (c *cluster) leaving(n *Node) bool {
+	return c.record.Formed && !c.wants(n) && len(c.owned[n.ID]) == 0 &&
+		(n.Shard < len(c.wanted.Shards) || len(c.shards[n.Shard].owned) == 0)
+}
+
+// handOver makes a pod that stays the master of a shard.
+func (c *cluster) handOver(s *shard, leaving *Node) []Step {
+	if why := c.calm(); why != "" {
+		return c.blocked("%s stays the master of shard %d for now: %s", leaving.Pod, s.ordinal, why)
+	}
+	for _, r := range c.replicas(leaving.ID) {
+		if c.wants(r) && c.inStep(r) {
+			return []Step{c.failover(r, fmt.Sprintf("make %s the master of shard %d in place of %s, which is being removed", r.Pod, s.ordinal, leaving.Pod))}
+		}
+	}
+	return c.blocked("%s is not removed: shard %d has no replica in step that stays", leaving.Pod, s.ordinal)
+}
+
+// allThere reports whether every wanted pod exists, reached or not.
+func (c *cluster) allThere() bool {
+	for i, pods := range c.wanted.Shards {
+		for _, n := range c.shards[i].nodes {
+			if c.wants(n) {
+				pods--
+			}
+		}
+		if pods > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// lower removes pods that have left the cluster from the record, the highest shard first.
+func (c *cluster) lower() []Step {
+	record := c.copyRecord()
+	for i := len(record.Shards) - 1; i >= 0; i-- {
+		want := 0
+		if i < len(c.wanted.Shards) {
+			want = c.wanted.Shards[i]
+		}
+		if record.Shards[i] <= want {
+			continue
+		}
+		if want == 0 && len(c.shards[i].owned) > 0 {
+			return nil
+		}
+		for _, pod := range sortedKeys(c.record.Nodes) {
+			id, n := c.record.Nodes[pod], c.pods[pod]
+			if n == nil && len(c.knowing(id)) == 0 && c.allThere() {
+				delete(record.Nodes, pod)
+			}
+			if n == nil || n.Shard != i || c.wants(n) {
+				continue
+			}
+			// The pod was not reached, and its node is still in views of members.
+			if len(c.knowing(id)) > 0 {
+				if !c.harmless(id) || c.fateOf(id) == away {
+					return c.blocked("shard %d is not removed before %s is reached, or forgotten", i, pod)
+				}
+				return []Step{{Action: ActionForget, ID: id, On: places(c.knowing(id)), Message: fmt.Sprintf("forget %s, which is being removed", pod)}}
+			}
+			delete(record.Nodes, pod)
+		}
+		if record.Shards[i] = want; want == 0 && i == len(record.Shards)-1 {
+			record.Shards = record.Shards[:i]
+		}
+	}
+	if len(record.Shards) == len(c.record.Shards) && fmt.Sprint(record.Shards) == fmt.Sprint(c.record.Shards) {
+		return nil
+	}
+	return []Step{recordStep(record, "record that pods were removed: the shards have %v pods now", record.Shards)}
+}

@@ -1,0 +1,314 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// pass advances the time of all servers.
+func (w *world) pass(d time.Duration) {
+	for end := w.now + d; w.now < end; {
+		w.now += simTick
+		for _, s := range w.servers {
+			if s.up {
+				s.used = w.now
+			}
+			if s.alive() {
+				s.handshakes()
+				s.gossip()
+				s.detect()
+				s.elect()
+				s.replicateData()
+			}
+		}
+	}
+}
+
+// handshakes ends handshakes after one tick: the peer's id is known then, and its address is new.
+func (s *server) handshakes() {
+	for _, p := range s.known() {
+		if p.met == 0 || s.w.now < p.met {
+			continue
+		}
+		delete(s.peers, p.id)
+		if other := s.w.byIP[p.ip]; other != nil && other.alive() {
+			s.learn(other)
+			other.learn(s)
+		}
+	}
+}
+
+// learn adds a peer after MEET, or updates its address.
+func (s *server) learn(other *server) {
+	if s == other {
+		return
+	}
+	p := s.peers[other.id]
+	if p == nil {
+		me := other.me()
+		s.peers[other.id] = &peer{id: other.id, ip: other.ip, master: me.master, masterID: me.masterID, epoch: me.epoch, pong: s.w.now}
+		return
+	}
+	s.address(p, other.ip)
+	p.pong = s.w.now
+}
+
+// address simulates redis when a peer itself shows up at another address: replication follows.
+func (s *server) address(p *peer, ip string) {
+	if p.ip != ip {
+		p.ip = ip
+		if s.me().masterID == p.id {
+			s.masterHost, s.linked = ip, false
+		}
+	}
+}
+
+// gossip pings some peers. Both sides exchange their own state and that of some third nodes.
+func (s *server) gossip() {
+	for _, p := range s.known() {
+		if late := s.w.now-p.pong > simTimeout/2; p.id == s.id || !late && s.w.rnd.IntN(5) != 0 {
+			continue
+		}
+		other := s.reaches(p)
+		if other == nil {
+			// Another node answers there: redis drops the address, and does not consider the node failed any more.
+			if stranger := s.w.byIP[p.ip]; p.met == 0 && stranger != nil && stranger.alive() && stranger.id != p.id {
+				p.ip = ""
+			}
+			continue
+		}
+		if back := other.peers[s.id]; back != nil && back.met == 0 {
+			other.address(back, s.ip)
+			other.hear(s)
+		}
+		s.hear(other)
+	}
+}
+
+// hear applies the header of a known peer's packet, and its gossip about others.
+func (s *server) hear(from *server) {
+	p := s.peers[from.id]
+	if p == nil {
+		return
+	}
+	me := from.me()
+	p.pong, p.possibly = s.w.now, false
+	if p.fail && (!me.master || s.count(p.id) == 0 || s.w.now-p.failedAt > 2*simTimeout) {
+		p.fail = false
+	}
+	p.master, p.masterID = me.master, me.masterID
+	s.current = max(s.current, from.current)
+	if me.master {
+		p.epoch = me.epoch
+		if s.me().master && me.epoch == s.me().epoch && from.id > s.id {
+			s.current++
+			s.me().epoch = s.current
+		}
+		s.claims(from)
+		s.update(from)
+	}
+	for _, third := range from.known() {
+		mine := s.peers[third.id]
+		switch {
+		case third.met != 0 || third.id == s.id || s.w.rnd.IntN(2) == 0:
+		case mine == nil:
+			if other := s.w.byIP[third.ip]; other != nil && other.alive() && other.id == third.id && s.banned[third.id] <= s.w.now {
+				s.learn(other)
+			}
+		case (mine.fail || mine.possibly) && mine.ip != third.ip && !third.fail && !third.possibly:
+			mine.ip = third.ip // gossip does not change replication
+		}
+	}
+}
+
+// follow makes the server a replica. Its data stays until the master's arrives.
+func (s *server) follow(id string) {
+	me := s.me()
+	me.master, me.masterID = false, id
+	s.moving, s.imports = map[int]string{}, map[int]string{}
+	s.version++
+	s.masterHost, s.linked, s.synced = s.peers[id].ip, false, false
+	s.lostLink = s.w.now
+	s.electAt = 0
+}
+
+// detect marks silent peers, and fails those that a majority of masters marks.
+func (s *server) detect() {
+	masters := s.sized()
+	for _, p := range s.known() {
+		if p.id == s.id || p.met != 0 || p.ip == "" || s.w.now-p.pong <= simTimeout {
+			continue
+		}
+		p.possibly = !p.fail
+		votes := 0
+		for _, id := range masters {
+			if id == s.id {
+				votes++
+			} else if q := s.peers[id]; q != nil {
+				if m := s.reaches(q); m != nil {
+					if r := m.peers[p.id]; r != nil && (r.possibly || r.fail) {
+						votes++
+					}
+				}
+			}
+		}
+		if !p.fail && 2*votes > len(masters) {
+			p.fail, p.possibly, p.failedAt = true, false, s.w.now
+		}
+	}
+}
+
+// elect starts an election if the master has failed and the data is recent enough.
+func (s *server) elect() {
+	me := s.me()
+	m := s.peers[me.masterID]
+	if me.master || m == nil || !m.fail || s.count(m.id) == 0 || !s.synced || s.w.now-s.lostLink > 10*time.Second+2*simTimeout {
+		s.electAt = 0
+		return
+	}
+	if s.electAt == 0 {
+		s.electAt = s.w.now + 500*time.Millisecond + time.Duration(s.w.rnd.IntN(1000))*time.Millisecond
+		return
+	}
+	if s.w.now >= s.electAt {
+		s.electAt = s.w.now + 2*simTimeout
+		s.ask(false)
+	}
+}
+
+// ask requests the votes of the masters.
+func (s *server) ask(forced bool) bool {
+	m := s.me().masterID
+	s.current++
+	votes, masters := 0, s.sized()
+	for _, id := range masters {
+		p := s.peers[id]
+		if p == nil {
+			continue
+		}
+		v := s.reaches(p)
+		if v == nil || v.peers[s.id] == nil || !v.me().master {
+			continue
+		}
+		q := v.peers[m]
+		lately, did := v.votedFor[m]
+		if v.voted >= s.current || did && s.w.now-lately < 2*simTimeout || !forced && (q == nil || !q.fail) {
+			continue
+		}
+		v.current = max(v.current, s.current)
+		v.voted, v.votedFor[m] = s.current, s.w.now
+		votes++
+	}
+	if 2*votes <= len(masters) {
+		return false
+	}
+	s.takeOver(s.current)
+	return true
+}
+
+// takeOver promotes a replica over its master and broadcasts it.
+func (s *server) takeOver(epoch uint64) {
+	old := s.me().masterID
+	me := s.me()
+	me.master, me.masterID, me.epoch = true, "", epoch
+	s.masterHost, s.electAt, s.linked = "", 0, false
+	s.replid, s.former = s.w.newName(), s.replid
+	idx, to := s.w.index[old], s.idx()
+	for slot := range s.slotOf {
+		if s.slotOf[slot] == idx {
+			s.give(slot, to)
+		}
+	}
+	s.w.logf("%s becomes master in place of %s", short(s.id), short(old))
+	s.broadcast()
+}
+
+func (s *server) broadcast() {
+	for _, p := range s.known() {
+		if other := s.reaches(p); other != nil && other != s && other.peers[s.id] != nil {
+			other.hear(s)
+		}
+	}
+}
+
+// replicateData copies from the server at its master's address, some ticks late, and completely after a new link.
+func (s *server) replicateData() {
+	if s.me().master {
+		return
+	}
+	m := s.w.byIP[s.masterHost]
+	serves := m != nil && m != s && m.alive() && (m.me().master || m.linked && m.synced)
+	if !serves || s.w.now < s.noLinkUntil || !s.isAdmitted(m) {
+		if s.linked {
+			s.linked, s.lostLink = false, s.w.now
+		}
+		return
+	}
+	if !s.linked {
+		s.linked, s.syncUntil = true, s.w.now+time.Duration(100+s.w.rnd.IntN(400))*time.Millisecond
+	}
+	if s.w.now < s.syncUntil || s.synced && s.w.rnd.IntN(3) == 0 {
+		return
+	}
+	s.copyFrom(m)
+}
+
+// isAdmitted reports whether a server accepts a replica. It has only its own shard's user, and does not have it while it is new.
+func (s *server) isAdmitted(m *server) bool {
+	return (m.user == s.user || s.w.isWithout("user")) && (m.admits || s.w.isWithout("admission"))
+}
+
+func (s *server) copyFrom(m *server) {
+	s.synced, s.linkedOnce = true, true
+	s.data = maps.Clone(m.data)
+	s.offset, s.functions = m.offset, m.functions
+	switch s.replid {
+	case m.replid:
+	case m.former:
+		s.former, s.replid = s.replid, m.replid
+	default:
+		s.former, s.replid = "", m.replid
+	}
+}
+
+func short(id string) string {
+	if len(id) > 6 {
+		return id[:6]
+	}
+	return id
+}
+
+// write makes a client write some keys. The client starts at the owner and follows redirections.
+func (w *world) write() {
+	for range 4 {
+		key := w.keys[w.rnd.IntN(len(w.keys))]
+		slot := slotOfKey(key)
+		var owners []*server
+		for _, s := range w.servers {
+			if s.alive() && s.me().master && s.owns(slot) && s.ok() {
+				owners = append(owners, s)
+			}
+		}
+		if len(owners) == 0 {
+			continue
+		}
+		s := owners[w.rnd.IntN(len(owners))]
+		if w.now < s.queueUntil {
+			continue
+		}
+		if _, has := s.data[key]; !has && s.moving[slot] != "" {
+			i := slices.IndexFunc(w.servers, func(o *server) bool { return o.alive() && o.id == s.moving[slot] })
+			if i < 0 || w.servers[i].imports[slot] == "" && !w.servers[i].owns(slot) {
+				continue
+			}
+			s = w.servers[i]
+		}
+		s.data[key] = w.acked[key] + 1
+		s.offset += 10
+		w.acked[key]++
+	}
+}

@@ -1,0 +1,339 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// pod is a pod of a StatefulSet, with the server on its volume.
+type pod struct {
+	name, uid, host string
+	shard, ordinal  int
+	s               *server
+	startsAt        time.Duration
+	running         bool
+	outdated        bool
+	isWrong         bool          // its image cannot be pulled
+	ran             bool          // its container has started
+	nextIP          string        // the address after its restart; empty: a new one
+	hiddenUntil     time.Duration // the operator cannot reach it
+	brokenUntil     time.Duration // its container does not start
+}
+
+// operator drives a simulated cluster: it observes, decides and takes one step. It may crash between any two commands.
+type operator struct {
+	*world
+	wanted  Wanted
+	record  Record
+	pods    map[string]*pod
+	volumes map[string]*server
+	hosts   int
+	uids    int
+	budget  int // commands until it crashes; negative: never
+	deaths  int // remaining crashes
+	taken   map[string]time.Duration
+	commits int
+	isWrong bool // the image of new pods cannot be pulled
+}
+
+var (
+	errDied    = errors.New("the operator died")
+	errRefused = errors.New("refused")
+)
+
+func newOperator(seed uint64, shards ...int) *operator {
+	return &operator{world: newWorld(seed), wanted: Wanted{Shards: shards, NodeTimeout: simTimeout, Generation: 1},
+		pods: map[string]*pod{}, volumes: map[string]*server{}, hosts: 3, budget: -1, taken: map[string]time.Duration{}}
+}
+
+// sets simulates the controller of the StatefulSets: it creates and deletes pods. Volumes stay.
+func (o *operator) sets() {
+	planned := map[string]bool{}
+	for shard, pods := range Planned(o.wanted.Shards, o.record) {
+		for ordinal := range pods {
+			name := fmt.Sprintf("a-%d-%d", shard, ordinal)
+			planned[name] = true
+			if o.pods[name] == nil {
+				o.uids++
+				o.pods[name] = &pod{isWrong: o.isWrong, name: name, uid: fmt.Sprint("uid-", o.uids), shard: shard, ordinal: ordinal,
+					host: fmt.Sprint("host-", o.rnd.IntN(o.hosts)), startsAt: o.now + time.Duration(200+o.rnd.IntN(1500))*time.Millisecond}
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
+		p := o.pods[name]
+		switch {
+		case !planned[name]:
+			o.remove(p)
+		case p.isWrong:
+		case !p.running && o.now >= p.startsAt && o.now >= p.brokenUntil:
+			if o.volumes[name] == nil {
+				o.volumes[name] = o.newServer()
+				o.restore(p)
+			}
+			o.begin(p)
+		}
+	}
+}
+
+// begin starts a pod's server on its volume, as start.sh does.
+func (o *operator) begin(p *pod) {
+	s := o.volumes[p.name]
+	s.user = fmt.Sprint("shard-", p.shard)
+	if s.damaged && !o.isWithout("file") {
+		if !o.isReplaced(s) {
+			return // it reports the damage and exits
+		}
+		s = o.newServer() // the files are set aside
+		s.user, o.volumes[p.name] = fmt.Sprint("shard-", p.shard), s
+	} else if s.damaged {
+		s.truncate()
+	}
+	if o.isOfThePast(s) && !o.isWithout("past") {
+		if !o.isReplaced(s) {
+			return
+		}
+		s = o.newServer()
+		s.user, o.volumes[p.name] = fmt.Sprint("shard-", p.shard), s
+	}
+	ip := p.nextIP
+	if ip == "" || o.byIP[ip] != nil {
+		ip = o.newIP()
+	}
+	p.s, p.running, p.ran, p.nextIP = s, true, true, ""
+	s.start(ip)
+}
+
+// isReplaced reports whether another node claims the slots of a stopped server and has its data.
+func (o *operator) isReplaced(s *server) bool {
+	of := s.id
+	if !s.me().master {
+		of = s.me().masterID
+	}
+	for _, other := range o.servers {
+		if other == s || !other.alive() || !other.ok() || other.user != s.user {
+			continue
+		}
+		if other.me().master && other.count(other.id) > 0 && other.count(of)+other.count(s.id) == 0 || other.id == of && other.count(of) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isOfThePast reports whether others have heard from a master after its volume was last in use.
+func (o *operator) isOfThePast(s *server) bool {
+	for _, other := range o.servers {
+		if p := other.peers[s.id]; p != nil && other != s && other.alive() && s.me().master && s.count(s.id) > 0 && p.met == 0 && p.pong > max(s.used+2*simTimeout, other.begun) {
+			return true
+		}
+	}
+	return false
+}
+
+// setImage makes the image of new pods one that can or cannot be pulled. Pods with another image are outdated.
+func (o *operator) setImage(isWrong bool) {
+	o.isWrong = isWrong
+	for _, p := range o.pods {
+		p.outdated = p.isWrong != isWrong
+	}
+}
+
+// truncate simulates redis with a file that looks cut off: data after the damage is lost.
+func (s *server) truncate() {
+	s.damaged = false
+	for key := range s.data {
+		if key%2 == 0 {
+			delete(s.data, key)
+		}
+	}
+}
+
+func (o *operator) remove(p *pod) {
+	if p.running {
+		p.s.stop()
+	}
+	if v := o.volumes[p.name]; v != nil && v.leaving {
+		o.volumes[p.name] = nil
+	}
+	delete(o.pods, p.name)
+}
+
+// kill stops a pod's container, which restarts after a while.
+func (o *operator) kill(p *pod, away time.Duration) {
+	if p.running {
+		p.s.stop()
+		p.running = false
+	}
+	p.startsAt = o.now + away
+}
+
+// observe simulates Observe.
+func (o *operator) observe() []Node {
+	open := map[int]bool{}
+	for _, p := range o.pods {
+		if p.running {
+			for slot := range p.s.moving {
+				open[slot] = true
+			}
+			for slot := range p.s.imports {
+				open[slot] = true
+			}
+		}
+	}
+	var nodes []Node
+	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
+		p := o.pods[name]
+		n := Node{Pod: name, UID: p.uid, Host: p.host, Shard: p.shard, Ordinal: p.ordinal, Running: p.running, Outdated: p.outdated, NeverUp: !p.ran}
+		if p.running {
+			n.IP = p.s.ip
+		}
+		if p.running && p.s.alive() && o.now >= p.hiddenUntil {
+			o.read(&n, p.s, open)
+		}
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+func (o *operator) read(n *Node, s *server, open map[int]bool) {
+	me := s.me()
+	n.Reached, n.ID, n.View, n.StateOK, n.Keys, n.Settings = true, s.id, s.view(), s.ok(), int64(len(s.data)), maps.Clone(s.settings)
+	n.UsedMemory, n.Functions, n.At = int64(len(s.data)), s.functions, time.UnixMilli(1e12).Add(o.now)
+	n.RunID, n.Uptime, n.Closed = s.run, o.now-s.begun, me.master && !s.admits
+	n.Replication = Replication{Master: me.master, MasterHost: s.masterHost, LinkUp: s.linked && s.synced, Syncing: s.linked && !s.synced, Offset: s.offset,
+		ID: s.replid, FormerID: s.former}
+	if !s.linked && !s.linkedOnce {
+		n.Replication.LinkDown = NeverLinked
+	} else if !s.linked {
+		n.Replication.LinkDown = o.now - s.lostLink
+	}
+	o.blind(n)
+	if me.master {
+		n.SlotKeys = map[int]int64{}
+		for slot := range open {
+			n.SlotKeys[slot] = s.keysIn(slot)
+		}
+	}
+}
+
+// blind changes a node's report to what a decision without the removed proof would assume.
+func (o *operator) blind(n *Node) {
+	r := &n.Replication
+	h := o.record.Histories[n.Shard]
+	switch {
+	case o.isWithout("history") && !r.Master && h.Repl != "":
+		if m := o.byIP[r.MasterHost]; m == nil || m.id != n.self().MasterID {
+			r.ID = h.Repl // from any source
+		}
+	case o.isWithout("link") && !r.Master:
+		if r.LinkDown = 0; h.Repl != "" {
+			r.ID = h.Repl
+		}
+	case o.isWithout("continuation") && r.Master && h.Run != "":
+		n.RunID = h.Run // hides the restart
+	case o.isWithout("run") && r.Master && n.Keys == 0:
+		n.RunID, n.Uptime = "another", 24*time.Hour
+	case o.isWithout("run") && !r.Master && h.Repl != "":
+		r.ID = h.Repl
+		r.LinkDown = max(r.LinkDown, 0)
+	}
+}
+
+// at returns the server of a step's place, unless the place has changed.
+func (o *operator) at(place Place) *server {
+	p := o.pods[place.Pod]
+	if p == nil || p.uid != place.UID || !p.running || !p.s.alive() || o.now < p.hiddenUntil || p.s.ip != place.IP || p.s.id != place.ID {
+		return nil
+	}
+	return p.s
+}
+
+// command is called before each command to a server.
+func (o *operator) command() error {
+	o.commits++
+	if o.budget == 0 {
+		o.budget = -1
+		if o.deaths--; o.deaths > 0 {
+			o.budget = o.rnd.IntN(200)
+		}
+		clear(o.taken)
+		o.logf("the operator dies")
+		return errDied
+	}
+	if o.budget > 0 {
+		o.budget--
+	}
+	if o.rnd.IntN(300) == 0 {
+		o.pass(simTick)
+		o.write()
+	}
+	return nil
+}
+
+// take runs a step.
+func (o *operator) take(s Step) error {
+	if len(s.Batch) > 0 {
+		var all error
+		for _, one := range s.Batch {
+			if err := o.take(one); errors.Is(err, errDied) {
+				return err
+			} else if err != nil {
+				all = err
+			}
+		}
+		return all
+	}
+	key := string(s.Action) + s.Node.Pod
+	if last, did := o.taken[key]; did && s.Interval > 0 && o.now-last < s.Interval {
+		return nil
+	}
+	o.taken[key] = o.now
+	switch s.Action {
+	case ActionWait:
+		return nil
+	case ActionRecord:
+		if err := o.command(); err != nil {
+			return err
+		}
+		o.record = *s.Record
+		return nil
+	case ActionForget, ActionAssignSlot:
+		return o.onEach(s)
+	case ActionDeletePod:
+		p := o.pods[s.Node.Pod]
+		if v := o.volumes[s.Node.Pod]; p == nil || p.uid != s.Node.UID || s.Proof.NeverUp && p.ran || v != nil && v.leaving && !o.isWithout("claim") {
+			return errRefused
+		}
+		if err := o.isSameStart(s); err != nil {
+			return err
+		}
+		if err := o.command(); err != nil {
+			return err
+		}
+		o.remove(p)
+		return nil
+	default:
+		return o.onNode(s)
+	}
+}
+
+func (o *operator) onNode(s Step) error {
+	n := o.at(s.Node)
+	if n == nil {
+		return errRefused
+	}
+	if s.Action == ActionMoveSlots {
+		return o.moveSlots(s, n)
+	}
+	if err := o.command(); err != nil {
+		return err
+	}
+	return o.single(s, n)
+}

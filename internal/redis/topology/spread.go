@@ -1,0 +1,59 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// spread promotes replicas to even out the number of masters per zone, and, where zones are even, per Kubernetes node. A failover needs a
+// difference of at least two masters between the zones, or between the nodes if it makes no zone less even. So failovers end. spread waits
+// while pods are being replaced: a replica of the old revision could run an older redis.
+func (c *cluster) spread() []Step {
+	if slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Outdated }) {
+		return nil
+	}
+	load, zones := c.mastersBy()
+	if load == nil || c.calm() != "" || c.thin() != "" {
+		return nil
+	}
+	var best *Node
+	most := 0
+	for _, s := range c.shards {
+		for _, r := range c.replicas(s.master.ID) {
+			zone, host := zones[s.master.Zone]-zones[r.Zone], load[s.master.Host]-load[r.Host]
+			if s.master.Zone == "" || r.Zone == "" || s.master.Zone == r.Zone {
+				zone = 1 // nothing changes for zones
+			}
+			evens := zone > 1 || zone == 1 && host > 1
+			if gain := zone*Slots + host; evens && gain > most && r.Host != "" && c.inStep(r) && !r.Saving {
+				best, most = r, gain
+			}
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	from := c.shards[best.Shard].master
+	where, masters := from.Host, load[from.Host]
+	if most >= 2*Slots-len(c.shards) {
+		where, masters = "zone "+from.Zone, zones[from.Zone]
+	}
+	return []Step{c.failover(best, fmt.Sprintf("make %s on %s the master of shard %d: %s has %d masters",
+		best.Pod, best.Host, best.Shard, where, masters))}
+}
+
+// mastersBy counts masters by Kubernetes node and by zone. It returns nil while a shard has no master, or one that is not scheduled.
+func (c *cluster) mastersBy() (load, zones map[string]int) {
+	load, zones = map[string]int{}, map[string]int{}
+	for _, s := range c.shards {
+		if s.master == nil || s.master.Host == "" {
+			return nil, nil
+		}
+		load[s.master.Host]++
+		zones[s.master.Zone]++
+	}
+	return load, zones
+}

@@ -1,0 +1,96 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package redis
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+const (
+	// part is the only part of a RedisCluster: the value of the name label on all of its objects. No service's name has a dot, so a service
+	// called redis of a platform with the cluster's name selects other pods.
+	part = "redis.cluster"
+	// chart is its chart.
+	chart = "rediscluster"
+)
+
+// ownVariables are environment variables that the chart sets for the scripts.
+var ownVariables = []string{"POD_IP", "POD_NAME", "POD_NAMESPACE", "SERVICE", "MEMORY_LIMIT", "SHARED_FOLDER", "REDISCLI_AUTH"}
+
+// planned holds the inputs of a plan other than the resource.
+type planned struct {
+	// Copied reports whether pods read the operator's copy of the user's Secret.
+	Copied bool
+	Shards []int
+	// Settings are those in the file that running servers change.
+	Settings map[string]string
+	Agents   agents
+	// Formed reports whether the cluster has begun, so that nothing is restored any more. It is only set for a cluster with a backup to
+	// restore. Restored reports whether it is formed, so that its pods need no store.
+	Formed, Restored bool
+}
+
+// values returns the values of the chart.
+func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Images) (map[string]any, error) {
+	spec, pod := &rc.Spec, podOf(&rc.Spec)
+	for _, variable := range pod.Env {
+		if slices.Contains(ownVariables, variable.Name) {
+			return nil, fmt.Errorf("spec.pod[0].env: %s is set by the operator: remove it", variable.Name)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
+		if problems := render.AnnotationKey(key); len(problems) > 0 {
+			return nil, render.Mistake("spec.pod[0].annotations", "%s", problems[0])
+		}
+	}
+	settings := settingsOf(spec.Config)
+	v := map[string]any{
+		"shards": how.Shards, "image": imageOf(spec, images.Redis), "initImage": given(pod.InitImage), "monitorImage": given(pod.MonitorImage),
+		"size": spec.Size, "credentialsSecret": secretOf(rc),
+		"storage": map[string]any{
+			"size": spec.Storage.Size, "storageClassName": spec.Storage.StorageClassName, "claim": sharedClaim(spec), "retain": keepsData(spec),
+		},
+		"settings": how.Settings, "startSettings": settings.start, "settingsConfigMap": pod.ConfigMap,
+		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
+		"priorityClassName": pod.PriorityClassName,
+		"agentImage":        how.Agents.backup, "restoreAgentImage": how.Agents.restore, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": how.Formed, "restored": how.Restored,
+		"restoreShards": len(wantedShards(spec)),
+	}
+	if how.Copied {
+		v["credentialsSecret"] = copyOf(rc)
+	}
+	if spec.Storage.Size == nil { // a resource that no API server has defaulted
+		delete(v["storage"].(map[string]any), "size")
+	}
+	if spec.Backup != nil {
+		v["writer"] = string(rc.UID)
+	}
+	if images.Namespace != "" {
+		v["operatorNamespace"] = images.Namespace
+	}
+	if spec.AntiAffinity != "" {
+		v["antiAffinity"] = spec.AntiAffinity
+	}
+	for name, value := range map[string]any{
+		"envs": pod.Env, "labels": pod.Labels, "annotations": pod.Annotations, "affinity": pod.Affinity, "nodeSelector": pod.NodeSelector,
+		"tolerations": pod.Tolerations, "imagePullSecrets": pod.ImagePullSecrets, "resources": pod.Resources,
+		"topologySpreadConstraints": spec.TopologySpreadConstraints,
+	} {
+		v[name] = value
+	}
+	maps.Copy(v, database.Names(owner, part))
+	return database.Plain(v)
+}
+
+// needsDryRun reports whether a spec has fields that only the API server can validate.
+func needsDryRun(spec *redisv1.RedisClusterSpec) bool {
+	return len(spec.Pod) > 0 || spec.PodTemplate != nil || spec.Backup.Template() != nil || len(spec.TopologySpreadConstraints) > 0
+}

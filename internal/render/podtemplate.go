@@ -1,0 +1,162 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"d3os.com/d3os-operator/internal/workers"
+)
+
+// OverlayPods merges the podTemplate at a path of a spec into a rendered pod template by Kubernetes' strategic merge, and returns the
+// result. A mistake in it is an *Error. It may not set labels or annotations of the operator's domains, and may not change a label named
+// app.kubernetes.io/… (the charts' selectors consist of these) or an annotation by which charts replace pods.
+func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[string]any, error) {
+	var patch map[string]any
+	if err := json.Unmarshal(podTemplate, &patch); err != nil {
+		return nil, Mistake(path, "%v", err)
+	}
+	if err := checkSize(path, patch, maxItems, new(int)); err != nil {
+		return nil, err
+	}
+	if err := Decode(path, withoutDirectives(patch), &corev1.PodTemplateSpec{}); err != nil {
+		return nil, err
+	}
+	labels, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
+	annotations, _, _ := unstructured.NestedStringMap(template, "metadata", "annotations")
+	var merged map[string]any
+	err := workers.Protect(func() (err error) { // directives with values of other types panic
+		merged, err = strategicpatch.StrategicMergeMapPatch(template, patch, corev1.PodTemplateSpec{})
+		return err
+	})
+	if err != nil {
+		return nil, Mistake(path, "%v", err)
+	}
+	result := &corev1.PodTemplateSpec{}
+	if err := Decode(path, merged, result); err != nil {
+		return nil, err
+	}
+	selects := func(key string) bool { return strings.HasPrefix(key, "app.kubernetes.io/") }
+	if err := checkOwn(path, "label", labels, result.Labels, selects); err != nil {
+		return nil, err
+	}
+	replaces := func(key string) bool { return strings.HasPrefix(key, checksumDomain+"/") }
+	if err := checkOwn(path, "annotation", annotations, result.Annotations, replaces); err != nil {
+		return nil, err
+	}
+	if err := CheckClaims(path, &result.Spec); err != nil {
+		return nil, err
+	}
+	return runtime.DefaultUnstructuredConverter.ToUnstructured(result)
+}
+
+// WorkContainer is the name of the working container in a podTemplate for backups.
+const WorkContainer = "backup"
+
+// OverlayJobs merges a podTemplate for backups into the pod template of a workload for backups, as OverlayPods does. Settings for the
+// container WorkContainer apply to the first container, whatever its name.
+func OverlayJobs(path string, template map[string]any, podTemplate []byte) (map[string]any, error) {
+	var patch map[string]any
+	if err := json.Unmarshal(podTemplate, &patch); err != nil {
+		return nil, Mistake(path, "%v", err)
+	}
+	work := WorkContainer
+	if containers, _, _ := unstructured.NestedSlice(template, "spec", "containers"); len(containers) > 0 {
+		if first, ok := containers[0].(map[string]any); ok {
+			work, _ = first["name"].(string)
+		}
+	}
+	spec, _ := patch["spec"].(map[string]any)
+	containers, _ := spec["containers"].([]any)
+	for i := range containers {
+		if c, ok := containers[i].(map[string]any); ok && c["name"] == WorkContainer {
+			c["name"] = work
+		}
+	}
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return OverlayPods(path, template, data)
+}
+
+// OverlayBackups merges a podTemplate for backups into the pods of the CronJobs and Deployments among the objects of a cluster, as OverlayJobs
+// does. Its only Deployment is the archive.
+func OverlayBackups(path string, objects []*unstructured.Unstructured, podTemplate []byte) error {
+	at := map[string][]string{"CronJob": {"spec", "jobTemplate", "spec", "template"}, "Deployment": {"spec", "template"}}
+	for _, o := range objects {
+		if at[o.GetKind()] == nil {
+			continue
+		}
+		if err := overlayObject(o, OverlayJobs, path, podTemplate, at[o.GetKind()]...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// OverlayStatefulSets merges a podTemplate into the pods of the StatefulSets among some objects, as OverlayPods does.
+func OverlayStatefulSets(path string, objects []*unstructured.Unstructured, podTemplate []byte) error {
+	for _, o := range objects {
+		if o.GetKind() != "StatefulSet" {
+			continue
+		}
+		if err := overlayObject(o, OverlayPods, path, podTemplate, "spec", "template"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// overlayObject merges a podTemplate into the pods of an object, and names their service account as the API server does.
+func overlayObject(o *unstructured.Unstructured, overlay func(string, map[string]any, []byte) (map[string]any, error), path string, podTemplate []byte, at ...string) error {
+	pods, _, err := unstructured.NestedMap(o.Object, at...)
+	if err != nil {
+		return fmt.Errorf("read the pods of %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	if pods, err = overlay(path, pods, podTemplate); err != nil {
+		return err
+	}
+	// The API server copies one field of the account's name to the other, so an old name would return.
+	if account, found, _ := unstructured.NestedString(pods, "spec", "serviceAccountName"); found {
+		if err := unstructured.SetNestedField(pods, account, "spec", "serviceAccount"); err != nil {
+			return fmt.Errorf("set the service account of %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	if err := unstructured.SetNestedMap(o.Object, pods, at...); err != nil {
+		return fmt.Errorf("set the pods of %s %s: %w", o.GetKind(), o.GetName(), err)
+	}
+	return nil
+}
+
+// withoutDirectives returns a copy without the directives of a strategic merge, such as $patch: delete.
+func withoutDirectives(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		v = maps.Clone(v)
+		for key := range v {
+			if strings.HasPrefix(key, "$") {
+				delete(v, key)
+				continue
+			}
+			v[key] = withoutDirectives(v[key])
+		}
+		return v
+	case []any:
+		items := make([]any, len(v))
+		for i := range v {
+			items[i] = withoutDirectives(v[i])
+		}
+		return items
+	}
+	return value
+}

@@ -1,0 +1,121 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import (
+	"errors"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+	corev1 "k8s.io/api/core/v1"
+)
+
+func rendered() map[string]any {
+	return map[string]any{
+		"metadata": map[string]any{
+			"labels":      map[string]any{"app.kubernetes.io/name": "a", "d3os-product.com.d3os/kind": "rediscluster"},
+			"annotations": map[string]any{"checksum/config": "1", "d3os-product.com.d3os/mark": "1"},
+		},
+		"spec": map[string]any{
+			"volumes":    []any{map[string]any{"name": "v", "emptyDir": map[string]any{}}},
+			"containers": []any{map[string]any{"name": "a", "image": "x"}},
+		},
+	}
+}
+
+// A podTemplate cannot set, change or remove labels and annotations of the operator's domains, in any spelling and in any place with
+// metadata.
+func TestPodTemplateCannotSetReservedKeys(t *testing.T) {
+	t.Parallel()
+	ephemeral := func(metadata string) string {
+		return `{"spec":{"volumes":[{"name":"w","ephemeral":{"volumeClaimTemplate":{"metadata":` + metadata + `,"spec":{}}}}]}}`
+	}
+	for template, problem := range map[string]string{
+		`{"metadata":{"annotations":{"d3os-product.com.d3os/ticket":"seed"}}}`:                                                                   "d3os-product.com.d3os/ticket is the operator's own",
+		`{"metadata":{"labels":{"d3os-product.com.d3os/backup":"mysql"}}}`:                                                                       "d3os-product.com.d3os/backup is the operator's own",
+		`{"metadata":{"labels":{"d3os-product.com.d3os/kind":"x"}}}`:                                                                             "may not be changed",
+		`{"metadata":{"labels":{"d3os-product.com.d3os/kind":null}}}`:                                                                            "may not be changed",
+		`{"metadata":{"labels":{"$patch":"replace","app.kubernetes.io/name":"a"}}}`:                                                              "may not be changed",
+		`{"metadata":{"labels":{"app.kubernetes.io/name":"b"}}}`:                                                                                 "may not be changed",
+		`{"metadata":{"annotations":{"$patch":"delete"}}}`:                                                                                       "may not be changed",
+		`{"metadata":{"annotations":{"checksum/config":"2"}}}`:                                                                                   "may not be changed",
+		`{"metadata":{"annotations":{"D3OS-Product.com.d3os/ticket":"seed"}}}`:                                                                   "the operator's own",
+		`{"metadata":{"annotations":{"sub.d3os-product.com.d3os/ticket":"seed"}}}`:                                                               "the operator's own",
+		`{"metadata":{"annotations":{"etcd.database.coreos.com/ticket":"seed"}}}`:                                                                "the operator's own",
+		`{"metadata":{"annotations":{"redis.middleware.hc.cn/accept-data-loss":"1"}}}`:                                                           "the operator's own",
+		ephemeral(`{"labels":{"app.kubernetes.io/managed-by":"d3os-operator"}}`):                                                                 "the operator's own",
+		ephemeral(`{"labels":{"d3os-product.com.d3os/kind":"x"}}`):                                                                               "the operator's own",
+		ephemeral(`{"annotations":{"d3os-product.com.d3os/restored-to":"x"}}`):                                                                   "the operator's own",
+		ephemeral(`{"annotations":{"example.com/a":"x"}}`):                                                                                       "",
+		`{"metadata":{"labels":{"notd3os-product.com.d3os/a":"b"},"annotations":{"example.com/d3os-product.com.d3os":"b","checksum/mine":"1"}}}`: "",
+	} {
+		_, err := OverlayPods("spec.podTemplate", rendered(), []byte(template))
+		if problem == "" {
+			assert.Check(t, err == nil || !errors.As(err, new(*Error)), "%s: %v", template, err)
+			continue
+		}
+		var mistake *Error
+		assert.Check(t, errors.As(err, &mistake) && is.Contains(err.Error(), problem)().Success(), "%s: %v", template, err)
+	}
+}
+
+// Directives of a strategic merge with values of any type are refused or applied; none causes a panic.
+func TestDirectivesOfAnyTypeDoNotPanic(t *testing.T) {
+	t.Parallel()
+	for _, template := range []string{
+		`{"spec":{"volumes":[{"name":"v","$retainKeys":[{}],"hostPath":{"path":"/"}}]}}`,
+		`{"spec":{"$retainKeys":[[]]}}`, `{"spec":{"$setElementOrder/containers":[{"name":{}}]}}`, `{"spec":{"$setElementOrder/containers":[[]],"containers":[{"name":"a"}]}}`,
+		`{"metadata":{"$deleteFromPrimitiveList/finalizers":[{}],"finalizers":["a"]}}`, `{"metadata":{"finalizers":["a"],"$setElementOrder/finalizers":[{}]}}`,
+		`{"spec":{"containers":[{"$patch":["merge"],"name":"a"}]}}`, `{"spec":{"containers":[{"name":["a"]}]}}`, `{"$patch":{}}`,
+	} {
+		if _, err := OverlayPods("spec.podTemplate", rendered(), []byte(template)); err != nil {
+			assert.Check(t, errors.As(err, new(*Error)), "%s: %v", template, err)
+		}
+	}
+}
+
+// The container backup of a podTemplate for backups is the working container, whatever its name in the workload.
+func TestPodTemplateOfBackupsReachesTheContainerThatWorks(t *testing.T) {
+	t.Parallel()
+	const given = `{"spec":{"serviceAccountName":"backups","containers":[{"name":"backup","resources":{"limits":{"cpu":"2"}}},{"name":"proxy","image":"p"}]}}`
+	for _, work := range []string{"backup", "archive"} {
+		template := map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": work, "image": "x"}}}}
+		merged, err := OverlayJobs("spec.backup.podTemplate", template, []byte(given))
+		assert.NilError(t, err)
+		names := map[string]any{}
+		for _, c := range merged["spec"].(map[string]any)["containers"].([]any) {
+			c := c.(map[string]any)
+			names[c["name"].(string)] = c["image"]
+		}
+		assert.DeepEqual(t, names, map[string]any{work: "x", "proxy": "p"})
+	}
+	_, err := OverlayJobs("spec.backup.podTemplate", rendered(), []byte(`{"spec":{"container":[]}}`))
+	assert.ErrorContains(t, err, "spec.backup.podTemplate.spec.container: unknown field")
+}
+
+// The error about an unknown field has its path, and the field that was probably meant.
+func TestUnknownFields(t *testing.T) {
+	t.Parallel()
+	type object = map[string]any
+	const unknown = "unknown field: there is no such field"
+	for name, test := range map[string]struct {
+		given         object
+		field, reason string
+	}{
+		"a letter too few":      {object{"terminationGracePeriodSecond": 1}, "spec.terminationGracePeriodSecond", unknown + "; did you mean 'terminationGracePeriodSeconds'?"},
+		"upper case":            {object{"Hostname": "a"}, "spec.Hostname", unknown + "; did you mean 'hostname'?"},
+		"the beginning":         {object{"tolera": "a"}, "spec.tolera", unknown + "; did you mean 'tolerations'?"},
+		"below a list":          {object{"containers": []object{{"imagePullPolice": "a"}}}, "spec.containers[0].imagePullPolice", unknown + "; did you mean 'imagePullPolicy'?"},
+		"below what is in line": {object{"volumes": []object{{"emptydirs": object{}}}}, "spec.volumes[0].emptydirs", unknown + "; did you mean 'emptyDir'?"},
+		"like none":             {object{"colour": "a"}, "spec.colour", unknown},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := Decode("spec", test.given, &corev1.PodSpec{})
+			assert.Error(t, err, test.field+": "+test.reason)
+		})
+	}
+	assert.NilError(t, Decode("spec", object{"hostname": "a"}, &corev1.PodSpec{}))
+}

@@ -1,0 +1,48 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+// Limits for fields without a schema in the CRD. The CRD limits the other fields, but API servers do not check existing resources again.
+const (
+	maxItems  = 250    // of a list, or of an object, below a field
+	maxValues = 10_000 // of everything below a field
+	maxFields = 1000   // of a list or a map that is the field
+)
+
+// CheckSize refuses the value of a field that would cost the operator too much time: lists or objects with too many items, or too many
+// values in total.
+func CheckSize(path string, value any) error {
+	values := 0
+	return checkSize(path, value, maxFields, &values)
+}
+
+func checkSize(path string, value any, limit int, values *int) error {
+	tooMany := func(n int) error {
+		return Mistake(path, "too large: a list or an object in it has %d items, and at most %d are allowed", n, limit)
+	}
+	if *values++; *values > maxValues {
+		return Mistake(path, "too large: it has more than %d values in all; split it", maxValues)
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if len(v) > limit {
+			return tooMany(len(v))
+		}
+		for _, below := range v {
+			if err := checkSize(path, below, maxItems, values); err != nil {
+				return err
+			}
+		}
+	case []any:
+		if len(v) > limit {
+			return tooMany(len(v))
+		}
+		for _, below := range v {
+			if err := checkSize(path, below, maxItems, values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,248 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+const (
+	mongodb           = "mongodb"
+	mongodbRecord     = "mongodb.com/v1.lastSuccessfulConfiguration"
+	mongodbConnection = "mongodb-dataservice-dataservice"
+)
+
+// spec.mongodb waits for MongoDB's operator, and then for what this operator reports on the latest spec. What depends on it starts after
+// that.
+func TestMongoDB(t *testing.T) {
+	e := alone(t) // its CRD comes and goes, and each operator that has seen it notices
+	e.Start()
+	reports := fields{"name": "reports", "image": "registry.example/reports:v1", "port": 8080, "dependsOn": []string{mongodb}}
+	name := e.Create(small(fields{mongodb: fields{}, "additionalServices": []any{reports}}))
+	e.Until("the missing operator is named", func() error {
+		return e.mentions(name, mongodb, "MongoDBCommunity", "install MongoDB's operator for Kubernetes")
+	})
+	e.Until("the rest of the platform runs", func() error { return e.component(name, "web", dsv1.PhaseRunning) })
+
+	mongo := &mongoOperator{env: e}
+	mongo.install()
+	e.Until("the resource is created", func() error { return mongo.read() })
+	e.Until("it is not reported on", func() error {
+		return e.mentions(name, mongodb, "NotObserved", "must run and watch this namespace")
+	})
+	mongo.status("Pending", "ReplicaSet is not yet ready, retrying in 10 seconds")
+	e.Until("the missing pods are reported", func() error {
+		return e.mentions(name, mongodb, "no pod exists", "mongodb-database")
+	})
+	mongo.status("Failed", "Error deploying MongoDB ReplicaSet: no StatefulSet")
+	e.Until("its failure is reported", func() error {
+		if err := e.component(name, mongodb, dsv1.PhaseDegraded); err != nil {
+			return err
+		}
+		return e.mentions(name, mongodb, "Failed", "no StatefulSet")
+	})
+	mongo.deploy()
+	mongo.status("Running", "")
+	e.Until("the record is missing", func() error {
+		return e.mentions(name, mongodb, "has not applied the latest spec yet")
+	})
+	if harness.Lookup[*appsv1.Deployment](e.Journal, "reports") != nil {
+		t.Error("reports was created before mongodb was ready")
+	}
+	mongo.record()
+	e.Ready(name)
+	mongo.connects(harness.Lookup[*appsv1.Deployment](e.Journal, "reports"))
+
+	mongo.changes(name)
+	mongo.isCorrected(name)
+	mongo.isRemoved(name)
+}
+
+// mentions returns an error unless the message of a component has all words.
+func (e *env) mentions(name, component string, words ...string) error {
+	if e.DataService(name) == nil {
+		return errors.New("the DataService is not seen yet")
+	}
+	return harness.Mentions(e.componentStatus(name, component).Message, words...)
+}
+
+// changes covers what the record shows, and what only pods show. The status is Running all the time.
+func (m *mongoOperator) changes(name string) {
+	m.Helper()
+	m.Change(name, fields{mongodb: fields{"version": "8.0.15"}})
+	m.Until("Running of the older version does not count", func() error {
+		return m.mentions(name, mongodb, "has not applied the latest spec yet")
+	})
+	m.record()
+	m.Ready(name)
+
+	m.Change(name, fields{mongodb: fields{"replicas": 5}})
+	m.Until("Running with fewer members does not count", func() error {
+		return m.mentions(name, mongodb, "3 of 5 members")
+	})
+	m.deploy()
+	m.status("Running", "")
+	m.record()
+	m.Ready(name)
+
+	m.Change(name, fields{mongodb: fields{"size": "medium"}})
+	m.Until("Running with pods of the older template does not count", func() error {
+		return m.mentions(name, mongodb, "0 of 5 pods")
+	})
+	m.deploy()
+	m.Ready(name)
+
+	pod := m.pods(mongodb)[0]
+	m.setPodReady(pod, false)
+	m.Until("a pod that is not ready is named", func() error {
+		return m.mentions(name, mongodb, pod.Name)
+	})
+	m.setPodReady(pod, true)
+	m.Ready(name)
+}
+
+// isCorrected expects what another writer changes to be restored.
+func (m *mongoOperator) isCorrected(name string) {
+	m.Helper()
+	m.Must(m.read())
+	edited := m.live.DeepCopy()
+	m.Must(unstructured.SetNestedField(edited.Object, int64(1), "spec", "members"))
+	m.Must(api.Update(m.Ctx, edited))
+	m.Until("the number of members is restored", func() error {
+		m.Must(m.read())
+		members, _, _ := unstructured.NestedInt64(m.live.Object, "spec", "members")
+		return stage.Unless(members == 5, fmt.Sprint(members, " members"))
+	})
+	m.Ready(name)
+}
+
+// isRemoved expects the password to outlive the component.
+func (m *mongoOperator) isRemoved(name string) {
+	m.Helper()
+	m.Change(name, fields{mongodb: nil, "additionalServices": nil})
+	m.Until("the resource goes", func() error {
+		return stage.Unless(client.IgnoreNotFound(m.read()) == nil && m.live == nil, "it is still there")
+	})
+	m.Ready(name)
+	secret := harness.Lookup[*corev1.Secret](m.Journal, mongodb+"-credentials")
+	if secret == nil || len(secret.Data["password"]) == 0 || len(secret.OwnerReferences) > 0 {
+		m.Errorf("the password is not kept: %v", secret)
+	}
+}
+
+// mongoOperator writes what MongoDB's operator writes, in the order that a test chooses.
+type mongoOperator struct {
+	*env
+	live *unstructured.Unstructured
+}
+
+// install creates the CRD. It goes with the test, because the other tests have no such operator.
+func (m *mongoOperator) install() {
+	m.Helper()
+	data, err := os.ReadFile("testdata/mongodbcommunity.yaml")
+	m.Must(err)
+	crd := &unstructured.Unstructured{}
+	m.Must(yaml.Unmarshal(data, &crd.Object))
+	m.Must(api.Create(m.Ctx, crd))
+	m.Cleanup(func() { m.Must(client.IgnoreNotFound(api.Delete(m.Ctx, crd))) })
+}
+
+// read reads the resource; it is nil if there is none.
+func (m *mongoOperator) read() error {
+	live := object.Empty(object.Foreign)
+	err := api.Get(m.Ctx, client.ObjectKey{Namespace: m.Namespace, Name: mongodb}, live)
+	if m.live = live; err != nil {
+		m.live = nil
+	}
+	return err
+}
+
+// status writes the status, as after a step of a reconciliation.
+func (m *mongoOperator) status(phase, message string) {
+	m.Helper()
+	m.Must(m.read())
+	members, _, _ := unstructured.NestedInt64(m.live.Object, "spec", "members")
+	status := fields{"phase": phase, "message": message, "mongoUri": "mongodb://a", "currentMongoDBMembers": members, "currentStatefulSetReplicas": members}
+	m.live.Object["status"] = status
+	m.Must(api.Status().Update(m.Ctx, m.live))
+}
+
+// record writes the Secret with the connection string, and then the annotation with the spec. As MongoDB's operator does, it adds empty
+// fields and loses what statefulSet.spec and additionalMongodConfig hold.
+func (m *mongoOperator) record() {
+	m.Helper()
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: mongodbConnection}, StringData: map[string]string{"connectionString.standard": "mongodb://a"}}
+	m.Must(client.IgnoreAlreadyExists(api.Create(m.Ctx, secret)))
+	m.Must(m.read())
+	spec, _, err := unstructured.NestedMap(m.live.Object, "spec")
+	m.Must(err)
+	spec["arbiters"], spec["statefulSet"], spec["additionalMongodConfig"] = 0, fields{"spec": fields{}, "metadata": fields{}}, fields{}
+	spec["agent"] = fields{"logLevel": "", "logFile": "", "maxLogFileDurationHours": 0}
+	text, err := json.Marshal(spec)
+	m.Must(err)
+	patch, err := json.Marshal(fields{"metadata": fields{"annotations": fields{mongodbRecord: string(text)}}})
+	m.Must(err)
+	m.Must(api.Patch(m.Ctx, m.live, client.RawPatch("application/merge-patch+json", patch)))
+}
+
+// deploy applies the StatefulSet with the template of the spec, and waits for its pods.
+func (m *mongoOperator) deploy() {
+	m.Helper()
+	m.Must(m.read())
+	given, _, err := unstructured.NestedMap(m.live.Object, "spec", "statefulSet", "spec", "template")
+	m.Must(err)
+	template := corev1.PodTemplateSpec{}
+	m.Must(runtime.DefaultUnstructuredConverter.FromUnstructured(given, &template))
+	app := map[string]string{"app": mongodb + "-svc"}
+	template.Labels["app"] = app["app"]
+	for i := range template.Spec.Containers {
+		template.Spec.Containers[i].Image = "registry.example/mongod:v1"
+	}
+	members, _, _ := unstructured.NestedInt64(m.live.Object, "spec", "members")
+	replicas := int32(members)
+	set := &appsv1.StatefulSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: mongodb, OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(m.live, object.Foreign)}},
+		Spec: appsv1.StatefulSetSpec{
+			Replicas: &replicas, ServiceName: app["app"], Selector: &metav1.LabelSelector{MatchLabels: app}, Template: template,
+			PodManagementPolicy: appsv1.ParallelPodManagement,
+		},
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(set)
+	m.Must(err)
+	m.Must(api.Apply(m.Ctx, client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: content}), client.FieldOwner("mongodb"), client.ForceOwnership))
+	m.Until("the pods are ready", func() error {
+		now := harness.Lookup[*appsv1.StatefulSet](m.Journal, mongodb)
+		return stage.Unless(now != nil && now.Status.ObservedGeneration == now.Generation && now.Status.UpdatedReplicas == replicas && now.Status.ReadyReplicas == replicas, "they are not")
+	})
+}
+
+// connects expects a service to have the connection string.
+func (m *mongoOperator) connects(deployment *appsv1.Deployment) {
+	m.Helper()
+	for _, v := range deployment.Spec.Template.Spec.Containers[0].Env {
+		if v.Name == "SPRING_DATA_MONGODB_URI" && v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil &&
+			v.ValueFrom.SecretKeyRef.Name == mongodbConnection && v.ValueFrom.SecretKeyRef.Key == "connectionString.standard" {
+			return
+		}
+	}
+	m.Errorf("no connection string: %v", deployment.Spec.Template.Spec.Containers[0].Env)
+}

@@ -1,0 +1,125 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package statefultest holds helpers for the tests of kinds that run servers in StatefulSets.
+package databasetest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// There holds live objects of a resource by "Kind/name".
+type There map[string]*unstructured.Unstructured
+
+// Inputs returns inputs of a plan with these objects.
+func (l There) Inputs() reconcile.Inputs {
+	lookup := func(kind, name string) (*unstructured.Unstructured, error) { return l[kind+"/"+name], nil }
+	return reconcile.Inputs{Lookup: lookup, LookupLive: lookup}
+}
+
+// Set adds a StatefulSet with a number of pods and an image in a container.
+func (l There) Set(name string, pods int64, container, image string) There {
+	o := object.Empty(object.StatefulSetKind)
+	o.SetName(name)
+	containers := []any{map[string]any{"name": container, "image": image}}
+	o.Object["spec"] = map[string]any{"replicas": pods, "template": map[string]any{"spec": map[string]any{"containers": containers}}}
+	l["StatefulSet/"+name] = o
+	return l
+}
+
+// WithRecord adds the record of an owner, in the operator's format.
+func WithRecord[R any](t *testing.T, l There, records database.Records[R], owner object.Owner, record R) There {
+	t.Helper()
+	data, err := json.Marshal(record)
+	assert.NilError(t, err)
+	o := Kept(records.Name(owner.Name), owner)
+	o.SetAnnotations(map[string]string{records.Annotation: string(data), object.AnnotationDigest: "digest"})
+	l["ConfigMap/"+o.GetName()] = o
+	return l
+}
+
+// Kept returns a ConfigMap of an owner that does not control it.
+func Kept(name string, owner object.Owner) *unstructured.Unstructured {
+	o := object.Empty(object.ConfigMapKind)
+	o.SetNamespace(owner.Namespace)
+	o.SetName(name)
+	o.SetLabels(owner.Labels("data"))
+	o.SetAnnotations(map[string]string{object.AnnotationDigest: "digest"})
+	return o
+}
+
+// Find returns an object of the first part of a plan, or nil.
+func Find(plan *reconcile.Plan, kind, name string) *unstructured.Unstructured {
+	for _, o := range plan.Parts[0].Objects {
+		if o.GetKind() == kind && o.GetName() == name {
+			return o
+		}
+	}
+	return nil
+}
+
+// Manifests compares the objects of each resource in testdata/*.yaml with testdata/*.golden (go test . -update).
+func Manifests(t *testing.T, atLeast int, plan func(t *testing.T, name string) []*unstructured.Unstructured) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.yaml")
+	assert.NilError(t, err)
+	assert.Assert(t, len(files) >= atLeast)
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var text bytes.Buffer
+			for _, o := range plan(t, name) {
+				data, err := yaml.Marshal(o.Object)
+				assert.NilError(t, err)
+				text.WriteString("---\n")
+				text.Write(data)
+			}
+			golden.Assert(t, text.String(), name+".golden")
+		})
+	}
+}
+
+// Mesh calls a test twice with a loopback address where a port is served as by a sidecar with strict mTLS: connections without its
+// certificate are accepted, and closed with a FIN or a RST.
+func Mesh(t *testing.T, port int, test func(t *testing.T, ip string)) {
+	t.Helper()
+	for name, linger := range map[string]int{"closed": -1, "reset": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ip := fmt.Sprintf("127.%d.%d.%d", 200+rand.IntN(50), rand.IntN(250), 1+rand.IntN(250))
+			var config net.ListenConfig
+			listener, err := config.Listen(t.Context(), "tcp", fmt.Sprintf("%s:%d", ip, port))
+			assert.NilError(t, err)
+			t.Cleanup(func() { _ = listener.Close() })
+			go func() {
+				for {
+					connection, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					_, _ = connection.Read(make([]byte, 1))
+					_ = connection.(*net.TCPConn).SetLinger(linger)
+					_ = connection.Close()
+				}
+			}()
+			test(t, ip)
+		})
+	}
+}

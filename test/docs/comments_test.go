@@ -1,0 +1,126 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"gotest.tools/v3/golden"
+	"sigs.k8s.io/yaml"
+)
+
+// unplain matches the habits of docs/develop/style.md in comments and string literals of Go code: a definition by a question word,
+// code that talks, an unnamed actor, and words that English has no use for.
+var unplain = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
+	`(is|are|was|were) (what|how|when|whether|who|whom|which|why)`,
+	`(says?|knows?|asks?|tells?) (what|how|when|whether|where|who|whom|which|why|so|of|nothing|no)`,
+	`told|tells?|telling`,
+	`nobody|somebody|anybody|everybody|whoever|whomever`,
+	`anew|but for|by turns|of (one's|its|his|their|your) own|the ones? that|what there is of|by its own word|taken for`,
+	`beside|meanwhile`,
+}, "|") + `)\b`)
+
+// found returns the comments and string literals of a Go file that break the style, each with its line.
+func found(fset *token.FileSet, f *ast.File, isTest bool) []string {
+	var texts []string
+	add := func(at token.Pos, text string) {
+		if match := unplain.FindString(text); match != "" {
+			texts = append(texts, fset.Position(at).String()+": "+strconv.Quote(match))
+		}
+	}
+	for _, g := range f.Comments {
+		add(g.Pos(), strings.Join(strings.Fields(g.Text()), " "))
+	}
+	if isTest { // strings of tests are often inputs
+		return texts
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.BasicLit); ok && literal.Kind == token.STRING {
+			add(literal.Pos(), literal.Value)
+		}
+		return true
+	})
+	return texts
+}
+
+// Comments and messages of Go code follow docs/develop/style.md. A folder that broke it when the rule came has a budget in
+// testdata/budget.yaml, which can only fall.
+func TestStyleOfCode(t *testing.T) {
+	t.Parallel()
+	budget := map[string]int{}
+	const file = "testdata/budget.yaml"
+	data, err := os.ReadFile(file)
+	assert.NilError(t, err)
+	assert.NilError(t, yaml.UnmarshalStrict(data, &budget))
+
+	broken := map[string][]string{}
+	assert.NilError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "bin"):
+			return filepath.SkipDir
+		case !strings.HasSuffix(name, ".go") || strings.HasPrefix(name, "zz_generated"):
+			return nil
+		}
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		folder, err := filepath.Rel(root, filepath.Dir(path))
+		broken[folder] = append(broken[folder], found(fset, f, strings.HasSuffix(path, "_test.go") || strings.HasPrefix(folder, "test"))...)
+		return err
+	}))
+
+	for _, folder := range slices.Sorted(maps.Keys(broken)) {
+		if n := len(broken[folder]); n > budget[folder] {
+			t.Errorf("%s breaks docs/develop/style.md %d times, %d are allowed:\n\t%s", folder, n, budget[folder], strings.Join(broken[folder], "\n\t"))
+		}
+	}
+	for folder, allowed := range budget {
+		switch n := len(broken[folder]); {
+		case n >= allowed:
+		case !golden.FlagUpdate():
+			t.Errorf("%s breaks docs/develop/style.md %d times and has a budget of %d: lower it (go test ./test/docs -update)", folder, n, allowed)
+		case n == 0:
+			delete(budget, folder)
+		default:
+			budget[folder] = n
+		}
+	}
+	if golden.FlagUpdate() {
+		data, err := yaml.Marshal(budget)
+		assert.NilError(t, err)
+		assert.NilError(t, os.WriteFile(file, data, 0o600))
+	}
+}
+
+// Each habit is found in a comment and in a string, and plain text is not.
+func TestStyleOfCodeFinds(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"// x is how long it takes.\nvar x int":        1,
+		"// x is told of it.\nvar x int":               1,
+		"var x = \"somebody deleted it\"":              1,
+		"// x limits the wait, in seconds.\nvar x = 1": 0,
+	} {
+		fset := token.NewFileSet()
+		f, err := parser.ParseFile(fset, "a.go", "package a\n\n"+text, parser.ParseComments)
+		assert.NilError(t, err)
+		assert.Equal(t, len(found(fset, f, false)), want, text)
+	}
+}

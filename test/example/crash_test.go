@@ -1,0 +1,88 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package example_test
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/chaos/fault"
+	"d3os.com/d3os-operator/test/chaos/oracle"
+	"d3os.com/d3os-operator/test/example"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+// The operator crashes at each write of the life of a Ledger, those to its members included: before it is sent, after it took effect, and
+// with its answer lost. The next one ends in the same state, and each step has taken effect in its order, and once. The short form takes each
+// fifth of these crashes.
+func TestCrash(t *testing.T) {
+	base := newScene(t)
+	op := base.start()
+	base.live(op)
+	all, end := fault.Points(op.Since(0, writes)), base.state()
+	if len(end) == 0 {
+		t.Fatal("nothing is there")
+	}
+	for turn, name := range slices.Sorted(maps.Keys(stage.Crashes)) {
+		for i, p := range all {
+			t.Run(name+"/"+p.String(), func(t *testing.T) {
+				if (i+turn)%5 > 0 {
+					harness.Long(t)
+				}
+				s := newScene(t)
+				op := s.start()
+				rule := p.Rule(stage.Crashes[name])
+				op.Rule(rule)
+				s.live(op)
+				// The status is written, and a refused write repeated, as often as the moment asks for.
+				if op.Hits(rule) == 0 && p.Nth == 1 {
+					t.Errorf("the write did not happen; these did: %v", op.Since(0, writes))
+				}
+				if diff := oracle.Diff(end, s.state()); diff != "" {
+					t.Errorf("it is not as after a run without a crash (-want +got):\n%s", diff)
+				}
+				assert.DeepEqual(t, s.members.took(), []string{"create one-0", "copy one-1"})
+			})
+		}
+	}
+}
+
+// live lets a Ledger be created and changed. When the operator crashes, the next one continues.
+func (s *scene) live(op *operator) {
+	s.Helper()
+	for pods, act := range []func(){
+		func() { s.create(settings()) },
+		func() { s.change("{replicas: 2, settings: null}") },
+	} {
+		act()
+		s.Until("ready, or a crash", func() error {
+			if stage.IsDead(op.Process) {
+				return nil
+			}
+			return s.isReady()
+		})
+		if stage.IsDead(op.Process) {
+			s.stop(op)
+			op = s.start()
+		}
+		s.isWhole(pods + 1)
+	}
+	s.quiet(op)
+}
+
+// state returns the API server's objects in the namespace.
+func (s *scene) state() oracle.State {
+	s.Helper()
+	kinds := append([]schema.GroupVersionKind{example.GroupVersion.WithKind("Ledger"), corev1.SchemeGroupVersion.WithKind("Pod")}, object.Kinds...)
+	state, err := oracle.Read(s.Ctx, suite.API, s.Namespace, kinds...)
+	s.Must(err)
+	return state
+}

@@ -1,0 +1,116 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package example
+
+import "fmt"
+
+// Record is the operator's record of a ledger: the state that its members cannot show when their volumes are lost.
+type Record struct {
+	// Data identifies the data; empty before there is any.
+	Data string `json:"data,omitempty"`
+}
+
+// Member is a pod of a ledger.
+type Member struct {
+	Pod, UID, IP string
+	Problem      string // why it does not answer; empty if it answers
+	Data         string // identifies the data on its volume; empty without any
+}
+
+// World is the observation of a ledger, as plain data.
+type World struct {
+	Record   Record
+	NewData  string   // identifies data that is still to be created; empty until the record can be written
+	Members  []Member // the pods that exist, by ordinal
+	Waiting  bool     // Kubernetes has not processed the latest StatefulSet yet
+	Password string
+}
+
+// State describes a ledger.
+type State string
+
+// The states of a ledger.
+const (
+	Waiting   State = "Waiting"   // for pods
+	Empty     State = "Empty"     // no data was ever created
+	Found     State = "Found"     // there is data that the record does not have
+	Copying   State = "Copying"   // a member has no data
+	Whole     State = "Whole"     // all members have the data
+	DataLost  State = "DataLost"  // the recorded data is on no volume
+	OtherData State = "OtherData" // a member has other data than the record or another member
+)
+
+// Action names a step.
+type Action string
+
+// The actions of a ledger.
+const (
+	Create Action = "Create" // creates the data of the first member
+	Write  Action = "Record" // writes the record
+	Copy   Action = "Copy"   // copies the data to a member
+)
+
+// Step is one effect.
+type Step struct {
+	Action   Action
+	Message  string
+	To, From Member
+	Data     string
+}
+
+// Verdict is the result of Decide.
+type Verdict struct {
+	State   State
+	Message string // why there is no step
+	Step    *Step  // nil if there is nothing to do, or only a user can act
+}
+
+// Decide returns the state of a ledger and the next step. Rules run in order: each relies on those before it. A ledger with a record gets no
+// new data: an empty volume then means loss.
+func Decide(replicas int, w World) Verdict {
+	if wait := waits(replicas, w); wait != "" {
+		return Verdict{State: Waiting, Message: wait}
+	}
+	data, source := w.Record.Data, (*Member)(nil)
+	for i := range w.Members {
+		m := &w.Members[i]
+		if m.Data == "" {
+			continue
+		}
+		if data != "" && m.Data != data {
+			return Verdict{State: OtherData, Message: fmt.Sprintf("pod %s has data %s, the ledger has %s: delete the claim that is wrong", m.Pod, m.Data, data)}
+		}
+		data, source = m.Data, m
+	}
+	first := w.Members[0]
+	switch {
+	case source == nil && data != "":
+		return Verdict{State: DataLost, Message: fmt.Sprintf("no pod has data %s: restore a volume, or remove annotation %s to start empty", data, records.Annotation)}
+	case source == nil && w.NewData == "":
+		return Verdict{State: Waiting, Message: "waiting for the record"}
+	case source == nil:
+		return Verdict{State: Empty, Step: &Step{Action: Create, Message: "create the data of " + first.Pod, To: first, Data: w.NewData}}
+	case w.Record.Data == "":
+		return Verdict{State: Found, Step: &Step{Action: Write, Message: "record data " + data, Data: data}}
+	}
+	for _, m := range w.Members {
+		if m.Data == "" {
+			return Verdict{State: Copying, Step: &Step{Action: Copy, Message: fmt.Sprintf("copy the data of %s to %s", source.Pod, m.Pod), To: m, From: *source, Data: data}}
+		}
+	}
+	return Verdict{State: Whole}
+}
+
+// waits returns what decisions wait for, or "".
+func waits(replicas int, w World) string {
+	if w.Waiting || len(w.Members) != replicas {
+		return fmt.Sprintf("waiting for Kubernetes: %d of %d pods exist", len(w.Members), replicas)
+	}
+	for _, m := range w.Members {
+		if m.Problem != "" {
+			return "pod " + m.Pod + ": " + m.Problem
+		}
+	}
+	return ""
+}

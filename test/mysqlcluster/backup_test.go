@@ -1,0 +1,185 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysqlcluster_test
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/test/harness"
+)
+
+// ofBackups is a database with backups on a claim, and restored is one that is made of them.
+const (
+	ofBackups = "replicas: %d\nbackup: {destination: {claim: {name: backups}}}\n"
+	restored  = ofBackups + "restoreFrom: {destination: {claim: {name: backups}}}\n"
+)
+
+// backedUp makes a backup while a client writes, and something else happens. It returns the rows that the database has at the end, and those that were
+// acknowledged before the backup began.
+func (s *scene) backedUp(members int, called string, meanwhile func()) (made backupv1.DataBackupStatus, rows []string, known []int) {
+	s.Helper()
+	writer := s.write()
+	s.Eventually("some writes", func() bool { return writer.count() > 20 })
+	writer.mu.Lock()
+	known = slices.Sorted(maps.Keys(writer.acked))
+	writer.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		meanwhile()
+	}()
+	made = s.BackUp(called, mysqlv1.Kind, name)
+	<-done
+	s.ready(members)
+	writer.kept(members)
+	return made, s.agree(members), known
+}
+
+// comesBack loses the database and has one of its name made of its backup. It has the rows of one moment of the backup: all that were written up to
+// one of them, and all that were acknowledged before it began.
+func (s *scene) comesBack(members int, rows []string, known []int) {
+	s.Helper()
+	before := map[string]bool{}
+	for _, m := range s.get().Status.Members {
+		before[m.Position[:36]] = true
+	}
+	s.Lose(s.get())
+	s.create(fmt.Sprintf(restored, members))
+	s.Logf("ready with the backup after %.1f s", s.ready(members).Seconds())
+	s.Until("no pod has the store", func() error {
+		for ordinal := range members {
+			if slices.ContainsFunc(s.pod(ordinal).Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "d3os-restore" }) {
+				return fmt.Errorf("pod %d restores a backup", ordinal)
+			}
+		}
+		return s.isReady(members)
+	})
+	is := s.agree(members)
+	s.Logf("%d of %d rows came back, and %d were acknowledged before the backup began", len(is), len(rows), len(known))
+	if len(is) == 0 || len(is) > len(rows) || !slices.Equal(is, rows[:len(is)]) {
+		s.Fatalf("the rows are not those of one moment: %v, of %v", is, rows)
+	}
+	last, err := strconv.Atoi(is[len(is)-1])
+	s.Must(err)
+	if len(known) > 0 && last < known[len(known)-1] {
+		s.Errorf("row %d was acknowledged before the backup began, and the last restored one is %d", known[len(known)-1], last)
+	}
+	address, err := s.route()
+	s.Must(err)
+	uuid, err := s.ask(address, "SELECT @@GLOBAL.server_uuid")
+	s.Must(err)
+	if before[uuid] {
+		s.Errorf("the restored database writes as the lost server %s", uuid)
+	}
+	writer := s.write()
+	writer.again(time.Now())
+	writer.kept(members)
+}
+
+// A database that is lost with all of its data comes back from a backup of a voter, which was made while a client wrote.
+func TestComesBackFromABackup(t *testing.T) {
+	harness.Long(t)
+	const members = 3
+	s := newScene(t)
+	s.start()
+	s.Claim("backups")
+	s.create(fmt.Sprintf(ofBackups, members))
+	s.ready(members)
+	made, rows, known := s.backedUp(members, "first", func() {})
+	if made.Phase != backupv1.PhaseSucceeded || made.ID == "" || made.Tables < 1 || made.Rows < int64(len(known)) || made.Position == nil || made.Position.GTID == "" || len(made.Warnings) > 0 {
+		t.Fatalf("the backup: %+v", made)
+	}
+	s.IsBackedUp(made.ID, func() (*backupv1.ClusterBackupStatus, []metav1.Condition) {
+		status := &s.get().Status
+		if status.Backup == nil {
+			return nil, status.Conditions
+		}
+		return &status.Backup.ClusterBackupStatus, status.Conditions
+	})
+	t.Logf("the backup of %d bytes took %s, and %d bytes in the store", made.Bytes, made.Duration, made.StoredBytes)
+	s.comesBack(members, rows, known)
+}
+
+// job returns the pod that makes a backup, once its server runs.
+func (s *scene) job(called string) *corev1.Pod {
+	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
+		if pod.Labels["batch.kubernetes.io/job-name"] == called && len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Running != nil {
+			return pod
+		}
+	}
+	return nil
+}
+
+// The pod that makes a backup, the member that is copied, and the primary are killed while a backup is made. It is whole, or it is none.
+func TestKilledDuringABackup(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.start()
+	s.Claim("backups")
+	s.create(fmt.Sprintf(ofBackups, 3))
+	s.ready(3)
+	began := func(called string) {
+		s.Eventually("the backup "+called+" has begun", func() bool { return s.job(called) != nil })
+	}
+	made, _, _ := s.backedUp(3, "pod", func() {
+		began("pod")
+		s.Must(s.Kill(s.job("pod").Name, syscall.SIGKILL, "backup"))
+	})
+	assert.Equal(t, made.Phase, backupv1.PhaseSucceeded, "%+v", made) // the next try of the Job
+	made, _, _ = s.backedUp(3, "voters", func() {
+		began("voters")
+		for ordinal := range 3 {
+			if ordinal != s.primary() {
+				s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGKILL, "mysql"))
+			}
+		}
+	})
+	assert.Equal(t, made.Phase, backupv1.PhaseSucceeded, "%+v", made)
+	var node string
+	made, rows, known := s.backedUp(3, "failover", func() {
+		began("failover")
+		node = s.pod(s.primary()).Spec.NodeName
+		if node == s.job("failover").Spec.NodeName {
+			s.Must(s.Kill(s.pod(s.primary()).Name, syscall.SIGKILL, "mysql"))
+			return
+		}
+		s.Must(s.StopNode(s.Ctx, node))
+		s.Eventually("another primary", func() bool { return s.pod(s.primary()).Spec.NodeName != node })
+		s.Must(s.StartNode(s.Ctx, node))
+	})
+	assert.Equal(t, made.Phase, backupv1.PhaseSucceeded, "%+v", made)
+	s.comesBack(3, rows, known)
+}
+
+// What keeps a database from being restored is in its status, and no empty one takes its place.
+func TestBirthThatCannotBe(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.start()
+	s.Claim("backups")
+	s.create("replicas: 3\nrestoreFrom: {destination: {claim: {name: backups}}}\n")
+	s.Until("the status has the reason", func() error {
+		if m := s.get().Status.Message; !strings.Contains(m, "has no backup") {
+			return errors.New(m)
+		}
+		return nil
+	})
+	if s.get().Status.Primary != "" {
+		t.Errorf("a database was formed: %+v", s.get().Status)
+	}
+}

@@ -1,0 +1,189 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysqlcluster_test
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/emulator"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+// oneServer is a DataService with a mysql of one server, called as the MySQLCluster of the other tests.
+const oneServer = `{mysql: {name: my-database, image: "` + image + `", serverVersion: "9.7", databases: [ledger], config: {innodb_buffer_pool_size: 16M, innodb_redo_log_capacity: 8M,
+	performance_schema_max_table_instances: "200", max_connections: "60"}}}`
+
+// hasMembers returns why the database is no MySQLCluster that is ready with a number of members, or nil.
+func (s *scene) hasMembers(members int) error {
+	if harness.Lookup[*mysqlv1.MySQLCluster](s.Journal, name) == nil {
+		return fmt.Errorf("there is no MySQLCluster: %+v", s.Component("mysql"))
+	}
+	return s.isReady(members)
+}
+
+func (s *scene) becomes(members int) {
+	s.Helper()
+	s.ChangePlatform(fmt.Sprintf("{mysql: {replica: %d}}", members))
+	s.Until(fmt.Sprintf("%d members", members), func() error { return s.hasMembers(members) })
+}
+
+// One server becomes three members, five, three and one in place, while a client writes.
+func TestOneServerBecomesSeveral(t *testing.T) {
+	s := newScene(t)
+	s.start()
+	s.CreateReady(s.NewPlatform(oneServer))
+	writer := s.write()
+	sizes := []int{3, 5, 3, 1}
+	if testing.Short() {
+		sizes = []int{3, 1}
+	}
+	for _, members := range sizes {
+		s.becomes(members)
+		s.Logf("%d members", members)
+		if err := writer.writes(); err != nil {
+			s.Logf("%v", err)
+		}
+	}
+	writer.kept(1)
+	assert.Equal(t, s.primary(), 0)
+}
+
+// The operator is killed at each write of the same, with one more change of the mind: to one member before the first one has taken the data over.
+// At no time two pods have the volume, because both have one name.
+func TestFormsKilledAtEveryStep(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	lives := &stage.Lives{Skip: 1} // each second effect
+	if full {
+		lives.Skip = 0
+	}
+	s.Create(s.NewPlatform(oneServer))
+	s.live(lives, func() error {
+		if c := s.Component("mysql"); c.Ready != 1 || s.pod(0) == nil {
+			return fmt.Errorf("%+v", c)
+		}
+		_, err := s.route()
+		return err
+	})
+	writer := s.write()
+	for _, members := range []int{3, 1, 3, 1} {
+		s.ChangePlatform(fmt.Sprintf("{mysql: {replica: %d}}", members))
+		s.live(lives, func() error {
+			if err := s.hasMembers(members); err != nil {
+				return err
+			}
+			return writer.writes()
+		})
+	}
+	writer.kept(1)
+	where := strings.Join(slices.Sorted(maps.Keys(lives.Ends)), ", ")
+	for _, effect := range []string{"create jobs", "patch persistentvolumeclaims", "delete statefulsets", "patch mysqlclusters", "patch pods", "patch configmaps"} {
+		if full && (!strings.Contains(where, "before "+effect) || !strings.Contains(where, "after "+effect)) {
+			t.Errorf("no life ended before and after %s; they ended at %s", effect, where)
+		}
+	}
+}
+
+// A server whose data no copy would have stays one server, and is not restarted. So is one whose declared members would have another image. When the
+// cause is gone, the change goes on; when the mind is changed before, nothing happens.
+func TestServerThatStaysOne(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t)
+	s.start()
+	s.CreateReady(s.NewPlatform(oneServer))
+	writer := s.write()
+	address, err := s.route()
+	s.Must(err)
+	_, err = s.ask(address, "CREATE TABLE ledger.old (id INT) ENGINE = MyISAM")
+	s.Must(err)
+	pod := s.pod(0).UID
+	same := func() {
+		t.Helper()
+		writer.again(time.Now())
+		if is := s.pod(0); is.UID != pod || is.Status.ContainerStatuses[0].RestartCount != 0 {
+			t.Errorf("the server was restarted: %+v", is.Status.ContainerStatuses)
+		}
+	}
+	s.ChangePlatform("{mysql: {replica: 3}}")
+	s.Stalls("InvalidSpec", "spec.mysql.replica", "ledger.old", "goes on as one server")
+	same()
+	s.Become("{mysql: {replica: 1}}")
+	same()
+	_, err = s.ask(address, "ALTER TABLE ledger.old ENGINE = InnoDB")
+	s.Must(err)
+	s.ChangePlatform("{mysql: {replica: 3, initScripts: [{name: more}]}}")
+	s.Stalls("InvalidSpec", "spec.mysql.initScripts")
+	same()
+	s.ChangePlatform(`{mysql: {initScripts: null, image: "docker.io/library/mysql:9.7.5"}}`)
+	s.Stalls("InvalidSpec", "spec.mysql.replica", "9.7.5", "not together")
+	same()
+	s.ChangePlatform(`{mysql: {image: "` + image + `", config: {gtid_mode: "OFF"}}}`)
+	s.Until("the settings are refused", func() error {
+		if ds := s.DataService(stage.Platform); strings.Contains(ds.Status.Message, "spec.config") {
+			return nil
+		}
+		return fmt.Errorf("%s", s.DataService(stage.Platform).Status.Message)
+	})
+	same()
+	s.ChangePlatform("{mysql: {config: {gtid_mode: null}}}")
+	s.Until("three members", func() error { return s.hasMembers(3) })
+	writer.kept(3)
+	if record := harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-data"); record == nil {
+		t.Error("the record of the one server is gone")
+	}
+	assert.Equal(t, s.primary(), 0)
+}
+
+// A new database of several members is a copy of a running server: one server makes it, and becomes the first member. What was acknowledged by
+// the source is there, and the condition Imported stays.
+func TestImportBecomesSeveral(t *testing.T) {
+	harness.Long(t)
+	s := newScene(t, func(o *emulator.Options) { // the server that loads the copy reads the configuration by itself, as that of an image does
+		image := o.Images["docker.io/library/mysql"]
+		image.Env, image.Paths = map[string]string{"SERVER": image.Executables["mysqld"]}, map[string]string{"SERVER_CONFIG": "/etc/mysql/conf.d/my.cnf"}
+		image.Executables["mysqld"] = filepath.Join(cluster.Root(), "test/backup/testdata/mysqld.sh")
+		o.Images["docker.io/library/mysql"] = image
+	})
+	s.start()
+	source := s.NewPlatform(strings.Replace(oneServer, name, "old-db", 1))
+	source.SetName("old")
+	s.Create(source)
+	s.Ready("old")
+	old := harness.Lookup[*corev1.Pod](s.Journal, "old-db-0").Status.PodIP
+	credentials := harness.Lookup[*corev1.Secret](s.Journal, "old-db-credentials").Data
+	const rows = "SELECT COUNT(*), SUM(CRC32(n)) FROM ledger.t"
+	ask := func(address, sql string) (string, error) {
+		text, err := s.client(address, "--user="+string(credentials["username"]), "--password="+string(credentials["password"]), "--execute="+sql).Output()
+		return string(text), err
+	}
+	_, err := ask(old, "CREATE TABLE ledger.t (n INT PRIMARY KEY) AS WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < 1000) SELECT n FROM s")
+	s.Must(err)
+	want, err := ask(old, rows)
+	s.Must(err)
+	s.CreateReady(s.NewPlatform(strings.Replace(oneServer, "mysql: {", "mysql: {replica: 3, importFrom: {host: "+old+", cutOver: true, credentialsSecret: {name: old-db-credentials}}, ", 1)))
+	s.Until("three members", func() error { return s.hasMembers(3) })
+	address, err := s.route()
+	s.Must(err)
+	got, err := s.ask(address, rows)
+	s.Must(err)
+	assert.Equal(t, strings.TrimSpace(got), strings.TrimSpace(want))
+	if c := meta.FindStatusCondition(s.DataService(stage.Platform).Status.Conditions, dsv1.ConditionImported); c == nil || c.Status != metav1.ConditionTrue {
+		t.Errorf("the condition Imported is %+v", c)
+	}
+}

@@ -1,0 +1,242 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysqlcluster_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// ledger has clients that write numbers by the primary's Service, each one after the other. It notes which ones were acknowledged and when, and
+// which ones the server refused.
+type ledger struct {
+	scene *scene
+	end   chan struct{}
+	done  sync.WaitGroup
+
+	mu      sync.Mutex
+	next    int
+	acked   map[int]time.Time
+	refused []int
+	failed  []failure
+	last    time.Time
+}
+
+// failure is a number without an acknowledgement: when that was clear, and what the client printed.
+type failure struct {
+	number int
+	at     time.Time
+	words  string
+}
+
+// patient is the time after which a client gives up a statement and connects again.
+const patient = 3 * time.Second
+
+// refusal matches the errors by which a server says that it is read-only or offline: the statement had no effect.
+var refusal = regexp.MustCompile(`ERROR (1290|1836|3032) `)
+
+// write starts a client that writes until stop.
+func (s *scene) write() *ledger { return s.writers(1) }
+
+// writers starts clients that write until stop.
+func (s *scene) writers(clients int) *ledger {
+	s.Helper()
+	l := &ledger{scene: s, end: make(chan struct{}), acked: map[int]time.Time{}}
+	s.Until("the table exists", func() error {
+		address, err := s.route()
+		if err == nil {
+			_, err = s.ask(address, "CREATE TABLE IF NOT EXISTS ledger.t (n BIGINT PRIMARY KEY)")
+		}
+		return err
+	})
+	if _, err := fmt.Sscan(s.max(), &l.next); err != nil {
+		s.Fatal(err)
+	}
+	for range clients {
+		l.done.Go(l.run)
+	}
+	s.Cleanup(l.stop)
+	s.Eventually("the client writes", func() bool { return l.count() > 0 })
+	return l
+}
+
+// max returns the highest number that the primary has.
+func (s *scene) max() string {
+	s.Helper()
+	address, err := s.route()
+	s.Must(err)
+	text, err := s.ask(address, "SELECT COALESCE(MAX(n), 0) FROM ledger.t")
+	s.Must(err)
+	return text
+}
+
+func (l *ledger) stop() {
+	select {
+	case <-l.end:
+	default:
+		close(l.end)
+	}
+	l.done.Wait()
+}
+
+func (l *ledger) run() {
+	for {
+		select {
+		case <-l.end:
+			return
+		default:
+			l.connection()
+		}
+	}
+}
+
+// connection writes over one connection until that fails.
+func (l *ledger) connection() {
+	address, err := l.scene.route()
+	if err != nil {
+		l.scene.Pass(50 * time.Millisecond)
+		return
+	}
+	command := l.scene.client(address)
+	in, err := command.StdinPipe()
+	l.scene.Must(err)
+	out, err := command.StdoutPipe()
+	l.scene.Must(err)
+	words := &bytes.Buffer{}
+	command.Stderr = words
+	l.scene.Must(command.Start())
+	lines := make(chan string)
+	go func() {
+		for scanner := bufio.NewScanner(out); scanner.Scan(); {
+			lines <- scanner.Text()
+		}
+		close(lines)
+	}()
+	n := 0
+	for l.one(in, lines, &n) {
+	}
+	at := time.Now()
+	_ = command.Process.Kill() // it may have ended
+	for range lines {
+	}
+	_ = command.Wait() // its exit code says only that the connection failed
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if refusal.Match(words.Bytes()) {
+		l.refused = append(l.refused, n)
+	}
+	if l.acked[n].IsZero() {
+		l.failed = append(l.failed, failure{n, at, strings.TrimSpace(words.String())})
+	}
+}
+
+// one writes a number, and reports whether it was acknowledged.
+func (l *ledger) one(in io.Writer, lines <-chan string, number *int) bool {
+	l.mu.Lock()
+	l.next++
+	n := l.next
+	l.mu.Unlock()
+	*number = n
+	if _, err := fmt.Fprintf(in, "INSERT INTO ledger.t VALUES (%d); SELECT %d;\n", n, n); err != nil {
+		return false
+	}
+	select {
+	case line, ok := <-lines:
+		if !ok || line != strconv.Itoa(n) {
+			return false
+		}
+	case <-time.After(patient):
+		return false
+	}
+	l.mu.Lock()
+	l.acked[n], l.last = time.Now(), time.Now()
+	l.mu.Unlock()
+	select {
+	case <-l.end:
+		return false
+	case <-time.After(5 * time.Millisecond): // the servers of several tests share two processors
+		return true
+	}
+}
+
+func (l *ledger) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.acked)
+}
+
+// again waits until a number is acknowledged that was begun after a time, and returns how long after it that was.
+func (l *ledger) again(after time.Time) time.Duration {
+	l.scene.Helper()
+	l.mu.Lock()
+	from := l.next
+	l.mu.Unlock()
+	took := time.Duration(0)
+	l.scene.Until("the client writes again", func() error {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for n, at := range l.acked {
+			if n > from && (took == 0 || at.Sub(after) < took) {
+				took = at.Sub(after)
+			}
+		}
+		if took == 0 {
+			return fmt.Errorf("none of %d numbers since", l.next-from)
+		}
+		return nil
+	})
+	return took
+}
+
+// kept stops the clients, and fails the test unless each acknowledged number is there, once, on all members, and no refused one.
+func (l *ledger) kept(members int) {
+	l.scene.Helper()
+	l.stop()
+	rows := l.scene.agree(members)
+	there := map[string]bool{}
+	for _, row := range rows {
+		there[row] = true
+	}
+	var lost []int
+	for n := range l.acked {
+		if !there[strconv.Itoa(n)] {
+			lost = append(lost, n)
+		}
+	}
+	for _, n := range l.refused {
+		if there[strconv.Itoa(n)] {
+			l.scene.Errorf("number %d was refused, and is there", n)
+		}
+	}
+	slices.Sort(lost)
+	l.scene.Logf("%d numbers were acknowledged of %d, and %d of those are lost; each of %d members has %d rows", len(l.acked), l.next, len(lost), members, len(rows))
+	if len(lost) > 0 {
+		l.scene.Errorf("lost: %v", lost[:min(len(lost), 20)])
+	}
+}
+
+// pause returns the longest time without an acknowledged number, from a time on.
+func (l *ledger) pause(since time.Time) (longest time.Duration) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var all []time.Time
+	for _, at := range l.acked {
+		if at.After(since) {
+			all = append(all, at)
+		}
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	for _, at := range all {
+		longest, since = max(longest, at.Sub(since)), at
+	}
+	return longest
+}

@@ -1,0 +1,45 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mysqlcluster_test tests the operator with MySQLClusters on a real API server against real MySQL processes, which the agent's own
+// program starts in pods that the emulator runs.
+package mysqlcluster_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/test/cluster"
+	"d3os.com/d3os-operator/test/harness/slowdisk"
+	"d3os.com/d3os-operator/test/harness/stage"
+)
+
+// patience is the time limit for anything without a promised time; the machine may be busy.
+const patience = 4 * time.Minute
+
+// full reports whether everything is tried: every effect at which an operator can be killed, and ten failovers.
+var full = os.Getenv("MYSQL_TESTS") == "full"
+
+var (
+	suite = &stage.Suite{
+		Patience: func() time.Duration { return patience }, Parallel: 2,
+		Lists: append([]client.ObjectList{
+			&dsv1.DataServiceList{}, &appsv1.DeploymentList{}, &mysqlv1.MySQLClusterList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceList{},
+			&corev1.PersistentVolumeClaimList{},
+			&appsv1.StatefulSetList{}, &corev1.PodList{},
+		}, stage.Backups...),
+	}
+	agent string // path of the agent's program
+)
+
+func TestMain(m *testing.M) {
+	slowdisk.Main()
+	os.Exit(suite.MainWithAgent(m, cluster.Options{Name: "mysqlcluster"}, &agent))
+}

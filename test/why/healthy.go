@@ -1,0 +1,106 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/plugin"
+	"d3os.com/d3os-operator/internal/plugin/why"
+)
+
+// pause is the time between two diagnoses of StaysWell.
+const pause = 300 * time.Millisecond
+
+// StaysWell diagnoses a resource of a database until the returned function is called, which fails the test if a diagnosis was that
+// something is wrong, or if there were fewer than five. Diagnoses with one of the texts in busy are right on a machine that is busy.
+func StaysWell(t *testing.T, cfg *rest.Config, kind schema.GroupVersionKind, namespace, name string, busy ...string) (end func()) {
+	t.Helper()
+	of := object.Empty(kind)
+	of.SetNamespace(namespace)
+	of.SetName(name)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan struct{})
+	var asked int
+	var wrong []string
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			d, err := explain(ctx, cfg, of)
+			switch {
+			case ctx.Err() != nil:
+			case err != nil:
+				wrong = append(wrong, err.Error())
+			case d.Wrong:
+				if said := d.Print(plugin.Style{}, time.Now()); !slices.ContainsFunc(busy, func(text string) bool { return strings.Contains(said, text) }) {
+					wrong = append(wrong, said)
+				}
+			}
+			asked++
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
+		}
+	}()
+	return func() {
+		t.Helper()
+		cancel()
+		<-done
+		if len(wrong) > 0 {
+			t.Errorf("why said %d of %d times that something is wrong, first:\n%s", len(wrong), asked, wrong[0])
+		}
+		if asked < 5 {
+			t.Errorf("why was asked %d times", asked)
+		}
+	}
+}
+
+// explain reads what the plugin reads, and diagnoses it.
+func explain(ctx context.Context, cfg *rest.Config, of *unstructured.Unstructured) (*why.Diagnosis, error) {
+	reader := plugin.Reader{Namespace: of.GetNamespace()}
+	var err error
+	if reader.Dynamic, err = dynamic.NewForConfig(cfg); err != nil {
+		return nil, err
+	}
+	if reader.Client, err = kubernetes.NewForConfig(cfg); err != nil {
+		return nil, err
+	}
+	live, err := reader.Dynamic.Resource(object.ResourceOf(of.GroupVersionKind())).Namespace(of.GetNamespace()).Get(ctx, of.GetName(), metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("read %s %s: %w", of.GetKind(), of.GetName(), err)
+	}
+	f, err := why.Alone(live)
+	if err != nil {
+		return nil, err
+	}
+	f.Now = time.Now()
+	events, err := reader.Client.CoreV1().Events(of.GetNamespace()).List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("list events: %w", err)
+	}
+	f.Events = events.Items
+	if f.Pods, err = reader.Pods(ctx, plugin.SelectorOf(live)); err != nil {
+		return nil, err
+	}
+	objects, _, err := reader.Objects(ctx, plugin.SelectorOf(live), slices.Concat(object.Kinds, object.Resources))
+	if err != nil {
+		return nil, err
+	}
+	f.Objects = append(objects, live)
+	return why.Explain(f), nil
+}
