@@ -45,6 +45,14 @@ func TestPhaseOfAChange(t *testing.T) {
 			s.want.Replicas, s.view.Record.Replicas, s.view.Live = 1, 1, 1
 			s.view.Pods, s.view.Claims, s.list = s.view.Pods[:1], s.view.Claims[:1], s.list[:1]
 		}, PhaseUpgrading, ActionWait, PhaseUpgrading},
+		"the pod of the only member ends, and closes the operator's connection": {then(ends(0), (*scene).only), PhaseUpgrading, ActionWait, PhaseUpgrading},
+		"the pod of one of three does":                                          {ends(1), PhaseUpgrading, ActionWait, PhaseUpgrading},
+		"it ends for longer than a restart may take": {then(ends(0), (*scene).only, func(s *scene) {
+			s.view.Pods[0].NotReadyFor = time.Minute
+		}), PhaseUpgrading, ActionWait, PhaseQuorumLost},
+		"its agent reported damaged data before": {then(ends(0), (*scene).only, func(s *scene) {
+			s.view.Pods[0].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: 1, Damage: "a checksum"}
+		}), PhaseUpgrading, ActionWait, PhaseQuorumLost},
 		"a parked cluster starts again": {func(s *scene) { s.replaced(0, 1); s.replaced(1, 1); s.replaced(2, 1) }, PhaseParked, ActionWait, PhaseScaling},
 		"one of its pods cannot start": {func(s *scene) {
 			s.replaced(0, 1)
@@ -66,6 +74,14 @@ func TestPhaseOfAChange(t *testing.T) {
 			assert.Equal(t, d.Steps[0].Action, c.action, d.Steps[0].Message)
 			assert.Equal(t, PhaseAfter(c.previous, d.Model), c.phase, d.Steps[0].Message)
 		})
+	}
+}
+
+// ends makes a pod one that is being deleted. Its etcd shuts down, and closes a connection before it answers.
+func ends(pod int) func(*scene) {
+	return func(s *scene) {
+		s.down(pod)
+		s.view.Pods[pod].Terminating, s.view.Pods[pod].Problem = true, "connection reset by peer before any answer"
 	}
 }
 

@@ -271,13 +271,13 @@ func (r *Report) reason() string {
 }
 
 // isExplained reports whether Kubernetes, the container or the agent reports why etcd does not answer. An agent reports data on which it
-// does not start etcd.
+// does not start etcd. The problem of a pod that is being deleted explains nothing: etcd closes connections when it shuts down.
 func (p *Pod) isExplained() bool {
 	if p == nil {
 		return false
 	}
 	r := p.Report
-	return p.Problem != "" && !p.Silent && p.Problem != NotListening || r != nil && (r.Damage != "" || r.Outdated != "" || r.Volume == VolumeForeign)
+	return p.Problem != "" && !p.Terminating && !p.Silent && p.Problem != NotListening || r != nil && (r.Damage != "" || r.Outdated != "" || r.Volume == VolumeForeign)
 }
 
 // Answer is the answer of etcd in a pod.
