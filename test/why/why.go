@@ -22,7 +22,7 @@ const Faults = "test/why/faults.yaml"
 // Fault is a row of the corpus. In all texts NAMESPACE stands for the namespace of the row, and NOW for the time.
 type Fault struct {
 	Name string `json:"name"`
-	// Shows are the findings that the row keeps from coming back: W1 to W15 (docs/testing.md).
+	// Shows are the findings that the row keeps from coming back: W1 to W15 (docs/develop/testing.md).
 	Shows []string `json:"shows"`
 	// Role names the user's ClusterRole; default: view.
 	Role string `json:"role"`

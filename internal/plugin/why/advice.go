@@ -87,7 +87,6 @@ var actions = map[string]string{
 	"DataOutdated":               "restore the newer volume, or do what the message says; delete no claim yet: docs/redis.md",
 	"PasswordRefused":            "correct the key password of the Secret that the message names",
 	"ClaimLost":                  "bring the PersistentVolume back; delete no claim yet: docs/mysql.md, The database's volume, goes on step by step",
-	"ClaimBeingDeleted":          saveNow,
 	reasonHeld:                   `keep that container out of pods of cron jobs (podTemplate, such as the label sidecar.istio.io/inject: "false"), and delete the Job`,
 	"RunFailed":                  "read the log of that Job; `kubectl create job --from=cronjob/NAME` runs it again",
 	"AgentUnknown":               "set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image",

@@ -78,7 +78,8 @@ func (f *Facts) claim() (health.Culprit, string) {
 		case phase == string(corev1.ClaimLost):
 			culprit.Reason, culprit.Message = "ClaimLost", fmt.Sprintf("PersistentVolume %s does not exist any more", volume)
 		case o.GetDeletionTimestamp() != nil:
-			culprit.Reason, culprit.Message = "ClaimBeingDeleted", "Kubernetes deletes it, with its data, as soon as no pod uses it"
+			// The operator reports the same reason and the same beginning of the message, once it has seen the deletion.
+			culprit.Reason, culprit.Message = dsv1.ReasonVolumeBeingDeleted, "it was deleted, and its volume goes as soon as no pod uses it"
 		case phase == string(corev1.ClaimPending) && f.Now.Sub(o.GetCreationTimestamp().Time) > binds:
 			culprit.Reason, culprit.Message = f.unbound(o.GetName())
 		default:
