@@ -4,13 +4,14 @@
 package plugin
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/pmezard/go-difflib/difflib"
+	"github.com/rogpeppe/go-internal/diff"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"d3os.com/d3os-operator/internal/apply"
@@ -176,10 +177,10 @@ func (c *Change) unified() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(before), B: difflib.SplitLines(after), Context: 3,
-		FromFile: "cluster/" + c.Kind + "/" + c.Name, ToFile: "planned/" + c.Kind + "/" + c.Name,
-	})
+	id := c.Kind + "/" + c.Name
+	difference := diff.Diff("cluster/"+id, []byte(before), "planned/"+id, []byte(after))
+	_, difference, _ = bytes.Cut(difference, []byte("\n")) // the first line has the two names once more
+	return string(difference), nil
 }
 
 // noted lists the annotations that the operator and the Deployment controller write.

@@ -4,12 +4,13 @@
 package fields
 
 import (
+	"bytes"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/pmezard/go-difflib/difflib"
+	"github.com/rogpeppe/go-internal/diff"
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -73,23 +74,17 @@ func show(t *testing.T, before, after []*unstructured.Unstructured) string {
 	was, is := ByID(before), ByID(after)
 	d := Compare(before, after)
 	for _, id := range slices.Concat(d.Removed, d.Changed, d.Added) {
-		diff := difflib.UnifiedDiff{FromFile: "/dev/null", ToFile: "/dev/null", Context: 3}
+		from, to, old, planned := "/dev/null", "/dev/null", "", ""
 		if was[id] != nil {
-			diff.A, diff.FromFile = lines(was[id]), id
+			from, old = id, Text(was[id])
 		}
 		if is[id] != nil {
-			diff.B, diff.ToFile = lines(is[id]), id
+			to, planned = id, Text(is[id])
 		}
-		text, err := difflib.GetUnifiedDiffString(diff)
-		assert.NilError(t, err)
-		out.WriteString(text)
+		_, text, _ := bytes.Cut(diff.Diff(from, []byte(old), to, []byte(planned)), []byte("\n"))
+		out.Write(text)
 	}
 	return out.String()
-}
-
-func lines(object *unstructured.Unstructured) []string {
-	lines := strings.SplitAfter(Text(object), "\n")
-	return lines[:len(lines)-1] // it ends in a newline
 }
 
 // Two cases of one name would share a golden file, and one without a case would pass for ever; a base that nothing changes
