@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 sdk=${OPERATOR_SDK:-$PWD/bin/tools/operator-sdk}
-tools=$(dirname "$(realpath "$sdk")")
+tools=$(cd "$(dirname "$sdk")" && pwd)
 copy=$(mktemp --directory)
 trap 'rm -rf "$copy"' EXIT
 

@@ -1,6 +1,6 @@
-# Every tool is pinned by a go.mod under hack/tools and built from source into bin/tools;
-# the Go build cache makes the second build a link step. Nothing is downloaded as a binary,
-# but for Debian's Redis, MariaDB, MySQL, Prometheus and oldest etcd, which only tests run.
+# Every tool is pinned by a go.mod under hack/tools and built from source. hack/tool.sh keeps it in the user's cache, by
+# version, and links it into bin/tools: a second clone builds nothing. Nothing is downloaded as a binary, except Debian's
+# Redis, MariaDB, MySQL, Prometheus and oldest etcd, which only tests run.
 
 TOOLS ?= $(CURDIR)/bin/tools
 
@@ -29,15 +29,9 @@ LINT_LDFLAGS        = -X main.version=$(LINT_VERSION)
 # build_tools(folder under hack/tools, packages, what to print, ldflags, tags)
 # One `go build` for all packages of a module keeps every core busy until the last link.
 # Some packages end in /v2, /v3: a single package is therefore built to the target's own name.
-define build_tools
-	@mkdir -p $(@D)
-	@printf '  [%s] building %s (from source, cached afterwards)\n' "$$(date +%T)" '$(3)'
-	@start=$$(date +%s); \
-	GOWORK=off CGO_ENABLED=0 go build -C hack/tools/$(1) -tags '$(5)' -ldflags '-s -w $(4)' \
-		-o $(if $(word 2,$(2)),$(@D)/,$@) $(2) && \
-	printf '  [%s] built    %s in %d s\n' "$$(date +%T)" '$(3)' $$(($$(date +%s) - start))
-	@touch $(if $(word 2,$(2)),$(addprefix $(@D)/,$(notdir $(2))),$@)
-endef
+build_tools = @hack/tool.sh build '$(3)' '$(@D)' '$(if $(word 2,$(2)),,$(@F))' '$(1)' '$(5)' '$(4)' $(2)
+# unpack_tools(script and arguments): a folder of programs that a script unpacks from Debian's packages.
+unpack_tools = @hack/tool.sh unpack '$(@D)' $(1)
 
 KUBE_TOOLS    := $(addprefix $(TOOLS)/,kube-apiserver kube-controller-manager kube-scheduler kubectl)
 KWOK_TOOLS    := $(addprefix $(TOOLS)/,kwok kwokctl)
@@ -53,6 +47,7 @@ GOLANGCI_LINT  := $(TOOLS)/golangci-lint
 CRD_REF_DOCS   := $(TOOLS)/crd-ref-docs
 OPERATOR_SDK   := $(TOOLS)/operator-sdk
 CRDIFY         := $(TOOLS)/crdify
+GOTESTSUM      := $(TOOLS)/gotestsum
 SCORECARD_TEST := $(TOOLS)/scorecard-test
 OPM            := $(TOOLS)/opm
 CYCLONEDX      := $(TOOLS)/cyclonedx-gomod
@@ -68,9 +63,10 @@ MYSQL          := $(TOOLS)/mysql
 PROMETHEUS     := $(TOOLS)/prometheus
 # A gateway of S3's protocol to a folder, for the tests of backups on real pods.
 VERSITYGW      := $(TOOLS)/versitygw
-# A folder with etcd-3.4, etcd-3.5 and etcd-3.6, and what restores the snapshots of each, for the tests of EtcdCluster.
+# A folder with etcd 3.4 to 3.7, and what restores the snapshots of each, for the tests of EtcdCluster. `make test` has 3.6 alone.
 ETCD           := $(TOOLS)/etcds
-ETCDS          := $(addprefix $(ETCD)/,etcd-3.4 etcdctl-3.4 etcd-3.5 etcdutl-3.5 etcd-3.6 etcdutl-3.6)
+ETCD_36        := $(addprefix $(ETCD)/,etcd-3.6 etcdutl-3.6)
+ETCDS          := $(ETCD_36) $(addprefix $(ETCD)/,etcd-3.4 etcdctl-3.4 etcd-3.5 etcdutl-3.5 etcd-3.7 etcdutl-3.7)
 
 $(KUBE_TOOLS) &: hack/tools/kubernetes/go.mod
 	$(call build_tools,kubernetes,$(addprefix k8s.io/kubernetes/cmd/,$(notdir $(KUBE_TOOLS))),the Kubernetes $(KUBERNETES_VERSION) control plane and kubectl,$(call kube_ldflags,$(KUBERNETES_VERSION)))
@@ -96,6 +92,8 @@ $(CRD_REF_DOCS): hack/tools/crd-ref-docs/go.mod
 	$(call build_tools,crd-ref-docs,github.com/elastic/crd-ref-docs,crd-ref-docs)
 $(OPERATOR_SDK): hack/tools/operator-sdk/go.mod
 	$(call build_tools,operator-sdk,github.com/operator-framework/operator-sdk/cmd/operator-sdk,operator-sdk $(SDK_VERSION),$(SDK_LDFLAGS),$(SDK_TAGS))
+$(GOTESTSUM): hack/tools/gotestsum/go.mod
+	$(call build_tools,gotestsum,gotest.tools/gotestsum,gotestsum)
 $(CRDIFY): hack/tools/crdify/go.mod
 	$(call build_tools,crdify,sigs.k8s.io/crdify,crdify)
 $(SCORECARD_TEST): hack/tools/operator-sdk/go.mod
@@ -114,21 +112,25 @@ $(KREW): hack/tools/krew/go.mod
 $(VERSITYGW): hack/tools/versitygw/go.mod
 	$(call build_tools,versitygw,github.com/versity/versitygw/cmd/versitygw,versitygw)
 $(REDIS)/redis-server: hack/redis.sh hack/debian.sh
-	@hack/redis.sh '$(REDIS)' && touch $@
+	$(call unpack_tools,redis)
 $(PROMETHEUS)/promtool: hack/prometheus.sh hack/debian.sh
-	@hack/prometheus.sh '$(PROMETHEUS)' && touch $@
+	$(call unpack_tools,prometheus)
 $(MARIADB)/mysqld: hack/mariadb.sh hack/debian.sh
-	@hack/mariadb.sh '$(MARIADB)' && touch $@
+	$(call unpack_tools,mariadb)
 $(MYSQL)/mysqld: hack/mariadb.sh hack/debian.sh
-	@hack/mariadb.sh '$(MYSQL)' mysql && touch $@
+	$(call unpack_tools,mariadb mysql)
 $(ETCD)/etcd-3.4 $(ETCD)/etcdctl-3.4 &: hack/etcd.sh hack/debian.sh
-	@hack/etcd.sh '$(ETCD)'
+	$(call unpack_tools,etcd)
 $(ETCD)/etcd-3.5: hack/tools/etcd-3.5/go.mod
 	$(call build_tools,etcd-3.5,go.etcd.io/etcd/server/v3,etcd 3.5)
+$(ETCD)/etcd-3.7: hack/tools/etcd-3.7/go.mod
+	$(call build_tools,etcd-3.7,go.etcd.io/etcd/server/v3,etcd 3.7)
 $(ETCD)/etcd-3.6: $(TOOLS)/etcd
 	@mkdir -p $(@D) && ln -sfn ../etcd $@
 # After the servers, with which they have nearly everything in common.
 $(ETCD)/etcdutl-3.5: hack/tools/etcd-3.5/go.mod | $(ETCD)/etcd-3.5
 	$(call build_tools,etcd-3.5,go.etcd.io/etcd/etcdutl/v3,etcdutl 3.5)
+$(ETCD)/etcdutl-3.7: hack/tools/etcd-3.7/go.mod | $(ETCD)/etcd-3.7
+	$(call build_tools,etcd-3.7,go.etcd.io/etcd/etcdutl/v3,etcdutl 3.7)
 $(ETCD)/etcdutl-3.6: hack/tools/etcd/go.mod | $(TOOLS)/etcd
 	$(call build_tools,etcd,go.etcd.io/etcd/etcdutl/v3,etcdutl 3.6)

@@ -57,7 +57,7 @@ build() {
 	mysqlserver)
 		# Only the server and its client: the packages bring Perl along.
 		(
-			cd "${MYSQL:-$root/bin/tools/mysql}"
+			cd "$(dirname "$(readlink -f "${MYSQL:-$root/bin/tools/mysql}/mysqld")")"
 			mkdir "$context/mysql"
 			cp --parents --recursive mysql mysqld debian/usr/sbin/mysqld debian/usr/bin/mysql debian/usr/lib64 \
 				debian/usr/lib/*-linux-gnu debian/usr/lib/mysql debian/usr/share/mysql "$context/mysql"
