@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -18,6 +17,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/poll"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
 // TestMain makes the test binary the agent itself where a test starts it as such.
@@ -40,7 +41,7 @@ func agent(t *testing.T, args ...string) *exec.Cmd {
 func TestCronRuns(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	address := freeAddress(t)
+	address := fmt.Sprintf("127.0.0.1:%d", rig.FreePort(t))
 	listen := "--listen=" + strings.Replace(address, "127.0.0.1", "[127.0.0.1]", 1) // as the chart has it
 	cmd := agent(t, "cron", "--schedule=* * * * * *", listen, "--", "sh", "-c", `cd `+folder+`; echo run >> runs
 		if test -e fail; then exit 3; fi
@@ -59,7 +60,7 @@ func TestCronRuns(t *testing.T) {
 				return poll.Success()
 			}
 			return poll.Continue("%s", what)
-		})
+		}, poll.WithTimeout(rig.Patience))
 	}
 	until("the agent is ready before the first run", func() bool { text, err := check(); return err == nil && text == "ok\n" })
 	until("two runs", func() bool {
@@ -108,14 +109,6 @@ func TestCronRefusesWrongFlags(t *testing.T) {
 func touch(t *testing.T, folder, name string) {
 	t.Helper()
 	assert.NilError(t, os.WriteFile(filepath.Join(folder, name), nil, 0o600))
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	assert.NilError(t, err)
-	defer listener.Close() // only its number is needed
-	return listener.Addr().String()
 }
 
 func scrape(t *testing.T, address string) string {

@@ -6,7 +6,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -15,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
@@ -27,11 +27,11 @@ func TestArchiveReport(t *testing.T) {
 		problem string
 	}{
 		"nothing was archived":  {time.Time{}, "a", "nothing was archived yet"},
-		"it is late":            {time.Now().Add(-time.Hour), "a", "the archive is late"},
+		"it is late":            {time.Now().Add(-2 * time.Hour), "a", "the archive is late"},
 		"it continues nothing":  {time.Now(), "", "no backup lies on timeline " + head.Timeline},
 		"the end of it is near": {time.Now(), "a", ""},
 	} {
-		r := &archiveReport{late: time.Minute, head: head, at: c.at, base: c.base}
+		r := &archiveReport{late: time.Hour, head: head, at: c.at, base: c.base}
 		if _, got := r.status(); !strings.HasPrefix(got, c.problem) || (got == "") != (c.problem == "") {
 			t.Errorf("%s: %q", name, got)
 		}
@@ -39,11 +39,8 @@ func TestArchiveReport(t *testing.T) {
 }
 
 func TestArchiveAnswers(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NilError(t, err)
-	address := l.Addr().String()
-	l.Close()
-	r := &archiveReport{late: time.Minute}
+	address := fmt.Sprintf("127.0.0.1:%d", rig.FreePort(t))
+	r := &archiveReport{late: time.Hour}
 	stop, err := r.serve(t.Context(), address)
 	assert.NilError(t, err)
 	defer stop()

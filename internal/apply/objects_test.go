@@ -181,7 +181,7 @@ func await(t *testing.T, obj *unstructured.Unstructured) {
 			return poll.Success()
 		}
 		return poll.Continue("the cache does not show %s yet", describe(obj))
-	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(time.Minute))
+	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(5*time.Minute))
 }
 
 // awaitGone returns when neither the API server nor the operator's cache has an object.
@@ -198,7 +198,7 @@ func awaitGone(t *testing.T, obj *unstructured.Unstructured) {
 			}
 		}
 		return poll.Success()
-	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(time.Minute))
+	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(5*time.Minute))
 }
 
 // change changes an object as a user would.

@@ -6,6 +6,7 @@ package backup
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"gotest.tools/v3/assert"
@@ -54,6 +55,11 @@ func readerOf(objects ...client.Object) Reader {
 // A Job that is suspended, or has a pod that the API server refuses, reports that within seconds, with the quota or policy.
 func TestJobsWithoutAPodSayWhy(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, jobsWithoutAPodSayWhy) // the clock stands still
+}
+
+func jobsWithoutAPodSayWhy(t *testing.T) {
+	t.Helper()
 	suspended := jobAt(0)
 	suspended.Spec.Suspend = ptr.To(true)
 	refused := &corev1.Event{
@@ -74,19 +80,21 @@ func TestJobsWithoutAPodSayWhy(t *testing.T) {
 		"at work":             {jobAt(time.Minute), []client.Object{refused, podOf("p", 0, 0)}, ""},
 		"was refused earlier": {jobAt(time.Hour), []client.Object{refused, ended(podOf("p", 1, 0))}, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			j, err := readerOf(c.with...).Follow(context.Background(), c.job)
-			assert.NilError(t, err)
-			assert.Assert(t, is.Contains(j.Stuck, c.says))
-			assert.Equal(t, j.Stuck == "", c.says == "")
-		})
+		j, err := readerOf(c.with...).Follow(context.Background(), c.job)
+		assert.NilError(t, err, name)
+		assert.Assert(t, is.Contains(j.Stuck, c.says), name)
+		assert.Equal(t, j.Stuck == "", c.says == "", name)
 	}
 }
 
 // TestLookAgain: a Job whose pod is due is observed within seconds, so that its refusal is named within ten.
 func TestLookAgain(t *testing.T) {
 	t.Parallel()
+	synctest.Test(t, lookAgain) // the clock stands still
+}
+
+func lookAgain(t *testing.T) {
+	t.Helper()
 	for name, c := range map[string]struct {
 		job  Job
 		want time.Duration

@@ -132,6 +132,9 @@ func TestOnlyTheSameIsShared(t *testing.T) {
 // What only one object holds is not kept when the object is gone: neither large texts nor many small
 // ones, nor what is next to a large one.
 func TestWhatIsSharedIsBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compares bytes of memory: make verify runs it, and go test without -short")
+	}
 	heap := func() int {
 		var stats runtime.MemStats
 		runtime.GC()

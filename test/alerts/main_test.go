@@ -4,7 +4,7 @@
 //go:build alerts
 
 // Package alerts_test has a real Prometheus scrape the operator's processes on a simulated cluster, with the alerts of
-// config/prometheus in shortened form: make suite SUITE=alerts. Each alert is made to fire by a fault, and none fires without one.
+// config/prometheus in shortened form: make suite-alerts. Each alert is made to fire by a fault, and none fires without one.
 package alerts_test
 
 import (
@@ -66,7 +66,7 @@ func run(m *testing.M) int {
 func prepare(ctx context.Context, dir string) error {
 	folder := os.Getenv("PROMETHEUS")
 	if folder == "" {
-		return fmt.Errorf("PROMETHEUS is not the folder of prometheus: make suite SUITE=alerts sets it")
+		return fmt.Errorf("PROMETHEUS is not the folder of prometheus: make suite-alerts sets it")
 	}
 	programs.prometheus = filepath.Join(folder, "prometheus")
 	var err error

@@ -28,11 +28,15 @@ func Main(m *testing.M, crds []string, prepare func(*rest.Config) (stop func(), 
 	os.Exit(code)
 }
 
-// startWithin bounds the start of the API server. The default, 20 seconds, is too short while the binaries of other tests are linked on two cores.
-const startWithin = 2 * time.Minute
+// patience bounds each wait for the API server: its start, its end and the CRDs. Only a hang exhausts it. The defaults of envtest are 20, 20 and 10
+// seconds, which are too short while the binaries of other tests are linked on two cores.
+const patience = 5 * time.Minute
 
 func run(m *testing.M, crds []string, prepare func(*rest.Config) (func(), error)) (code int, err error) {
-	environment := &envtest.Environment{CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: startWithin}
+	environment := &envtest.Environment{
+		CRDInstallOptions:        envtest.CRDInstallOptions{Paths: crds, ErrorIfPathMissing: true, MaxTime: patience},
+		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: patience,
+	}
 	// Also after a start that failed, which it does with a CRD that the API server refuses.
 	defer func() {
 		if stopErr := environment.Stop(); err == nil {

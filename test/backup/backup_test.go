@@ -126,6 +126,7 @@ func (s *scene) runs() []string {
 // A DataBackup makes one Job from the declaration in the DataService, and reports its result. Deleting the DataBackup deletes the Job, and
 // nothing in the store.
 func TestABackupOnDemand(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	s.back(name)
@@ -164,6 +165,7 @@ func TestABackupOnDemand(t *testing.T) {
 // The agent's error message is in the status, after one attempt if a second one cannot help. It stays there when the Job is deleted, and
 // when the operator is replaced.
 func TestAFailureSaysWhy(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	op := s.start()
 	s.declare()

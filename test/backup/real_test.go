@@ -32,9 +32,70 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
+// A DataBackup of a running database is made by the agent's own program, and checked by a restore. A new database begins with its rows.
+func TestLife(t *testing.T) {
+	t.Parallel()
+	s := newReal(t)
+	s.start()
+	s.Create(archived("db", fields{"backup": fields{"pointInTime": nil, "verify": fields{"schedule": "@yearly"}}}))
+	s.Ready(platform)
+	want := s.fill()
+	s.back(name)
+	b := s.isReal()
+	s.sql("db", "DELETE FROM app.t") // which the backup must not have
+	if job := s.job("check", "db-verify"); job.Status.Succeeded != 1 {
+		t.Fatalf("the check did not succeed: %+v", job.Status)
+	}
+	if known := s.condition(dsv1.ConditionBackupHealthy, dsv1.ReasonVerified).Status.Backup; known.VerifiedID != b.Status.ID || known.LastVerified == nil {
+		t.Errorf("status.backup is %+v", known)
+	}
+	if got := s.clone(fields{"backup": b.Status.ID}); got != want {
+		t.Errorf("the new database has %q, not %q", got, want)
+	}
+}
+
+// fill creates a table of 5000 rows, and returns their number and sum.
+func (s *realScene) fill() string {
+	s.Helper()
+	s.sql("db", "CREATE DATABASE app; USE app; CREATE TABLE app.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(100)); "+
+		"INSERT INTO app.t (v) SELECT CONCAT('row ', seq, ' ', UUID()) FROM seq_1_to_5000")
+	return s.sql("db", counted)
+}
+
+// isReal waits until the DataBackup has succeeded, and fails the test unless its status describes a backup of the rows.
+func (s *realScene) isReal() *backupv1.DataBackup {
+	s.Helper()
+	b := s.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded)
+	if b.Status.ID == "" || b.Status.Bytes == 0 || b.Status.StoredBytes == 0 || b.Status.Tables == 0 || b.Status.Rows < 5000 ||
+		!strings.Contains(b.Status.ServerVersion, "MariaDB") {
+		s.Errorf("status %+v", b.Status)
+	}
+	s.Logf("backup %s: %s of %d bytes, %d tables, %d rows, %s, at %+v", b.Status.ID, b.Status.Size, b.Status.Bytes, b.Status.Tables,
+		b.Status.Rows, b.Status.Duration, b.Status.Position)
+	return b
+}
+
+// copied is the name of the DataService that begins with a backup.
+const copied = "clone"
+
+// clone creates a DataService whose database, copy, begins with a backup of the store. It returns the number and the sum of its rows.
+func (s *realScene) clone(from fields) string {
+	s.Helper()
+	restore := fields{"destination": fields{"claim": fields{"name": store}}}
+	harness.Merge(restore, from)
+	ds := archived("copy", fields{"backup": nil, "restoreFrom": restore})
+	ds.SetName(copied)
+	s.Create(ds)
+	s.Ready(copied)
+	rows, err := s.ask(s.password("copy-credentials", "username"), s.password("copy-credentials", "password"), counted, "--host="+s.addressOf("copy"))
+	s.Must(err)
+	return rows
+}
+
 // The agent's own program makes a DataBackup of a running database and the archive of its binary log. A restore from the store alone gives
 // the same rows. The status reports how safe the data is.
 func TestARealBackup(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	s := newReal(t)
 	s.start()
@@ -42,30 +103,20 @@ func TestARealBackup(t *testing.T) {
 	s.Must(unstructured.SetNestedField(ds.Object, "@yearly", "spec", "mysql", "backup", "verify", "schedule"))
 	s.Create(ds)
 	s.Ready(platform)
-	user, password := s.password("db-credentials", "username"), s.password("db-credentials", "password")
-	_, err := s.ask(user, password, "CREATE DATABASE app; USE app; CREATE TABLE app.t (id INT PRIMARY KEY AUTO_INCREMENT, v VARCHAR(100)); "+
-		"INSERT INTO app.t (v) SELECT CONCAT('row ', seq, ' ', UUID()) FROM seq_1_to_5000", "--host="+s.address())
-	s.Must(err)
-	const rows = "SELECT COUNT(*), SUM(CRC32(CONCAT(id, v))) FROM app.t"
-	want, err := s.ask(user, password, rows, "--host="+s.address())
-	s.Must(err)
+	want := s.fill()
 
 	s.condition(dsv1.ConditionBackupHealthy, dsv1.ReasonNoBackup)
 	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonNoBackup)
 	s.back(name)
-	b := s.has(name, backupv1.PhaseSucceeded, backupv1.ReasonSucceeded)
-	if b.Status.ID == "" || b.Status.Bytes == 0 || b.Status.StoredBytes == 0 || b.Status.Tables == 0 || b.Status.Rows < 5000 ||
-		b.Status.Position == nil || !strings.Contains(b.Status.ServerVersion, "MariaDB") {
-		t.Errorf("status %+v", b.Status)
+	b := s.isReal()
+	if b.Status.Position == nil {
+		t.Error("the status has no position in the binary log")
 	}
-	t.Logf("backup %s: %s of %d bytes, %d tables, %d rows, %s, at %+v", b.Status.ID, b.Status.Size, b.Status.Bytes, b.Status.Tables,
-		b.Status.Rows, b.Status.Duration, b.Status.Position)
-	_, err = s.ask(user, password, "DELETE FROM app.t", "--host="+s.address()) // which the backup must not know
-	s.Must(err)
-	if got := s.restored(b.Status.ID, rows); got != want {
+	s.sql("db", "DELETE FROM app.t") // which the backup must not have
+	if got := s.restored(b.Status.ID, counted); got != want {
 		t.Errorf("the restore has %q, not %q", got, want)
 	}
-	want = s.everyMoment(b.Status.ID, rows)
+	want = s.everyMoment(b.Status.ID)
 
 	// While the volume holds anything, nothing is restored to it.
 	s.Change(platform, fields{"mysql": fields{"replica": 0}})
@@ -81,9 +132,7 @@ func TestARealBackup(t *testing.T) {
 	}
 	s.Must(suite.API.Delete(s.Ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "db-data"}}))
 	s.ChangeReady(platform, fields{"mysql": fields{"replica": 1}})
-	got, err := s.ask(user, password, rows, "--host="+s.address())
-	s.Must(err)
-	if got != want {
+	if got := s.sql("db", counted); got != want {
 		t.Errorf("the database that came back has %q, not %q", got, want)
 	}
 	// Its binary log is another one: nothing of it can be restored before there is a backup of it, which the operator makes.
@@ -92,52 +141,39 @@ func TestARealBackup(t *testing.T) {
 }
 
 // born creates a new DataService from the store. If its volume loses the data later, the operator does not restore it on its own.
-func (s *realScene) born(id, rows, want string) {
+func (s *realScene) born(id, want string) {
 	s.Helper()
-	const clone = "clone"
-	ds := archived("copy", fields{
-		"backup": nil, "restoreFrom": fields{"destination": fields{"claim": fields{"name": store}}, "backup": id, "toTime": "latest"},
-	})
-	ds.SetName(clone)
-	s.Create(ds)
-	s.Ready(clone)
-	pod := harness.Lookup[*corev1.Pod](s.Journal, "copy-0")
-	got, err := s.ask(s.password("copy-credentials", "username"), s.password("copy-credentials", "password"), rows, "--host="+pod.Status.PodIP)
-	s.Must(err)
-	if got != want {
+	if got := s.clone(fields{"backup": id, "toTime": "latest"}); got != want {
 		s.Errorf("the new database has %q, not %q", got, want)
 	}
 	s.Must(s.pods.WipeVolume(s.Ctx, "data-copy-0"))
-	s.Must(suite.API.Delete(s.Ctx, pod))
+	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*corev1.Pod](s.Journal, "copy-0")))
 	s.Until("the loss is told of", func() error {
-		return harness.HasCondition(s.DataService(clone), dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonDataLost)
+		return harness.HasCondition(s.DataService(copied), dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonDataLost)
 	})
 	folder, err := s.pods.VolumeFolder(s.Ctx, "data-copy-0")
 	s.Must(err)
 	if entries, err := os.ReadDir(filepath.Join(folder, "mysql")); err == nil && len(entries) > 0 {
 		s.Errorf("something was made on the volume: %v", entries)
 	}
-	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*dsv1.DataService](s.Journal, clone)))
+	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*dsv1.DataService](s.Journal, copied)))
 }
 
 // everyMoment restores what was committed after the backup, and has it checked. It returns what there is then.
-func (s *realScene) everyMoment(id, rows string) string {
+func (s *realScene) everyMoment(id string) string {
 	s.Helper()
 	ds := s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
 	s.condition(dsv1.ConditionBackupHealthy, dsv1.ReasonNotVerified)
 	if known := ds.Status.Backup; known == nil || known.LastID != id || known.LastSuccessful == nil {
 		s.Errorf("status.backup is %+v", known)
 	}
-	user, password := s.password("db-credentials", "username"), s.password("db-credentials", "password")
-	_, err := s.ask(user, password, "INSERT INTO app.t (v) VALUES ('later'), ('and later')", "--host="+s.address())
-	s.Must(err)
-	want, err := s.ask(user, password, rows, "--host="+s.address())
-	s.Must(err)
+	s.sql("db", "INSERT INTO app.t (v) VALUES ('later'), ('and later')")
+	want := s.sql("db", counted)
 	s.archived()
-	if got := s.restored(id, rows, "--to-time=latest"); got != want {
+	if got := s.restored(id, counted, "--to-time=latest"); got != want {
 		s.Errorf("restored to the latest moment: %q, not %q", got, want)
 	}
-	s.born(id, rows, want)
+	s.born(id, want)
 	if job := s.job("check", "db-verify"); job.Status.Succeeded != 1 {
 		s.Errorf("the check did not succeed: %+v", job.Status)
 	}

@@ -129,6 +129,7 @@ func TestARestoreThatCannotBe(t *testing.T) {
 // The database of a DataService is made of a running server, which it follows until the cut-over. Its server starts after that alone, and the
 // status reports how far the copy is. The password is wrong at first.
 func TestARealImport(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	s := newReal(t)
 	s.start()

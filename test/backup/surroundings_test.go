@@ -227,6 +227,7 @@ func (s *scene) healthy(status metav1.ConditionStatus, reason string) (message s
 
 // A Job whose pod a quota refuses, or that is suspended, is named within a minute: in the DataBackup, and in BackupHealthy.
 func TestJobsThatCannotStartSayWhy(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	s.declare()

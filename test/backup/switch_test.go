@@ -27,6 +27,7 @@ const counted = "SELECT COUNT(*), SUM(CRC32(CONCAT(id, v))) FROM app.t"
 // A running database is restored to a point in time, on a second volume. Nothing changes until a user switches, as in docs/backup.md. The
 // switch loses what the status named, and switching back restores it.
 func TestRestoreToASecondVolumeAndSwitch(t *testing.T) {
+	harness.Long(t)
 	t.Parallel()
 	s := newReal(t)
 	s.start()

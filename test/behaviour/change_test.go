@@ -88,15 +88,23 @@ func (e *env) cost(what string, op *stage.Operator, mark int, reaches []string) 
 		e.Errorf("%s: %d writes for %d objects: %v", what, len(writes), len(harness.Objects(writes)), writes)
 	}
 	// A history that is full is looked at once for each spec, so that its oldest can go.
-	if reads := op.Since(mark, func(r harness.Sent) bool { return r.Reads() && !r.ReadsHistory() }); len(reads) > 0 {
+	if reads := readsOfOthers(op.Since(mark, func(r harness.Sent) bool { return r.Reads() && !r.ReadsHistory() }), writes); len(reads) > 0 {
 		e.Errorf("%s: %v", what, reads)
 	}
 	if reads := op.Since(mark, func(r harness.Sent) bool { return r.ReadsHistory() }); len(reads) > 1 {
 		e.Errorf("%s: the history is read %d times", what, len(reads))
 	}
-	if statuses := op.Since(mark, harness.Sent.WritesStatus); len(statuses) > 3+2*len(reaches) {
+	if statuses := op.Since(mark, harness.Sent.WritesStatus); len(statuses) > 3+4*len(reaches) { // each rollout shows its steps
 		e.Errorf("%s: %d status writes", what, len(statuses))
 	}
+}
+
+// readsOfOthers returns the reads of objects that the operator has not written. What it has written it reads when its cache does not show that in time
+// (internal/kube), as on a busy machine.
+func readsOfOthers(reads, writes []harness.Sent) []harness.Sent {
+	return slices.DeleteFunc(reads, func(r harness.Sent) bool {
+		return slices.ContainsFunc(writes, func(w harness.Sent) bool { return w.Resource == r.Resource && w.Name == r.Name })
+	})
 }
 
 // runs reports whether all pods of a component have an image.

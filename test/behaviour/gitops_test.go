@@ -83,8 +83,10 @@ func (a *argo) prune(names ...string) (deleted []string) {
 }
 
 // An Application of the resource's name prunes no object that holds or opens data: neither while the resource exists nor after its
-// deletion. Each object of earlier versions is annotated by one write, and nothing else is written for it.
+// deletion. Each object of earlier versions is annotated by one write, and nothing else is written for it. The gate leaves it to internal/apply,
+// which shows that objects are annotated.
 func TestNothingThatHoldsDataIsPruned(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	withAgent := func(_ *rest.Config, o *manager.Options) { o.Images = map[string]string{"agent": "example/agent:v1"} }
 	op := e.Start(withAgent)

@@ -6,7 +6,6 @@ package behaviour_test
 import (
 	"slices"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -88,17 +87,17 @@ func (e *env) component(name, component string, phase dsv1.Phase) error {
 	return stage.Unless(c.Phase == phase, component+" is "+string(c.Phase)+": "+c.Message)
 }
 
-// createdAfter expects a Deployment to have been created after a pod of each of others was ready.
+// createdAfter expects a Deployment to have been created after a pod of each of others was ready, in the order of the API server's writes.
 func (e *env) createdAfter(deployment string, others ...string) {
 	e.Helper()
-	created := e.First(0, "Deployment/"+deployment, func(c harness.Change) bool { return c.Event == watch.Added })
-	if created == nil {
+	changes := e.InOrder(0)
+	created := slices.IndexFunc(changes, func(c harness.Change) bool { return c.ID == "Deployment/"+deployment && c.Event == watch.Added })
+	if created < 0 {
 		e.Errorf("%s was never created", deployment)
 		return
 	}
 	for _, other := range others {
-		since := e.Since(0)
-		ready := slices.IndexFunc(since, func(c harness.Change) bool {
+		ready := slices.IndexFunc(changes, func(c harness.Change) bool {
 			switch workload := c.Object.(type) {
 			case *appsv1.StatefulSet:
 				return workload.Name == other && workload.Status.ReadyReplicas == 1
@@ -107,8 +106,7 @@ func (e *env) createdAfter(deployment string, others ...string) {
 			}
 			return false
 		})
-		// The two come over different watches, which are not exactly in step.
-		if ready < 0 || created.At.Before(since[ready].At.Add(-100*time.Millisecond)) {
+		if ready < 0 || created < ready {
 			e.Errorf("%s was created before %s was ready", deployment, other)
 		}
 	}
@@ -150,10 +148,10 @@ func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
 }
 
 // settledBefore returns of each workload whether it was settled when an object went: a Deployment, with another generation than
-// here and all its pods of it available; a StatefulSet, with all its pods ready.
+// here and all its pods of it available; a StatefulSet, with all its pods ready. The order is that of the API server's writes.
 func (e *env) settledBefore(goes string, mark int, generations map[string]int64) map[string]bool {
 	last := map[string]bool{}
-	for _, c := range e.Since(mark) {
+	for _, c := range e.InOrder(mark) {
 		if c.ID == goes && (c.Event == watch.Deleted || c.Object.GetDeletionTimestamp() != nil) {
 			break
 		}

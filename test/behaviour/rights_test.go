@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -39,8 +38,9 @@ import (
 
 // The operator has the rights that it uses and no others. Its roles are held against what the
 // API server's audit log says that it asked for in a life of a DataService with every kind:
-// created, changed by hand, changed by its author, taken apart.
+// created, changed by hand, changed by its author, taken apart. The gate leaves it to TestSomeNamespaces, where no request may be refused.
 func TestRightsAreThoseUsed(t *testing.T) {
+	harness.Long(t)
 	e := parallel(t)
 	token := e.account("operator", e.role("metrics_auth_role.yaml")...)
 	inNamespace := append(e.role("role.yaml"), e.role("leader_election_role.yaml")...)
@@ -49,8 +49,7 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	op := e.Start(func(cfg *rest.Config, o *manager.Options) {
 		as(cfg, token)
 		cfg.Wrap(withoutStreams)
-		o.LeaderElection, o.LeaderElectionNamespace = true, e.Namespace
-		o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = 15*time.Second, 10*time.Second, 500*time.Millisecond
+		elects(o, e.Namespace)
 		o.MetricsBindAddress, o.MetricsSecure = metrics, true
 	})
 	e.liveThroughEverything()

@@ -10,17 +10,23 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"d3os.com/d3os-operator/test/chaos/fault"
 )
 
-// seed chooses what is tried unless CHAOS=full (CHAOS_SEED). It is the same each time, so that no change fails because of another.
+// seed chooses what is tried unless CHAOS=full. SEED sets it.
 var seed = func() uint64 {
-	if given, err := strconv.ParseUint(os.Getenv("CHAOS_SEED"), 10, 64); err == nil {
-		return given
+	given := os.Getenv("SEED")
+	if given == "" {
+		return 1
 	}
-	return 1
+	n, err := strconv.ParseUint(given, 10, 64)
+	if err != nil {
+		panic("SEED: " + err.Error())
+	}
+	return n
 }()
 
 // How many writes of a scenario are tried in each mode unless CHAOS=full, or all are (everyWrite).
@@ -44,6 +50,8 @@ func (sc *scenario) points(base *baseline, m mode) []fault.Point {
 	case m.crash:
 		n = chosenCrashes
 	}
+	// Components are written at the same time: their order is not the same in each run.
+	slices.SortFunc(all, func(a, b fault.Point) int { return strings.Compare(a.String(), b.String()) })
 	random := rand.New(rand.NewPCG(seed, uint64(len(m.name))))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all[:min(n, len(all))]

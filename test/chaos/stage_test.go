@@ -4,7 +4,7 @@
 //go:build chaos
 
 // Package chaos_test lets the operator crash at every write and lets everything below it fail,
-// and compares what comes of it with a run in which nothing failed: make suite SUITE=chaos.
+// and compares what comes of it with a run in which nothing failed: make suite-chaos.
 package chaos_test
 
 import (
@@ -30,18 +30,18 @@ import (
 )
 
 const (
-	// glance is the time for which nothing may happen; reactions take some 30 ms.
+	// glance is the time without a write after which an operator counts as idle. A write after it fails no test: all look again until they are out of patience.
 	glance = 400 * time.Millisecond
 	// stare is that for the run that all others are compared with.
 	stare = 1500 * time.Millisecond
 )
 
-// patience limits each wait; failed requests are retried at growing intervals. After many failed cases the other cases get less time.
+// patience limits each wait. Only a hang exhausts it. After many failed cases the other cases get less time.
 func patience() time.Duration {
 	if results.sum().failed > 4 {
 		return 20 * time.Second
 	}
-	return time.Minute
+	return 3 * time.Minute
 }
 
 // scene is a namespace of a case.
@@ -58,7 +58,7 @@ func newStage(t *testing.T) *scene {
 	s := &scene{Stage: suite.New(t), past: past{lives: map[string]map[types.UID]bool{}, secrets: map[string]*unstructured.Unstructured{}}}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Logf("replay: make suite SUITE=chaos ARGS='-run %s' CHAOS=full", t.Name())
+			t.Logf("replay: make suite-chaos FORM=long ARGS='-run ^%s$'", strings.ReplaceAll(t.Name(), "/", "$/^"))
 		}
 	})
 	return s
@@ -229,7 +229,7 @@ func run(m *testing.M) int {
 		return nil
 	})
 	fmt.Print(results)
-	fmt.Printf("seed %d, %s\n", seed, time.Since(start).Round(time.Second))
+	fmt.Printf("%s; SEED=%d make suite-chaos replays the choice\n", time.Since(start).Round(time.Second), seed)
 	if n := results.sum().crashes; code == 0 && !harness.Given("test.run") && !harness.Given("test.skip") && n < leastCrashes {
 		fmt.Printf("only %d crashes; %d were to be seen\n", n, leastCrashes)
 		return 1

@@ -27,6 +27,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/chaos/oracle"
 	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // kinds are the compared kinds of a namespace.
@@ -141,9 +142,10 @@ func TestOracleFinds(t *testing.T) {
 			_ = api.Delete(fight, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.Namespace}})
 		}
 	})
-	if _, err := s.quiet(op, stare, true); err == nil || !strings.Contains(err.Error(), "goes on writing") {
-		t.Errorf("an endless writer: %v", err)
-	}
+	s.Until("an endless writer is found", func() error {
+		_, err := s.quiet(op, stare, true)
+		return stage.Unless(err != nil && strings.Contains(err.Error(), "goes on writing"), fmt.Sprint("it is not: ", err))
+	})
 	give()
 	fighter.Wait()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.Namespace}}

@@ -8,8 +8,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -96,6 +96,21 @@ func Manifests(t *testing.T, atLeast int, plan func(t *testing.T, name string) [
 	}
 }
 
+// listen returns a listener at a port of a free loopback address. The emulator's pods do not get as far as 127.x.250.
+func listen(t *testing.T, port int) (ip string, listener net.Listener) {
+	t.Helper()
+	var config net.ListenConfig
+	var err error
+	for last := range 254 {
+		ip = fmt.Sprintf("127.%d.250.%d", 200+os.Getpid()%50, last+1)
+		if listener, err = config.Listen(t.Context(), "tcp", fmt.Sprintf("%s:%d", ip, port)); err == nil {
+			return ip, listener
+		}
+	}
+	t.Fatal(err)
+	return "", nil
+}
+
 // Mesh calls a test twice with a loopback address where a port is served as by a sidecar with strict mTLS: connections without its
 // certificate are accepted, and closed with a FIN or a RST.
 func Mesh(t *testing.T, port int, test func(t *testing.T, ip string)) {
@@ -103,10 +118,7 @@ func Mesh(t *testing.T, port int, test func(t *testing.T, ip string)) {
 	for name, linger := range map[string]int{"closed": -1, "reset": 0} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			ip := fmt.Sprintf("127.%d.%d.%d", 200+rand.IntN(50), rand.IntN(250), 1+rand.IntN(250))
-			var config net.ListenConfig
-			listener, err := config.Listen(t.Context(), "tcp", fmt.Sprintf("%s:%d", ip, port))
-			assert.NilError(t, err)
+			ip, listener := listen(t, port)
 			t.Cleanup(func() { _ = listener.Close() })
 			go func() {
 				for {

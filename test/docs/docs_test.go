@@ -209,11 +209,11 @@ const longest = 30
 
 // allowed limits the breaches of older pages. The numbers only ever fall.
 var allowed = map[string]int{
-	"SECURITY.md":           4,
-	"docs/develop/style.md": 5, // which lists the banned words
-	"docs/plugin.md":        3,
-	"docs/reliability.md":   12,
-	"docs/testing.md":       5,
+	"SECURITY.md":             4,
+	"docs/develop/style.md":   5, // which lists the banned words
+	"docs/plugin.md":          3,
+	"docs/reliability.md":     12,
+	"docs/develop/testing.md": 5,
 }
 
 // allowedElsewhere limits the breaches of any other page.

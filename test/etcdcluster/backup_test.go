@@ -32,7 +32,10 @@ import (
 // restores gives the images of etcd what restores snapshots, and leads the name of the cluster's Service to its first pod.
 func restores(o *emulator.Options) {
 	for name, tool := range map[string]string{image: "etcdutl-3.6", image + ":v" + etcdtest.V35: "etcdutl-3.5", image + ":v" + etcdtest.V34: "etcdctl-3.4"} {
-		found := o.Images[name]
+		found, known := o.Images[name]
+		if !known {
+			continue
+		}
 		inside, _, _ := strings.Cut(tool, "-")
 		found.Executables[inside] = filepath.Join(filepath.Dir(found.Executables["etcd"]), tool)
 		found.Rewrite = func(pod *corev1.Pod, text string) string {
@@ -46,6 +49,7 @@ func restores(o *emulator.Options) {
 // A cluster that is lost with all of its data comes back from its backup, with another id and under higher revisions. Once it was formed, a
 // lost volume gets its data from the other members, and not from the backup.
 func TestComesBackFromABackup(t *testing.T) {
+	harness.Long(t)
 	for _, version := range []string{etcdtest.V36, etcdtest.V35, etcdtest.V34} {
 		if version != etcdtest.V36 && !full {
 			continue
@@ -63,14 +67,7 @@ func TestComesBackFromABackup(t *testing.T) {
 			s.create("{" + of + "}")
 			s.ready(3)
 			s.write()
-			made := s.BackUp("first", etcdv1.Kind, name)
-			if made.Phase != backupv1.PhaseSucceeded || made.ID == "" || made.Revision < keys || made.StoredBytes == 0 || made.ServerVersion != version {
-				t.Fatalf("the backup: %+v", made)
-			}
-			s.IsBackedUp(made.ID, func() (*backupv1.ClusterBackupStatus, []metav1.Condition) {
-				status := &s.get().Status
-				return status.Backup, status.Conditions
-			})
+			made := s.backedUp(version)
 			before := s.get().Status.ClusterID
 			s.Lose(s.get())
 
@@ -99,6 +96,20 @@ func TestComesBackFromABackup(t *testing.T) {
 			s.harmless()
 		})
 	}
+}
+
+// backedUp makes a backup of the cluster with the keys, and waits until the status reports it.
+func (s *scene) backedUp(version string) backupv1.DataBackupStatus {
+	s.Helper()
+	made := s.BackUp("first", etcdv1.Kind, name)
+	if made.Phase != backupv1.PhaseSucceeded || made.ID == "" || made.Revision < keys || made.StoredBytes == 0 || made.ServerVersion != version {
+		s.Fatalf("the backup: %+v", made)
+	}
+	s.IsBackedUp(made.ID, func() (*backupv1.ClusterBackupStatus, []metav1.Condition) {
+		status := &s.get().Status
+		return status.Backup, status.Conditions
+	})
+	return made
 }
 
 // What keeps a cluster from being restored is said, and no empty cluster takes its place. Put right, it goes on.

@@ -130,10 +130,12 @@ func causes(disks *slowdisk.Disks) []cause {
 			c, err := s.dial()
 			s.Must(err)
 			defer c.Close()
+			written := 0
 			s.Eventually("there is no space left", func() bool {
+				written++
 				ctx, cancel := context.WithTimeout(s.Ctx, 3*time.Second)
 				defer cancel()
-				_, err := c.Put(ctx, fmt.Sprint("big-", time.Now().UnixNano()), strings.Repeat("x", 500000))
+				_, err := c.Put(ctx, fmt.Sprint("big-", written), strings.Repeat("x", 500000))
 				return errors.Is(err, rpctypes.ErrNoSpace)
 			})
 			return func() {

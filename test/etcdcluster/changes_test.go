@@ -128,6 +128,7 @@ func (s *scene) staysWell() (end func()) {
 
 // Minors are walked one at a time under load, and there is no way back.
 func TestUpgrades(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	replicas, versions := 1, []string{etcdtest.V35, etcdtest.V36}
@@ -282,6 +283,7 @@ func (s *scene) kubectl(arguments ...string) string {
 // The replacement of a member is reported while it happens: in the status, which `kubectl get` shows, and by events, which `kubectl
 // describe` shows.
 func TestReplacementIsReported(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	s.create("{replicas: 3}")

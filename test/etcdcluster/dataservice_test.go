@@ -34,6 +34,7 @@ import (
 // A DataService with an etcd becomes ready with it, and a service of the user's own connects with the certificate in its
 // container. Nothing of the data is lost when etcd is taken out of the spec, or with the DataService.
 func TestInADataService(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	op := s.start()
 	began := time.Now()

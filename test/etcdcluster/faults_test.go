@@ -220,6 +220,7 @@ func TestPaused(t *testing.T) {
 // Two of three members lose their data: the status reports it, and nothing is changed. With a token, the cluster continues with the data of
 // the third member, and grows to three again.
 func TestQuorumLost(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	op := s.start()
 	s.create("{replicas: 3}")

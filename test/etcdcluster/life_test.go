@@ -15,14 +15,68 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/test/databasetest/etcdtest"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
+// The sample's three members form a cluster. A member that is killed starts again with its data, and one that lost its volume is replaced.
+// Lost with all data, the cluster comes back from its backup, with another id.
+func TestLife(t *testing.T) {
+	s := newScene(t, restores)
+	s.start()
+	s.Claim("backups")
+	const spec = "backup: {destination: {claim: {name: backups}}}"
+	s.sample("{" + spec + "}")
+	t.Logf("three voters after %.1f s", s.ready(3).Seconds())
+	s.write()
+	cluster, before := s.get().Status.ClusterID, s.ids()
+
+	_, follower := s.leads()
+	s.crash(follower)
+	t.Logf("well %.1f s after a member was killed", s.ready(3).Seconds())
+	s.holds()
+	s.isAsBefore(cluster, before)
+	losses[0].lose(s, follower)
+	began := time.Now()
+	s.Until("another member is in its place", func() error { return s.isAnother(follower, before) })
+	s.ready(3)
+	t.Logf("well %.1f s after its volume was lost", time.Since(began).Seconds())
+	s.neverVotedEmpty(follower, before)
+	s.holds()
+	s.isCluster(cluster)
+
+	began = time.Now()
+	s.backedUp(etcdtest.V36)
+	t.Logf("backed up after %.1f s", time.Since(began).Seconds())
+	s.Lose(s.get())
+	t.Logf("lost after %.1f s", time.Since(began).Seconds())
+	s.sample("{" + spec + ", restoreFrom: {destination: {claim: {name: backups}}}}")
+	t.Logf("three voters with the backup after %.1f s", s.ready(3).Seconds())
+	s.holds()
+	if now := s.get().Status.ClusterID; now == cluster {
+		t.Errorf("the cluster has the id of the lost one: %s", now)
+	}
+	s.harmless()
+}
+
+// sample creates the sample, with more of the spec in YAML.
+func (s *scene) sample(more string) *etcdv1.EtcdCluster {
+	s.Helper()
+	ec := &etcdv1.EtcdCluster{}
+	s.Must(harness.ReadYAML("internal/etcd/testdata/sample.yaml", ec))
+	s.Must(yaml.UnmarshalStrict([]byte(more), &ec.Spec))
+	ec.Namespace = s.Namespace
+	s.Must(suite.API.Create(s.Ctx, ec))
+	return ec
+}
+
 // The sample applies as it is, and is ready with three voters, again and again.
 func TestSample(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	runs, bound := 1, patience // other tests run at the same time
@@ -32,10 +86,7 @@ func TestSample(t *testing.T) {
 	var all []time.Duration
 	for range runs {
 		from := s.Mark()
-		ec := &etcdv1.EtcdCluster{}
-		s.Must(harness.ReadYAML("internal/etcd/testdata/sample.yaml", ec))
-		ec.Namespace = s.Namespace
-		s.Must(suite.API.Create(s.Ctx, ec))
+		ec := s.sample("{}")
 		s.Eventually("a pod runs", func() bool { pod := s.pod(0); return pod != nil && pod.Status.Phase == corev1.PodRunning })
 		took := s.ready(3)
 		all = append(all, took.Round(100*time.Millisecond))

@@ -305,13 +305,14 @@ func allOfThePast(s *scene) {
 }
 
 // What storage, persons and lost nodes do to the data of a cluster costs no acknowledged write. internal/etcd/membership explores all orders
-// of these; here etcd, the agent and Kubernetes are real. The short form has the first.
+// of these; here etcd, the agent and Kubernetes are real.
 func TestDataOfThePast(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	s.create("{replicas: 3}")
 	s.ready(3)
-	for i, part := range []struct {
+	for _, part := range []struct {
 		name   string
 		happen func(*scene)
 	}{
@@ -321,9 +322,6 @@ func TestDataOfThePast(t *testing.T) {
 		{"all claims are deleted", claimsGo},
 		{"all volumes are of the past", allOfThePast},
 	} {
-		if i > 0 && testing.Short() {
-			break
-		}
 		began := time.Now()
 		part.happen(s)
 		t.Logf("%s: %.1f s", part.name, time.Since(began).Seconds())

@@ -39,9 +39,6 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// glance is the time for which nothing may happen; reactions take some 30 ms.
-const glance = 400 * time.Millisecond
-
 // annotationRecord is the annotation with the record.
 const annotationRecord = "example.d3os-product.com.d3os/record"
 
@@ -143,13 +140,22 @@ func (s *scene) written(op *operator, mark int, want ...string) {
 	}
 }
 
-// quiet fails the test if an operator changes something while it looks on. A cache that lags makes it delete once more what
-// is gone; the API server answers 404, and nothing has changed.
-func (s *scene) quiet(op *operator) {
+// passes waits until an operator has made two passes over the Ledger that begin after now, each because of a change of the settings, and fails the
+// test if it has changed more than these. The passes of a Ledger run one after the other, so what it does because of an earlier event is done then.
+// A cache that lags makes it delete once more what is gone; the API server answers 404, and nothing has changed.
+func (s *scene) passes(op *operator) {
 	s.Helper()
 	mark := op.Mark()
-	s.Pass(glance)
-	changes := func(sent harness.Sent) bool { return writes(sent) && sent.Code != http.StatusNotFound }
+	for _, spec := range []string{"{settings: {pass: again}}", "{settings: {pass: null}}"} {
+		s.change(spec)
+		s.Until("the operator passes", func() error {
+			l := s.read()
+			return stage.Unless(l.Status.ObservedGeneration == l.Generation, "it does not")
+		})
+	}
+	changes := func(sent harness.Sent) bool {
+		return writes(sent) && !sent.WritesStatus() && sent.Code != http.StatusNotFound && sent.Name != one+"-settings"
+	}
 	if wrote := op.Since(mark, changes); len(wrote) > 0 {
 		s.Errorf("it goes on writing: %v", wrote)
 	}
@@ -236,8 +242,8 @@ func (m *members) lose() {
 	clear(m.data)
 }
 
-// patience is the time limit for anything without a promised time; the machine may be busy.
-const patience = 3 * time.Minute
+// patience bounds each wait. Only a hang exhausts it; the machine may be busy.
+const patience = 5 * time.Minute
 
 var suite = &stage.Suite{
 	Patience: func() time.Duration { return patience },

@@ -93,6 +93,7 @@ func TestASwitchThroughCrashes(t *testing.T) {
 // An operator that is shown the past, from before the switch, brings the old database's workload back, and no server starts on
 // it; with the present all is as it was.
 func TestASwitchAndAStaleCache(t *testing.T) {
+	harness.Long(t)
 	e, op := guardedBy(t, scaled("StatefulSet"))
 	e.prepare()
 	list := &corev1.ConfigMapList{}
@@ -126,6 +127,7 @@ func TestASwitchAndAStaleCache(t *testing.T) {
 
 // An operator whose cache still shows a consent that was taken back stops nothing.
 func TestAConsentThatIsTakenBack(t *testing.T) {
+	harness.Long(t)
 	e := start(t)
 	p := fault.New()
 	e.Start(guarded("v1"), faulty(p))

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -123,6 +124,12 @@ func (e *env) starts(database string) []string {
 	return strings.Fields(string(text))
 }
 
+// ran returns the versions of the servers that have started on the volume, each once where one started several times in a row.
+func (e *env) ran() string {
+	e.Helper()
+	return text(slices.Compact(e.starts(database)))
+}
+
 // delete deletes an object of the namespace.
 func (e *env) delete(o client.Object, name string) {
 	e.Helper()
@@ -163,6 +170,21 @@ func (e *env) refused(reason string) string {
 		return fmt.Errorf("the pod says %v", pod.Status.InitContainerStatuses)
 	})
 	return words
+}
+
+// refusesAgain waits until the guard of the pod has ended once more since now.
+func (e *env) refusesAgain() {
+	e.Helper()
+	starts := func() (n int32) {
+		if pod := e.pod(); pod != nil {
+			for _, c := range pod.Status.InitContainerStatuses {
+				n += c.RestartCount
+			}
+		}
+		return n
+	}
+	now := starts()
+	e.Eventually("the guard refuses again", func() bool { return starts() > now+1 }) // what started before now does not count
 }
 
 // says waits until the status of the database has a reason, and a message with these words.

@@ -3,7 +3,7 @@
 
 //go:build ha
 
-// Package ha_test runs the operator as two processes, one of which leads, and ends the leader in every possible way: make suite SUITE=ha. The API
+// Package ha_test runs the operator as two processes, one of which leads, and ends the leader in every possible way: make suite-ha. The API
 // server's audit log has the author and time of each write, and the holders of the Lease.
 package ha_test
 

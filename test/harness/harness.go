@@ -62,6 +62,9 @@ func Connect(ctx context.Context, config *rest.Config, owner string) (client.Wit
 	return api, nil
 }
 
+// servedWithin bounds the time until a CRD is served. Only a hang exhausts it.
+const servedWithin = 5 * time.Minute
+
 // Install installs a CRD in an owner's name and waits until it is served.
 func Install(ctx context.Context, api client.Client, definition *unstructured.Unstructured, owner string) error {
 	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(definition), client.FieldOwner(owner), client.ForceOwnership); err != nil {
@@ -74,7 +77,7 @@ func Install(ctx context.Context, api client.Client, definition *unstructured.Un
 	list := &unstructured.UnstructuredList{}
 	list.SetAPIVersion(typed.Spec.Group + "/" + typed.Spec.Versions[0].Name)
 	list.SetKind(typed.Spec.Names.ListKind)
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, servedWithin, true, func(ctx context.Context) (bool, error) {
 		return api.List(ctx, list, client.InNamespace(corev1.NamespaceDefault)) == nil, nil
 	})
 }
@@ -186,7 +189,7 @@ func Long(t *testing.T) {
 }
 
 // Bound returns how long something may take. A figure that is promised holds where a suite has the machine to itself (full:
-// make suite SUITE=etcd or redis). make test shares its cores with other packages and with whatever else runs, and allows five times
+// make suite-etcd or redis). make test shares its cores with other packages and with whatever else runs, and allows five times
 // as much: nothing was written to an etcd of one member for 4.3 s there, because that member did not get to answer.
 func Bound(promised time.Duration, full bool) time.Duration {
 	if full {

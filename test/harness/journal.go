@@ -128,6 +128,20 @@ func (j *Journal) Since(mark int) []Change {
 	return slices.Clone(j.history[mark:])
 }
 
+// InOrder returns what happened after a mark, in the order in which the API server wrote it. Since has the order of arrival, which differs between
+// kinds: each has a separate watch.
+func (j *Journal) InOrder(mark int) []Change {
+	changes := j.Since(mark)
+	slices.SortStableFunc(changes, func(a, b Change) int {
+		order, err := resourceversion.CompareResourceVersion(a.Object.GetResourceVersion(), b.Object.GetResourceVersion())
+		if err != nil {
+			return 0 // the API server writes no such version
+		}
+		return order
+	})
+	return changes
+}
+
 // Mark is a place in the history: now.
 func (j *Journal) Mark() int {
 	j.mu.Lock()

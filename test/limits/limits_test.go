@@ -118,14 +118,15 @@ func TestEveryFieldIsBounded(t *testing.T) {
 	}
 }
 
-// The largest value of any field plans, or is refused, within a second of processor time. The short form takes each fourth field.
+// The largest value of any field plans, or is refused, within a second of processor time. A busy machine takes more, so the gate leaves it out.
 func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
+	harness.Long(t)
 	crds := definitions(t)
 	for _, k := range all(t) {
 		places := map[string]apiextensionsv1.JSONSchemaProps{}
 		collect(places, "", crds[k.file].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
-		for i, path := range slices.Sorted(maps.Keys(places)) {
-			if testing.Short() && i%4 != 0 || twin.MatchString(path) {
+		for _, path := range slices.Sorted(maps.Keys(places)) {
+			if twin.MatchString(path) {
 				continue
 			}
 			schema := places[path]
@@ -151,7 +152,7 @@ func measure(t *testing.T, name string, k kind, spec map[string]any) (isLarge bo
 	if took > bound/4 {
 		t.Logf("%s: %s, large: %t, %.100v", name, took, isLarge, err)
 	}
-	assert.Check(t, took <= harness.Bound(bound, !testing.Short()), "%s takes %s, and may take %s", name, took, bound)
+	assert.Check(t, took <= bound, "%s takes %s, and may take %s", name, took, bound)
 	return isLarge
 }
 

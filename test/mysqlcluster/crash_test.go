@@ -80,7 +80,6 @@ func (l *life) After(action replication.Action) error {
 
 // An operator that is killed at each effect forms a database, replaces a lost primary and moves it, while a client writes.
 func TestKilledAtEveryStep(t *testing.T) {
-	harness.Long(t)
 	s := newScene(t)
 	lives := &stage.Lives{Skip: 1} // each second effect
 	if full {

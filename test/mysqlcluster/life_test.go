@@ -63,7 +63,6 @@ func TestFailover(t *testing.T) {
 // A lost primary is replaced, a lost volume is filled from the primary, and another primary is chosen by name. Nothing that was acknowledged is
 // lost. MYSQL_TESTS=full does each 20 times.
 func TestLosses(t *testing.T) {
-	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	s.create("replicas: 3")
@@ -116,7 +115,6 @@ func TestLosses(t *testing.T) {
 
 // Three members form. MYSQL_TESTS=full forms ten databases.
 func TestForms(t *testing.T) {
-	harness.Long(t)
 	runs := 1
 	if full {
 		runs = 10
@@ -216,7 +214,6 @@ func (s *scene) exhaust() {
 // The sample applies as it is. A database that is deleted leaves its data and its record, and one of the same name takes both up, also after
 // it was parked.
 func TestTakesUpItsData(t *testing.T) {
-	harness.Long(t)
 	s := newScene(t)
 	s.start()
 	sample := func() *mysqlv1.MySQLCluster {

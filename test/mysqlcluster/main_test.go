@@ -6,6 +6,7 @@
 package mysqlcluster_test
 
 import (
+	"flag"
 	"os"
 	"testing"
 	"time"
@@ -41,5 +42,8 @@ var (
 
 func TestMain(m *testing.M) {
 	slowdisk.Main()
+	if flag.Parse(); testing.Short() { // newScene skips each test
+		os.Exit(m.Run())
+	}
 	os.Exit(suite.MainWithAgent(m, cluster.Options{Name: "mysqlcluster"}, &agent))
 }

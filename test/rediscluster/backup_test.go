@@ -46,6 +46,14 @@ func (s *scene) lost() backupv1.DataBackupStatus {
 	s.create("{" + ofBackups + "}")
 	s.ready(6)
 	s.write()
+	made := s.backedUp()
+	s.Lose(s.get())
+	return made
+}
+
+// backedUp makes a backup of the cluster with the keys, and waits until the status reports it.
+func (s *scene) backedUp() backupv1.DataBackupStatus {
+	s.Helper()
 	made := s.BackUp("first", redisv1.Kind, name)
 	if made.Phase != backupv1.PhaseSucceeded || made.ID == "" || made.Tables != 3 || made.Rows != keys || len(made.Warnings) > 0 {
 		s.Fatalf("the backup: %+v", made)
@@ -54,13 +62,12 @@ func (s *scene) lost() backupv1.DataBackupStatus {
 		status := &s.get().Status
 		return status.Backup, status.Conditions
 	})
-	s.Lose(s.get())
 	return made
 }
 
 // A cluster that is lost with all of its data comes back from its backup.
 func TestComesBackFromABackup(t *testing.T) {
-	harness.Long(t) // the short form has that of etcd, and the agent's TestRedis
+	harness.Long(t) // the gate has TestLife
 	newScene(t).comesBack(t)
 }
 

@@ -23,6 +23,7 @@ import (
 // A DataService with a Redis becomes ready with it, and a service of the user's own finds it. Nothing of its data is lost when the
 // DataService is deleted.
 func TestInADataService(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	op := s.Start()
 	ds := s.withService(t)

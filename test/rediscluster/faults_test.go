@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,7 +34,7 @@ type scenario struct {
 	full   bool           // it is left to the full form
 }
 
-// Each fault of the tables ends as it is promised. They happen one after the other, in any order.
+// Each fault of the tables ends as it is promised. They happen one after the other, in an order that SEED determines.
 func TestFaults(t *testing.T) {
 	harness.Long(t)
 	for group, faults := range map[string][]scenario{"servers": servers, "slots": slots, "addresses": addresses, "volumes": volumes} {
@@ -46,10 +48,24 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// suffer has faults happen in any order.
+// order returns an order of n faults. It is the same each time unless SEED is set.
+func (s *scene) order(n int) []int {
+	s.Helper()
+	seed := uint64(1)
+	if text := os.Getenv("SEED"); text != "" {
+		var err error
+		seed, err = strconv.ParseUint(text, 10, 64)
+		s.Must(err)
+	}
+	s.Logf("the order of the faults is that of SEED=%d", seed)
+	return rand.New(rand.NewPCG(seed, 0)).Perm(n) // #nosec G404 -- an order that can be repeated
+}
+
+// suffer has faults happen one after the other.
 func (s *scene) suffer(faults []scenario) {
+	s.Helper()
 	whole := s.T
-	for _, i := range rand.Perm(len(faults)) {
+	for _, i := range s.order(len(faults)) {
 		f := faults[i]
 		if f.full && !full {
 			continue

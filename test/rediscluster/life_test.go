@@ -72,8 +72,58 @@ func (s *scene) quiet() {
 	}
 }
 
+// Failure detectors of TestLife: Redis elects no other master while a server starts again on a busy machine.
+const patientRedis = "config: {cluster-node-timeout: '15000'}"
+
+// Six pods form from the sample of the earlier operator. A master that is killed starts again with its data, and a replica that lost its volume
+// is replaced. Lost with all data, the cluster comes back from its backup.
+func TestLife(t *testing.T) {
+	s := newScene(t)
+	s.Start()
+	s.Claim("backups")
+	s.sample()
+	s.change("{pause: false, version: 7.0.15, replicas: 6, " + patientRedis + ", backup: {destination: {claim: {name: backups}}}}")
+	s.ready(6)
+	s.isOfTheSample()
+	s.write()
+
+	s.inStep() // a write that no file has yet is lost with the process
+	s.crash(s.master(0))
+	s.ready(6)
+	s.holds()
+	before, replica := s.uids(), s.replica(1)
+	s.loseVolume(replica, "")
+	s.Until("the nodes agree", func() error { return s.check(6) })
+	s.ready(6)
+	s.holds()
+	if left := s.remain(before); left != 5 {
+		t.Errorf("%d of six pods are left, and one was lost", left)
+	}
+
+	s.backedUp()
+	s.Lose(s.get())
+	s.create("{" + patientRedis + ", " + ofBackups + ", restoreFrom: {destination: {claim: {name: backups}}}}")
+	s.ready(6)
+	s.holds()
+}
+
+// crash kills the server of a pod, and waits until it has started again.
+func (s *scene) crash(pod string) {
+	s.Helper()
+	restarts := func() (n int32) {
+		for _, c := range s.pod(pod).Status.ContainerStatuses {
+			n += c.RestartCount
+		}
+		return n
+	}
+	before := restarts()
+	s.Must(s.Kill(pod, syscall.SIGKILL, "redis"))
+	s.Eventually("it starts again", func() bool { return restarts() > before })
+}
+
 // A cluster heals when pods go, one and all of them, and an operator that starts over it changes nothing.
 func TestHeals(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	op := s.standing(six)
 	s.quiet()
@@ -125,6 +175,7 @@ func (s *scene) staysWell() (end func()) {
 
 // Settings change on running servers. Shards are added and removed, and no key is lost. Events report it.
 func TestChanges(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.standing(six)
 	defer s.staysWell()()

@@ -172,6 +172,7 @@ func hasStarted(pod *corev1.Pod) bool {
 // The sample of the earlier operator applies as it is: paused, of a version that is too old, with claims and a ConfigMap
 // that are not there. Unpaused, with a version that is supported, it comes up, again and again.
 func TestSample(t *testing.T) {
+	harness.Long(t)
 	s := newScene(t)
 	s.Start()
 	runs, bound := 1, 20*time.Second // other tests run at the same time
@@ -181,21 +182,7 @@ func TestSample(t *testing.T) {
 	var took []time.Duration
 	for range runs {
 		from := len(s.Since(0))
-		rc := &redisv1.RedisCluster{}
-		s.Must(harness.ReadYAML("test/rediscluster/testdata/sample.yaml", rc))
-		rc.Name, rc.Namespace = name, s.Namespace
-		s.Must(suite.API.Create(s.Ctx, rc))
-		s.Until("it says why it does nothing", func() error {
-			got := s.get()
-			if got.Status.Phase != redisv1.PhaseNone || got.Status.Reason != redisv1.ReasonUnsupportedVersion ||
-				!strings.HasPrefix(got.Status.Message, "paused") || !meta.IsStatusConditionTrue(got.Status.Conditions, redisv1.ConditionStalled) {
-				return fmt.Errorf("status %+v", got.Status)
-			}
-			return nil
-		})
-		if sets := harness.Every[*appsv1.StatefulSet](s.Journal); len(sets) > 0 {
-			t.Errorf("%d StatefulSets although it is paused", len(sets))
-		}
+		s.sample()
 		s.change("{pause: false, version: 7.0.15, replicas: 6}")
 		s.ready(6)
 		this, err := s.serving(from)
@@ -204,11 +191,7 @@ func TestSample(t *testing.T) {
 		if this > bound {
 			t.Errorf("all slots were served %s after the last server had started, more than %s", this, bound)
 		}
-		got := s.get()
-		s.Must(s.ignores(got, "pvcName", "ConfigMap name did not exist"))
-		if got.Status.Shards != 3 || got.Status.Replicas != 6 {
-			t.Errorf("%d shards of %d pods", got.Status.Shards, got.Status.Replicas)
-		}
+		got := s.isOfTheSample()
 		s.write()
 		s.holds()
 		s.quiet()
@@ -231,6 +214,37 @@ func TestSample(t *testing.T) {
 	rc.Name, rc.Namespace, rc.Spec.Pause, rc.Spec.Version = name, s.Namespace, false, "7.0.15"
 	s.Must(suite.API.Create(s.Ctx, rc))
 	s.ready(7)
+}
+
+// sample creates the sample, and waits until the status has the reasons why nothing is done.
+func (s *scene) sample() {
+	s.Helper()
+	rc := &redisv1.RedisCluster{}
+	s.Must(harness.ReadYAML("test/rediscluster/testdata/sample.yaml", rc))
+	rc.Name, rc.Namespace = name, s.Namespace
+	s.Must(suite.API.Create(s.Ctx, rc))
+	s.Until("the status has the reasons", func() error {
+		got := s.get()
+		if got.Status.Phase != redisv1.PhaseNone || got.Status.Reason != redisv1.ReasonUnsupportedVersion ||
+			!strings.HasPrefix(got.Status.Message, "paused") || !meta.IsStatusConditionTrue(got.Status.Conditions, redisv1.ConditionStalled) {
+			return fmt.Errorf("status %+v", got.Status)
+		}
+		return nil
+	})
+	if sets := harness.Every[*appsv1.StatefulSet](s.Journal); len(sets) > 0 {
+		s.Errorf("%d StatefulSets although it is paused", len(sets))
+	}
+}
+
+// isOfTheSample fails the test unless the status is that of the sample with six pods. It returns the resource.
+func (s *scene) isOfTheSample() *redisv1.RedisCluster {
+	s.Helper()
+	got := s.get()
+	s.Must(s.ignores(got, "pvcName", "ConfigMap name did not exist"))
+	if got.Status.Shards != 3 || got.Status.Replicas != 6 {
+		s.Errorf("%d shards of %d pods", got.Status.Shards, got.Status.Replicas)
+	}
+	return got
 }
 
 // ignores returns what the condition SpecIgnored does not name.

@@ -85,10 +85,11 @@ func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 	s.Must(err)
 	check, err := redistest.Program("redis-check-aof")
 	s.Must(err)
+	image := emulator.Image{Executables: map[string]string{"redis-server": server, "redis-cli": cli, "redis-check-aof": check}, Rewrite: s.resolve}
 	options := emulator.Options{
 		Namespace: s.Namespace, Nodes: 4,
 		Images: map[string]emulator.Image{
-			"redis":                        {Executables: map[string]string{"redis-server": server, "redis-cli": cli, "redis-check-aof": check}, Rewrite: s.resolve},
+			"redis": image, "library/redis": image, // the latter in the sample
 			"example/agent":                {Executables: map[string]string{"/agent": agent}},
 			"registry.example.com/no/such": {Missing: true},
 			// A service of the user's own, and the probe of what runs elsewhere.

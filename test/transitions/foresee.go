@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,9 +25,6 @@ const (
 	eachOf         = 6
 	eachOfSequence = 2
 )
-
-// settles limits the time for which the operator and the controllers may still work once the DataService is ready.
-const settles = 20 * time.Second
 
 // forecast is the output of `kubectl dataservice diff` before a change, with the state at that time.
 type forecast struct {
@@ -79,7 +75,7 @@ func (w *walker) came(ctx context.Context, f *forecast) error {
 		return nil
 	}
 	foreseen := f.writes()
-	return w.within(settles, func() error {
+	return w.until(func() error {
 		if difference := harness.Difference(w.writtenSince(f.mark), foreseen); difference != "" {
 			return fmt.Errorf("the operator wrote other objects than diff had foreseen: %s", difference)
 		}

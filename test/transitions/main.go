@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,6 +52,7 @@ type suite struct {
 	report  *report
 	all     []*property
 	full    bool
+	first   int64  // the seed of the first random sequence
 	only    int64  // the seed of the only random sequence to walk; 0 for everything
 	jobs    string // only those whose names hold this
 	ports   atomic.Int64
@@ -65,7 +67,7 @@ func main() {
 
 func run() error {
 	which := flag.String("suite", "transitions", "transitions or bad-input")
-	seed := flag.Int64("seed", 0, "replay the random sequence of this seed and do nothing else")
+	only := flag.Int64("seed", 0, "replay the random sequence of this seed and do nothing else")
 	jobs := flag.String("jobs", "", "do only the parts whose names hold this")
 	full := flag.Bool("full", os.Getenv("TRANSITIONS") == "full", "try every value, not just some of each property (TRANSITIONS=full)")
 	flag.Parse()
@@ -76,7 +78,13 @@ func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	counts := &report{cases: map[string]map[verdict]int{}, all: map[verdict]int{}}
-	s := &suite{report: counts, full: *full, only: *seed, jobs: *jobs}
+	s := &suite{report: counts, full: *full, first: 1, only: *only, jobs: *jobs}
+	if given := os.Getenv("SEED"); given != "" {
+		var err error
+		if s.first, err = strconv.ParseInt(given, 10, 64); err != nil || s.first < 1 {
+			return fmt.Errorf("SEED=%s: it must be a positive number", given)
+		}
+	}
 	log := zap.New(zap.WriteTo(&s.logs), zap.JSONEncoder(), zap.Level(zapcore.ErrorLevel))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)

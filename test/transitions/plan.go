@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -138,8 +139,8 @@ func (s *suite) chains() []job {
 		}
 	}
 	var jobs []job
-	for name, properties := range of {
-		jobs = append(jobs, share("chains of "+name, name, shares[name], s.batches(properties), (*walker).walkBatch)...)
+	for _, name := range slices.Sorted(maps.Keys(of)) {
+		jobs = append(jobs, share("chains of "+name, name, shares[name], s.batches(of[name]), (*walker).walkBatch)...)
 	}
 	return jobs
 }
@@ -184,15 +185,18 @@ func (s *suite) wrong() []job {
 	return share("wrong values", "middleware", 2, found, (*walker).mistakes)
 }
 
-// sequences are the random ones. The short form walks the same ones each time, so that no change fails because of another.
+// sequences are the random ones, with the seeds from s.first on. -seed replays one of them.
 func (s *suite) sequences() []job {
-	first, number, steps := int64(1), int64(2), 12
+	first, number, steps := s.first, int64(2), 12
+	replay := "-seed N"
 	if s.full {
-		first, number, steps = time.Now().UnixNano()%1_000_000, 16, 40
+		number, steps = 16, 40
+		replay += " -full"
 	}
 	if s.only != 0 {
 		first, number = s.only, 1
 	}
+	fmt.Printf("random sequences: seeds %d to %d; make suite-transitions ARGS='%s' replays one\n", first, first+number-1, replay)
 	var jobs []job
 	for seed := first; seed < first+number; seed++ {
 		name := []string{"middleware", "elsewhere"}[seed%2]

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/fields"
 	"d3os.com/d3os-operator/test/harness"
@@ -64,7 +65,7 @@ func (w *walker) sequence(ctx context.Context, of []*property, steps int) error 
 	c := result{kind: "random sequence taken back", what: fmt.Sprintf("seed %d", w.seed), verdict: carriedOut}
 	c.err = w.recovered(ctx)
 	if c.err == nil {
-		c.err = w.quiet()
+		c.err = w.quiet(ctx)
 	}
 	w.report.add(c)
 	return c.err
@@ -115,7 +116,7 @@ func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, error
 	err = w.calm(3*len(w.before)+20, 60, func() error {
 		return w.until(func() (err error) {
 			if planErr != nil {
-				return w.isWrong(generation, planErr.Error())
+				return w.isWrong(generation, health.Refusal(planErr.Error()))
 			}
 			v, err = w.outcome(ctx, generation)
 			return err
@@ -157,7 +158,8 @@ func (w *walker) outcome(ctx context.Context, generation int64) (verdict, error)
 	return failed, fmt.Errorf("neither ready nor a word why: phase %s: %s", ds.Status.Phase, ds.Status.Message)
 }
 
-// isWrong expects the spec to be named as wrong, in these words.
+// isWrong expects the spec to be named as wrong, in these words. Conditions have health.Refusal of an error, without the line breaks and double blanks of
+// Kubernetes' messages.
 func (w *walker) isWrong(generation int64, words ...string) error {
 	return w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec, words...)
 }

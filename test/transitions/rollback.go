@@ -45,7 +45,7 @@ func (w *walker) goBack(ctx context.Context, to *moment) (map[string]any, error)
 	var spec map[string]any
 	var kept []string
 	none := false
-	err := w.within(settles, func() (err error) { // the revision is written after the spec is accepted
+	err := w.until(func() (err error) { // the revision is written after the spec is accepted
 		spec, kept, err = w.earlier(ctx, to.generation)
 		if none = errors.Is(err, errDropped) || errors.Is(err, plugin.ErrNoPassword); none {
 			return nil
@@ -143,6 +143,7 @@ func scenarios() []job {
 		{name: "scenario: there and back", base: "middleware", do: thereAndBack},
 		{name: "scenario: paused and resumed", base: "middleware", do: paused},
 		{name: "scenario: deleted while creating", do: deleteWhileCreating},
+		{name: "scenario: named word for word", base: "middleware", do: wordForWord},
 	}
 }
 
@@ -200,6 +201,15 @@ func paused(ctx context.Context, w *walker) error {
 		_, err = w.carryOut(ctx, changed(w.spec, flips["reports.image"]))
 	}
 	return w.record(ctx, "paused and resumed", "with a change meanwhile", errors.Join(err, w.recovered(ctx)))
+}
+
+// wordForWord expects the error of the plan in the condition. Kubernetes' message about such a label has double blanks.
+func wordForWord(ctx context.Context, w *walker) error {
+	v, err := w.judge(ctx, changed(w.spec, on(fieldsOf{"labels": fieldsOf{"a": "b c"}})))
+	if err == nil && v != reported {
+		err = fmt.Errorf("it is %s, not %s", v, reported)
+	}
+	return w.record(ctx, "wrong value", "labels = map[a:b c], word for word", errors.Join(err, w.recovered(ctx)))
 }
 
 // deleteWhileCreating deletes a DataService at several points of its creation and creates it again.
@@ -269,7 +279,7 @@ func thereAndBack(ctx context.Context, w *walker) error {
 			if err := w.recovered(ctx); err != nil { // its first act is the change back, some 10 ms later
 				return err
 			}
-			return w.quiet()
+			return w.quiet(ctx)
 		}
 		if err := w.record(ctx, "A -> B -> A at once", name, attempt()); err != nil {
 			return err

@@ -25,12 +25,8 @@ import (
 	"d3os.com/d3os-operator/test/live"
 )
 
-const (
-	// patience limits each wait; the machine may be busy.
-	patience = time.Minute
-	// glance is the time for which nothing may happen; reactions take some 30 ms.
-	glance = 300 * time.Millisecond
-)
+// patience limits each wait. Only a hang exhausts it.
+const patience = 3 * time.Minute
 
 // walker is a DataService in a separate namespace, with a separate operator.
 type walker struct {
@@ -102,11 +98,9 @@ func (w *walker) last(name string) *dsv1.DataService {
 }
 
 // until waits until a condition holds; it returns what is missing when time is up.
-func (w *walker) until(holds func() error) error { return w.within(patience, holds) }
-
-func (w *walker) within(limit time.Duration, holds func() error) error {
+func (w *walker) until(holds func() error) error {
 	// Now and then for conditions that look beyond the DataServices.
-	return harness.Within(limit, 100*time.Millisecond, w.seen.Next, holds)
+	return harness.Within(patience, 100*time.Millisecond, w.seen.Next, holds)
 }
 
 // eventually waits until what operators made in the namespace is as asked for.
@@ -269,16 +263,32 @@ const histories = 10
 // writesOther reports whether a request is to write anything but a status and the history of specs.
 func writesOther(s harness.Sent) bool { return s.Writes() && !s.WritesStatus() && !s.WritesHistory() }
 
-// quiet expects the operator to write nothing while it looks on.
-func (w *walker) quiet() error {
-	mark := w.wrote.Mark()
-	if w.within(glance, func() error {
-		if len(w.wrote.Since(mark, harness.Sent.Writes)) > 0 {
-			return nil
+// quiet expects the operator to write nothing but the status, whose message it changes. The operator compares all objects before it corrects the message,
+// so every other write is one without a cause.
+func (w *walker) quiet(ctx context.Context) error {
+	const foreign = "another writer's message"
+	ds, err := w.now(ctx)
+	if err != nil {
+		return err
+	}
+	right, mark := ds.Status.Message, w.wrote.Mark()
+	patch := client.RawPatch(types.MergePatchType, []byte(`{"status":{"message":"`+foreign+`"}}`))
+	if err := w.api.Status().Patch(ctx, ds, patch); err != nil {
+		return err
+	}
+	if err := w.until(func() error {
+		if ds, err = w.now(ctx); err == nil && ds.Status.Message != right {
+			err = fmt.Errorf("the message stays %q", ds.Status.Message)
 		}
-		return errors.New("nothing is written")
-	}) == nil {
-		return errors.New("the operator goes on writing though nothing changes")
+		return err
+	}); err != nil {
+		return err
+	}
+	if wrote := w.wrote.Since(mark, writesOther); len(wrote) > 0 {
+		return fmt.Errorf("the operator goes on writing though nothing changes: %v", wrote)
+	}
+	if wrote := w.wrote.Since(mark, harness.Sent.WritesStatus); len(wrote) != 1 {
+		return fmt.Errorf("the status was written %d times, not once: %v", len(wrote), wrote)
 	}
 	return nil
 }

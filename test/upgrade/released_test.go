@@ -54,8 +54,10 @@ var brings = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataserv
 var retained = []string{"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0"}
 
 // The operator that was released brings a platform up, this one takes over: no pod restarts, and nothing is written but what
-// it brings. Then it rolls a change out, and writes what has changed only.
+// it brings. Then it rolls a change out, and writes what has changed only. It builds two operators and starts a separate cluster, so the gate leaves it
+// out: TestUpgradeWritesOnlyWhatIsMeantToChange compares what both render.
 func TestUpgradeFromTheReleasedOperator(t *testing.T) {
+	harness.Long(t)
 	last := lastRelease(t)
 	before := filepath.Join(t.TempDir(), "before")
 	run(t, "hack/release-build.sh", last, runtime.GOARCH, before)

@@ -78,6 +78,7 @@ func restored(t *testing.T, flavour string, from store.Store, until *restore.Unt
 // Roles, default roles, grants to PUBLIC and root from any host are restored. What cannot be restored is a warning, and the restore
 // succeeds.
 func TestAccounts(t *testing.T) {
+	rig.Long(t)
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
@@ -118,7 +119,8 @@ func TestAccounts(t *testing.T) {
 
 // Root's password, and accounts that a restored database does not keep, may be changed in the binary log: each moment stays reachable.
 func TestAccountsThatTheLogChanges(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			s, to := start(t, flavour), folder(t)
@@ -149,7 +151,8 @@ func TestAccountsThatTheLogChanges(t *testing.T) {
 
 // What is made, changed or dropped while the dump runs is of the backup's position: each later moment can be restored.
 func TestChangesWhileTheDumpRuns(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			s, to := start(t, flavour), folder(t)

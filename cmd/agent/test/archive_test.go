@@ -50,7 +50,7 @@ func archived(t *testing.T) (*rig.Server, *store.Folder, *age.X25519Identity, *a
 func (a *archiver) catchUp(t *testing.T) {
 	t.Helper()
 	now := time.Now()
-	until(t, "the archive", time.Minute, func() bool { return a.reached().After(now) })
+	rig.Until(t, "the archive", func() bool { return a.reached().After(now) })
 }
 
 func segments(t *testing.T, to store.Store) []string {
@@ -68,6 +68,7 @@ func segments(t *testing.T, to store.Store) []string {
 
 // A missing or damaged segment fails a restore that needs it, whatever of it is missing or damaged.
 func TestArchiveDamaged(t *testing.T) {
+	rig.Long(t)
 	t.Parallel()
 	s, to, identity, a := archived(t)
 	a.stop()
@@ -150,9 +151,10 @@ func flip(content []byte) []byte {
 
 // An idle server stays recoverable up to now, and costs no object. A log that is another one begins a new timeline.
 func TestArchiveIdleAndBegunAgain(t *testing.T) {
+	rig.Long(t)
 	t.Parallel()
 	s, to, identity, a := archived(t)
-	until(t, "a time in which the server logs nothing", time.Minute, func() bool { // a new file gets another checkpoint later on
+	rig.Until(t, "a time in which the server logs nothing", func() bool { // a new file gets another checkpoint later on
 		end := s.LogEnd()
 		a.catchUp(t)
 		before := len(segments(t, to))
@@ -189,20 +191,20 @@ func TestArchiveIdleAndBegunAgain(t *testing.T) {
 		}
 	}()
 	s.Exec("RESET MASTER", "INSERT INTO shop.items VALUES (1000, 1)")
-	until(t, "a new timeline", time.Minute, func() bool { return reasons() == "First Reset " })
+	rig.Until(t, "a new timeline", func() bool { return reasons() == "First Reset " })
 	a.catchUp(t)
 	// Log files that were removed while no archive ran are a gap.
 	a.stop()
 	a.done.Wait()
 	s.Exec("FLUSH BINARY LOGS", "INSERT INTO shop.items VALUES (1001, 1)", "FLUSH BINARY LOGS")
-	until(t, "the files are removed", time.Minute, func() bool { // the server keeps one that it still sends to the archive that has ended
+	rig.Until(t, "the files are removed", func() bool { // the server keeps one that it still sends to the archive that has ended
 		s.Exec("PURGE BINARY LOGS TO 'binlog.000003'")
 		_, err := os.Stat(filepath.Join(s.Data, "binlog.000002"))
 		return os.IsNotExist(err)
 	})
 	b := archive(s, to, identity, time.Second)
 	defer func() { b.stop(); b.done.Wait() }()
-	until(t, "a new timeline", time.Minute, func() bool { return reasons() == "First Reset Gap " })
+	rig.Until(t, "a new timeline", func() bool { return reasons() == "First Reset Gap " })
 	b.catchUp(t)
 	if _, _, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{Time: time.Now()}, identity); contract.ReasonOf(err) != contract.ReasonNotFound {
 		t.Errorf("the backup lies on a timeline that has ended, and yet: %v", err)
@@ -211,6 +213,7 @@ func TestArchiveIdleAndBegunAgain(t *testing.T) {
 
 // A killed restore leaves a volume on which no server starts. The next restore begins from the start and completes.
 func TestRestoreBrokenOff(t *testing.T) {
+	rig.Long(t)
 	t.Parallel()
 	s, identity, to := start(t, server.MariaDB), key(t), folder(t)
 	if _, _, err := backup.Run(t.Context(), options(s, to, identity)); err != nil {
@@ -232,7 +235,7 @@ func TestRestoreBrokenOff(t *testing.T) {
 	for _, what := range []string{"ibdata1", "mysql/db.frm", "shop"} {
 		cmd, _ := agent(t, s.Flavour, []string{"AGENT_IDENTITIES=" + identity.String()}, flags...)
 		assert.NilError(t, cmd.Start())
-		until(t, what, time.Minute, func() bool { _, err := os.Stat(filepath.Join(volume, "mysql", what)); return err == nil })
+		rig.Until(t, what, func() bool { _, err := os.Stat(filepath.Join(volume, "mysql", what)); return err == nil })
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		if !marked() || guarded() != 3 {
@@ -254,7 +257,8 @@ func TestRestoreBrokenOff(t *testing.T) {
 // After the key was replaced, moments after the next backup need only the new key. For moments before, --validate reports that they need
 // the old key.
 func TestKeyIsReplaced(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			s, to, old, fresh := start(t, flavour), folder(t), key(t), key(t)

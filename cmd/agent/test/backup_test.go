@@ -10,17 +10,19 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
 // A backup under load, encrypted, to a folder: what is restored of it are the rows of its position.
 func TestBackupAndRestore(t *testing.T) {
-	for _, flavour := range flavours() {
+	t.Parallel()
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			s, identity, to := start(t, flavour), key(t), folder(t)
 			load := s.Write(1, 4, 2*time.Millisecond)
 			defer load.Stop()
-			until(t, "200 transactions", time.Minute, func() bool { return len(load.Acks()) >= 200 })
+			rig.Until(t, "200 transactions", func() bool { return len(load.Acks()) >= 200 })
 			m, _, err := backup.Run(t.Context(), options(s, to, identity))
 			load.Stop()
 			assert.NilError(t, err)

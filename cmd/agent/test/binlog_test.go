@@ -34,7 +34,7 @@ func changed(t *testing.T, s *rig.Server, statements ...string) (rig.Rows, resto
 	defer conn.Close()
 	end, err := conn.Now()
 	assert.NilError(t, err)
-	until(t, "the archive", time.Minute, func() bool { return a.reached().After(end) })
+	rig.Until(t, "the archive", func() bool { return a.reached().After(end) })
 	rows, out, err := attempt(t.Context(), t, s.Flavour, to, "latest", &restore.Until{}, identity)
 	assert.NilError(t, err)
 	return rows, out
@@ -42,7 +42,8 @@ func changed(t *testing.T, s *rig.Server, statements ...string) (rig.Rows, resto
 
 // A log of compressed events is replayed to its last statement, which is the compressed event that ends a transaction.
 func TestCompressedBinaryLogIsReplayedWhole(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			more := map[string][]string{server.MariaDB: {"--log-bin-compress=ON", "--log-bin-compress-min-len=10"}, server.MySQL: {"--binlog-transaction-compression=ON"}}
@@ -60,12 +61,13 @@ func TestCompressedBinaryLogIsReplayedWhole(t *testing.T) {
 
 // A binary log that does not have every change as rows is not archived: moments would be restored without those changes.
 func TestLogWithoutEveryChangeIsRefused(t *testing.T) {
+	rig.Long(t)
 	for _, flavour := range both {
 		for option, says := range map[string]string{"--binlog-ignore-db=a": "leaves out", "--binlog-do-db=a": "leaves out", "--binlog-format=STATEMENT": "STATEMENT"} {
 			t.Run(flavour+" "+option, func(t *testing.T) {
 				t.Parallel()
 				s := rig.Start(t, flavour, option)
-				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
 				defer cancel()
 				err := binlog.Archive(ctx, binlog.Options{Server: s.Options(), Store: folder(t), Interval: time.Second, Archived: func(manifest.Head) { cancel() }})
 				assert.Equal(t, contract.ReasonOf(err), contract.ReasonRefused)

@@ -21,6 +21,7 @@ import (
 // behind the backup's position. A table that takes another one's name would be in the dump twice. No time of creation shows these changes,
 // because it is in seconds.
 func TestChangedDefinitionsAreSeen(t *testing.T) {
+	rig.Long(t)
 	const swap = "RENAME TABLE x.a TO x.c, x.b TO x.a, x.c TO x.b;"
 	changes := []string{
 		swap, swap + swap, "RENAME TABLE x.ma TO x.mc, x.mb TO x.ma, x.mc TO x.mb", "ALTER TABLE x.parts EXCHANGE PARTITION p1 WITH TABLE x.alone", "ALTER TABLE x.parts TRUNCATE PARTITION p1",
@@ -29,7 +30,7 @@ func TestChangedDefinitionsAreSeen(t *testing.T) {
 		"CREATE OR REPLACE VIEW x.v AS SELECT 2 AS a", "ALTER EVENT x.e COMMENT 'changed'", "DROP PROCEDURE x.p; CREATE PROCEDURE x.p(INOUT b INT) SELECT 1", "ALTER PROCEDURE x.p COMMENT 'changed'",
 		"ALTER DATABASE x COLLATE utf8mb4_bin",
 	}
-	for _, flavour := range flavours() {
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			s, all := rig.Start(t, flavour), changes
@@ -53,6 +54,7 @@ func TestChangedDefinitionsAreSeen(t *testing.T) {
 
 // A server that limits the rows of each SELECT is backed up whole, or not at all.
 func TestLimitedSelects(t *testing.T) {
+	rig.Long(t)
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()

@@ -50,7 +50,8 @@ type breaker struct {
 
 // A check that fails for another reason than the backup's own objects convicts nothing, and ten runs of prune then remove no good backup.
 func TestChecksThatFail(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) { checksThatFail(t, flavour) })
 	}
 }
@@ -200,7 +201,7 @@ func starve(t *testing.T, pid int) {
 // untilItServes waits until an agent has started the server that it restores to. The server that creates the first files has no socket.
 func untilItServes(t *testing.T, cmd *exec.Cmd) (server int) {
 	t.Helper()
-	until(t, "the server of the check", time.Minute, func() bool {
+	rig.Until(t, "the server of the check", func() bool {
 		return slices.ContainsFunc(children(cmd.Process.Pid), func(pid int) bool {
 			command, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 			server = pid
@@ -212,7 +213,8 @@ func untilItServes(t *testing.T, cmd *exec.Cmd) (server int) {
 
 // What a replay fails with is named, and neither the statement's password nor a row of the event.
 func TestReplayThatFailsTellsNoSecret(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		for statement, says := range map[string]string{
 			"ALTER USER 'hidden'@'%' IDENTIFIED BY 'replay-secret'": "error 1396",
 			"UPDATE shop.hidden SET body = 'another-secret'":        "error 1032",

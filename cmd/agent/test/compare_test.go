@@ -16,7 +16,8 @@ import (
 
 // One changed row of a large table, which several connections read in parts, is found, wherever it is. So is a row more.
 func TestCompare(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			one, other := start(t, flavour), start(t, flavour)

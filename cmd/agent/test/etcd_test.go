@@ -21,12 +21,14 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
 // etcdAgent prepares a run of the program in the pod of an etcd cluster's first member.
 func etcdAgent(t testing.TB, series string, env []string, arguments ...string) (*exec.Cmd, *bytes.Buffer) {
 	t.Helper()
-	cmd, out := agent(t, flavours()[0], append(env, "POD_NAME=store-0", "POD_NAMESPACE=data", "POD_UID=uid", "POD_IP=10.0.0.1"), arguments...)
+	cmd, out := agent(t, server.MariaDB, append(env, "POD_NAME=store-0", "POD_NAMESPACE=data", "POD_UID=uid", "POD_IP=10.0.0.1"), arguments...)
 	cmd.Env = append(cmd.Env, "PATH="+rig.EtcdTools(t, series)+":/usr/bin:/bin")
 	return cmd, out
 }
@@ -41,18 +43,48 @@ func ends(t testing.TB, reason contract.Reason, cmd *exec.Cmd, out *bytes.Buffer
 	t.Helper()
 	began := time.Now()
 	_ = cmd.Run() // the result has the outcome
+	rig.Promptly(t, began, time.Minute, fmt.Sprint(cmd.Args[1:]))
 	r := result(t, out)
 	if r.Reason != reason || r.OK != (reason == "") {
 		t.Fatalf("%v: %s: %s", cmd.Args[1:], r.Reason, r.Message)
 	}
-	if took := time.Since(began); took > time.Minute {
-		t.Errorf("%v: it took %s", cmd.Args[1:], took)
-	}
 	return r
+}
+
+// startEtcd starts an etcd with keys, and returns them.
+func startEtcd(t *testing.T, random *rand.Rand) (*rig.Etcd, map[string]string) {
+	t.Helper()
+	source := rig.StartEtcd(t, "3.6", filepath.Join(t.TempDir(), "data"))
+	c := source.Client()
+	defer c.Close()
+	for i := range 50 {
+		if _, err := c.Put(t.Context(), fmt.Sprint("key-", i), strings.Repeat("x", 1+random.Intn(40_000))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return source, source.Keys()
+}
+
+// A backup of etcd is restored: the new cluster has exactly the keys of then.
+func TestEtcd(t *testing.T) {
+	t.Parallel()
+	source, want := startEtcd(t, chance.New(t, 0))
+	bucket, identity, volume := rig.NewBucket(t), key(t), t.TempDir()
+	cmd, out := etcdAgent(t, "3.6", nil, append([]string{"backup", "etcd", "--endpoint=" + source.Endpoint, "--recipient=" + identity.Recipient().String()}, bucketFlags(bucket)...)...)
+	made := ends(t, "", cmd, out)
+	if made.Server == "" || made.Revision == 0 || made.StoredBytes == 0 {
+		t.Errorf("the result: %+v", made)
+	}
+	source.Kill()
+	cmd, out = etcdAgent(t, "3.6", []string{"AGENT_IDENTITIES=" + identity.String()}, etcdRestore(t, volume, bucketFlags(bucket)...)...)
+	ends(t, "", cmd, out)
+	got := rig.StartEtcd(t, "3.6", filepath.Join(volume, "restored")).Keys()
+	assert.Assert(t, maps.Equal(got, want), "%d keys are restored, and there were %d", len(got), len(want))
 }
 
 // A manifest exists: the restored etcd has exactly the keys of then. None exists: nothing is listed. Whatever is killed.
 func TestEtcdSeeds(t *testing.T) {
+	rig.Long(t)
 	t.Parallel()
 	restored := 0
 	seeds := rig.Seeds(3, 200)
@@ -71,18 +103,10 @@ func TestEtcdSeeds(t *testing.T) {
 // etcdSeed makes a backup and restores it while this and that fails. It reports whether there is a backup.
 func etcdSeed(t *testing.T, seed int) bool {
 	t.Helper()
-	random, identity := rand.New(rand.NewSource(int64(seed))), key(t)
-	source := rig.StartEtcd(t, "3.6", filepath.Join(t.TempDir(), "data"))
+	random, identity := chance.New(t, int64(seed)), key(t)
+	source, want := startEtcd(t, random)
 	defer source.Kill()
 	bucket := rig.NewBucket(t)
-	c := source.Client()
-	for i := range 50 {
-		if _, err := c.Put(t.Context(), fmt.Sprint("key-", i), strings.Repeat("x", 1+random.Intn(40_000))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	_ = c.Close() // all is written
-	want := source.Keys()
 	bucket.Break(rig.Sometimes(random, 0.05, rig.Cut, rig.LostAnswer, rig.Busy))
 	cmd, _ := etcdAgent(t, "3.6", nil, append([]string{"backup", "etcd", "--endpoint=" + source.Endpoint, "--recipient=" + identity.Recipient().String()}, bucketFlags(bucket)...)...)
 	assert.NilError(t, cmd.Start())
@@ -135,10 +159,7 @@ func TestEtcdRefuses(t *testing.T) {
 	to := "--folder=" + t.TempDir()
 	backup := []string{"backup", "etcd", "--report=", to}
 	cmd, out := etcdAgent(t, "3.6", nil, append(backup, "--endpoint="+source.Endpoint, "--recipient="+identity.Recipient().String())...)
-	made := ends(t, "", cmd, out)
-	if made.Server == "" || made.Revision == 0 || made.StoredBytes == 0 {
-		t.Errorf("the result: %+v", made)
-	}
+	ends(t, "", cmd, out)
 	as := func(i *age.X25519Identity) []string { return []string{"AGENT_IDENTITIES=" + i.String()} }
 	used, formed := t.TempDir(), t.TempDir()
 	for _, file := range []string{filepath.Join(used, "etcd", "member", "snap", "db"), filepath.Join(formed, "formed")} {
@@ -172,6 +193,7 @@ func TestEtcdRefuses(t *testing.T) {
 		})
 	}
 	t.Run("nobody answers", func(t *testing.T) {
+		rig.Long(t)
 		t.Parallel()
 		cmd, out := etcdAgent(t, "3.6", nil, append(backup, "--endpoint=http://127.0.0.1:1")...)
 		ends(t, contract.ReasonServerUnreachable, cmd, out)

@@ -28,6 +28,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
@@ -38,7 +39,7 @@ var program = sync.OnceValues(func() (string, error) {
 	}
 	rig.AtEnd(func() { _ = os.RemoveAll(folder) })
 	path := filepath.Join(folder, "agent")
-	if text, err := exec.Command("go", "build", "-o", path, "..").CombinedOutput(); err != nil {
+	if text, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", path, "..").CombinedOutput(); err != nil {
 		return "", fmt.Errorf("%w: %s", err, text)
 	}
 	return path, nil
@@ -104,7 +105,8 @@ func children(agent int) (pids []int) {
 // Seeds of everything that breaks a backup. A manifest exists: its restore equals the rows committed at its position. No
 // manifest: nothing is listed, and nothing is left over after the next run.
 func TestBrokenBackups(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) { broken(t, flavour) })
 	}
 }
@@ -114,7 +116,7 @@ func broken(t *testing.T, flavour string) {
 	s, b, identity := start(t, flavour), rig.NewBucket(t), key(t)
 	// Does not compress, so that an upload has several parts.
 	s.Exec("SET SQL_LOG_BIN = 0", "CREATE TABLE shop.blobs (id BIGINT PRIMARY KEY, body LONGBLOB) ENGINE=InnoDB")
-	random := rand.New(rand.NewSource(4))
+	random := chance.New(t, 4)
 	for i := range 12 {
 		body := make([]byte, 1<<20)
 		_, _ = random.Read(body)
@@ -122,7 +124,7 @@ func broken(t *testing.T, flavour string) {
 	}
 	load := s.Write(5, 2, 10*time.Millisecond)
 	defer load.Stop()
-	until(t, "20 transactions", time.Minute, func() bool { return len(load.Acks()) >= 20 })
+	rig.Until(t, "20 transactions", func() bool { return len(load.Acks()) >= 20 })
 	began := time.Now()
 	if r := run(t, s, b, identity, nil); !r.OK {
 		t.Fatalf("a backup without faults failed: %+v", r)
@@ -131,12 +133,12 @@ func broken(t *testing.T, flavour string) {
 	counts, listed := map[string]int{}, 1
 	seeds := rig.Seeds(4, 200)
 	for seed := range seeds {
-		random := rand.New(rand.NewSource(int64(seed)))
+		random := chance.New(t, int64(seed))
 		name, fault := pick(random, s, b, usual, seed)
 		before := ids(t, b)
 		r := run(t, s, b, identity, fault)
 		b.Break(nil)
-		until(t, "the server", time.Minute, func() bool { _, err := value(t, s, "SELECT 1"); return err == nil })
+		rig.Until(t, "the server", func() bool { _, err := value(t, s, "SELECT 1"); return err == nil })
 		made := 0
 		for id := range ids(t, b) {
 			if !before[id] {
@@ -171,7 +173,7 @@ func broken(t *testing.T, flavour string) {
 func pick(random *rand.Rand, s *rig.Server, b *rig.Bucket, usual time.Duration, seed int) (string, func(*exec.Cmd)) {
 	after := time.Duration(random.Float64() * float64(usual) * 1.1)
 	later := func(do func(*exec.Cmd)) func(*exec.Cmd) {
-		return func(cmd *exec.Cmd) { time.Sleep(after); do(cmd) }
+		return func(cmd *exec.Cmd) { time.Sleep(after); do(cmd) } // each moment has to end well
 	}
 	faults := func(f func(*http.Request) rig.Fault) func(*exec.Cmd) { return func(*exec.Cmd) { b.Break(f) } }
 	switch seed % 8 {
@@ -192,7 +194,7 @@ func pick(random *rand.Rand, s *rig.Server, b *rig.Bucket, usual time.Duration, 
 	}
 	return "all at once", func(cmd *exec.Cmd) {
 		b.Break(rig.Sometimes(random, 0.1, rig.LostAnswer, rig.Cut, rig.Busy))
-		time.Sleep(after)
+		time.Sleep(after) // each moment has to end well
 		_ = cmd.Process.Kill()
 	}
 }
@@ -273,6 +275,7 @@ func clean(t testing.TB, b *rig.Bucket) {
 // A transaction of rows above max_allowed_packet in the current file of the log does not keep backups from being made: MariaDB's dump
 // program crashes there, so the agent has the server begin the next file.
 func TestBackupBehindALargeEvent(t *testing.T) {
+	rig.Long(t)
 	t.Parallel()
 	s, to := start(t, server.MariaDB, "--max-allowed-packet=1M"), folder(t)
 	s.Exec("CREATE TABLE shop.bulky (id INT PRIMARY KEY, a LONGBLOB, b LONGBLOB)", "INSERT INTO shop.bulky VALUES (1, REPEAT('x', 900000), REPEAT('y', 900000))")

@@ -30,7 +30,8 @@ var steps = []string{"ibdata1", "mysql", "sys", "mysql/general_log.CSV", "files"
 // A pod ends at any step of the first start of a server. The next pod's guard has it start over: the server serves then, with the account
 // and the schema that the first start makes.
 func TestFirstStartBrokenOff(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			programs := rig.Programs(t, flavour)
@@ -68,7 +69,7 @@ func firstPod(t *testing.T, p restore.Programs, volume, step string) error {
 	data := filepath.Join(volume, "mysql")
 	assert.NilError(t, os.MkdirAll(data, 0o755)) // the kubelet makes the folder of a subPath
 	go func() {
-		for ; step != "" && ctx.Err() == nil; time.Sleep(time.Millisecond) {
+		for ; step != "" && ctx.Err() == nil; time.Sleep(time.Millisecond) { // between two looks
 			if made, _ := filepath.Glob(filepath.Join(data, step)); len(made) > 0 {
 				kill()
 			}

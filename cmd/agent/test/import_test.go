@@ -6,7 +6,6 @@ package test
 import (
 	"bufio"
 	"encoding/json"
-	"math/rand"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,6 +19,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
@@ -108,7 +108,7 @@ func (i *importing) reaches(phase contract.ImportPhase) {
 			i.T.Logf("the import: %s", i.last)
 		}
 	}()
-	until(i.T, "phase "+string(phase), time.Minute, func() bool {
+	rig.Until(i.T, "phase "+string(phase), func() bool {
 		if i.hasEnded() {
 			i.T.Fatalf("the import ended: %s %s", i.last, i.words)
 		}
@@ -128,7 +128,7 @@ func (i *importing) result() contract.Result {
 	i.T.Helper()
 	select {
 	case <-i.done:
-	case <-time.After(time.Minute):
+	case <-time.After(rig.Patience):
 		i.T.Fatalf("the import does not end: %+v", i.state())
 	}
 	var r contract.Result
@@ -166,10 +166,11 @@ func gtids(flavour string) []string {
 // A server under load is copied by an agent that is killed at each step, and goes on from there. The copy is equal at the cut-over, and
 // the source is as it was.
 func TestImport(t *testing.T) {
+	rig.Long(t)
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
-			random := rand.New(rand.NewSource(5))
+			random := chance.New(t, 5)
 			keys := t.TempDir()
 			rig.NewAuthority(t).Write(t, keys, "127.0.0.1")
 			s := start(t, flavour, append(gtids(flavour), "--ssl-ca="+keys+"/ca.crt", "--ssl-cert="+keys+"/tls.crt", "--ssl-key="+keys+"/tls.key")...)
@@ -177,20 +178,20 @@ func TestImport(t *testing.T) {
 			before := ownState(s)
 			load := s.Write(6, 2, 5*time.Millisecond)
 			defer load.Stop()
-			until(t, "50 transactions", time.Minute, func() bool { return len(load.Acks()) >= 50 })
+			rig.Until(t, "50 transactions", func() bool { return len(load.Acks()) >= 50 })
 			i := newImport(t, s, "--server-ca="+keys+"/ca.crt")
 			for _, phase := range []contract.ImportPhase{contract.ImportConnecting, contract.ImportDumping, contract.ImportLoading} {
 				i.start()
 				if phase != contract.ImportConnecting {
 					i.reaches(phase)
 				}
-				time.Sleep(time.Duration(random.Intn(300)) * time.Millisecond) // the moment is random
+				time.Sleep(time.Duration(random.Intn(300)) * time.Millisecond) // the moment is random: any has to end well
 				i.kill()
 			}
 			for n := range rig.Seeds(6, 60) {
 				i.start()
 				i.reaches(contract.ImportFollowing)
-				time.Sleep(time.Duration(random.Intn(3000)) * time.Millisecond) // the moment is random
+				time.Sleep(time.Duration(random.Intn(3000)) * time.Millisecond) // the moment is random: any has to end well
 				i.kill()
 				if state := i.state(); state.Again != "" {
 					t.Errorf("kill %d: a copy was begun again: %s", n, state.Again)
@@ -202,7 +203,7 @@ func TestImport(t *testing.T) {
 			i.start()
 			i.reaches(contract.ImportFollowing)
 			i.cutOver(true)
-			until(t, "a refusal while the source is written to", time.Minute, func() bool { return strings.Contains(i.state().Message, "still written to") })
+			rig.Until(t, "a refusal while the source is written to", func() bool { return strings.Contains(i.state().Message, "still written to") })
 			acks := load.Stop()
 			stopped := time.Now()
 			r := i.result()
@@ -252,7 +253,7 @@ func (i *importing) follows() {
 			i.T.Logf("the source is at %+v, the copy: %s", end, i.last)
 		}
 	}()
-	until(i.T, "the copy to follow", time.Minute, func() bool {
+	rig.Until(i.T, "the copy to follow", func() bool {
 		if i.hasEnded() {
 			i.T.Fatalf("the import ended: %s %s", i.last, i.words)
 		}
@@ -263,7 +264,8 @@ func (i *importing) follows() {
 
 // Everything that a server can hold is copied, and changes of all of it are followed.
 func TestImportZoo(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			elsewhere := filepath.Join(t.TempDir(), "elsewhere")
@@ -276,7 +278,7 @@ func TestImportZoo(t *testing.T) {
 			s.Exec(zone...)
 			s.Exec(zoo(flavour, elsewhere, strings.Fields(s.Ask("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")))...)
 			s.Exec("DROP TABLE zoo.placed") // its file is where the server of the copy looks, too
-			random := rand.New(rand.NewSource(8))
+			random := chance.New(t, 8)
 			i := newImport(t, s)
 			i.start()
 			i.reaches(contract.ImportFollowing)
@@ -289,7 +291,7 @@ func TestImportZoo(t *testing.T) {
 			s.Exec("XA START 'open'", "INSERT INTO zoo.nokey VALUES (2, 'xa', 0.1)", "XA END 'open'", "XA PREPARE 'open'")
 			i.follows()
 			i.cutOver(true)
-			until(t, "the prepared transaction to be reported", time.Minute, func() bool { return strings.Contains(i.state().Message, "XA") })
+			rig.Until(t, "the prepared transaction to be reported", func() bool { return strings.Contains(i.state().Message, "XA") })
 			s.Exec("XA COMMIT 'open'")
 			r := i.result()
 			assert.Assert(t, r.OK, "%+v %s", r, i.words)
@@ -301,7 +303,8 @@ func TestImportZoo(t *testing.T) {
 
 // Whatever happens to the source, the copy is equal in the end, or is not taken into use.
 func TestImportOfATroubledSource(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, flavour)
@@ -311,7 +314,7 @@ func TestImportOfATroubledSource(t *testing.T) {
 			i.reaches(contract.ImportFollowing)
 			t.Log("the source is killed, and other databases and accounts change")
 			s.Kill()
-			until(t, "the loss of the source to be reported", time.Minute, func() bool { return i.state().Reason == contract.ReasonServerUnreachable })
+			rig.Until(t, "the loss of the source to be reported", func() bool { return i.state().Reason == contract.ReasonServerUnreachable })
 			s.Up()
 			s.Exec("INSERT INTO other.t VALUES (1)", "CREATE TABLE other.u LIKE other.t", "CREATE DATABASE third", "DROP DATABASE third", "USE other", "CREATE TABLE shop.made (id INT PRIMARY KEY)",
 				"INSERT INTO shop.made VALUES (1)", "USE shop", "INSERT INTO other.u VALUES (2)", "DROP TABLE other.u", "GRANT INSERT ON shop.* TO app@'%'")
@@ -320,12 +323,12 @@ func TestImportOfATroubledSource(t *testing.T) {
 			t.Log("files of the log are removed that were not copied")
 			i.kill()
 			s.Exec("INSERT INTO shop.items VALUES (1, 1)", "FLUSH BINARY LOGS", "INSERT INTO shop.items VALUES (2, 1)", "FLUSH BINARY LOGS")
-			until(t, "the files are removed", time.Minute, func() bool {
+			rig.Until(t, "the files are removed", func() bool {
 				s.Exec("PURGE BINARY LOGS TO '" + s.LogEnd().File + "'")
 				return !strings.Contains(s.Ask("SHOW BINARY LOGS"), "000001")
 			})
 			i.start()
-			until(t, "another copy", time.Minute, func() bool {
+			rig.Until(t, "another copy", func() bool {
 				s := i.state()
 				return strings.Contains(s.Again, "removed") && s.Phase == contract.ImportFollowing
 			})
@@ -333,13 +336,13 @@ func TestImportOfATroubledSource(t *testing.T) {
 			t.Log("the source is put back to an earlier state")
 			s.Exec("SET SQL_LOG_BIN = 0", "INSERT INTO shop.items VALUES (3, 1)")
 			i.cutOver(true)
-			until(t, "a refusal", time.Minute, func() bool { return i.state().Phase == contract.ImportRefused })
+			rig.Until(t, "a refusal", func() bool { return i.state().Phase == contract.ImportRefused })
 			assert.Assert(t, strings.Contains(i.state().Message, "`shop`.`items` (3 rows"), "%+v", i.state())
 			i.kill()
 			i.start()
-			until(t, "the same refusal", time.Minute, func() bool { return i.state().Phase == contract.ImportRefused })
+			rig.Until(t, "the same refusal", func() bool { return i.state().Phase == contract.ImportRefused })
 			i.cutOver(false)
-			until(t, "another copy", time.Minute, func() bool { s := i.state(); return s.Again != "" && s.Phase == contract.ImportFollowing })
+			rig.Until(t, "another copy", func() bool { s := i.state(); return s.Again != "" && s.Phase == contract.ImportFollowing })
 			s.Exec("DROP DATABASE other", "DROP DATABASE `od``d name`") // for the comparison: they are not copied
 			copied := i.equal()
 			assert.Equal(t, copied.Ask("SHOW GRANTS FOR app@'%'"), s.Ask("SHOW GRANTS FOR app@'%'"))
@@ -349,7 +352,8 @@ func TestImportOfATroubledSource(t *testing.T) {
 
 // Without a log to follow, the copy is that of the dump: it is taken into use if it is equal at the cut-over.
 func TestImportWithoutALog(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, flavour, "--skip-log-bin")
@@ -359,24 +363,24 @@ func TestImportWithoutALog(t *testing.T) {
 			assert.Assert(t, strings.Contains(i.state().Message, "no binary log in row format"), "%+v", i.state())
 			s.Exec("INSERT INTO shop.items VALUES (3, 1)", "ALTER TABLE shop.empty COMMENT 'later'", "CREATE USER later@'%' IDENTIFIED BY 'Pw-12345'")
 			i.cutOver(true)
-			until(t, "a refusal", time.Minute, func() bool { return i.state().Phase == contract.ImportRefused })
+			rig.Until(t, "a refusal", func() bool { return i.state().Phase == contract.ImportRefused })
 			for _, what := range []string{"`shop`.`items` (", "accounts and their rights changed", "table `shop`.`empty` changed"} {
 				assert.Assert(t, strings.Contains(i.state().Message, what), "%+v", i.state())
 			}
 			i.cutOver(false)
-			until(t, "another copy", time.Minute, func() bool { s := i.state(); return s.Again != "" && s.Phase == contract.ImportWaiting })
+			rig.Until(t, "another copy", func() bool { s := i.state(); return s.Again != "" && s.Phase == contract.ImportWaiting })
 			i.more = []string{"--database=shop"} // another copy
 			i.kill()
 			i.cutOver(false)
 			i.start()
-			until(t, "another copy", time.Minute, func() bool {
+			rig.Until(t, "another copy", func() bool {
 				s := i.state()
 				return strings.Contains(s.Again, "other databases") && s.Phase == contract.ImportWaiting
 			})
 			s.Exec("DROP DATABASE `od``d name`") // for the comparison: it is not copied
 			s.Exec("XA START 'open'", "INSERT INTO shop.items VALUES (4, 1)", "XA END 'open'", "XA PREPARE 'open'")
 			i.cutOver(true)
-			until(t, "the prepared transaction to be reported", time.Minute, func() bool { return strings.Contains(i.state().Message, "XA") })
+			rig.Until(t, "the prepared transaction to be reported", func() bool { return strings.Contains(i.state().Message, "XA") })
 			s.Exec("XA ROLLBACK 'open'")
 			i.equal()
 		})
@@ -386,6 +390,7 @@ func TestImportWithoutALog(t *testing.T) {
 // A source without a volume is restarted, and is empty. The copy, which is all that is left, is neither given up nor followed on. It becomes the
 // database with the consent that names the loss, also while nothing answers.
 func TestImportOfALostSource(t *testing.T) {
+	rig.Long(t)
 	for flavour, options := range map[string][]string{server.MySQL: nil, server.MariaDB: {"--skip-log-bin"}} {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
@@ -408,18 +413,18 @@ func TestImportOfALostSource(t *testing.T) {
 				return i.state().Phase == contract.ImportRefused && strings.Contains(i.state().Message, "the source was replaced")
 			}
 			i.cutOver(!hasLog)
-			until(t, "a refusal", time.Minute, isRefused)
+			rig.Until(t, "a refusal", isRefused)
 			i.kill()
 			i.cutOver(false) // which would begin another copy of a source that is the same
 			i.start()
-			until(t, "the same refusal", time.Minute, isRefused)
+			rig.Until(t, "the same refusal", isRefused)
 			_, consent, _ := strings.Cut(i.state().Message, `mysql.acceptLoss to "`)
 			assert.NilError(t, os.WriteFile(i.cut, []byte("cut-over source other"), 0o644))
-			until(t, "the cut-over is read", time.Minute, func() bool { return i.state().CutOver })
+			rig.Until(t, "the cut-over is read", func() bool { return i.state().CutOver })
 			assert.Assert(t, isRefused() && i.state().Again == "", "%+v", i.state())
 			if hasLog {
 				s.Kill()
-				until(t, "nothing answers", time.Minute, func() bool { return strings.Contains(i.state().Message, "If its data is lost") })
+				rig.Until(t, "nothing answers", func() bool { return strings.Contains(i.state().Message, "If its data is lost") })
 			}
 			assert.NilError(t, os.WriteFile(i.cut, []byte("cut-over "+strings.TrimSuffix(consent, `"`)), 0o644))
 			r := i.result()
@@ -438,7 +443,7 @@ func TestImportWindow(t *testing.T) {
 	if os.Getenv("IMPORT_TESTS") == "full" {
 		size = 1024
 	}
-	for _, flavour := range flavours() {
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			s := rig.Start(t, flavour, "--innodb-buffer-pool-size=256M", "--loose-innodb-redo-log-capacity=1G", "--innodb-flush-log-at-trx-commit=0")
 			s.Tables()
@@ -448,7 +453,7 @@ func TestImportWindow(t *testing.T) {
 			i := newImport(t, s)
 			begin := time.Now()
 			i.start()
-			until(t, "the copy", 10*time.Minute, func() bool {
+			rig.UntilWithin(t, 10*time.Minute, "the copy", func() bool {
 				s := i.state()
 				return s.Phase == contract.ImportFollowing && s.Transactions > 0 && s.Behind != nil && *s.Behind <= 3
 			})
@@ -488,18 +493,22 @@ func TestImportRefused(t *testing.T) {
 		_, err := os.Stat(filepath.Join(i.volume, "d3os-data.json"))
 		assert.Assert(t, os.IsNotExist(err), "%s: the volume was marked", want)
 	}
-	i := newImport(t, s)
-	i.image = server.MySQL
-	i.start()
-	r := i.result()
-	assert.Assert(t, r.Reason == contract.ReasonRefused && strings.Contains(r.Message, "use an image of the same kind"), "%+v", r)
+	t.Run("an image of another kind", func(t *testing.T) {
+		source := *s
+		source.T = t
+		i := newImport(t, &source)
+		i.image = server.MySQL
+		i.start()
+		r := i.result()
+		assert.Assert(t, r.Reason == contract.ReasonRefused && strings.Contains(r.Message, "use an image of the same kind"), "%+v", r)
+	})
 	// A volume that is in use is left alone, without --birth it is refused.
-	i = newImport(t, s)
+	i := newImport(t, s)
 	assert.NilError(t, os.MkdirAll(filepath.Join(i.volume, "mysql", "mysql"), 0o755))
 	i.start()
 	assert.Assert(t, i.result().OK)
 	i.more = []string{"--birth=false"}
 	i.start()
-	r = i.result()
+	r := i.result()
 	assert.Equal(t, r.Reason, contract.ReasonNotEmpty, "%+v", r)
 }

@@ -26,17 +26,8 @@ import (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// both lists the flavours for tests of what differs between them.
+// both lists the flavours. MariaDB stands for MySQL 5.7. rig.Tools leaves tests on MySQL to `make verify`.
 var both = []string{server.MariaDB, server.MySQL}
-
-// flavours lists those that a test runs on. In the short form (go test -short) it is MariaDB, which stands for MySQL 5.7 and starts in a
-// fifth of the time.
-func flavours() []string {
-	if testing.Short() {
-		return []string{server.MariaDB}
-	}
-	return both
-}
 
 // key returns a pair of keys.
 func key(t testing.TB) *age.X25519Identity {
@@ -47,7 +38,7 @@ func key(t testing.TB) *age.X25519Identity {
 }
 
 func options(s *rig.Server, to store.Store, identity *age.X25519Identity) backup.Options {
-	o := backup.Options{Options: draft.Options{Store: to}, Server: s.Options(), MaxLockWait: 10 * time.Second, Tries: 3, DumpProgram: s.DumpProgram()}
+	o := backup.Options{Options: draft.Options{Store: to}, Server: s.Options(), MaxLockWait: 2 * time.Minute, Tries: 3, DumpProgram: s.DumpProgram()}
 	if identity != nil {
 		o.Recipients, o.Keys = []age.Recipient{identity.Recipient()}, []string{identity.Recipient().String()}
 	}
@@ -94,16 +85,6 @@ func same(t testing.TB, got rig.Rows, s *rig.Server, out restore.Outcome) {
 	want := s.At(*out.Position)
 	if diff := rig.Differ(got, want); diff != "" {
 		t.Fatalf("the restored rows are not those of position %v:\n%s", *out.Position, diff)
-	}
-}
-
-// until waits for a condition.
-func until(t testing.TB, what string, most time.Duration, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(most); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited %s for %s", most, what)
-		}
 	}
 }
 

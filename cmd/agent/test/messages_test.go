@@ -72,6 +72,7 @@ func TestMessages(t *testing.T) {
 		for _, c := range table {
 			t.Run(c.name, func(t *testing.T) {
 				if strings.HasSuffix(c.name, "hangs") {
+					rig.Long(t)
 					t.Parallel() // with each other, after the rest: it takes its time, and the bucket is not asked
 				}
 				b.Break(c.faults)
@@ -83,9 +84,7 @@ func TestMessages(t *testing.T) {
 				if r.Reason != c.reason || cmd.ProcessState.ExitCode() != contract.Exits[c.reason] || !strings.Contains(r.Message, c.says) {
 					t.Errorf("exit code %d, result %+v; wanted %s with %q", cmd.ProcessState.ExitCode(), r, c.reason, c.says)
 				}
-				if took := time.Since(began); took > time.Minute {
-					t.Errorf("took %s", took)
-				}
+				rig.Promptly(t, began, time.Minute, c.name)
 				for _, secret := range []string{rig.Password, "secret-that", other, identity.String()} {
 					if strings.Contains(out.String(), secret) {
 						t.Errorf("the output has a secret: %s", out)
@@ -140,7 +139,8 @@ func TestMessages(t *testing.T) {
 // A query that runs long does not keep a server from its work because of a backup. MySQL's dump needs a lock of all tables
 // for a moment, which waits for the query: the backup is broken off. MariaDB's takes none.
 func TestLongQuery(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			s, identity := start(t, flavour), key(t)
@@ -152,7 +152,7 @@ func TestLongQuery(t *testing.T) {
 			s.Exec("INSERT INTO shop.items VALUES (1, 1)")
 			ended := make(chan error, 1)
 			go func() { ended <- conn.Do("SELECT SLEEP(100) FROM shop.items") }()
-			until(t, "the query", time.Minute, func() bool {
+			rig.Until(t, "the query", func() bool {
 				n, err := value(t, s, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE INFO LIKE 'SELECT SLEEP%' AND TIME >= 2")
 				return err == nil && n == "1"
 			})
@@ -174,8 +174,9 @@ func TestLongQuery(t *testing.T) {
 
 // A server that hangs while it is dumped ends the backup with a reason within a minute.
 func TestAServerThatHangs(t *testing.T) {
+	rig.Long(t)
 	t.Parallel()
-	for _, flavour := range flavours() {
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			s, identity := start(t, flavour), key(t)
@@ -188,7 +189,7 @@ func TestAServerThatHangs(t *testing.T) {
 			to := folder(t)
 			cmd, out := agent(t, flavour, nil, append(backupFlags(s, []string{"--report="}, identity), strings.Replace(to.String(), "folder ", "--folder=", 1), "--max-lock-wait=5m")...)
 			assert.NilError(t, cmd.Start())
-			until(t, "the dump", time.Minute, func() bool {
+			rig.Until(t, "the dump", func() bool {
 				n, err := value(t, s, "SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE STATE LIKE 'Waiting for %' AND USER = '"+rig.Account+"'")
 				return err == nil && n == "1"
 			})

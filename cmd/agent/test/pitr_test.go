@@ -6,9 +6,9 @@ package test
 import (
 	"context"
 	"fmt"
-	"math/rand"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -18,6 +18,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 
@@ -53,7 +54,7 @@ func archive(s *rig.Server, to store.Store, identity *age.X25519Identity, interv
 				a.errs = append(a.errs, err)
 			}
 			a.mu.Unlock()
-			time.Sleep(50 * time.Millisecond)
+			time.Sleep(50 * time.Millisecond) // before the next start
 		}
 	})
 	return a
@@ -90,7 +91,8 @@ func (a *archiver) failures() []error {
 // Random moments under load, while the server is killed, its files rotate and the archive is stopped: every row that was
 // acknowledged before the moment is there, none that was begun after it, and all rows are those of one position.
 func TestPointInTime(t *testing.T) {
-	for _, flavour := range flavours() {
+	t.Parallel()
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			s, identity, to := start(t, flavour), key(t), folder(t)
@@ -98,19 +100,19 @@ func TestPointInTime(t *testing.T) {
 			defer func() { a.stop(); a.done.Wait() }()
 			load := s.Write(2, 3, 5*time.Millisecond)
 			defer load.Stop()
-			until(t, "100 transactions", time.Minute, func() bool { return len(load.Acks()) >= 100 })
+			rig.Until(t, "100 transactions", func() bool { return len(load.Acks()) >= 100 })
 			if _, _, err := backup.Run(t.Context(), options(s, to, identity)); err != nil {
 				t.Fatal(err)
 			}
-			random := rand.New(rand.NewSource(3))
+			random := chance.New(t, 3)
 			var moments []time.Time
 			begin := time.Now()
-			time.Sleep(1100 * time.Millisecond) // MariaDB's binary log knows whole seconds: this one is the backup's
+			time.Sleep(1100 * time.Millisecond) // MariaDB's binary log has whole seconds, and this one is the backup's: a longer sleep is as good
 			count := rig.Seeds(2, 50)
 			for len(moments) < count {
 				n := len(load.Acks())
-				until(t, "more transactions", time.Minute, func() bool { return len(load.Acks()) >= n+50 })
-				time.Sleep(time.Duration(800+random.Intn(1400)) * time.Millisecond) // the moment is random
+				rig.Until(t, "more transactions", func() bool { return len(load.Acks()) >= n+50 })
+				time.Sleep(time.Duration(800+random.Intn(1400)) * time.Millisecond) // the moment is random: a longer sleep is as good
 				moments = append(moments, time.Now())
 				switch len(moments) % 4 {
 				case 1:
@@ -120,9 +122,13 @@ func TestPointInTime(t *testing.T) {
 					s.Up()
 				}
 			}
+			last := moments[len(moments)-1]
+			rig.Until(t, "a transaction behind the last moment", func() bool {
+				return slices.ContainsFunc(load.Acks(), func(a rig.Ack) bool { return a.Began.After(last) })
+			})
 			acks := load.Stop()
 			end := time.Now()
-			until(t, "the archive", time.Minute, func() bool { return a.reached().After(end) })
+			rig.Until(t, "the archive", func() bool { return a.reached().After(end) })
 			t.Logf("%d transactions in %s, the archive broke %d times, as %v", len(acks), end.Sub(begin).Round(time.Second), len(a.failures()), a.failures())
 			got, out, err := attempt(t.Context(), t, flavour, to, "latest", &restore.Until{}, identity)
 			assert.NilError(t, err)
@@ -180,7 +186,8 @@ func lostOf(got rig.Rows, acks []rig.Ack, moment time.Time) int {
 
 // A replay writes the archive in batches: it never has much more on the volume than one file of the binary log, and comes to the same rows.
 func TestReplayInBoundedSpace(t *testing.T) {
-	for _, flavour := range flavours() {
+	rig.Long(t)
+	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
 			const files, size = 6, 4 << 20

@@ -25,7 +25,7 @@ func redisChanges(t *testing.T, r *redisRig) {
 	}
 	want := r.Keys()
 	load := r.Write(t, 3, 2*time.Millisecond)
-	until(t, "100 writes", time.Minute, func() bool { return len(load.Acks()) >= 100 })
+	rig.Until(t, "100 writes", func() bool { return len(load.Acks()) >= 100 })
 	shard := 0
 	tests := []struct {
 		name string

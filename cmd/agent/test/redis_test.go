@@ -194,6 +194,7 @@ func TestRedis(t *testing.T) {
 	}
 	want = c.Keys()
 	for _, s := range c.Masters {
+		s.AwaitWritten()
 		s.Kill()
 		s.Up()
 	}
@@ -204,8 +205,14 @@ func TestRedis(t *testing.T) {
 	for _, s := range c.Masters {
 		s.Kill()
 	}
-	t.Run("interrupted", func(t *testing.T) { redisInterrupted(t, r, took) })
-	t.Run("restore interrupted", func(t *testing.T) { redisRestoreInterrupted(t, r, got.ID) })
+	long := func(name string, test func(*testing.T)) {
+		t.Run(name, func(t *testing.T) {
+			rig.Long(t)
+			test(t)
+		})
+	}
+	long("interrupted", func(t *testing.T) { redisInterrupted(t, r, took) })
+	long("restore interrupted", func(t *testing.T) { redisRestoreInterrupted(t, r, got.ID) })
 	t.Run("refused", func(t *testing.T) { redisRefused(t, r) })
-	t.Run("changes", func(t *testing.T) { redisChanges(t, &redisRig{r.RedisCluster, rig.NewBucket(t), r.identity}) })
+	long("changes", func(t *testing.T) { redisChanges(t, &redisRig{r.RedisCluster, rig.NewBucket(t), r.identity}) })
 }

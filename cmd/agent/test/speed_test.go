@@ -23,7 +23,7 @@ import (
 // `zstd -d | mysql` into the same kind of server. Both by the same programs on the same machine, in turns.
 func TestSpeed(t *testing.T) {
 	if !rig.Full() {
-		t.Skip("a benchmark of 1 GiB is part of the full form alone: make suite SUITE=backup")
+		t.Skip("a benchmark of 1 GiB is part of the long form alone: make suite-backup-agent FORM=long")
 	}
 	s, identity, to := rig.Start(t, server.MariaDB, "--innodb-buffer-pool-size=512M"), key(t), folder(t)
 	size := 1024

@@ -27,13 +27,11 @@ func (o *original) prepare(names ...string) {
 // XA transactions that were prepared in any file of the log before that of a backup's position are restored behind their end, committed or
 // rolled back.
 func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
+	rig.Long(t)
 	for name, more := range map[string][]string{"mariadb": nil, "mysql": nil, "mysql compressed": {"--binlog-transaction-compression=ON"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			flavour, _, _ := strings.Cut(name, " ")
-			if flavour == server.MySQL {
-				rig.Long(t)
-			}
 			o := observed(t, rig.Start(t, flavour, more...))
 			o.Exec("CREATE DATABASE shop", "CREATE TABLE shop.flight (name VARCHAR(9) PRIMARY KEY)")
 			o.prepare("over")

@@ -21,12 +21,14 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/dump"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
 // A database with everything that a server can hold is backed up while its schema, its accounts and its rows change, and is at random
 // moments what it was then, by a reader that shares no code with the agent.
 func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
+	rig.Long(t)
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
 			t.Parallel()
@@ -43,7 +45,7 @@ func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 			for _, name := range []string{"kept", "dropped"} { // in flight while the backup is made
 				o.Exec("XA START '"+name+"'", "INSERT INTO zoo.flight VALUES ('"+name+"')", "XA END '"+name+"'", "XA PREPARE '"+name+"'")
 			}
-			random := rand.New(rand.NewSource(7))
+			random := chance.New(t, 7)
 			step := 0
 			change := func() { o.Exec(changeZoo(step, random)...); step++ }
 			ctx, stop := context.WithCancel(t.Context())

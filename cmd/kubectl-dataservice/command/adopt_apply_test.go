@@ -90,7 +90,7 @@ func nameOf(r *http.Request, request harness.Request) string {
 	return o.Name
 }
 
-// TestAdoption adopts the original's twelve components. The command is killed after each of its writes (-short: after one to four) and run again, and the operator is
+// TestAdoption adopts the original's twelve components. The command is killed after each of its writes (-short: after each thirteenth) and run again, and the operator is
 // restarted in between, and writes nothing. No EndpointSlice of a stateless component is ever without a ready address, and nothing is written that the
 // report had not named. Then all of it is undone in the same way.
 func TestAdoption(t *testing.T) {
@@ -110,14 +110,12 @@ func TestAdoption(t *testing.T) {
 			e.Errorf("the operator wrote %v", wrote)
 		}
 	}
-	after := func() int { // writes; a component has eight
-		if testing.Short() {
-			return lives % 4
-		}
-		return 0
+	skip, each := 0, 20 // each: so many lives pass before the operator is restarted
+	if testing.Short() {
+		skip, each = 12, 4 // a component has eight writes, so that the thirteenth is another one of them each time
 	}
-	for ; !k.life(after(), "adopt", name, "--apply", "--yes", "--original-stopped"); lives++ {
-		if lives%20 == 0 {
+	for ; !k.life(skip, "adopt", name, "--apply", "--yes", "--original-stopped"); lives++ {
+		if lives%each == 0 {
 			silent()
 			restart()
 		}
@@ -136,8 +134,8 @@ func TestAdoption(t *testing.T) {
 	assert.Equal(t, string(secret.Data["jwt-secret"]), harness.OriginalJWTSecret)
 	assert.Equal(t, string(secret.Data["gateway-password"]), harness.OriginalGatewayPassword)
 
-	for ; !k.life(after(), "adopt", name, "--undo", "--yes", "--original-stopped"); lives++ {
-		if lives%20 == 0 {
+	for ; !k.life(skip, "adopt", name, "--undo", "--yes", "--original-stopped"); lives++ {
+		if lives%each == 0 {
 			restart()
 		}
 	}

@@ -307,17 +307,12 @@ func (e *databaseEnv) goesOn() {
 	assert.Equal(e.T, d.Status.AvailableReplicas, int32(1))
 }
 
-// through runs a command, which is killed after its first write, after its second, and so on (-short: after its third, after its sixth), until it ends. The operator is
-// restarted after each kill.
+// through runs a command, which is killed after its first write, after its second, and so on, until it ends. The operator is restarted after each kill.
 func (e *databaseEnv) through(args ...string) (wrote []string) {
 	e.Helper()
 	k := &kill{env: e.env}
-	step := 1
-	if testing.Short() {
-		step = 3
-	}
 	args = append(args, "--yes", "--original-stopped", "--agent-image", agentImage)
-	for skip := step - 1; !k.life(skip, args...); skip += step {
+	for skip := 0; !k.life(skip, args...); skip++ {
 		e.op.Stop()
 		e.operate()
 	}
@@ -328,11 +323,9 @@ func (e *databaseEnv) through(args ...string) (wrote []string) {
 // killed at each step. Each write that was acknowledged is in the new database, and none is acknowledged after the fence. The report has named
 // everything that is written.
 func TestAdoptionOfTheDatabase(t *testing.T) {
+	harness.Long(t)
 	for kind, options := range map[string][]string{"without a log": {"--skip-log-bin"}, "with a log": {"--log-bin=binlog", "--server-id=1"}} {
 		t.Run(kind, func(t *testing.T) {
-			if kind == "with a log" {
-				harness.Long(t)
-			}
 			e := withDatabase(t, options...)
 			l := e.write()
 			assert.Assert(t, e.writes(l) >= 10)

@@ -20,7 +20,6 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/cmd/kubectl-dataservice/adopt"
 	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/stage"
@@ -52,24 +51,11 @@ func original(t *testing.T, sample *unstructured.Unstructured) *env {
 	return e
 }
 
-// contents returns the version of every object that an adoption could change.
-func (e *env) contents() map[string]string {
-	e.Helper()
-	found := map[string]string{}
-	for _, list := range []client.ObjectList{&corev1.ConfigMapList{}, &corev1.SecretList{}, &corev1.ServiceList{}, &corev1.PodList{},
-		&appsv1.DeploymentList{}, &appsv1.StatefulSetList{}, &appsv1.ReplicaSetList{}, &dsv1.DataServiceList{}} {
-		e.Must(suite.API.List(e.Ctx, list, client.InNamespace(e.Namespace)))
-		data, err := json.Marshal(list)
-		e.Must(err)
-		var items struct {
-			Items []metav1.PartialObjectMetadata
-		}
-		e.Must(json.Unmarshal(data, &items))
-		for i := range items.Items {
-			found[fmt.Sprintf("%T/%s", list, items.Items[i].Name)] = string(items.Items[i].UID) + "/" + items.Items[i].ResourceVersion
-		}
-	}
-	return found
+// record records the requests of the user's commands.
+func (e *env) record() *harness.Record {
+	sent := &harness.Record{}
+	e.wrap = sent.Before
+	return sent
 }
 
 // report runs adopt and returns its report.
@@ -94,7 +80,7 @@ func action(r *adopt.Report, id string) adopt.Action {
 // The report has a line for each object, names what stands in the way, and changes nothing.
 func TestAdoptionIsReported(t *testing.T) {
 	e := original(t, harness.Sample())
-	before := e.contents()
+	sent := e.record()
 	r := e.report(exitYes, "--original-stopped")
 	for id, want := range map[string]adopt.Action{
 		"DataService/" + name: adopt.Change, "Secret/" + name + "-adoption": adopt.Create, "Secret/" + name + "-platform": adopt.Create,
@@ -130,7 +116,9 @@ func TestAdoptionIsReported(t *testing.T) {
 		Replicas: ptr.To[int32](1), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "manager", Image: "r/d3os-operator"}}}},
 	}}
-	assert.Equal(t, len(changed(before, e.contents())), 0, changed(before, e.contents()))
+	wrote := sent.Since(0, harness.Sent.Writes)
+	assert.Equal(t, len(wrote), 0, "%v", wrote)
+	assert.Assert(t, len(sent.Since(0, harness.Sent.Reads)) > 0, "no request was recorded")
 	e.Must(suite.API.Create(e.Ctx, operator))
 	e.says(exitNo, []string{"the original operator still runs", "kubectl -n " + e.Namespace + " scale deployment d3os-operator-old --replicas=0"}, "adopt", name)
 	e.Must(suite.API.Delete(e.Ctx, operator, client.PropagationPolicy(metav1.DeletePropagationForeground)))
@@ -142,21 +130,6 @@ func TestAdoptionIsReported(t *testing.T) {
 	e.Must(suite.API.Patch(e.Ctx, proxy, client.RawPatch(types.MergePatchType, []byte(`{"data":{"application.yml":"jwt.token.secret: other"}}`))))
 	refused(e.report(exitNo, "--original-stopped"), "spec.auth.strategy", "set spec.eureka.kind to Deployment", "spec.networkPolicy",
 		"ConfigMap web belongs to another owner: rename component web, or remove that object", "the JWT secret is not the same in the ConfigMaps auth, proxy")
-}
-
-// changed returns what differs between two contents.
-func changed(before, after map[string]string) (ids []string) {
-	for id, version := range after {
-		if before[id] != version {
-			ids = append(ids, id)
-		}
-	}
-	for id := range before {
-		if after[id] == "" {
-			ids = append(ids, id+" is gone")
-		}
-	}
-	return ids
 }
 
 // A DataService that the original operator never saw, and one that does not exist.

@@ -17,23 +17,24 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// built is a folder with the plugin.
-func built(t *testing.T) string {
+// installed returns a folder with the plugin, which is this test's binary: TestMain runs the plugin's commands under that name.
+func installed(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(folder, "kubectl-dataservice"), "..")
-	out, err := build.CombinedOutput()
-	assert.NilError(t, err, "%s", out)
+	self, err := os.Executable()
+	assert.NilError(t, err)
+	assert.NilError(t, os.Symlink(self, filepath.Join(folder, "kubectl-dataservice")))
 	return folder
 }
 
-// The tour of the demo (make tour) prints the expected screens, and restores the platform.
+// The tour of the demo (make tour) prints the expected screens, and restores the platform. It waits a minute at most for each step.
 func TestTour(t *testing.T) {
+	harness.Long(t)
 	e := newEnv(t, "view")
 	e.Start()
 	sample := harness.Small()
 	e.CreateReady(sample)
-	path := built(t) + ":" + os.Getenv("KUBEBUILDER_ASSETS") + ":" + os.Getenv("PATH")
+	path := installed(t) + ":" + os.Getenv("KUBEBUILDER_ASSETS") + ":" + os.Getenv("PATH")
 	tour := exec.CommandContext(t.Context(), "hack/tour.sh", e.Namespace, name, e.file(sample))
 	tour.Dir = testcluster.Root()
 	tour.Env = append(os.Environ(), "KUBECONFIG="+suite.Kubeconfig, "PATH="+path)
@@ -49,7 +50,7 @@ func TestThroughKubectl(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()
 	e.CreateReady(harness.Small())
-	folder := built(t)
+	folder := installed(t)
 	complete := filepath.Join(testcluster.Root(), "cmd/kubectl-dataservice/kubectl_complete-dataservice")
 	assert.NilError(t, os.Symlink(complete, filepath.Join(folder, "kubectl_complete-dataservice")))
 	kubectl := func(args ...string) (string, error) {

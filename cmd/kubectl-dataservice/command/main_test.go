@@ -41,8 +41,11 @@ var suite = &stage.Suite{
 }
 
 func TestMain(m *testing.M) {
-	if filepath.Base(os.Args[0]) == "service" {
+	switch filepath.Base(os.Args[0]) {
+	case "service":
 		os.Exit(serve(os.Args[1:]))
+	case "kubectl-dataservice": // see installed
+		os.Exit(Run(context.Background(), genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}, os.Args[1:]))
 	}
 	os.Exit(suite.Main(m, testcluster.Options{Name: "plugin", Nodes: 20}, func(ctx context.Context) error {
 		for _, kind := range []string{"dataservice", "rediscluster", "etcdcluster", "databackup", "datarestore"} {
@@ -139,22 +142,6 @@ func (e *env) says(code int, words []string, args ...string) string {
 		return harness.Mentions(out+errOut, words...)
 	})
 	return text
-}
-
-// firstTwo runs why until its first two lines have all words.
-func (e *env) firstTwo(words []string, args ...string) {
-	e.Helper()
-	e.Until(strings.Join(args, " "), func() error {
-		_, out, errOut := e.run(args...)
-		lines := strings.SplitN(out, "\n", 3)
-		if len(lines) < 2 {
-			return fmt.Errorf("%s%s", out, errOut)
-		}
-		if err := harness.Mentions(lines[0]+"\n"+lines[1], words...); err != nil {
-			return fmt.Errorf("%w in\n%s", err, out)
-		}
-		return nil
-	})
 }
 
 // file writes a DataService to a file.

@@ -112,6 +112,7 @@ func TestNameOfARestore(t *testing.T) {
 // Without a backup that is asked for, those that are known are listed, and the restores; others' are not.
 func TestRestoreLists(t *testing.T) {
 	t.Parallel()
+	// All are as old as is printed in whole hours, so that a slow machine prints the same.
 	at := func(hour int) metav1.Time { return metav1.NewTime(time.Now().Add(time.Duration(-hour) * time.Hour)) }
 	back := func(of, name, id string, age int) backupv1.DataBackup {
 		b := backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.BackupSource{Name: of}}}
@@ -119,11 +120,11 @@ func TestRestoreLists(t *testing.T) {
 		return b
 	}
 	older, newer, foreign := restoreOf("platform", "drill", backupv1.PhasePrepared, ""), restoreOf("platform", "second", "", ""), restoreOf("other", "others", "", "")
-	older.CreationTimestamp, newer.CreationTimestamp = at(20), at(1)
+	older.CreationTimestamp, newer.CreationTimestamp = at(20), at(9)
 	older.Status.ID, older.Status.Claim, older.Status.RestoredTo = "20260102T150405Z-0a1b2c3d", "data-mysql-restored-0", &metav1.Time{Time: time.Date(2026, 1, 2, 15, 29, 59, 0, time.UTC)}
 	older.Status.Loses = &backupv1.Loss{Summary: "12 transactions since 2026-01-02T15:30:01Z"}
 	ds := platform(backedUp)
-	last := at(2)
+	last := at(10)
 	ds.Status.Backup = &dsv1.BackupStatus{LastSuccessful: &last, LastID: "20260103T020000Z-99999999"}
 	s := answering(t, map[string]func(int) any{
 		dataServices + "platform": always(ds),

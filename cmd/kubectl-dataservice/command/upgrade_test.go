@@ -5,6 +5,7 @@ package command
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/plugin"
+	"d3os.com/d3os-operator/test/harness"
 )
 
 // A new version replaces exactly the pods that upgrade-check lists before.
@@ -69,26 +71,26 @@ spec: {template: {spec: {containers: [
 	assert.DeepEqual(t, foreseen, []string{"eureka-a", "eureka-c"})
 
 	op.Stop()
-	before := e.podNames()
-	mark := e.Mark()
+	before := e.pods()
 	e.Start(with("v2"))
 	e.says(exitYes, []string{"unchanged 4, changed 0"}, "upgrade-check", "--manifest", manifest("v2"))
 	for _, name := range []string{"a", "b", "c", "d"} {
 		e.Ready(name)
 	}
-	var replaced []string
-	for _, c := range e.Since(mark) {
-		name, isPod := strings.CutPrefix(c.ID, "Pod/")
-		if isPod && c.Event == "DELETED" && slices.Contains(before, name) {
+	e.Until("the foreseen pods are replaced, and no others", func() error {
+		var replaced []string
+		for _, pod := range e.gone(before) {
 			for _, workload := range []string{"eureka-a", "eureka-b", "eureka-c", "reports-a", "reports-d"} {
-				if strings.HasPrefix(name, workload) && !slices.Contains(replaced, workload) {
+				if strings.HasPrefix(pod, workload) && !slices.Contains(replaced, workload) {
 					replaced = append(replaced, workload)
 				}
 			}
 		}
-	}
-	slices.Sort(replaced)
-	assert.DeepEqual(t, replaced, foreseen)
+		if difference := harness.Difference(replaced, foreseen); difference != "" {
+			return errors.New(difference)
+		}
+		return nil
+	})
 
 	code, _, errOut = e.run("upgrade-check", "--manifest", e.file(&unstructured.Unstructured{Object: fields{"kind": "Namespace"}}))
 	assert.Equal(t, code, exitError)

@@ -304,8 +304,8 @@ func difference(a, b world) string {
 	return "something"
 }
 
-// TestExplore runs every sequence of a few faults, changes and late steps, from the start to rest, within the budgets. The full run has
-// larger budgets.
+// TestExplore runs every sequence of a few faults, changes and late steps, from the start to rest, within the budgets. The gate sees the nearest
+// states. The full run has larger budgets.
 func TestExplore(t *testing.T) {
 	t.Parallel()
 	type begin struct {
@@ -337,6 +337,9 @@ func TestExplore(t *testing.T) {
 		{"a recovery, and a new record", recovered(t, budget{faults: 3})},
 	}
 	most, mostOdd := 100_000, 30_000
+	if testing.Short() {
+		most, mostOdd = 15_000, 5_000
+	}
 	if os.Getenv("ETCD_MODEL") == "full" {
 		most, mostOdd = 12_000_000, 12_000_000
 		begins = append(begins, []begin{

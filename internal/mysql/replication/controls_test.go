@@ -7,6 +7,9 @@ import "testing"
 
 // Each behaviour that the design forbids loses a transaction or a copy in the model, so the model would detect it.
 func TestControls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tests the model alone: make verify runs it, and go test without -short")
+	}
 	t.Parallel()
 	one := func(want Want, o Observation) Decision {
 		want.MaxVoters = 1

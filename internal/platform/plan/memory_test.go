@@ -47,6 +47,9 @@ func incompressible(random *rand.Rand, size int) string {
 // A spec that changes repeatedly takes no more memory than one that changed once, whether it is planned or refused. Many former
 // DataServices take at most the limits.
 func TestPlansOfLargeSpecsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it compares bytes of memory: make verify runs it, and go test without -short")
+	}
 	const size = 1_000_000
 	for name, test := range map[string]struct {
 		times, bound int

@@ -6,9 +6,9 @@ package server
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/database/proof"
 	"d3os.com/d3os-operator/internal/redis/topology"
 	"d3os.com/d3os-operator/test/databasetest"
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 const someInfo = `# Server
@@ -151,8 +152,8 @@ func TestInfoNamesWhatIsRefused(t *testing.T) {
 	assert.ErrorContains(t, err, "it is Valkey 8.1.1, which is not supported")
 }
 
-// answers serves an address where each command has one answer, or none at all.
-func answers(t *testing.T, ip, answer string) {
+// answers serves an address where each command has one answer, or none at all. before runs before each answer.
+func answers(t *testing.T, ip, answer string, before func()) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", fmt.Sprintf("%s:%d", ip, Port))
 	assert.NilError(t, err)
@@ -171,6 +172,7 @@ func answers(t *testing.T, ip, answer string) {
 					if err != nil {
 						return
 					}
+					before()
 					// Each command is a list of strings.
 					_, _ = connection.Write([]byte(strings.Repeat(answer, strings.Count(string(buffer[:n]), "*"))))
 				}
@@ -179,32 +181,50 @@ func answers(t *testing.T, ip, answer string) {
 	}()
 }
 
-// A node that hangs delays no other, and less each time it is asked. Each problem is named.
+// addresses returns a function that returns loopback addresses of this test.
+func addresses(t *testing.T) func() string {
+	t.Helper()
+	network, err := process.ClaimNetwork()
+	assert.NilError(t, err)
+	t.Cleanup(func() { assert.NilError(t, network.Release()) })
+	return network.Next
+}
+
+const loading = "-LOADING Redis is loading the dataset in memory\r\n"
+
+// Each problem is named, and nodes are read at the same time: the first one answers after the last.
 func TestNodesThatDoNotAnswer(t *testing.T) {
 	t.Parallel()
-	prefix := fmt.Sprintf("127.%d.%d.", 200+rand.IntN(50), rand.IntN(250))
-	answers(t, prefix+"1", "")
-	answers(t, prefix+"3", "-LOADING Redis is loading the dataset in memory\r\n")
-	answers(t, prefix+"4", "-WRONGPASS invalid username-password pair or user is disabled.\r\n")
-	s := New(Options{})
-	defer s.Close()
-	var times []time.Duration
-	for range 3 {
-		var nodes []topology.Node
-		for i := range 4 {
-			nodes = append(nodes, topology.Node{Pod: fmt.Sprint("cache-0-", i), UID: fmt.Sprint(i), IP: fmt.Sprint(prefix, i+1), Running: true})
-		}
-		began := time.Now()
-		s.Read(t.Context(), "data/cache", Access{Password: "hush"}, nodes, nil)
-		times = append(times, time.Since(began))
-		for i, want := range []string{"no answer within", "connection refused", "it is loading its data", "does not accept the password"} {
-			assert.Assert(t, !nodes[i].Reached && strings.Contains(nodes[i].Problem, want), "node %d: %q, not %q", i, nodes[i].Problem, want)
-		}
-		assert.Equal(t, nodes[2].Loading, true)
-		assert.Equal(t, nodes[0].Loading || nodes[1].Loading || nodes[3].Loading, false)
+	next, asked := addresses(t), make(chan struct{})
+	var nodes []topology.Node
+	for i := range 4 {
+		nodes = append(nodes, topology.Node{Pod: fmt.Sprint("cache-0-", i), UID: fmt.Sprint(i), IP: next(), Running: true})
 	}
-	if times[0] < 2*time.Second || times[1] > 1500*time.Millisecond {
-		t.Errorf("reads beside a node that hangs took %v: want about 2s, then less", times)
+	nothing := func() {}
+	answers(t, nodes[0].IP, loading, func() { <-asked })
+	answers(t, nodes[2].IP, loading, nothing)
+	answers(t, nodes[3].IP, "-WRONGPASS invalid username-password pair or user is disabled.\r\n", sync.OnceFunc(func() { close(asked) }))
+	s := New(Options{ReadTimeout: 5 * time.Minute}) // only a hang exhausts it
+	defer s.Close()
+	s.Read(t.Context(), "data/cache", Access{Password: "hush"}, nodes, nil)
+	for i, want := range []string{"it is loading its data", "connection refused", "it is loading its data", "does not accept the password"} {
+		assert.Assert(t, !nodes[i].Reached && strings.Contains(nodes[i].Problem, want), "node %d: %q, not %q", i, nodes[i].Problem, want)
+		assert.Equal(t, nodes[i].Loading, i%2 == 0)
+	}
+}
+
+// A node that hangs gets less time when it is asked again.
+func TestNodeThatHangs(t *testing.T) {
+	t.Parallel()
+	ip := addresses(t)()
+	answers(t, ip, "", func() {})
+	s := New(Options{ReadTimeout: 200 * time.Millisecond})
+	defer s.Close()
+	for _, within := range []string{"200ms", "50ms", "50ms"} {
+		nodes := []topology.Node{{Pod: "cache-0-0", UID: "0", IP: ip, Running: true}}
+		s.Read(t.Context(), "data/cache", Access{Password: "hush"}, nodes, nil)
+		assert.Assert(t, !nodes[0].Reached)
+		assert.Equal(t, nodes[0].Problem, "no answer within "+within)
 	}
 }
 
@@ -214,7 +234,7 @@ func TestMeshWithStrictTLSIsNamed(t *testing.T) {
 	databasetest.Mesh(t, Port, func(t *testing.T, ip string) {
 		t.Helper()
 		nodes := []topology.Node{{Pod: "cache-0-0", UID: "1", IP: ip, Running: true}}
-		s := New(Options{})
+		s := New(Options{ReadTimeout: 5 * time.Minute})
 		defer s.Close()
 		s.Read(t.Context(), "data/cache", Access{Password: "hush"}, nodes, nil)
 		assert.Equal(t, nodes[0].Problem, proof.ErrClosed.Error())

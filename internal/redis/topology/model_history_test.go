@@ -266,6 +266,9 @@ func (l *ledger) mend() {
 // With each proof disabled, the model finds a loss. The recorded history is a second barrier: a replica has another history only if it
 // copied from a foreign node, which the replication user prevents. So both are disabled together.
 func TestModelNeedsEachProof(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tests the model alone: make verify runs it, and go test without -short")
+	}
 	t.Parallel()
 	for _, c := range []struct {
 		proof string

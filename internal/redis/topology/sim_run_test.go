@@ -223,7 +223,7 @@ func slicesContains(pods map[string]*pod, s *server, shard int) bool {
 	return false
 }
 
-// seeds returns the seeds of the model test: a few, REDIS_MODEL_RUNS of them, or REDIS_MODEL_SEED.
+// seeds returns the seeds of the model test: a few, half of them in the gate, REDIS_MODEL_RUNS of them, or REDIS_MODEL_SEED.
 func seeds(t *testing.T, few int) []uint64 {
 	t.Helper()
 	if text := os.Getenv("REDIS_MODEL_SEED"); text != "" {
@@ -235,6 +235,8 @@ func seeds(t *testing.T, few int) []uint64 {
 		n, err := strconv.Atoi(text)
 		assert.NilError(t, err)
 		few = n
+	} else if testing.Short() {
+		few = (few + 1) / 2
 	}
 	all := make([]uint64, few)
 	for i := range all {

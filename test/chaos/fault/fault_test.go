@@ -192,7 +192,7 @@ func TestWatches(t *testing.T) {
 	select {
 	case got := <-events:
 		t.Errorf("held, and %s came", got)
-	case <-time.After(100 * time.Millisecond):
+	case <-time.After(100 * time.Millisecond): // a slow machine fails nothing: only Release lets the event through
 	}
 	p.Release()
 	if got := <-events; got != "two" {

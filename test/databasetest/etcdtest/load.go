@@ -216,7 +216,7 @@ func (l *Load) Paused(t testing.TB, longest time.Duration) {
 const (
 	V34 = "3.4.23"
 	V35 = "3.5.35"
-	V36 = "3.6.8"
+	V36 = "3.6.16"
 )
 
 // Program returns the path of etcd of a version.

@@ -28,6 +28,9 @@ func server() corev1.Container {
 	probe := func(handler corev1.ProbeHandler) *corev1.Probe {
 		return &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: handler}
 	}
+	patient := func(handler corev1.ProbeHandler) *corev1.Probe { // a busy machine does not end the program
+		return &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 60, ProbeHandler: handler}
+	}
 	port := intstr.FromInt32(8080)
 	from := func(path string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
@@ -47,9 +50,9 @@ func server() corev1.Container {
 			{Name: "data", MountPath: "/data"}, {Name: "pod", MountPath: "/pod"}, {Name: "secret", MountPath: "/secrets"},
 			{Name: "config", MountPath: "/etc/server/server.conf", SubPath: "server.conf"},
 		},
-		StartupProbe:   &corev1.Probe{PeriodSeconds: 1, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: port}}},
+		StartupProbe:   &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 120, ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: port}}},
 		ReadinessProbe: probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/env/POD_IP", Port: port}}),
-		LivenessProbe:  probe(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", "test ! -e /data/sick"}}}),
+		LivenessProbe:  patient(corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"sh", "-c", "test ! -e /data/sick"}}}),
 		Lifecycle:      &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"server", "say", "/data/words", "stopping"}}}},
 	}
 }

@@ -61,7 +61,7 @@ func TestProcessesEndWithTheTestsProcess(t *testing.T) {
 	}
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait() // by the signal
-	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
+	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		_, err := os.Stat(folder)
 		return os.IsNotExist(err) && len(alive(numbers)) == 0, nil
 	})

@@ -47,22 +47,23 @@ type Suite struct {
 // Main starts the cluster, runs the tests and stops it.
 func (s *Suite) Main(m *testing.M, options cluster.Options, prepare func(context.Context) error) int {
 	harness.AtOnce(cmp.Or(s.Parallel, 8))
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
+	ctx := context.Background()
 	log := zap.New(zap.WriteTo(&s.Logs), zap.UseDevMode(true))
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	var err error
-	if s.Cluster, err = cluster.Start(ctx, options); err == nil {
+	if s.Cluster, err = within(ctx, func(ctx context.Context) (*cluster.Cluster, error) { return cluster.Start(ctx, options) }); err == nil {
 		defer func() {
 			if err := s.Stop(); err != nil {
 				fmt.Fprintln(os.Stderr, "stop the cluster:", err)
 			}
 		}()
-		s.API, err = harness.Connect(ctx, s.Config, options.Name)
+		s.API, err = within(ctx, func(ctx context.Context) (client.WithWatch, error) {
+			return harness.Connect(ctx, s.Config, options.Name)
+		})
 	}
 	if err == nil && prepare != nil {
-		err = prepare(ctx)
+		_, err = within(ctx, func(ctx context.Context) (any, error) { return nil, prepare(ctx) })
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -71,7 +72,17 @@ func (s *Suite) Main(m *testing.M, options cluster.Options, prepare func(context
 	return m.Run()
 }
 
-// MainWithAgent is Main for a suite whose pods run the agent's program. It builds that first, and writes its path into agent.
+// startPatience bounds each step of a suite's start. Only a hang exhausts it: clusters start one at a time on a machine (hack/cluster.sh).
+const startPatience = 10 * time.Minute
+
+// within runs a step of a suite's start.
+func within[T any](ctx context.Context, step func(context.Context) (T, error)) (T, error) {
+	ctx, cancel := context.WithTimeout(ctx, startPatience)
+	defer cancel()
+	return step(ctx)
+}
+
+// MainWithAgent is Main for a suite whose pods run the agent's program. It builds that before the cluster starts, and writes its path into agent.
 func (s *Suite) MainWithAgent(m *testing.M, options cluster.Options, agent *string) int {
 	dir, err := os.MkdirTemp("", "d3os-agent-")
 	if err != nil {
@@ -80,7 +91,11 @@ func (s *Suite) MainWithAgent(m *testing.M, options cluster.Options, agent *stri
 	}
 	defer os.RemoveAll(dir) // a new folder under /tmp
 	*agent = filepath.Join(dir, "agent")
-	return s.Main(m, options, func(ctx context.Context) error { return cluster.BuildAgent(ctx, *agent) })
+	if _, err := within(context.Background(), func(ctx context.Context) (any, error) { return nil, cluster.BuildAgent(ctx, *agent) }); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return s.Main(m, options, nil)
 }
 
 // CreateWith creates a resource with a spec in YAML, which is read strictly into that field of it.

@@ -59,7 +59,7 @@ func main() {
 	web := &http.Server{Addr: ":" + port, Handler: s.routes(), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
-		last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = web.Shutdown(last)
 	}()

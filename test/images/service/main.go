@@ -78,7 +78,7 @@ func run() error {
 	go func() {
 		<-ctx.Done()
 		// The last requests end first, as Spring's server does it too.
-		last, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = server.Shutdown(last)
 	}()

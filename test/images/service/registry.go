@@ -192,5 +192,5 @@ func (r *registry) find(ctx context.Context, name string) (string, error) {
 			return net.JoinHostPort(i.IPAddr, fmt.Sprint(i.Port.Number)), nil
 		}
 	}
-	return "", fmt.Errorf("Eureka knows no %s", name)
+	return "", fmt.Errorf("no instance of %s is registered in Eureka", name)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -81,7 +82,7 @@ func (s *settings) yaml(path string, text []byte) error {
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var tree yaml.Node
-		if err := documents.Decode(&tree); err == io.EOF {
+		if err := documents.Decode(&tree); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {
 			return fmt.Errorf("%s: %w", path, err)

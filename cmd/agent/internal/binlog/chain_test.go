@@ -6,7 +6,6 @@ package binlog
 import (
 	"encoding/binary"
 	"fmt"
-	"math/rand"
 	"strings"
 	"testing"
 
@@ -14,6 +13,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 )
 
 // chain makes segments of words such as "1:4-100" and "1:100-200>2".
@@ -76,7 +76,7 @@ func TestChain(t *testing.T) {
 
 // Whichever segments are removed from a chain, the result is a prefix of it, and the error names the gap.
 func TestChainWithHoles(t *testing.T) {
-	random := rand.New(rand.NewSource(1))
+	random := chance.New(t, 1)
 	for range 2000 {
 		var all []manifest.Segment
 		at := contract.Position{File: "bin.000001", Offset: 4}

@@ -5,25 +5,25 @@ package binlog
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 )
 
 // Sets behave as maps of their GTIDs do.
 func TestSets(t *testing.T) {
 	t.Parallel()
 	ids := []string{"3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"}
-	random := rand.New(rand.NewPCG(1, 2))
+	random := chance.New(t, 1)
 	make2 := func() (Set, map[string]bool) {
 		all, text := map[string]bool{}, []string{}
-		for range random.IntN(8) {
-			id, from := ids[random.IntN(2)], 1+random.IntN(20)
-			to := from + random.IntN(5)
+		for range random.Intn(8) {
+			id, from := ids[random.Intn(2)], 1+random.Intn(20)
+			to := from + random.Intn(5)
 			text = append(text, strings.ToUpper(id)+fmt.Sprintf(":%d-%d:%d", from, to, from))
 			for n := from; n <= to; n++ {
 				all[fmt.Sprintf("%s:%d", id, n)] = true
@@ -31,8 +31,8 @@ func TestSets(t *testing.T) {
 		}
 		set, err := ParseSet(strings.Join(text, ",\n"))
 		assert.NilError(t, err)
-		for range random.IntN(4) {
-			gtid := fmt.Sprintf("%s:%d", ids[random.IntN(2)], 1+random.IntN(25))
+		for range random.Intn(4) {
+			gtid := fmt.Sprintf("%s:%d", ids[random.Intn(2)], 1+random.Intn(25))
 			assert.NilError(t, set.Add(gtid))
 			all[gtid] = true
 		}

@@ -4,13 +4,13 @@
 package catalogue
 
 import (
-	"math/rand"
 	"strings"
 	"testing"
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 )
 
 var now = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
@@ -85,7 +85,7 @@ func TestRetention(t *testing.T) {
 // For any catalogue and rule, the newest verified backup and all newer ones stay. If no verification is certain, the oldest backup that may
 // be verified counts instead. At least as many backups stay as the rule demands.
 func TestRetentionAlways(t *testing.T) {
-	random := rand.New(rand.NewSource(1))
+	random := chance.New(t, 1)
 	for range 20_000 {
 		text := ""
 		for range random.Intn(12) {

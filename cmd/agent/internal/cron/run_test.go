@@ -16,6 +16,9 @@ import (
 	"gotest.tools/v3/poll"
 )
 
+// patience is exhausted by a hang alone.
+var patience = poll.WithTimeout(5 * time.Minute)
+
 // start starts a run of a shell script, and returns where its outcome arrives.
 func start(c *Command, script string) chan Outcome {
 	c.Argv = []string{"sh", "-c", script}
@@ -31,21 +34,22 @@ func TestOutcomes(t *testing.T) {
 		name, script, result, problem string
 		code                          int
 		command                       *Command
+		isReady                       bool // its deadline passes when it has made the file "ready"
 	}{
 		{name: "success", script: "exit 0", result: Succeeded},
 		{name: "exit code", script: "exit 3", result: Failed, problem: "exit code 3", code: 3},
 		{name: "a signal", script: "kill -SEGV $$", result: Failed, problem: "signal 11 (segmentation fault) ended it", code: 139},
 		{
 			name: "a deadline", script: "exec sleep 100", result: Deadline, code: 143, problem: "it took longer than activeDeadlineSeconds, 1 s, and was ended",
-			command: &Command{ActiveDeadline: time.Second, Grace: time.Minute},
+			command: &Command{ActiveDeadline: time.Second, Grace: time.Hour},
 		},
 		{
-			name: "a deadline, and SIGTERM is ignored", script: "trap '' TERM; while :; do sleep 0.1; done", result: Deadline, code: 137,
-			problem: "it took longer than activeDeadlineSeconds, 1 s, and was ended", command: &Command{ActiveDeadline: time.Second, Grace: 100 * time.Millisecond},
+			name: "a deadline, and SIGTERM is ignored", script: "trap '' TERM; touch ready; while :; do sleep 0.1; done", result: Deadline, code: 137, isReady: true,
+			problem: "it took longer than activeDeadlineSeconds, 3600 s, and was ended", command: &Command{ActiveDeadline: time.Hour, Grace: 100 * time.Millisecond},
 		},
 		{
-			name: "a deadline, and the command ends with success", script: "trap 'exit 0' TERM; while :; do sleep 0.1; done", result: Deadline,
-			problem: "it took longer than activeDeadlineSeconds, 1 s, and was ended", command: &Command{ActiveDeadline: time.Second, Grace: time.Minute},
+			name: "a deadline, and the command ends with success", script: "trap 'exit 0' TERM; touch ready; while :; do sleep 0.1; done", result: Deadline, isReady: true,
+			problem: "it took longer than activeDeadlineSeconds, 3600 s, and was ended", command: &Command{ActiveDeadline: time.Hour, Grace: time.Hour},
 		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -53,7 +57,18 @@ func TestOutcomes(t *testing.T) {
 			if c == nil {
 				c = &Command{}
 			}
-			o := <-start(c, row.script)
+			folder := t.TempDir()
+			outcomes := start(c, "cd "+folder+"; "+row.script)
+			if row.isReady {
+				poll.WaitOn(t, func(poll.LogT) poll.Result {
+					if _, err := os.Stat(filepath.Join(folder, "ready")); err != nil {
+						return poll.Continue("%v", err)
+					}
+					return poll.Success()
+				}, patience)
+				c.Stop(Deadline)
+			}
+			o := <-outcomes
 			assert.Equal(t, o.Result, row.result)
 			assert.Equal(t, o.Problem, row.problem)
 			assert.Equal(t, o.Code, row.code)
@@ -116,7 +131,7 @@ func TestOrphansOfARunAreReaped(t *testing.T) {
 			return poll.Continue("orphan %d is there: %v", pid, err)
 		}
 		return poll.Success()
-	})
+	}, patience)
 	c.Stop(Replaced)
 	assert.Equal(t, (<-outcomes).Result, Replaced, "the run itself was killed")
 }

@@ -44,14 +44,19 @@ func StartRedis(t testing.TB, data string) *RedisServer {
 	return s
 }
 
-// settings are those of the chart, and then those that start.sh adds. A node timeout that is shorter makes tests shorter.
+// settings are those of the chart, and then those that start.sh adds. `make verify` has a node timeout of two seconds, which makes tests
+// shorter. With that of `make test`, a server that waits for a processor is not replaced.
 func (s *RedisServer) settings() string {
 	s.T.Helper()
 	text, err := os.ReadFile(filepath.Join(root(), "helm-charts/rediscluster/files/redis.conf"))
 	assert.NilError(s.T, err)
+	timeout := 2000
+	if testing.Short() {
+		timeout = 15000
+	}
 	quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(Password) + `"`
-	return fmt.Sprintf("%s\nport %d\nbind 127.0.0.1\ndir %q\ncluster-announce-ip 127.0.0.1\nrequirepass %s\nmasterauth %[4]s\ncluster-node-timeout 2000\nlatency-monitor-threshold 0\n",
-		text, s.Port, s.Data, quoted)
+	return fmt.Sprintf("%s\nport %d\nbind 127.0.0.1\ndir %q\ncluster-announce-ip 127.0.0.1\nrequirepass %s\nmasterauth %[4]s\ncluster-node-timeout %[5]d\nlatency-monitor-threshold 0\n",
+		text, s.Port, s.Data, quoted, timeout)
 }
 
 // Up starts the server's process and waits until it has read its data. If the port is occupied, it picks another one, also at a restart:
@@ -60,7 +65,7 @@ func (s *RedisServer) Up() {
 	s.T.Helper()
 	for range 20 {
 		if s.Port == 0 {
-			// That of the bus is higher by 10000. Both are below those that connections get.
+			// That of the bus is higher by 10000. Both are below those that connections get. Another one is tried if it is occupied.
 			s.Port = 12000 + rand.Intn(10000)
 		}
 		s.start()
@@ -87,7 +92,7 @@ func (s *RedisServer) start() {
 // answers waits until the server answers, or has ended. Another server of a test may have the port, and the same password.
 func (s *RedisServer) answers() bool {
 	s.T.Helper()
-	for end := time.Now().Add(time.Minute); ; {
+	for end := time.Now().Add(Patience); ; {
 		conn, err := net.Dial("tcp", s.Address()) // the client waits a while after a connection that was refused
 		if err == nil {
 			_ = conn.Close()
@@ -116,6 +121,13 @@ func (s *RedisServer) Kill() {
 	}
 	_ = s.cmd.Process.Kill()
 	<-s.done
+}
+
+// AwaitWritten waits until all that was acknowledged is in the server's file. While the disk is busy, the server keeps it in memory for up to
+// two seconds (appendfsync everysec), where a kill loses it.
+func (s *RedisServer) AwaitWritten() {
+	s.T.Helper()
+	Until(s.T, "all is in the server's file", func() bool { return s.Says("aof_buffer_length:0\r", "INFO", "persistence") })
 }
 
 // Freeze stops the server's process without ending it, and returns what has it go on.
@@ -247,15 +259,5 @@ func (c *RedisCluster) eachSees(what, text string) {
 	c.T.Helper()
 	for _, s := range c.All() {
 		Until(c.T, what, func() bool { return s.Says(text, "CLUSTER", "NODES") })
-	}
-}
-
-// Until waits for a condition.
-func Until(t testing.TB, what string, condition func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); !condition(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("waited for a minute until %s", what)
-		}
 	}
 }

@@ -6,7 +6,6 @@ package rig
 import (
 	"context"
 	"fmt"
-	"math/rand"
 	"sort"
 	"strings"
 	"sync"
@@ -15,6 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 )
 
 // Open returns a client with the addresses of all servers of the cluster.
@@ -33,7 +34,7 @@ func (c *RedisCluster) Open() *redis.ClusterClient {
 func (c *RedisCluster) Fill() {
 	c.T.Helper()
 	ctx, pipe := context.Background(), c.Open().Pipeline()
-	random := rand.New(rand.NewSource(1))
+	random := chance.New(c.T, 1)
 	large := make([]byte, 5<<20)
 	_, _ = random.Read(large)
 	pipe.Set(ctx, "large", large, 0)
@@ -168,8 +169,8 @@ func (c *RedisCluster) Write(t testing.TB, writers int, pause time.Duration) *Re
 	for w := range writers {
 		l.group.Go(func() {
 			for seq := 0; ctx.Err() == nil; seq++ {
-				time.Sleep(pause)
-				name := fmt.Sprintf("load:%d:%d:%d", time.Now().UnixNano(), w, seq)
+				time.Sleep(pause)                                                   // no test counts on how many writes there are
+				name := fmt.Sprintf("load:%d:%d:%d", time.Now().UnixNano(), w, seq) // a name that no other load has
 				if client.Set(ctx, name, seq, 0).Err() == nil {
 					l.mu.Lock()
 					l.acks = append(l.acks, name)

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -32,8 +33,8 @@ const Password = `p"w'\ #1$`
 // Account is the name of the account that makes backups.
 const Account = "d3os_backup"
 
-// Long marks a test that `make test` (go test -short) leaves to `make verify`: it costs half a minute of processor time or more, and a shorter
-// test of its package shows that the same parts work together.
+// Long marks a test that `make test` (go test -short) leaves to `make verify`: it costs seconds of processor time, or depends on the clock.
+// A shorter test of its package shows that the same parts work together.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -41,7 +42,34 @@ func Long(t testing.TB) {
 	}
 }
 
-// Full reports whether the long forms of tests are asked for (make suite SUITE=backup).
+// Patience limits the wait for a condition. Only a hang exhausts it.
+const Patience = 5 * time.Minute
+
+// Until waits for a condition.
+func Until(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	UntilWithin(t, Patience, what, condition)
+}
+
+// UntilWithin waits for a condition with another patience.
+func UntilWithin(t testing.TB, patience time.Duration, what string, condition func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited for %s until %s", patience, what)
+		}
+	}
+}
+
+// Promptly fails a test of `make verify` if more time has passed than is promised. `make test` judges no time: its machine may be busy.
+func Promptly(t testing.TB, began time.Time, promised time.Duration, what string) {
+	t.Helper()
+	if took := time.Since(began); took > promised && !testing.Short() {
+		t.Errorf("%s took %s", what, took)
+	}
+}
+
+// Full reports whether the long forms of tests are asked for (make verify FORM=long).
 func Full() bool { return os.Getenv("BACKUP_TESTS") == "full" }
 
 // Seeds returns how many seeds a test runs: the second number in the full form, or BACKUP_SEEDS.
@@ -59,11 +87,15 @@ func Seeds(short, full int) int {
 // Redis is the name of Redis in Tools.
 const Redis = "redis"
 
-// Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL, REDIS), or bin/tools has.
+// Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL, REDIS), or bin/tools has. Each test that
+// needs MySQL is left to `make verify`: its version is whatever Debian's unstable release has.
 func Tools(t testing.TB, flavour string) string {
 	t.Helper()
-	if flavour == Redis {
+	switch flavour {
+	case Redis:
 		return tools(t, "REDIS", Redis, "redis-server")
+	case server.MySQL:
+		Long(t)
 	}
 	return tools(t, map[string]string{server.MariaDB: "MARIADB", server.MySQL: "MYSQL"}[flavour], flavour, "mysqld")
 }
@@ -162,7 +194,7 @@ func Main(m *testing.M) {
 // Start starts a server with a binary log and the account for backups.
 func Start(t testing.TB, flavour string, more ...string) *Server {
 	t.Helper()
-	s := &Server{T: t, Flavour: flavour, Tools: Tools(t, flavour), Data: filepath.Join(t.TempDir(), "data"), Port: freePort(t), More: more}
+	s := &Server{T: t, Flavour: flavour, Tools: Tools(t, flavour), Data: filepath.Join(t.TempDir(), "data"), Port: FreePort(t), More: more}
 	assert.NilError(t, exec.Command("cp", "-a", templates[flavour](t), s.Data).Run())
 	_ = os.Remove(filepath.Join(s.Data, "auto.cnf")) // with MySQL's UUID, which is each server's own
 	s.Up()
@@ -194,12 +226,23 @@ func (s *Server) Lose() {
 	s.account()
 }
 
-func freePort(t testing.TB) int {
+// ports counts the ports that FreePort has tried.
+var ports atomic.Int64
+
+// FreePort returns a port of this machine that is not in use. It lies above those that the kernel gives to connections, and each process
+// of tests begins elsewhere, so that it stays free until it is used.
+func FreePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	assert.NilError(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	const first, end = 61000, 1 << 16
+	for range end - first {
+		port := first + int(int64(os.Getpid())*61+ports.Add(1))%(end-first)
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port)); err == nil {
+			_ = l.Close() // the caller's program listens there
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
 }
 
 // Up starts the server's process and waits until it answers.
@@ -216,7 +259,7 @@ func (s *Server) Up() {
 	s.cmd.Stdout, s.cmd.Stderr = s.log, s.log
 	s.cmd.Env = append(os.Environ(), slices.DeleteFunc(slices.Clone(s.More), isOption)...)
 	s.done = start(s.T, s.cmd)
-	for end := time.Now().Add(time.Minute); ; {
+	for end := time.Now().Add(Patience); ; {
 		conn, err := server.Connect(context.Background(), s.Root())
 		if err == nil {
 			conn.Close()
@@ -252,7 +295,7 @@ func (s *Server) Config() string {
 
 // On starts a server with the options of this one on another folder of data.
 func (s *Server) On(data string) *Server {
-	other := &Server{T: s.T, Flavour: s.Flavour, Tools: s.Tools, Data: data, Port: freePort(s.T), More: s.More}
+	other := &Server{T: s.T, Flavour: s.Flavour, Tools: s.Tools, Data: data, Port: FreePort(s.T), More: s.More}
 	other.Up()
 	s.T.Cleanup(other.Kill)
 	return other

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
@@ -47,6 +48,7 @@ func (s *Server) Tables() {
 // Write starts writers: each transaction writes to two tables, and changes or removes older rows at times. A pause before each
 // leaves the machine to others.
 func (s *Server) Write(seed int64, writers int, pause ...time.Duration) *Load {
+	seed = chance.Seed(s.T, seed)
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Load{server: s, cancel: cancel}
 	for w := range writers {
@@ -68,7 +70,7 @@ func (l *Load) write(ctx context.Context, random *rand.Rand, writer int64, pause
 				continue
 			}
 		}
-		time.Sleep(pause)
+		time.Sleep(pause) // no test counts on how many writes there are
 		id := writer*1_000_000_000 + seq
 		body := strings.Repeat(fmt.Sprintf(`%d'\%c"(;`, random.Int63(), rune('a'+random.Intn(26))), 1+random.Intn(40))
 		steps := []string{"BEGIN", fmt.Sprintf("INSERT INTO shop.orders VALUES (%d, %d, '%s')", id, writer, strings.NewReplacer(`\`, `\\`, "'", "''").Replace(body)),

@@ -8,11 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand"
 	"testing"
 
 	"filippo.io/age"
 	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 )
 
 // What is sealed in frames is opened as what is sealed as one stream, whatever the sizes of its parts are.
@@ -24,7 +25,7 @@ func TestFrames(t *testing.T) {
 		for _, part := range []int{1000, frameSize, 3*frameSize + 7} {
 			t.Run(fmt.Sprintf("%d in parts of %d", size, part), func(t *testing.T) {
 				content := make([]byte, size)
-				random := rand.New(rand.NewSource(1))
+				random := chance.New(t, 1)
 				for at := 0; at < size; at += 64 << 10 { // half of it can be compressed
 					_, _ = random.Read(content[at:min(at+32<<10, size)])
 				}

@@ -18,6 +18,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
@@ -30,7 +31,7 @@ func stores(t *testing.T) map[string]store.Store {
 
 func content(size int) []byte {
 	b := make([]byte, size)
-	_, _ = rand.New(rand.NewSource(int64(size))).Read(b)
+	_, _ = rand.New(rand.NewSource(int64(size))).Read(b) // the content belongs to the size
 	return b
 }
 
@@ -114,12 +115,12 @@ func TestBucketThatBreaks(t *testing.T) {
 	b := rig.NewBucket(t)
 	s := b.Open(t)
 	for seed := range int64(rig.Seeds(6, 60)) {
-		b.Break(rig.Sometimes(rand.New(rand.NewSource(seed)), 0.25, rig.Cut, rig.LostAnswer, rig.Busy))
+		b.Break(rig.Sometimes(chance.New(t, seed), 0.25, rig.Cut, rig.LostAnswer, rig.Busy))
 		err := s.Put(t.Context(), "object", bytes.NewReader(content(11<<20+int(seed))))
 		createErr := s.Create(t.Context(), "small", []byte{byte(seed)})
 		b.Break(nil)
 		if err == nil {
-			b.Break(rig.Sometimes(rand.New(rand.NewSource(seed)), 0.25, rig.Cut, rig.Busy))
+			b.Break(rig.Sometimes(chance.New(t, seed), 0.25, rig.Cut, rig.Busy))
 			got, err := store.ReadAll(t.Context(), s, "object")
 			b.Break(nil)
 			if err == nil && !bytes.Equal(got, content(11<<20+int(seed))) {

@@ -26,7 +26,7 @@ func TestTwoWriters(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)
 	take := func(role Role, writer string) (*Lease, contract.Reason) {
-		l, err := Take(t.Context(), s, role, writer, time.Minute)
+		l, err := Take(t.Context(), s, role, writer, time.Hour)
 		if err != nil {
 			return l, contract.ReasonOf(err)
 		}
@@ -76,20 +76,20 @@ func TestTwoWriters(t *testing.T) {
 func TestWritersWithoutNames(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)
-	l, err := Take(t.Context(), s, Archive, "", time.Minute)
+	l, err := Take(t.Context(), s, Archive, "", time.Hour)
 	assert.NilError(t, err)
 	assert.NilError(t, l.Renew(t.Context()))
 	as("2", func() {
-		_, err := Take(t.Context(), s, Archive, "", time.Minute)
+		_, err := Take(t.Context(), s, Archive, "", time.Hour)
 		assert.Equal(t, contract.ReasonOf(err), contract.ReasonRefused)
-		_, err = Take(t.Context(), s, Backup, "", time.Minute)
+		_, err = Take(t.Context(), s, Backup, "", time.Hour)
 		assert.NilError(t, err)
 	})
 	l.Release(t.Context())
 	as("2", func() {
-		_, err := Take(t.Context(), s, Archive, "", time.Minute)
+		_, err := Take(t.Context(), s, Archive, "", time.Hour)
 		assert.NilError(t, err)
 	})
-	l.claim.Until = time.Now() // it was frozen
+	l.claim.Until = time.Now().Add(-time.Second) // it was frozen
 	assert.Equal(t, contract.ReasonOf(l.Renew(t.Context())), contract.ReasonRefused)
 }

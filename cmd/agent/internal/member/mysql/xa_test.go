@@ -62,7 +62,7 @@ func TestXACommitDuringAStop(t *testing.T) {
 			select {
 			case err := <-result:
 				assert.Assert(t, err != nil, "the commit was acknowledged, and the voters have %q and %q", a.rows(), b.rows())
-			case <-time.After(20 * time.Second):
+			case <-time.After(rig.Patience):
 				t.Error("the commit has no answer")
 			}
 		})

@@ -6,14 +6,15 @@ package etcd
 import (
 	"bytes"
 	"crypto/sha256"
-	"math/rand/v2"
 	"testing"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 )
 
 // A snapshot is good when it is whole and has its hash, in pieces of whatever size it comes.
 func TestTrailer(t *testing.T) {
 	t.Parallel()
-	random := rand.New(rand.NewPCG(1, 2))
+	random := chance.New(t, 1)
 	pages := make([]byte, 64<<10)
 	for i := range pages {
 		pages[i] = byte(random.Uint32())

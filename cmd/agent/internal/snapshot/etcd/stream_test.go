@@ -16,6 +16,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
 // sender is a member that sends a snapshot in pieces, and then nothing if it hangs.
@@ -48,25 +49,30 @@ func (s slow) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// A member that is killed or hangs while it sends its snapshot ends the backup with a reason; a slow store does not.
+// A member that is killed or hangs while it sends its snapshot ends the backup with a reason; a slow store does not. A member that is to
+// answer has minutes, except for the slow store: that part is left to `make verify`.
 func TestSilence(t *testing.T) {
 	t.Parallel()
-	const limit = time.Second
+	const short, long = time.Second, 5 * time.Minute
 	page := bytes.Repeat([]byte("x"), 512)
 	sum := sha256.Sum256(page)
 	for name, c := range map[string]struct {
 		member *sender // nil: no member answers
+		limit  time.Duration
 		store  time.Duration
 		reason contract.Reason
 	}{
-		"whole":            {&sender{pieces: [][]byte{page, sum[:]}}, 0, ""},
-		"a slow store":     {&sender{pieces: [][]byte{page, sum[:]}}, 2 * limit, ""},
-		"nobody":           {nil, 0, contract.ReasonServerUnreachable},
-		"no piece":         {&sender{hangs: true}, 0, contract.ReasonServerUnreachable},
-		"no further piece": {&sender{pieces: [][]byte{page}, hangs: true}, 0, contract.ReasonServerUnreachable},
-		"not all":          {&sender{pieces: [][]byte{page}}, 0, contract.ReasonDumpFailed},
+		"whole":            {&sender{pieces: [][]byte{page, sum[:]}}, long, 0, ""},
+		"a slow store":     {&sender{pieces: [][]byte{page, sum[:]}}, short, 2 * short, ""}, // the member must send within a second
+		"nobody":           {nil, short, 0, contract.ReasonServerUnreachable},
+		"no piece":         {&sender{hangs: true}, short, 0, contract.ReasonServerUnreachable},
+		"no further piece": {&sender{pieces: [][]byte{page}, hangs: true}, short, 0, contract.ReasonServerUnreachable},
+		"not all":          {&sender{pieces: [][]byte{page}}, long, 0, contract.ReasonDumpFailed},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "a slow store" {
+				rig.Long(t)
+			}
 			t.Parallel()
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			assert.NilError(t, err)
@@ -82,7 +88,7 @@ func TestSilence(t *testing.T) {
 			assert.NilError(t, err)
 			defer client.Close()
 			var got bytes.Buffer
-			err = cluster.stream(t.Context(), client, slow{&got, c.store}, limit)
+			err = cluster.stream(t.Context(), client, slow{&got, c.store}, c.limit)
 			if c.reason == "" {
 				if err != nil || !bytes.Equal(got.Bytes(), append(page, sum[:]...)) {
 					t.Errorf("%d bytes: %v", got.Len(), err)

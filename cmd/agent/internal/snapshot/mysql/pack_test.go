@@ -40,7 +40,11 @@ func TestEveryDamageConvicts(t *testing.T) {
 	at, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)
 	source := restore.Source{Store: at, Backup: &manifest.Backup{ID: "b", Objects: []manifest.Object{sealed.Object("files.tar.zst")}}}
-	for i := range whole {
+	step := 1 // make test tries a part of the bytes
+	if testing.Short() {
+		step = 7
+	}
+	for i := 0; i < len(whole); i += step {
 		damaged := slices.Clone(whole)
 		damaged[i] ^= 1
 		assert.NilError(t, at.Replace(t.Context(), manifest.Folder("b")+"files.tar.zst", damaged))

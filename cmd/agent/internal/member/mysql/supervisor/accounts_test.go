@@ -137,7 +137,7 @@ func TestLoginsThatWait(t *testing.T) {
 	go func() {
 		for t.Context().Err() == nil {
 			_, _ = p.send(p.operator, http.MethodGet, "/ping", nil) // the operator reaches the agent
-			time.Sleep(time.Second)
+			time.Sleep(time.Second)                                 // between two pings
 		}
 	}()
 	p.until("the server is killed, and only reads", func(a mysql.Answer) bool {

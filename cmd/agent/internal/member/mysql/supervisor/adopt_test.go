@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -39,7 +38,7 @@ func (p *pod) alone(do func(c *server.Conn)) {
 	one, err := s.start(p.t.Context(), 0, folder, "one.sock", lock, io.Discard, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--super-read-only=OFF", "--skip-networking")
 	assert.NilError(p.t, err)
 	defer one.kill()
-	ctx, cancel := context.WithTimeout(p.t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(p.t.Context(), rig.Patience)
 	defer cancel()
 	c, err := one.connect(ctx, "root", secret)
 	assert.NilError(p.t, err)

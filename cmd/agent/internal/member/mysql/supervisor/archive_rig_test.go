@@ -80,7 +80,7 @@ func (d *database) client(ctx context.Context) {
 	p := d.leader()
 	c, err := server.Connect(ctx, server.Options{Address: filepath.Join(p.Run, "mysqld.sock"), User: mysql.AgentAccount, Password: "agent" + rig.Password})
 	if err != nil {
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(20 * time.Millisecond) // before the next attempt
 		return
 	}
 	defer c.Close()
@@ -114,11 +114,7 @@ func (d *database) wrote(more int) {
 
 func (d *database) eventually(what string, is func() bool) {
 	d.Helper()
-	for end := time.Now().Add(time.Minute); !is(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			d.Fatalf("it does not come about: %s", what)
-		}
-	}
+	rig.Until(d, what, is)
 }
 
 // failover kills the primary and promotes the voter that has received all.
@@ -208,7 +204,7 @@ func (d *database) archives(to store.Store, change func(*snapshot.Archive)) *arc
 					a.errs = append(a.errs, err)
 				}
 				a.mu.Unlock()
-				time.Sleep(100 * time.Millisecond)
+				time.Sleep(100 * time.Millisecond) // before the next start
 			}
 		}
 	}()
@@ -241,7 +237,7 @@ func (a *archive) failures() string {
 // reaches waits until the archive has reached a moment.
 func (d *database) reaches(a *archive, at time.Time) {
 	d.Helper()
-	for end := time.Now().Add(time.Minute); a.reached().Before(at); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(rig.Patience); a.reached().Before(at); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
 			d.Fatalf("the archive has reached %s, not %s: %s", a.reached(), at, a.failures())
 		}
@@ -311,7 +307,7 @@ func (d *database) brokenOff(n *pod, folder string, b *manifest.Backup, at time.
 		words := &bytes.Buffer{}
 		cmd.Stdout, cmd.Stderr = words, words
 		assert.NilError(d, cmd.Start())
-		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(rig.Patience); ; time.Sleep(time.Millisecond) {
 			if _, err := os.Stat(filepath.Join(n.volume().Restoring(), file)); err == nil {
 				break
 			}

@@ -5,7 +5,6 @@ package supervisor
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -21,6 +20,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 	snapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
@@ -31,9 +31,6 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 	failovers, moments := 3, 20
 	if os.Getenv("MYSQL_TESTS") != "full" {
 		moments = 3
-	}
-	if testing.Short() {
-		failovers, moments = 1, 1
 	}
 	d := newDatabase(t)
 	folder := t.TempDir()
@@ -59,10 +56,10 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 	heads, err := binlog.Heads(t.Context(), to)
 	assert.NilError(t, err)
 	assert.Equal(t, len(heads), 1, "a failover needs no other timeline: %s", a.failures())
-	random := rand.New(rand.NewPCG(uint64(from.UnixNano()), 1))
+	random := chance.New(t, 1)
 	t.Logf("%d numbers were acknowledged of %d, and the database has %d; the archive: %s", len(d.acked), d.next, len(final), a.failures())
 	for i := range moments + 1 {
-		at := from.Add(time.Duration(random.Int64N(int64(until.Sub(from)))))
+		at := from.Add(time.Duration(random.Int63n(int64(until.Sub(from)))))
 		kills := func(*pod) {}
 		if i == 0 { // the last one
 			at, kills = until, func(n *pod) { d.brokenOff(n, folder, made, until) }

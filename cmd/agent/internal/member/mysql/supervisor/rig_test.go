@@ -97,7 +97,7 @@ func (s settings) agent() *Agent {
 				kill()
 				return
 			}
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) // between two looks
 		}
 	}
 	at = func(point string) {
@@ -244,7 +244,7 @@ func (p *pod) look() mysql.Answer {
 // until waits until the report fulfils a condition.
 func (p *pod) until(what string, is func(mysql.Answer) bool) mysql.Answer {
 	p.t.Helper()
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(rig.Patience); ; time.Sleep(30 * time.Millisecond) {
 		answer := p.look()
 		if is(answer) {
 			return answer
@@ -285,13 +285,12 @@ func (p *pod) joins(revision int64, from *pod) mysql.Answer {
 func (p *pod) order(path string, q mysql.Request) {
 	p.t.Helper()
 	var err error
-	for range 300 {
+	for end := time.Now().Add(rig.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		a := p.look()
 		q.Instance, q.Server = a.Instance, a.Server
 		if _, err = p.send(p.operator, http.MethodPost, path, q); err == nil {
 			return
 		}
-		time.Sleep(50 * time.Millisecond)
 	}
 	p.t.Fatalf("member %d does not take the order %s: %v", p.Ordinal, path, err)
 }

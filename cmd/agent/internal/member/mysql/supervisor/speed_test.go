@@ -28,7 +28,7 @@ import (
 // machine, in turns. The best of each counts, because the machine has other things to do at times.
 func TestSpeed(t *testing.T) {
 	if os.Getenv("MYSQL_TESTS") != "full" {
-		t.Skip("a benchmark of 1 GiB is part of the full form alone: make suite SUITE=mysql")
+		t.Skip("a benchmark of 1 GiB is part of the long form alone: make suite-mysql-agent FORM=long")
 	}
 	const rows, turns = (1 << 30) / 450, 2
 	p := pods(t, 1)[0]

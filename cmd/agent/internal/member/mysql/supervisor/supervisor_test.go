@@ -53,11 +53,7 @@ func TestLife(t *testing.T) {
 		t.Error("a commit without an acknowledgement has the answer OK")
 	}
 	c.Close()
-	for end := time.Now().Add(10 * time.Second); p.serves(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the server lives on without its agent")
-		}
-	}
+	rig.Until(t, "the server ends with its agent", func() bool { return !p.serves() })
 
 	a.leads(2, 3, 1)
 	b.order("/follow", mysql.Request{Order: mysql.Order{Epoch: 2, Revision: 3}, Source: a.source(), Acknowledge: true})
@@ -202,14 +198,10 @@ func TestKilledWhileCopying(t *testing.T) {
 func donorDies(t *testing.T, donor, m *pod, former func(string)) {
 	t.Helper()
 	m.up()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(m.volume().New() + "/ibdata1"); err == nil {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("no copy begins")
-		}
-	}
+	rig.Until(t, "a copy begins", func() bool {
+		_, err := os.Stat(m.volume().New() + "/ibdata1")
+		return err == nil
+	})
 	donor.kill()
 	m.until("the copy broke off", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "copy the data of member 0") })
 	former("the donor was killed")

@@ -308,7 +308,7 @@ func TestLock(t *testing.T) {
 	stdin, err := server.StdinPipe()
 	assert.NilError(t, err)
 	assert.NilError(t, errors.Join(server.Start(), first.Close()))
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond) // the lock is held until the second agent has given up
 	defer cancel()
 	_, err = v.Lock(ctx)
 	assert.Equal(t, contract.ReasonOf(err), contract.ReasonBusy)
