@@ -44,6 +44,7 @@ export KUBECONFIG
 # Where suites find a cluster, or what to make one of.
 ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)' \
 	PROMETHEUS='$(PROMETHEUS)' ETCD='$(ETCD)'
+TEST_ENVIRONMENT = $(ON_CLUSTER) MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' HELM='$(HELM)' CRDIFY='$(CRDIFY)' GOTESTSUM='$(GOTESTSUM)' LINK_FLAGS=$(LINK)
 # With your own cluster, your own kubectl is used.
 KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubectl)
 
@@ -122,118 +123,32 @@ figures: ## Print the size of the source and its bounds.
 	@hack/figures.sh
 
 .PHONY: lint
-lint: $(GOLANGCI_LINT) $(HELM) $(CRDIFY) ## Run golangci-lint (.golangci.yml), lint the charts, compare the CRDs with those of the latest release.
+lint: $(GOLANGCI_LINT) $(HELM) $(CRDIFY) ## Run golangci-lint (.golangci.yml) on every module, lint the charts, compare the CRDs with those of the latest release.
 	@CRDIFY='$(CRDIFY)' hack/crd-safety.sh
-	$(GOLANGCI_LINT) run
-	cd cmd/kubectl-dataservice && $(GOLANGCI_LINT) run --config ../../.golangci.yml
-	cd cmd/agent && $(GOLANGCI_LINT) run --config ../../.golangci.yml
-	cd hack/monitoring && $(GOLANGCI_LINT) run --config ../../.golangci.yml
+	@hack/lint.sh
 	@hack/helm-lint.sh
 
-.PHONY: security
-security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LINK) ## Judge pods, manifests, code and dependencies (SECURITY.md); needs no cluster.
-	go test $(LINK) ./test/security
-	@hack/gosec.sh
-	@hack/kube-score.sh
-	@hack/govulncheck.sh
-
-.PHONY: test
-# Long tests (harness.Long) are left to `make verify`, which sets SHORT to nothing.
-SHORT := -short
-# The tests of the agent wait more than they compute, so they and those of the plugin run in parallel to the others.
-test: export beside = MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' REDIS='$(REDIS)' go test -C cmd/agent $(LINK) -parallel 4 -timeout 30m $(SHORT) ./... && go test -C test/images $(LINK) ./... && go test -C test/scorecard $(LINK) ./... \
-	&& $(ON_CLUSTER) go test -C cmd/kubectl-dataservice $(LINK) $(SHORT) -timeout 20m ./...
+.PHONY: test test-tools gate-tools
+test-tools: cluster-tools $(REDIS)/redis-server $(ETCD_36) $(MARIADB)/mysqld $(HELM) $(CRDIFY) $(GOTESTSUM) $(SOURCE_LINK)
 # Garbage is collected a quarter as often. Measured on two cores: test/fields takes 11 s of processor time instead of 14,
 # test/security 19 instead of 25, for some hundred megabytes more of memory.
 test: export GOGC := 400
-test: cluster-tools $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(MYSQL)/mysqld $(PROMETHEUS)/promtool $(HELM) $(CRDIFY) $(SOURCE_LINK) ## Run all tests except the long ones (SHORT=: these, too); they start their own clusters unless KUBECONFIG is set (ARGS='-run X ./internal/apply').
-	$(ON_CLUSTER) HELM='$(HELM)' CRDIFY='$(CRDIFY)' $(if $(ARGS),,hack/beside.sh "$$beside" --) go test $(LINK) -p 3 -timeout 20m $(or $(ARGS),$(SHORT) ./...)
+test: test-tools ## Run the tests that every change must pass, of all modules; they start own clusters unless KUBECONFIG is set (MODULE=cmd/agent ARGS='-run X ./internal/store': a part).
+	@$(TEST_ENVIRONMENT) MODULE='$(MODULE)' hack/test.sh $(ARGS)
+# What .ci/run needs.
+gate-tools: test-tools $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(OPERATOR_SDK)
 
 $(SOURCE_LINK):
 	@mkdir -p $(@D) && ln -sfn '$(CURDIR)' $@
 
-.PHONY: bench
-bench: cluster-tools $(REDIS)/redis-server ## Measure the operator with many DataServices (LOAD=100,300,1000: what grows with their number, an hour or more).
-	$(ON_CLUSTER) go run ./test/bench $(if $(LOAD),-only middleware$(comma)load -sizes '$(LOAD)') $(ARGS)
-
 .PHONY: tools
-tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) ## Build every tool that any target needs.
-
-.PHONY: verify
-verify: ## Run everything there is, in full, and print the seconds of each step (root, some hours; STEPS='lint test' runs those).
-	@hack/verify.sh full $(STEPS)
-
-# Steps of verify alone.
-.PHONY: images-verify mirror-verify plugin-verify
-images-verify: $(CYCLONEDX)
-	@hack/images-verify.sh
-mirror-verify: $(OPM) $(TOOLS)/registry
-	@hack/mirror-verify.sh
-plugin-verify: $(KREW) $(TOOLS)/kubectl $(SOURCE_LINK)
-	go test -tags krew -count 1 -timeout 1h -v ./test/krew
+tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) $(GOTESTSUM) ## Build every tool that any target needs.
 
 .PHONY: fresh-machine
 fresh-machine: ## Show that these targets need nothing but Go, git and make: each on a new Debian (root; GO_CACHES=host is fast; ARGS=targets).
 	@hack/fresh.sh $(ARGS)
 
-##@ Reliability
-
-FUZZTIME ?= 30s
-MODEL_RUNS ?= 300
-export FUZZTIME TRANSITIONS
-
-SUITES := alerts backup bad-input chaos etcd fuzz guard ha model mysql redis transitions
-.PHONY: suite $(SUITES) $(SUITES:%=suite-%)
-$(SUITES): %: suite-% # the short form, such as make mysql
-suite: suite-$(SUITE) ## Run a long suite of docs/testing.md in full: SUITE=alerts, backup, bad-input, chaos, etcd, fuzz, guard, ha, model, mysql, redis or transitions (ARGS='-run X').
-
-# Stops, kills, freezes and cuts off the leader; a standby must take over. HA_RUNS=times.
-suite-ha: cluster-tools $(SOURCE_LINK)
-	$(ON_CLUSTER) KUBECONFIG= go test -tags ha -count 1 -timeout 10m -v $(ARGS) ./test/ha
-
-# A real Prometheus scrapes the operator: each panel has data, each alert fires for its fault and never else. ALERTS=full: an hour.
-suite-alerts: cluster-tools $(REDIS)/redis-server $(MYSQL)/mysqld $(PROMETHEUS)/promtool $(SOURCE_LINK)
-	$(ON_CLUSTER) KUBECONFIG= MYSQL='$(MYSQL)' ALERTS='$(ALERTS)' go test -tags alerts -count 1 -timeout 2h -v $(ARGS) ./test/alerts
-
-# Crashes the operator at each write, makes requests fail, and compares how it ends. CHAOS=full: each sample.
-suite-chaos: cluster-tools $(SOURCE_LINK)
-	$(ON_CLUSTER) CHAOS='$(CHAOS)' go test -C test/chaos -count 1 -tags chaos -timeout 2h $(ARGS)
-
-# Changes each property on running DataServices and back (ARGS='-seed N' replays, TRANSITIONS=full tries all), or sends hostile input.
-suite-transitions suite-bad-input: cluster-tools
-	$(ON_CLUSTER) go run ./test/transitions -suite $(@:suite-%=%) $(ARGS)
-
-# Breaks real Redis clusters in each known way and crashes the operator at each step.
-suite-redis: cluster-tools $(REDIS)/redis-server $(SOURCE_LINK)
-	$(ON_CLUSTER) REDIS_TESTS=full go test -parallel 2 -count 1 -timeout 2h -v $(ARGS) ./test/rediscluster
-
-# Breaks backups, archives and restores of real databases in each known way, and measures them: some hours. BACKUP_SEEDS=N.
-suite-backup: $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-server
-	MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' REDIS='$(REDIS)' BACKUP_TESTS=full go test -C cmd/agent -count 1 -timeout 6h -v $(ARGS) ./test
-
-# Crashes the operator at each write of a switch from one database to another and back.
-suite-guard: cluster-tools $(SOURCE_LINK)
-	$(ON_CLUSTER) GUARD_TESTS=full go test -count 1 -timeout 2h -v $(ARGS) ./test/guard
-
-# Breaks real etcd clusters in each known way, upgrades them, and ends the operator at each effect.
-suite-etcd: cluster-tools $(ETCDS) $(SOURCE_LINK)
-	$(ON_CLUSTER) ETCD_TESTS=full go test -p 1 -parallel 2 -count 1 -timeout 3h -v $(ARGS) ./test/etcdcluster
-
-# Takes nodes and volumes of real replicated MySQL databases, ends the operator at each effect, and measures backups. STORIES=100 tells random stories, MYSQL_STORY=seed one.
-suite-mysql: cluster-tools $(MYSQL)/mysqld $(SOURCE_LINK)
-	$(ON_CLUSTER) MYSQL='$(MYSQL)' MYSQL_TESTS=full MYSQL_STORIES='$(STORIES)' go test -parallel $(if $(STORIES),2,1) -count 1 -timeout 8h -v $(ARGS) ./test/mysqlcluster
-	$(if $(STORIES),,MYSQL='$(MYSQL)' MYSQL_TESTS=full go test -C cmd/agent -parallel 2 -count 1 -timeout 2h -v $(ARGS) ./internal/member/mysql/supervisor)
-
-# Runs each fuzz target for FUZZTIME.
-suite-fuzz:
-	@hack/fuzz.sh
-
-# Decides for simulated clusters: Redis under MODEL_RUNS random stories (REDIS_MODEL_SEED=N replays one), etcd and MySQL under all; and holds etcd's
-# model against etcd.
-suite-model: $(ETCDS)
-	REDIS_MODEL_RUNS=$(MODEL_RUNS) go test -count 1 -timeout 2h -run TestModel $(ARGS) ./internal/redis/topology
-	ETCD='$(ETCD)' ETCD_MODEL=full go test -count 1 -timeout 2h -v -run 'TestExplore|TestTheModelIsAsEtcd' $(ARGS) ./internal/etcd/membership
-	MYSQL_MODEL=full go test -count 1 -timeout 2h -v -run 'TestExplore|TestControls' $(ARGS) ./internal/mysql/replication
+include hack/verify.mk
 
 ##@ Build
 

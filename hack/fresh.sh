@@ -18,11 +18,10 @@ targets=(
 	help images-list build plugin plugin-archives generate manifests docs build-installer release bundle
 	verify-generated catalog bundle-validate images lint figures security
 	cluster-up install uninstall deploy undeploy cluster-down demo tour demo-down
-	test suite:{redis,etcd,mysql,guard,backup,model,alerts,transitions,bad-input,chaos,ha,fuzz} bench
+	test verify:{redis,etcd,mysql,backup,platform,chaos,transitions,faults,alerts,security,load} bench
 	tools scorecard e2e clean
 )
-# A target with a suite is written as target:suite.
-declare -A arguments=([suite:fuzz]=FUZZTIME=1s)
+# A target with a group is written as verify:group.
 # Targets that go on with what another one leaves behind; it runs before them, on their machine.
 declare -A before=(
 	[cluster-down]=cluster-up [demo-down]=demo [tour]=demo [uninstall]=install [undeploy]=deploy
@@ -34,7 +33,7 @@ elsewhere=(
 	docker-build # docker or podman, which is the user's
 	docker-push images-push # a registry; make e2e pushes to one
 	run # ends when the user ends it; make demo runs the operator
-	verify fresh-machine # run the others
+	fresh-machine # runs the others
 )
 
 dir=${FRESH_DIR:-$PWD/.cluster/fresh}
@@ -90,8 +89,8 @@ inside() {
 	mkdir -p "$root/run/lock"
 	mount --bind -o ro "$(go env GOROOT)" "$root/usr/local/go"
 	mount --bind "$dir/machine/checkout" "$root/src"
-	mkdir -p "$root/src/bin/tools"
-	mount --bind "$dir/tools" "$root/src/bin/tools"
+	mkdir -p "$root/root/.cache/d3os-operator/tools"
+	mount --bind "$dir/tools" "$root/root/.cache/d3os-operator/tools"
 	layer "$cache" "$dir/go/build" "$root/root/.cache/go-build"
 	layer "$modules" "$dir/go/modules" "$root/root/go/pkg/mod"
 	for variable in http_proxy https_proxy no_proxy HTTP_PROXY HTTPS_PROXY NO_PROXY; do
@@ -113,7 +112,7 @@ show() {
 	rm -rf --one-file-system "$dir/machine"
 	mkdir -p "$dir/machine" "$dir/tools" "$dir/logs"
 	git clone --quiet --no-hardlinks . "$dir/machine/checkout"
-	commands=(${before[$target]:+"${before[$target]}"} "${target/:/ SUITE=} ${arguments[$target]:-}" ${after[$target]:+"${after[$target]}"})
+	commands=(${before[$target]:+"${before[$target]}"} "${target/:/ GROUPS=}" ${after[$target]:+"${after[$target]}"})
 	unshare --mount --pid --ipc --fork --kill-child --propagation private -- "$PWD/hack/fresh.sh" inside "${commands[@]}" \
 		>"$log" 2>&1 </dev/null || status=$?
 	if ((status)); then

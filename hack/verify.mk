@@ -1,0 +1,125 @@
+# Tests that are long or need more than `make test`: a target verify-GROUP for each group. FORM=short takes ten minutes at most on
+# two cores, FORM=long as long as it takes. docs/develop/testing.md says what each group shows.
+
+GROUPS ?= redis etcd mysql backup platform chaos transitions faults alerts security olm bench load
+FORM   ?= short
+FULL   := $(if $(filter long,$(FORM)),full)
+# Random choices: the same each time in the short form, others each time in the long one. The last line of verify names the seed.
+SEED   := $(or $(SEED),$(if $(FULL),$(shell date +%s),1))
+export SEED
+
+##@ Verification
+
+.PHONY: verify $(GROUPS:%=verify-%)
+verify: ## Run groups of long tests, and print the seconds and result of each (GROUPS='redis etcd mysql backup platform chaos transitions faults alerts security olm bench load', FORM=short or long, SEED).
+	@hack/steps.sh $(foreach group,$(GROUPS),'verify-$(group) FORM=$(FORM) SEED=$(SEED)')
+
+# With the output of tests that pass: they print their figures.
+SUITE_TEST = $(TEST_ENVIRONMENT) '$(GOTESTSUM)' --format standard-verbose --hide-summary=skipped -- $(LINK) -count 1 -timeout 8h
+AGENT_TEST = cd cmd/agent && $(SUITE_TEST)
+SUITE_TOOLS := cluster-tools $(GOTESTSUM) $(SOURCE_LINK)
+
+# Real Redis clusters: each known fault, moves, sizes, the operator killed at its steps; and a model of what it decides.
+.PHONY: suite-redis model-redis
+verify-redis: suite-redis model-redis
+suite-redis: $(SUITE_TOOLS) $(REDIS)/redis-server
+	REDIS_TESTS=$(FULL) $(SUITE_TEST) -parallel 2 $(ARGS) ./test/rediscluster
+model-redis: $(GOTESTSUM)
+	REDIS_MODEL_RUNS=$(if $(FULL),300,30) $(SUITE_TEST) -run TestModel ./internal/redis/topology
+
+# Real etcd clusters, 3.4 to 3.7: faults, upgrades, certificates, the operator killed at its effects; and a model of members, held against etcd.
+.PHONY: suite-etcd model-etcd
+verify-etcd: suite-etcd model-etcd
+suite-etcd: $(SUITE_TOOLS) $(ETCDS)
+	ETCD_TESTS=$(FULL) $(SUITE_TEST) -parallel 2 $(ARGS) ./test/etcdcluster
+	$(AGENT_TEST) $(ARGS) ./internal/member/etcd ./internal/snapshot/etcd
+model-etcd: $(GOTESTSUM) $(ETCDS)
+	ETCD_MODEL=$(FULL) $(SUITE_TEST) -run 'TestExplore|TestTheModelIsAsEtcd' ./internal/etcd/membership
+
+# Replicated MySQL of Debian's unstable release: losses, sizes, failovers, the agent at work; a model of three members; the guard of one server.
+.PHONY: suite-mysql suite-mysql-agent suite-guard model-mysql
+verify-mysql: suite-mysql suite-mysql-agent suite-guard model-mysql
+suite-mysql: $(SUITE_TOOLS) $(MYSQL)/mysqld
+	@'$(MYSQL)/mysqld' --no-defaults --version
+	MYSQL_TESTS=$(FULL) MYSQL_STORIES='$(STORIES)' $(SUITE_TEST) -parallel $(if $(STORIES),2,1) $(ARGS) ./test/mysqlcluster
+suite-mysql-agent: $(GOTESTSUM) $(MYSQL)/mysqld
+	MYSQL_TESTS=$(FULL) $(AGENT_TEST) -p 1 -parallel 2 $(ARGS) ./internal/member/mysql/...
+suite-guard: $(SUITE_TOOLS)
+	GUARD_TESTS=$(FULL) $(SUITE_TEST) $(ARGS) ./test/guard
+model-mysql: $(GOTESTSUM)
+	MYSQL_MODEL=$(FULL) $(SUITE_TEST) -run 'TestExplore|TestControls' ./internal/mysql/replication
+
+# Backups, archives and restores of real databases, broken in each known way.
+.PHONY: suite-backup suite-backup-agent
+verify-backup: suite-backup-agent suite-backup
+suite-backup-agent: $(GOTESTSUM) $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-server $(ETCDS)
+	@'$(MYSQL)/mysqld' --no-defaults --version
+	BACKUP_TESTS=$(FULL) $(AGENT_TEST) -parallel 4 $(ARGS) ./test
+suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(REDIS)/redis-server $(ETCDS)
+	$(SUITE_TEST) $(ARGS) ./test/backup
+
+# What the other groups leave: the operator on a simulated cluster, the API, charts and pure packages, in full. FORM=long: the oldest Kubernetes, too.
+.PHONY: suite-platform suite-oldest suite-ha
+verify-platform: suite-platform suite-ha $(if $(FULL),suite-oldest)
+suite-platform: $(SUITE_TOOLS) $(HELM) $(CRDIFY)
+	$(SUITE_TEST) $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard|monitoring)|internal/(redis/topology|etcd/membership|mysql/replication))$$'))
+suite-oldest:
+	$(MAKE) test KUBERNETES=oldest
+# Stops, kills, freezes and cuts off the leader; a standby must take over. HA_RUNS=times.
+suite-ha: $(SUITE_TOOLS)
+	KUBECONFIG= $(SUITE_TEST) -tags ha $(ARGS) ./test/ha
+
+# Crashes the operator at each write, makes requests fail, and compares how it ends. FORM=long: each sample.
+.PHONY: suite-chaos
+verify-chaos: suite-chaos
+suite-chaos: $(SUITE_TOOLS)
+	CHAOS=$(FULL) $(SUITE_TEST) -tags chaos $(ARGS) ./test/chaos
+
+# Changes each property on running DataServices and back, and sends hostile input (ARGS='-seed N' replays).
+.PHONY: suite-transitions suite-bad-input suite-fuzz
+verify-transitions: suite-transitions suite-bad-input suite-fuzz
+suite-transitions suite-bad-input: cluster-tools
+	TRANSITIONS=$(FULL) $(ON_CLUSTER) go run ./test/transitions -suite $(@:suite-%=%) $(ARGS)
+suite-fuzz:
+	@FUZZTIME=$(or $(FUZZTIME),$(if $(FULL),5m,5s)) hack/fuzz.sh
+
+# The kubectl plugin, and `why` on the corpus of faults.
+.PHONY: suite-faults
+verify-faults: suite-faults
+suite-faults: $(SUITE_TOOLS) $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(MYSQL)/mysqld
+	cd cmd/kubectl-dataservice && $(SUITE_TEST) $(ARGS) ./...
+
+# A real Prometheus scrapes the operator: each panel has data, each alert fires for its fault and never else.
+.PHONY: suite-alerts
+verify-alerts: suite-alerts
+suite-alerts: $(SUITE_TOOLS) $(REDIS)/redis-server $(MYSQL)/mysqld $(PROMETHEUS)/promtool
+	$(SUITE_TEST) ./test/monitoring
+	KUBECONFIG= ALERTS=$(FULL) $(SUITE_TEST) -tags alerts $(ARGS) ./test/alerts
+
+.PHONY: security
+verify-security: security
+security: $(GOLANGCI_LINT) $(KUSTOMIZE) $(KUBE_SCORE) $(GOVULNCHECK) $(SOURCE_LINK) ## Judge pods, manifests and dependencies (SECURITY.md); needs no cluster.
+	go test $(LINK) ./test/security
+	@hack/kube-score.sh
+	@hack/govulncheck.sh
+
+# The operator as catalogs deliver it: bundles, the catalog, images, archives of the plugin, and a real node with OLM (root).
+.PHONY: catalog-verify images-verify mirror-verify plugin-verify suite-e2e
+verify-olm: bundle-validate catalog-verify suite-e2e $(if $(FULL),images-verify mirror-verify plugin-verify)
+catalog-verify: $(OPM)
+	@hack/verify-generated.sh catalog
+suite-e2e:
+	@$(if $(filter-out 0,$(shell id -u)),sudo --preserve-env) $(MAKE) e2e $(if $(FULL),E2E=full)
+images-verify: $(CYCLONEDX)
+	@hack/images-verify.sh
+mirror-verify: $(OPM) $(TOOLS)/registry
+	@hack/mirror-verify.sh
+plugin-verify: $(KREW) $(TOOLS)/kubectl $(SOURCE_LINK)
+	go test -tags krew -count 1 -timeout 1h -v ./test/krew
+
+.PHONY: bench
+verify-bench: bench
+verify-load:
+	@$(MAKE) bench LOAD=$(if $(FULL),'100,300,1000',100)
+bench: cluster-tools $(REDIS)/redis-server ## Measure the operator with many DataServices (LOAD=100,300,1000: what grows with their number, an hour or more).
+	$(ON_CLUSTER) go run ./test/bench $(if $(LOAD),-only middleware$(comma)load -sizes '$(LOAD)') $(ARGS)
