@@ -32,6 +32,8 @@ export KWOK_KUBECTL_BINARY=$tools/kubectl
 log=$dir/cluster.log
 
 die() { echo "cluster.sh: $*" >&2; exit 1; }
+# Seconds for each step of a start, which only a hang uses up: a busy machine takes long.
+patience=300
 kwokctl() { "$tools/kwokctl" --name "$name" "$@"; }
 kubectl() { "$tools/kubectl" "$@"; }
 running() { [[ -f $KUBECONFIG ]] && kubectl get --raw /readyz --request-timeout 5s >/dev/null 2>&1; }
@@ -43,7 +45,7 @@ create() {
 		admission+=,OwnerReferencesPermissionEnforcement
 	fi
 	# Limits are off for tests with thousands of objects: the control plane must not be what they measure.
-	kwokctl create cluster --runtime binary --wait 120s --kubeconfig "$KUBECONFIG" \
+	kwokctl create cluster --runtime binary --wait "${patience}s" --kubeconfig "$KUBECONFIG" \
 		--etcd-binary "$tools/etcd" \
 		--kube-apiserver-binary "$tools/kube-apiserver" \
 		--kube-controller-manager-binary "$tools/kube-controller-manager" \
@@ -97,9 +99,9 @@ node() {
 # The controller manager ends for good when the API server is not healthy within ten seconds, as on a busy machine, and
 # kwokctl waits for the API server alone. The first service account shows that it works.
 complete() {
-	local end=$((SECONDS + 120))
+	local end=$((SECONDS + patience))
 	until kubectl get serviceaccount default --namespace default --request-timeout 5s; do
-		((SECONDS < end)) || { echo "the controller manager has made no service account within two minutes"; return 1; }
+		((SECONDS < end)) || { echo "the controller manager has made no service account within $patience s"; return 1; }
 		kwokctl start cluster # what has ended; the rest runs on
 		sleep 0.5
 	done
@@ -108,7 +110,7 @@ complete() {
 populate() {
 	kubectl apply -f "$root/hack/cluster/storageclass.yaml"
 	for ((i = 1; i <= nodes; i++)); do node "$i"; done | kubectl apply -f -
-	kubectl wait --for=condition=Ready nodes --all --timeout 60s
+	kubectl wait --for=condition=Ready nodes --all --timeout "${patience}s"
 }
 
 up() {

@@ -5,6 +5,7 @@ package behaviour_test
 
 import (
 	"encoding/json"
+	"errors"
 	"maps"
 	"testing"
 
@@ -15,7 +16,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/test/harness"
-	"d3os.com/d3os-operator/test/harness/stage"
 )
 
 // harm is a user's change of an object: a strategic merge patch, or its deletion.
@@ -79,7 +79,10 @@ func (e *env) heals(h harm, mark int) {
 				return nil
 			}
 		}
-		return stage.Unless(harmed, "nothing has changed")
+		if !harmed {
+			return errors.New("nothing has changed")
+		}
+		return errors.New("it has not come back")
 	})
 }
 

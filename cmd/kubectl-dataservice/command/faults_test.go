@@ -197,7 +197,10 @@ func (s *scene) create(fields harness.Fields) {
 func (s *scene) step(step *why.Step) {
 	switch {
 	case step.Change != nil:
-		s.Change(theOne, s.fill(step.Change))
+		generation := s.Change(theOne, s.fill(step.Change))
+		if step.Change["paused"] == true { // until then, the operator undoes what the next step does
+			s.Until("the operator pauses", func() error { return harness.Observed(s.DataService(theOne), generation) })
+		}
 	case step.Create != nil:
 		s.create(step.Create)
 	case step.Delete != nil:
