@@ -85,6 +85,7 @@ func deletion(t *testing.T, namespace string) (metav1.DeletionPropagation, types
 		}
 	}
 	assert.Equal(t, len(found), 1)
+	assert.Assert(t, found[0].Preconditions != nil, "the deletion names no UID")
 	return *found[0].PropagationPolicy, *found[0].Preconditions.UID
 }
 

@@ -4,15 +4,21 @@
 package backup
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
@@ -115,6 +121,33 @@ func TestSources(t *testing.T) {
 		assert.Equal(t, sources[gvk.Kind].kind, gvk)
 	}
 	assert.Equal(t, len(sources), 4)
+}
+
+// TestSourceOfMembers expects the CronJob of the MySQLCluster that the DataService controls, and of no other DataService's.
+func TestSourceOfMembers(t *testing.T) {
+	t.Parallel()
+	types := runtime.NewScheme()
+	assert.NilError(t, errors.Join(batchv1.AddToScheme(types), mysqlv1.AddToScheme(types)))
+	by := func(kind, name string) []metav1.OwnerReference {
+		return []metav1.OwnerReference{{Kind: kind, Name: name, APIVersion: sources[kind].kind.GroupVersion().String(), Controller: ptr.To(true)}}
+	}
+	byOwner := func(o client.Object) []string {
+		owner := metav1.GetControllerOf(o)
+		return []string{object.Owner{GroupVersionKind: sources[owner.Kind].kind, Name: owner.Name}.Key()}
+	}
+	var objects []client.Object
+	for _, name := range []string{"a", "b"} {
+		objects = append(objects,
+			&mysqlv1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "mysql-" + name, OwnerReferences: by("DataService", name)}},
+			&batchv1.CronJob{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "cron-" + name, OwnerReferences: by("MySQLCluster", "mysql-"+name),
+				Labels: map[string]string{object.LabelBackup: sources["MySQLCluster"].part}}})
+	}
+	c := fake.NewClientBuilder().WithScheme(types).WithObjects(objects...).WithIndex(&batchv1.CronJob{}, object.IndexOwner, byOwner).Build()
+	for name, cron := range map[string]string{"a": "cron-a", "b": "cron-b", "c": ""} {
+		source, err := Reader{Client: c}.membersSource(t.Context(), Of{Kind: sources["DataService"].kind, Namespace: "data", Name: name})
+		assert.NilError(t, err)
+		assert.Equal(t, ptr.Deref(source, Source{}).Name, cron, name)
+	}
 }
 
 func TestLongest(t *testing.T) {

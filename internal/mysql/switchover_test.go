@@ -50,6 +50,7 @@ func TestVerdicts(t *testing.T) {
 		"enlisted":                        {facts{Wanted: "b", Records: records{clean("a"), by("b", "a", "", 1)}, Prepared: restored, Accepted: t1}, "a", mysql.Replace, dsv1.ReasonStopping, ""},
 		"enlisted, the name set back":     {facts{Wanted: "a", Records: records{clean("a"), by("b", "a", "", 1)}}, "a", "", "", ""},
 		"enlisted, the claim deleted":     {facts{Wanted: "b", Records: records{clean("a"), by("b", "a", "", 1)}, Accepted: t1}, "a", "", dsv1.ReasonNotPrepared, ""},
+		"enlisted, the claim made again":  {facts{Wanted: "b", Records: records{clean("a"), by("b", "a", "", 1)}, Prepared: plain, Accepted: "everything since an unknown moment"}, "a", "", dsv1.ReasonNotPrepared, ""},
 		"replaced":                        {facts{Wanted: "b", Records: records{by("a", "b", "T2", 2), by("b", "a", "", 1)}, Prepared: restored, Accepted: t1}, "b", mysql.Reinstate, dsv1.ReasonSwitching, ""},
 		"switched":                        {facts{Wanted: "b", Running: []string{"b"}, Records: records{by("a", "b", "T2", 2), clean("b")}, Accepted: t1}, "b", "", "", ""},
 		"switched, the old one comes up":  {facts{Wanted: "b", Running: []string{"a", "b"}, Records: records{by("a", "b", "T2", 2), clean("b")}}, "b", "", "", ""},

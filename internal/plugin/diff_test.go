@@ -166,6 +166,22 @@ func TestDataThatGoesIsNamed(t *testing.T) {
 	assert.Assert(t, strings.Contains(d.Summary(Style{}), "no volume is deleted"))
 }
 
+// The diff deletes no Secret that may open a volume, also while no database uses that volume.
+func TestSecretsOfAVolumeStay(t *testing.T) {
+	t.Parallel()
+	const before = `{mysql: {storage: {retention: Delete}}, eureka: {}, auth: {image: "r/auth:v1"}}`
+	const after = `{mysql: {kind: ThirdParty, thirdParty: {url: "mysql://db:3306", secretRef: {name: mine}}, storage: {retention: Delete}}, eureka: {}, auth: {image: "r/auth:v1"}}`
+	deleted := func(change func(*Cluster)) bool {
+		return slices.ContainsFunc(compute(t, before, after, change).Changes, func(c Change) bool {
+			return c.Kind == "Secret" && c.Name == "mysql-dataservice-credentials" && c.Action == apply.Deleted
+		})
+	}
+	assert.Assert(t, !deleted(nil))
+	assert.Assert(t, deleted(func(c *Cluster) {
+		c.Objects = slices.DeleteFunc(c.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == object.ClaimKind.Kind })
+	}))
+}
+
 var historyNow = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func of(t *testing.T, text string) (spec map[string]any) {

@@ -227,7 +227,31 @@ func TestRecordChangedByAUser(t *testing.T) {
 			live = append(live, other)
 		}
 		plan := &Plan{Records: []Record{{Object: record, MadeFrom: test.madeFrom}}}
-		assert.ErrorIs(t, carry(t, book, plan, answering(errSent), live...), test.want, name)
+		answers := answering(errSent)
+		answers.Apply = func(_ context.Context, _ client.WithWatch, sent runtime.ApplyConfiguration, _ ...client.ApplyOption) error {
+			version := sent.(interface{ GetResourceVersion() string }).GetResourceVersion() // which the API server compares
+			assert.Assert(t, test.madeFrom == "" || version == test.madeFrom, "%s: %s", name, version)
+			return errSent
+		}
+		assert.ErrorIs(t, carry(t, book, plan, answers, live...), test.want, name)
+	}
+}
+
+// Where the spec requests it, Kubernetes deletes the claims of a StatefulSet with it: when the part goes, but not when the part gets another
+// workload.
+func TestClaimsOfAReplacedStatefulSet(t *testing.T) {
+	t.Parallel()
+	for declared, controller := range map[bool]types.UID{true: book.UID, false: "set"} {
+		set := parse(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: a, namespace: ns, uid: set}, spec: {persistentVolumeClaimRetentionPolicy: {whenDeleted: Delete}}}")
+		claim := parse(t, "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data-a-0, namespace: ns, ownerReferences: [{apiVersion: apps/v1, kind: StatefulSet, name: a, uid: set}]}}")
+		claim.SetLabels(book.Labels("pages"))
+		c := fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(set, claim).Build()
+		types, err := apply.NewTypes(crd.Files)
+		assert.NilError(t, err)
+		p := &pass{Engine: NewEngine(c, apply.New(c, c, types, "1.2.3")), owner: book, plan: &Plan{}, recorder: quiet{}}
+		assert.NilError(t, p.remove(t.Context(), set, declared))
+		assert.NilError(t, c.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
+		assert.Equal(t, claim.GetOwnerReferences()[0].UID, controller)
 	}
 }
 

@@ -51,16 +51,16 @@ var databases = [][]database{
 	{{"StatefulSet", "Retain"}, {"Deployment", "Delete"}},
 	{{"StatefulSet", "Delete"}, {"", "Delete"}},
 	{{"Deployment", "Retain"}, {"", "Retain"}},
+	{{"StatefulSet", "Delete"}, {"ThirdParty", "Delete"}, {"Deployment", "Delete"}},
 	{{"Deployment", "Delete"}},
 	{{"StatefulSet", "Retain"}, {"StatefulSet", "Delete"}},
 	{{"Deployment", "Delete"}, {"Deployment", "Retain"}},
 	{{"Deployment", "Delete"}, {"StatefulSet", "Delete"}, {"Deployment", "Delete"}, {"StatefulSet", "Delete"}},
 	{{"StatefulSet", "Delete"}, {"DaemonSet", "Delete"}, {"StatefulSet", "Delete"}},
-	{{"StatefulSet", "Delete"}, {"ThirdParty", "Delete"}, {"Deployment", "Delete"}},
 }
 
 // inGate is the number of the first databases that the gate has.
-const inGate = 3
+const inGate = 4
 
 // Volume and passwords stay the same through all changes of the database's kind and retention, regardless of their earlier controller. They
 // are deleted with the database or the DataService exactly if the spec requests it at that time. Deleting a DataService needs no operator, and

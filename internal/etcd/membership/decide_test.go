@@ -65,6 +65,7 @@ func TestDecide(t *testing.T) {
 		"corrupt, and no quorum agrees":               {corrupt(0, 7, 8, 9), Degraded, ActionWait, "CORRUPT: etcd raised the alarm for members that etcd cannot name, and no quorum is known to have the same keys"},
 		"corrupt, not compared":                       {corrupt(2, 0, 0, 0), Degraded, ActionWait, "p-1: not compared"},
 		"corrupt, one of those that agree is away":    {func(s *scene) { corrupt(2, 7, 8, 7)(s); s.down(2) }, Degraded, ActionWait, "no quorum is known"},
+		"corrupt, and too few are compared":           {corrupt(2, 7, 0, 0), Degraded, ActionWait, "no quorum is known"},
 		"corrupt, and more are wanted":                {func(s *scene) { corrupt(0, 7, 8, 9)(s); s.want.Replicas = 5 }, Degraded, ActionWait, "CORRUPT"},
 		"corrupt, and a pod is outdated":              {func(s *scene) { corrupt(0, 7, 8, 9)(s); s.view.Pods[1].Outdated = true }, Degraded, ActionWait, "CORRUPT"},
 		"corrupt, and a learner copied from somebody": {func(s *scene) { corrupt(2, 8, 7, 7)(s); learner(nil, &Answer{Learner: true, Applied: 100})(s) }, Degraded, ActionRemove, "remove the learner p-3"},

@@ -4,8 +4,11 @@
 package topology
 
 import (
+	"slices"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // a-0-0 owns slot 100, which is or was being moved to a-2-0.
@@ -222,4 +225,19 @@ func TestFailedStepsYield(t *testing.T) {
 		row("another value of a setting that a node refused is set at once", Complete, "", "Configure a-0-0", "and 5 more", sets("1gb"), refuses("map[maxmemory:x]", "x")),
 		row("of several nodes, those that do not fail are set", Complete, "", "Configure a-0-0", "and 4 more", sets("1gb"), refuses("map[maxmemory:2gb]", "x")),
 	})
+}
+
+// The record keeps the node of a wanted pod that is away, even if no member knows that node.
+func TestRecordIsLoweredWithoutAPod(t *testing.T) {
+	s := settled(3)
+	grow(s)
+	s.give("a-3-0", nil)
+	s.wanted.Shards = []int{2, 2, 2}
+	unknown("a-3-1", "a-3-0", "a-1-1")(s)
+	renewed("a-3-1", "a-3-0")(s)
+	s.nodes = slices.DeleteFunc(s.nodes, func(n Node) bool { return n.Pod == "a-1-1" })
+	step := s.decide().Steps[0]
+	assert.Equal(t, step.Action, ActionRecord, step.Message)
+	assert.DeepEqual(t, step.Record.Shards, []int{2, 2, 2})
+	assert.Equal(t, step.Record.Nodes["a-1-1"], idOf("a-1-1"))
 }
