@@ -62,7 +62,7 @@ func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 		},
 	}
 	if !testing.Short() { // the gate needs etcd 3.6 only
-		for _, version := range []string{etcdtest.V34, etcdtest.V35} {
+		for _, version := range []string{etcdtest.V34, etcdtest.V35, etcdtest.V37} {
 			options.Images[image+":v"+version] = emulator.Image{Executables: map[string]string{"etcd": s.etcd(version)}}
 		}
 	}

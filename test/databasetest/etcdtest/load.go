@@ -217,6 +217,7 @@ const (
 	V34 = "3.4.23"
 	V35 = "3.5.35"
 	V36 = "3.6.16"
+	V37 = "3.7.3"
 )
 
 // Program returns the path of etcd of a version.
