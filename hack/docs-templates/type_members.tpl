@@ -23,7 +23,7 @@
 {{- if has $field.Name $checks }}{{ $named = "Probe" }}{{ end -}}
 {{- if not $named }}{{ $named = regexReplaceAll "Constraints$" (printf "%s%s" (substr 0 1 $field.Name | upper) (substr 1 -1 $field.Name)) "Constraint" }}{{ end -}}
 {{- $group := eq $named "NetworkPolicyPeer" | ternary "networking-k8s-io" "core" -}}
-{{- $link := printf "https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.36/#%s-v1-%s" (lower $named) $group -}}
+{{- $link := printf "https://kubernetes.io/docs/reference/generated/kubernetes-api/v1.37/#%s-v1-%s" (lower $named) $group -}}
 {{- if index .own $named }}{{ $link = printf "#%s" (lower $named) }}{{ end -}}
 {{- if hasPrefix "Cluster" $named }}{{ $link = printf "backup.md#%s" (lower $named) }}{{ end -}}
 {{- $kind = replace "[Object](#object)" (printf "[%s](%s)" $named $link) $kind -}}

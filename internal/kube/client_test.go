@@ -165,7 +165,7 @@ func TestALaggingKindIsWaitedForOnce(t *testing.T) {
 		assert.NilError(t, c.List(t.Context(), object.EmptyList(corev1.SchemeGroupVersion.WithKind("Service"))))
 		assert.Equal(t, time.Since(start), lagPatience, "a list is of the same cache")
 
-		time.Sleep(lagMemory)
+		time.Sleep(lagMemory) // of the virtual clock
 		assert.Equal(t, reads("Service", 1), cachePatience, "it may have caught up")
 	})
 }

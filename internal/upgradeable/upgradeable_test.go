@@ -119,10 +119,10 @@ func (p *play) pass(d time.Duration) {
 	p.t.Helper()
 	for end := time.Now().Add(d); ; p.look() {
 		if p.wake.IsZero() || p.wake.After(end) {
-			time.Sleep(time.Until(end))
+			time.Sleep(time.Until(end)) // of the virtual clock
 			return
 		}
-		time.Sleep(time.Until(p.wake))
+		time.Sleep(time.Until(p.wake)) // of the virtual clock
 	}
 }
 

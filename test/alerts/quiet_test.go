@@ -113,7 +113,7 @@ func connect(near net.Conn, host string, delay *atomic.Int64) {
 	pieces := make(chan piece, 10000)
 	go func() {
 		for p := range pieces {
-			time.Sleep(time.Until(p.due))
+			time.Sleep(time.Until(p.due)) // as a slow line delays data
 			if _, err := far.Write(p.data); err != nil {
 				return
 			}

@@ -61,7 +61,7 @@ func program(args []string) int {
 		return report("", err)
 	}
 	if args[0] == "proxy" { // as a mesh's, it does not end by itself
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) // the test ends the process
 	}
 	flags := map[string]string{}
 	for _, arg := range args[1:] {

@@ -54,7 +54,7 @@ func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 				defer close(done)
 				for pause := 100 * time.Millisecond; ctx.Err() == nil; pause += pause / 4 { // a dump must find the schema at rest in the end
 					change()
-					for rest := time.Now().Add(pause); ctx.Err() == nil && time.Now().Before(rest); time.Sleep(20 * time.Millisecond) {
+					for rest := time.Now().Add(pause); ctx.Err() == nil && time.Now().Before(rest); time.Sleep(20 * time.Millisecond) { // between two changes; each pause is longer than the last
 						o.Exec(changeZoo(0, random)[:4]...) //nolint:contextcheck // it has that of the test
 					}
 				}

@@ -129,7 +129,7 @@ func connect(ctx context.Context, s *settings) (map[string]*sql.DB, error) {
 			if errors.As(err, &refused) || time.Now().After(deadline) {
 				return nil, fmt.Errorf("%s: %w", source, err)
 			}
-			time.Sleep(time.Second)
+			time.Sleep(time.Second) // before the next attempt to log in
 		}
 		log.Printf("%s: logged in to %s at %s as %s", source, config.DBName, config.Addr, user)
 		databases[source] = db

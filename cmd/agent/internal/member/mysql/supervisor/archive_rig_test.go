@@ -237,7 +237,7 @@ func (a *archive) failures() string {
 // reaches waits until the archive has reached a moment.
 func (d *database) reaches(a *archive, at time.Time) {
 	d.Helper()
-	for end := time.Now().Add(rig.Patience); a.reached().Before(at); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(rig.Patience); a.reached().Before(at); time.Sleep(20 * time.Millisecond) { // between two looks; only a hang uses up the patience
 		if time.Now().After(end) {
 			d.Fatalf("the archive has reached %s, not %s: %s", a.reached(), at, a.failures())
 		}
@@ -307,7 +307,7 @@ func (d *database) brokenOff(n *pod, folder string, b *manifest.Backup, at time.
 		words := &bytes.Buffer{}
 		cmd.Stdout, cmd.Stderr = words, words
 		assert.NilError(d, cmd.Start())
-		for end := time.Now().Add(rig.Patience); ; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(rig.Patience); ; time.Sleep(time.Millisecond) { // between two looks; only a hang uses up the patience
 			if _, err := os.Stat(filepath.Join(n.volume().Restoring(), file)); err == nil {
 				break
 			}

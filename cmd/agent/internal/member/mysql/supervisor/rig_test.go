@@ -244,7 +244,7 @@ func (p *pod) look() mysql.Answer {
 // until waits until the report fulfils a condition.
 func (p *pod) until(what string, is func(mysql.Answer) bool) mysql.Answer {
 	p.t.Helper()
-	for end := time.Now().Add(rig.Patience); ; time.Sleep(30 * time.Millisecond) {
+	for end := time.Now().Add(rig.Patience); ; time.Sleep(30 * time.Millisecond) { // between two looks; only a hang uses up the patience
 		answer := p.look()
 		if is(answer) {
 			return answer
@@ -285,7 +285,7 @@ func (p *pod) joins(revision int64, from *pod) mysql.Answer {
 func (p *pod) order(path string, q mysql.Request) {
 	p.t.Helper()
 	var err error
-	for end := time.Now().Add(rig.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(rig.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // before the next attempt
 		a := p.look()
 		q.Instance, q.Server = a.Instance, a.Server
 		if _, err = p.send(p.operator, http.MethodPost, path, q); err == nil {
