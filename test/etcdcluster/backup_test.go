@@ -31,7 +31,9 @@ import (
 
 // restores gives the images of etcd what restores snapshots, and leads the name of the cluster's Service to its first pod.
 func restores(o *emulator.Options) {
-	for name, tool := range map[string]string{image: "etcdutl-3.6", image + ":v" + etcdtest.V35: "etcdutl-3.5", image + ":v" + etcdtest.V34: "etcdctl-3.4"} {
+	for name, tool := range map[string]string{
+		image: "etcdutl-3.6", image + ":v" + etcdtest.V34: "etcdctl-3.4", image + ":v" + etcdtest.V35: "etcdutl-3.5", image + ":v" + etcdtest.V37: "etcdutl-3.7",
+	} {
 		found, known := o.Images[name]
 		if !known {
 			continue
@@ -47,14 +49,20 @@ func restores(o *emulator.Options) {
 }
 
 // A cluster that is lost with all of its data comes back from its backup, with another id and under higher revisions. Once it was formed, a
-// lost volume gets its data from the other members, and not from the backup.
+// lost volume gets its data from the other members, and not from the backup. A backup of 3.6 is the way to 3.7.
 func TestComesBackFromABackup(t *testing.T) {
 	harness.Long(t)
-	for _, version := range []string{etcdtest.V36, etcdtest.V35, etcdtest.V34} {
+	for _, c := range []struct{ version, next string }{
+		{etcdtest.V36, etcdtest.V36},
+		{etcdtest.V36, etcdtest.V37},
+		{etcdtest.V35, etcdtest.V35},
+		{etcdtest.V34, etcdtest.V34},
+	} {
+		version := c.version
 		if version != etcdtest.V36 && !full {
 			continue
 		}
-		t.Run(version, func(t *testing.T) {
+		t.Run(version+" to "+c.next, func(t *testing.T) {
 			s := newScene(t, restores)
 			s.start()
 			s.Claim("backups")
@@ -63,15 +71,15 @@ func TestComesBackFromABackup(t *testing.T) {
 			if version == etcdtest.V34 {
 				tls = "tls: {mode: 'Off'}"
 			}
-			of := fmt.Sprintf("replicas: 3, version: %s, %s, backup: %s", version, tls, store)
-			s.create("{" + of + "}")
+			of := fmt.Sprintf("replicas: 3, %s, backup: %s", tls, store)
+			s.create("{version: " + version + ", " + of + "}")
 			s.ready(3)
 			s.write()
 			made := s.backedUp(version)
 			before := s.get().Status.ClusterID
 			s.Lose(s.get())
 
-			s.create("{" + of + ", restoreFrom: " + store + "}")
+			s.create("{version: " + c.next + ", " + of + ", restoreFrom: " + store + "}")
 			t.Logf("etcd %s: the backup of %d bytes took %s; ready again with it after %.1f s", version, made.Bytes, made.Duration, s.ready(3).Seconds())
 			s.holds()
 			if now := s.get().Status.ClusterID; now == before {

@@ -10,7 +10,15 @@ import (
 )
 
 // leastBefore maps a minor version to the patch that every member must run before the first one gets that minor.
-var leastBefore = map[string]string{"3.6": "3.5.32", "3.7": "3.6.11"}
+var leastBefore = map[string]string{"3.6": "3.5.32"}
+
+// unproven maps a minor version to the reason why members do not go there from the minor before it.
+//
+// 3.5 writes versions and addresses of members to the log in a form that 3.6 reads and 3.7.3 does not. They stay there until a member has
+// saved a snapshot, after 10,000 writes. Nothing outside of the member's disk tells whether it has.
+var unproven = map[string]string{
+	"3.7": "a member of 3.7 may not start with the log that it had at 3.6, and cannot go back: restore a backup into a new EtcdCluster of 3.7 instead (restoreFrom)",
+}
 
 // NextVersion returns the next version of etcd on the way to another. It is the last patch of the next minor, or of the present one if the
 // next minor requires that. path has the last patches of minors. If no way exists, why has the reason.
@@ -28,6 +36,9 @@ func NextVersion(from, to string, path []string) (next, why string) {
 		return "", fmt.Sprintf("it cannot go back from %s to %s: restore a backup into a new cluster instead", from, to)
 	}
 	up := fmt.Sprintf("%d.%d", a[0], a[1]+1)
+	if why := unproven[up]; why != "" {
+		return "", fmt.Sprintf("an upgrade from %s to %s is not known to be safe: %s", minor(from), up, why)
+	}
 	if least, ok := leastBefore[up]; ok && newer(least, from) {
 		patch := lastPatch(minor(from), path)
 		if patch == "" || newer(least, patch) {
