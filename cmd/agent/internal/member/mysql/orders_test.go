@@ -123,6 +123,23 @@ func TestOrders(t *testing.T) {
 	refused(t, a.Promise(ctx, 4))
 }
 
+// A commit waits for as many members as the order demands.
+func TestDemands(t *testing.T) {
+	t.Parallel()
+	p, a, b := cluster(t)
+	ctx := t.Context()
+	assert.NilError(t, p.Serve(ctx, Order{Epoch: 1, Revision: 2}, 2, nil, nil, nil))
+	_, result := p.insert(t, 1)
+	assert.NilError(t, <-result)
+	assert.NilError(t, b.Promise(ctx, 2)) // it acknowledges no more
+	_, result = p.insert(t, 2)
+	until(t, "a has the row", func() bool { return a.rows() == "1 2" })
+	p.waits(t, 1)
+	none(t, result)
+	assert.NilError(t, p.Serve(ctx, Order{Epoch: 1, Revision: 3}, 1, nil, nil, nil))
+	assert.NilError(t, <-result)
+}
+
 // stop stops a server, which gets a signal for that.
 func (n *node) stop(t *testing.T, want syscall.Signal) {
 	t.Helper()
