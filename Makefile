@@ -37,8 +37,11 @@ export CLUSTER_NAME TOOLS
 include hack/images.mk
 include hack/node.mk
 include hack/olm.mk
-# A cluster of the user's wins over the embedded one.
+# A cluster of the user's wins over the embedded one. A make that another one starts inherits both variables.
+ifeq ($(MAKELEVEL),0)
 USER_CLUSTER := $(KUBECONFIG)
+endif
+export USER_CLUSTER
 KUBECONFIG   ?= $(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig
 export KUBECONFIG
 # Where suites find a cluster, or what to make one of.
@@ -71,16 +74,16 @@ help: ## Show this.
 demo: export DEMO_START := $(shell date +%s)
 demo: ## From nothing to a running platform in one command: cluster, operator, sample.
 	@hack/progress.sh .cluster/build.log $(MAKE) --silent -j2 $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools) build
-	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh up
+	@KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh up
 
 .PHONY: tour
 tour: $(KUBECTL) ## A walk through the demo with the kubectl plugin: a broken image, why, diff, history, rollback.
 	@hack/progress.sh .cluster/build.log $(MAKE) --silent plugin
-	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh tour
+	@KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh tour
 
 .PHONY: demo-down
 demo-down: $(KUBECTL) ## Remove what demo started.
-	@USER_CLUSTER='$(USER_CLUSTER)' KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh down
+	@KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh down
 
 .PHONY: clean
 clean: ## Remove what was built (ALL=yes: the tools, too).
@@ -229,12 +232,12 @@ release: ## Keep bundle/ as the release of VERSION, in releases/ (docs/develop/r
 
 .PHONY: scorecard
 scorecard: $(if $(USER_CLUSTER),$(OPERATOR_SDK) $(KUBECTL),e2e-tools) ## Scorecard with the built-in and the operator's own tests; without KUBECONFIG on a real node (ARGS=selector).
-	@$(if $(USER_CLUSTER),KUBECTL='$(KUBECTL)' hack/scorecard.sh $(ARGS),USER_CLUSTER= IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' MYSQL='$(MYSQL)' hack/e2e.sh TestScorecard)
+	@$(if $(USER_CLUSTER),KUBECTL='$(KUBECTL)' hack/scorecard.sh $(ARGS),IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' MYSQL='$(MYSQL)' hack/e2e.sh TestScorecard)
 
 .PHONY: e2e-tools
 e2e-tools: node-tools olm-tools $(MYSQL)/mysqld $(if $(filter full,$(E2E)),olm-v1-tools $(VERSITYGW)) $(KUSTOMIZE) $(SOURCE_LINK)
 
 .PHONY: e2e
 e2e: e2e-tools plugin ## Install, upgrade and remove the operator as users do, on real pods: a node of this machine or KUBECONFIG (ARGS=test; E2E=full: with OLM v1 and a store of S3, too).
-	@USER_CLUSTER='$(USER_CLUSTER)' E2E='$(E2E)' IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' MYSQL='$(MYSQL)' hack/e2e.sh $(ARGS)
+	@E2E='$(E2E)' IMG='$(IMG)' SCORECARD_IMG='$(SCORECARD_IMG)' MYSQL='$(MYSQL)' hack/e2e.sh $(ARGS)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs make targets one after another, also after one has failed, and ends with a table of their seconds and results.
+# Runs make targets one after another, also after one has failed, and so their parts. It ends with a table of their seconds and results.
 #
 #   hack/steps.sh TARGET...    a target may have variables: 'verify-redis FORM=long'
 set -uo pipefail
@@ -11,7 +11,7 @@ for step; do
 	start=$SECONDS result=ok
 	printf '\n=== make %s\n' "$step"
 	# shellcheck disable=SC2086
-	make --no-print-directory $step </dev/null || { result=FAILED && failed+=("$step"); }
+	make --no-print-directory --keep-going $step </dev/null || { result=FAILED && failed+=("$step"); }
 	table+=$(printf '%8d s  %-7s make %s' $((SECONDS - start)) "$result" "$step")$'\n'
 done
 printf '\n%s%8d s  in all\n' "$table" "$SECONDS"

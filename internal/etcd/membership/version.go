@@ -15,7 +15,7 @@ var leastBefore = map[string]string{"3.6": "3.5.32"}
 // unproven maps a minor version to the reason why members do not go there from the minor before it.
 //
 // 3.5 writes versions and addresses of members to the log in a form that 3.6 reads and 3.7.3 does not. They stay there until a member has
-// saved a snapshot, after 10,000 writes. Nothing outside of the member's disk tells whether it has.
+// saved a snapshot, after 10,000 writes. Nothing outside of the member's disk shows that snapshot.
 var unproven = map[string]string{
 	"3.7": "a member of 3.7 may not start with the log that it had at 3.6, and cannot go back: restore a backup into a new EtcdCluster of 3.7 instead (restoreFrom)",
 }
