@@ -23,7 +23,8 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[World], now me
 		v.model = membership.Decide(wanted(ec), v.world.View).Model
 		isWell := !database.Problem(seen.PlanSeen)
 		v.model.Restarts = v.model.Restarts && isWell
-		v.model.Starts = v.model.Starts && isWell && ec.Status.ReadyReplicas == 0 // a running cluster that loses all members does not start
+		// A running cluster that loses all members does not start. The status of a parked one may have the members that it had.
+		v.model.Starts = v.model.Starts && isWell && (ec.Status.ReadyReplicas == 0 || ec.Status.Phase == etcdv1.PhaseParked)
 	}
 	s := &ec.Status
 	s.ObservedGeneration = seen.Generation

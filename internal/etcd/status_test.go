@@ -56,6 +56,21 @@ func TestSummary(t *testing.T) {
 	assert.DeepEqual(t, k.Summary(ec).Claims, []string{"data-" + ec.Name + "-1"})
 }
 
+// A parked cluster whose pods were still there in its last status starts again. A running one that loses its pods does not.
+func TestStarts(t *testing.T) {
+	t.Parallel()
+	for before, after := range map[etcdv1.Phase]etcdv1.Phase{etcdv1.PhaseParked: etcdv1.PhaseScaling, etcdv1.PhaseRunning: etcdv1.PhaseQuorumLost} {
+		k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
+		ec.Status.Phase, ec.Status.ReadyReplicas = before, 1
+		w := World{View: membership.View{
+			Live: 1, Record: membership.Record{Cluster: 1, Replicas: 1, Version: "3.6.16"},
+			Claims: []membership.Claim{{Name: "data-" + ec.Name + "-0", Cluster: 1, Member: 2, Version: "3.6.16"}},
+		}}
+		k.Status(ec, reconcile.Seen[World]{Generation: 1, Observed: &w}, metav1.NewTime(time.Unix(1000, 0)))
+		assert.Equal(t, ec.Status.Phase, after, "after %s: %s", before, ec.Status.Message)
+	}
+}
+
 // While a StatefulSet is replaced around its pods, no step is decided.
 func TestNoStepWhileTheStatefulSetIsReplaced(t *testing.T) {
 	t.Parallel()
