@@ -20,7 +20,7 @@ type NotServedError struct{ Kind schema.GroupVersionKind }
 
 func (e *NotServedError) Error() string {
 	if e.Kind == object.Foreign {
-		return fmt.Sprintf("the API server does not serve %s of %s: install MongoDB's operator for Kubernetes", e.Kind.Kind, e.Kind.GroupVersion())
+		return fmt.Sprintf("the API server does not serve %s of %s: install MongoDB's operator for Kubernetes (its releases before 0.6 serve mongodb.com/v1, which is not supported)", e.Kind.Kind, e.Kind.GroupVersion())
 	}
 	return fmt.Sprintf("the API server does not serve %s of %s: install its CRD", e.Kind.Kind, e.Kind.GroupVersion())
 }

@@ -76,6 +76,13 @@ func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 	}
 }
 
+// AddUnconfirmed adds an object that no object of the component shows, such as a Secret that another operator has not written yet. It is no
+// problem by itself.
+func (s *State) AddUnconfirmed(culprit Culprit) {
+	s.Settled = false
+	s.hint(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
+}
+
 func (s *State) problem(culprit Culprit, text string) { s.Problem, s.Culprit = text, culprit }
 func (s *State) hint(culprit Culprit, text string)    { s.Hint, s.HintCulprit = text, culprit }
 

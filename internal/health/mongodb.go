@@ -4,6 +4,7 @@
 package health
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 
@@ -52,7 +53,8 @@ func (s *State) addMongoDB(object *unstructured.Unstructured, pods []*corev1.Pod
 	case phase == "Failed": // of a conflict with another writer
 		report(s.hint, phase, "MongoDB's operator tries again")
 	case phase != "Running" && pods != nil && len(pods) == 0:
-		report(s.hint, phase, fmt.Sprintf("no pod exists: does service account mongodb-database exist? `kubectl describe statefulset %s`", object.GetName()))
+		report(s.hint, phase, fmt.Sprintf("no pod exists: does service account %s exist (docs/mongodb.md, Before you start)? `kubectl describe statefulset %s`",
+			accountOf(object), object.GetName()))
 	case phase != "Running":
 		report(s.hint, phase, Essence(message))
 	case current != members:
@@ -62,6 +64,12 @@ func (s *State) addMongoDB(object *unstructured.Unstructured, pods []*corev1.Pod
 	case s.Ready < s.Desired:
 		report(s.hint, ReasonPodsNotReady, fmt.Sprintf("%d of %d pods are ready and of the latest spec", s.Ready, s.Desired))
 	}
+}
+
+// accountOf returns the service account of the pods, from the spec or as MongoDB's operator sets it.
+func accountOf(object *unstructured.Unstructured) string {
+	account, _, _ := unstructured.NestedString(object.Object, "spec", "statefulSet", "spec", "template", "spec", "serviceAccountName")
+	return cmp.Or(account, "mongodb-database")
 }
 
 // currentPods counts the pods that are ready and have the labels of the pod template in the spec. One of them is the template's revision.

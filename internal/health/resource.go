@@ -19,6 +19,14 @@ const (
 	ReasonTerminating = "Terminating"
 )
 
+// The reasons of a Secret that a resource of another operator needs.
+const (
+	// ReasonSecretMissing: the user's Secret with a password does not exist.
+	ReasonSecretMissing = "SecretMissing"
+	// ReasonConflict: a Secret that the other operator would write exists, and is not its own.
+	ReasonConflict = "Conflict"
+)
+
 // isCustom reports whether an object is of a kind that is not Kubernetes' own: another controller carries it out, and
 // says in its conditions how it is.
 func isCustom(object *unstructured.Unstructured) bool {

@@ -11,11 +11,13 @@ package platform
 import (
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -52,6 +54,8 @@ type Kind struct {
 	client    client.Client
 	jobs      backup.Reader
 	originals cache.Cache // metadata of the original operator's objects; nil for none
+	// connections holds for each DataService the last connection of MongoDB that was found to be in use: NamespacedName -> connection.
+	connections sync.Map
 }
 
 var (
@@ -77,10 +81,11 @@ func (*Kind) Children() []schema.GroupVersionKind { return object.Resources }
 // Paused returns spec.paused.
 func (*Kind) Paused(ds *dsv1.DataService) bool { return ds.Spec.Paused }
 
-// Forget drops the cached credentials and the plan.
+// Forget drops the cached credentials, the plan and the connection.
 func (k *Kind) Forget(namespace, name string) {
 	k.keeper.Forget(namespace, name)
 	k.planner.Forget(namespace, name)
+	k.connections.Delete(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
 // Plan returns the parts of a platform: its components.
@@ -125,8 +130,12 @@ func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs) (*reconcile
 		Adopt:        func(live *unstructured.Unstructured) bool { return k.keeper.Adopt(ds, live) },
 	}
 	for i := range planned.Components {
-		result.Parts[i] = part(ds, graph, &planned.Components[i])
-		if err := keepAgent(&result.Parts[i], &planned.Components[i], plan.OwnerOf(ds), in); err != nil {
+		c := &planned.Components[i]
+		result.Parts[i] = part(ds, graph, c)
+		if c.MongoDB != nil && c.Kind == component.Managed {
+			result.Parts[i].Confirm = k.confirmMongoDB(ds, c, secrets, in)
+		}
+		if err := keepAgent(&result.Parts[i], c, plan.OwnerOf(ds), in); err != nil {
 			return nil, err
 		}
 	}

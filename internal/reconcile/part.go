@@ -118,7 +118,8 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	return result, err
 }
 
-// awaitPods is the interval between looks at pods whose workload is not watched. A look reads the cache.
+// awaitPods is the interval between looks at pods whose workload is not watched, and at what Part.Confirm awaits. A look at pods reads the
+// cache.
 const awaitPods = 2 * time.Second
 
 // awaitServed is the interval between checks for a kind that the API server does not serve.
@@ -245,6 +246,15 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 	}
 	if seen.Health.HintCulprit.Reason == health.ReasonPodsNotReady {
 		seen.LookAgain = awaitPods
+	}
+	if part.Confirm != nil {
+		again, err := part.Confirm(live, &seen.Health)
+		if err != nil {
+			return err
+		}
+		if again {
+			seen.LookAgain = awaitPods
+		}
 	}
 	if part.Doubt != nil {
 		seen.Health.AddDoubt(part.Doubt.Culprit, part.Doubt.IsCause)

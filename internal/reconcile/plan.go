@@ -46,6 +46,9 @@ type Part struct {
 	KeepReason func(leftover *unstructured.Unstructured) string
 	// ReplacesAtOnce removes the former objects of the part at once: they would be in the way of the next ones.
 	ReplacesAtOnce bool
+	// Confirm adds to the health what no object of the part shows, such as a Secret that another operator writes. It gets the live objects,
+	// nil for a missing one, and reports whether it has to look again without an event. Nil: the objects show everything.
+	Confirm func(live []*unstructured.Unstructured, state *health.State) (again bool, err error)
 	// Doubt is the cause for which the part does not count as ready, regardless of its objects; nil for none.
 	Doubt *Doubt
 }

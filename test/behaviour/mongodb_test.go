@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -43,7 +44,7 @@ func TestMongoDB(t *testing.T) {
 	e.Until("the rest of the platform runs", func() error { return e.component(name, "web", dsv1.PhaseRunning) })
 
 	mongo := &mongoOperator{env: e}
-	mongo.install()
+	mongo.crd("testdata/mongodbcommunity.yaml")
 	e.Until("the resource is created", func() error { return mongo.read() })
 	e.Until("it is not reported on", func() error {
 		return e.mentions(name, mongodb, "NotObserved", "must run and watch this namespace")
@@ -64,10 +65,14 @@ func TestMongoDB(t *testing.T) {
 	e.Until("the record is missing", func() error {
 		return e.mentions(name, mongodb, "has not applied the latest spec yet")
 	})
+	mongo.record()
+	e.Until("the connection string is missing", func() error {
+		return e.mentions(name, mongodb, mongodbConnection, "has not written the connection string yet")
+	})
 	if harness.Lookup[*appsv1.Deployment](e.Journal, "reports") != nil {
 		t.Error("reports was created before mongodb was ready")
 	}
-	mongo.record()
+	mongo.connect()
 	e.Ready(name)
 	mongo.connects(harness.Lookup[*appsv1.Deployment](e.Journal, "reports"))
 
@@ -92,6 +97,10 @@ func (m *mongoOperator) changes(name string) {
 		return m.mentions(name, mongodb, "has not applied the latest spec yet")
 	})
 	m.record()
+	m.Until("pods of the older version do not count", func() error {
+		return m.mentions(name, mongodb, "0 of 3 pods")
+	})
+	m.deploy()
 	m.Ready(name)
 
 	m.Change(name, fields{mongodb: fields{"replicas": 5}})
@@ -116,6 +125,14 @@ func (m *mongoOperator) changes(name string) {
 		return m.mentions(name, mongodb, pod.Name)
 	})
 	m.setPodReady(pod, true)
+	m.Ready(name)
+
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: mongodb + "-credentials"}}
+	m.Must(api.Patch(m.Ctx, secret, client.RawPatch(types.MergePatchType, []byte(`{"stringData":{"password":"another"}}`))))
+	m.Until("a password that is not in use yet is reported", func() error {
+		return m.mentions(name, mongodb, mongodbConnection, "has not written the password of Secret "+secret.Name)
+	})
+	m.connect()
 	m.Ready(name)
 }
 
@@ -154,10 +171,10 @@ type mongoOperator struct {
 	live *unstructured.Unstructured
 }
 
-// install creates the CRD. It goes with the test, because the other tests have no such operator.
-func (m *mongoOperator) install() {
+// crd creates the CRD of a file. It goes with the test, because the other tests have no such operator.
+func (m *mongoOperator) crd(file string) {
 	m.Helper()
-	data, err := os.ReadFile("testdata/mongodbcommunity.yaml")
+	data, err := os.ReadFile(file)
 	m.Must(err)
 	crd := &unstructured.Unstructured{}
 	m.Must(yaml.Unmarshal(data, &crd.Object))
@@ -185,12 +202,24 @@ func (m *mongoOperator) status(phase, message string) {
 	m.Must(api.Status().Update(m.Ctx, m.live))
 }
 
-// record writes the Secret with the connection string, and then the annotation with the spec. As MongoDB's operator does, it adds empty
-// fields and loses what statefulSet.spec and additionalMongodConfig hold.
+// connect writes the Secret with the connection string.
+func (m *mongoOperator) connect() {
+	m.Helper()
+	m.Must(m.read())
+	account := get(m.env, &corev1.Secret{}, mongodb+"-credentials")
+	content := fields{
+		"apiVersion": "v1", "kind": "Secret", "stringData": fields{"connectionString.standard": "mongodb://a", "password": string(account.Data["password"])},
+		"metadata": fields{"name": mongodbConnection, "namespace": m.Namespace},
+	}
+	secret := &unstructured.Unstructured{Object: content}
+	secret.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(m.live, object.Foreign)})
+	m.Must(api.Apply(m.Ctx, client.ApplyConfigurationFromUnstructured(secret), client.FieldOwner("mongodb"), client.ForceOwnership))
+}
+
+// record writes the annotation with the spec. As MongoDB's operator does, it adds empty fields and loses what statefulSet.spec and
+// additionalMongodConfig hold. It writes the annotation also where it could not write the Secret with the connection string.
 func (m *mongoOperator) record() {
 	m.Helper()
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: m.Namespace, Name: mongodbConnection}, StringData: map[string]string{"connectionString.standard": "mongodb://a"}}
-	m.Must(client.IgnoreAlreadyExists(api.Create(m.Ctx, secret)))
 	m.Must(m.read())
 	spec, _, err := unstructured.NestedMap(m.live.Object, "spec")
 	m.Must(err)

@@ -49,6 +49,8 @@ func (e *LostError) Error() string {
 type SecretsPlan struct {
 	Secrets     []*unstructured.Unstructured
 	Credentials values.Credentials
+	// MongoDBPassword is the password of the services' account of MongoDB, or "" while the user's Secret with it does not exist.
+	MongoDBPassword string
 }
 
 type secretData map[string]string
@@ -218,6 +220,14 @@ func (p *planner) redis(c *component.Component) error {
 // mongodb plans the password of the services' account of MongoDB. A lost one needs no check: MongoDB's operator sets the new one.
 func (p *planner) mongodb(c *component.Component) (err error) {
 	if secret := c.MongoDB.CredentialsSecret; secret != "" {
+		if p.others != nil {
+			given, _, err := p.keeper.users.Read(p.ds.Namespace, secret, p.others.Live, keyPassword)
+			if given == nil && err == nil { // it does not exist
+				p.plan.Credentials.MongoDBSecret = secret
+				return nil
+			}
+			p.plan.MongoDBPassword = given[keyPassword]
+		}
 		p.plan.Credentials.MongoDBSecret, err = p.clean(c, secret, true, keyPassword)
 		return err
 	}
@@ -226,7 +236,7 @@ func (p *planner) mongodb(c *component.Component) (err error) {
 	if err != nil {
 		return err
 	}
-	p.plan.Credentials.MongoDBSecret = name
+	p.plan.Credentials.MongoDBSecret, p.plan.MongoDBPassword = name, d[keyPassword]
 	return p.add(name, string(c.Name), d, true)
 }
 

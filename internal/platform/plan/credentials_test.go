@@ -293,11 +293,24 @@ func TestMongoDB(t *testing.T) {
 	d := decode(secret)
 	assert.Equal(t, d[keyUsername], "dataservice")
 	assert.Assert(t, len(d[keyPassword]) >= 16, d[keyPassword])
+	assert.Equal(t, p.MongoDBPassword, d[keyPassword])
 	f.live["Secret/documents-credentials"] = secret
 	assert.Equal(t, decode(f.plan(NewKeeper()).Secrets[0])[keyPassword], d[keyPassword])
 
 	p = newFixture(t, "{mongodb: {kind: ThirdParty, thirdParty: {url: 'mongodb://a'}}}").plan(NewKeeper())
 	assert.Assert(t, len(p.Secrets) == 0 && p.Credentials.MongoDBSecret == "")
-	p = newFixture(t, "{mongodb: {credentialsSecret: mine}}").plan(NewKeeper())
+	assert.Equal(t, p.MongoDBPassword, "")
+
+	f = newFixture(t, "{mongodb: {credentialsSecret: mine}}")
+	p = f.plan(NewKeeper())
 	assert.Assert(t, len(p.Secrets) == 0 && p.Credentials.MongoDBSecret == "mine")
+	f.others = &Users{Live: f.look, List: func(string) ([]*unstructured.Unstructured, error) { return nil, nil }}
+	p = f.plan(keeper)
+	assert.Assert(t, len(p.Secrets) == 0 && p.Credentials.MongoDBSecret == "mine" && p.MongoDBPassword == "", "it does not exist yet")
+	f.live["Secret/mine"] = unstructuredOf("Secret", "mine", map[string]any{"data": map[string]any{keyPassword: base64.StdEncoding.EncodeToString([]byte("theirs"))}})
+	p = f.plan(keeper)
+	assert.Assert(t, len(p.Secrets) == 0 && p.Credentials.MongoDBSecret == "mine" && p.MongoDBPassword == "theirs")
+	f.asked = nil
+	assert.Equal(t, f.plan(keeper).MongoDBPassword, "theirs")
+	assert.DeepEqual(t, f.asked, []string(nil)) // it is read again after some minutes
 }

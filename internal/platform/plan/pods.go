@@ -67,15 +67,15 @@ func completePods(c *component.Component, objects []*unstructured.Unstructured) 
 	return nil
 }
 
-// labelRevision labels the pods with a digest of their template and settings. The status of such a resource does not show which template its
-// operator applied last. The pods do.
+// labelRevision labels the pods with a digest of their template, settings and version. The status of such a resource does not show which of
+// them its operator applied last, and may be of the former StatefulSet. The pods show it.
 func labelRevision(o *unstructured.Unstructured, path []string) error {
 	template, _, err := unstructured.NestedFieldNoCopy(o.Object, path...)
 	if err != nil {
 		return err
 	}
 	spec, _ := o.Object["spec"].(map[string]any)
-	data, err := json.Marshal([]any{template, spec["additionalMongodConfig"]}) // sorts keys
+	data, err := json.Marshal([]any{template, spec["additionalMongodConfig"], spec["version"]}) // sorts keys
 	if err != nil {
 		return err
 	}

@@ -36,13 +36,18 @@ func managedMongoDB(in Input, c *component.Component, fields map[string]any) (ma
 	return v, networkPolicy(v, in, c)
 }
 
-// useMongoDB adds the connection string to a component that depends on MongoDB. MongoDB's operator creates its Secret under this name.
+// MongoDBConnection returns the name of the Secret with the connection string that MongoDB's operator creates for the services' account.
+func MongoDBConnection(mongodb *component.Component) string {
+	return strings.Join([]string{mongodb.ObjectName, mongodb.MongoDB.Database, MongoDBAccount}, "-")
+}
+
+// useMongoDB adds the connection string to a component that depends on MongoDB.
 func useMongoDB(v map[string]any, in Input, c *component.Component) {
 	mongodb := in.Graph.Get(component.MongoDB)
 	if mongodb == nil || mongodb.MongoDB == nil || !slices.Contains(c.Requires, component.MongoDB) {
 		return
 	}
-	secret := strings.Join([]string{mongodb.ObjectName, mongodb.MongoDB.Database, MongoDBAccount}, "-")
+	secret := MongoDBConnection(mongodb)
 	if mongodb.Kind == component.ThirdParty {
 		if secret = mongoDBSecretElsewhere(mongodb); secret == "" {
 			added(v, "endpoints")["mongodb"] = map[string]any{"uri": mongodb.ThirdParty.URL}

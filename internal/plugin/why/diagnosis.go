@@ -279,8 +279,11 @@ func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text stri
 	if text == "" {
 		d.Cause = fmt.Sprintf("%s is %s for %s: %d of %d pods are ready", c.Name, c.Phase, plugin.Age(c.LastTransitionTime, f.Now), c.Ready, c.Desired)
 	}
-	if culprit.Name != "" {
+	switch {
+	case culprit.Name != "":
 		d.Object = f.object(culprit.Kind, culprit.Name)
+	case culprit.Kind != "": // a kind that the API server does not serve
+		d.Object = f.Self()
 	}
 	pod := f.pod(culprit.Name)
 	if culprit.Kind == "Pod" && pod != nil {

@@ -237,6 +237,10 @@ func (f *Facts) concerns(kind, name string) bool {
 		if o.GetKind() == kind && o.GetName() == name {
 			return true
 		}
+		// MongoDB's operator creates a StatefulSet without the labels of the component.
+		if kind == object.StatefulSetKind.Kind && object.IsForeign(o) && o.GetName() == name {
+			return true
+		}
 		// The ReplicaSets of a Deployment are named after it.
 		if kind == "ReplicaSet" && o.GetKind() == "Deployment" && strings.HasPrefix(name, o.GetName()+"-") {
 			return true

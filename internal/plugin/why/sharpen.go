@@ -15,6 +15,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
@@ -27,6 +28,9 @@ var decisive = []string{
 
 // reasons maps reasons of events to those of the conditions that follow, so that one cause has one name.
 var reasons = map[string]string{"FailedScheduling": corev1.PodReasonUnschedulable}
+
+// reasonAccount is the reason of the pods of MongoDB's operator whose service account does not exist.
+const reasonAccount = "AccountMissing"
 
 // stuck is the time that a pod may take to end beyond its grace period.
 const stuck = 30 * time.Second
@@ -55,6 +59,9 @@ func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.Component
 			}
 			reason := cmp.Or(reasons[e.Reason], e.Reason)
 			*culprit = health.Culprit{Kind: kind, Name: name, Reason: reason, Message: e.Message}
+			if slices.ContainsFunc(f.Objects, object.IsForeign) && strings.Contains(e.Message, "error looking up service account") {
+				culprit.Reason = reasonAccount
+			}
 			*text = fmt.Sprintf("%s %s: %s: %s", label(kind), name, reason, health.Essence(e.Message))
 		}
 	}

@@ -1,0 +1,131 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/platform/values"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+const (
+	secretKind = "Secret"
+	// passwordKey is the key of the password in the Secrets of an account, the user's and that of MongoDB's operator.
+	passwordKey = "password"
+)
+
+// connection identifies a connection Secret that was found to be in use: the password, and the UID of the MongoDBCommunity that owns it.
+type connection struct {
+	owner    types.UID
+	password string
+}
+
+// confirmMongoDB returns the check of the Secret with the connection string, which services get. MongoDB's operator writes it after the phase
+// Running, and only logs a failure, so the MongoDBCommunity does not show whether it is there. The check reads from the API server until the
+// Secret has the password in use, and then no more until the password changes.
+func (k *Kind) confirmMongoDB(ds *dsv1.DataService, c *plan.Component, secrets *plan.SecretsPlan, in reconcile.Inputs) func([]*unstructured.Unstructured, *health.State) (bool, error) {
+	key := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
+	account, password := secrets.Credentials.MongoDBSecret, secrets.MongoDBPassword
+	return func(live []*unstructured.Unstructured, state *health.State) (again bool, err error) {
+		if password == "" {
+			state.AddDoubt(health.Culprit{Kind: secretKind, Name: account, Reason: health.ReasonSecretMissing, Message: "it must exist, with a password under the key password"}, true)
+			return true, nil
+		}
+		if !state.Settled {
+			return false, nil
+		}
+		resource := foreign(live)
+		found := connection{resource.GetUID(), password}
+		known, isKnown := k.connections.Load(key)
+		if isKnown && known == found {
+			return false, nil
+		}
+		if isKnown || !isReadyInStatus(ds, c) { // a new process relies on the status
+			doubt, isProblem, err := checkConnection(in.LookupLive, resource, values.MongoDBConnection(&c.Component), account)
+			if err != nil {
+				return false, err
+			}
+			switch {
+			case isProblem:
+				state.AddDoubt(doubt, true)
+			case doubt != (health.Culprit{}):
+				state.AddUnconfirmed(doubt)
+			}
+			if !state.Settled {
+				return true, nil
+			}
+		}
+		k.connections.Store(key, found)
+		return false, nil
+	}
+}
+
+// foreign returns the resource of another operator among live objects that are all well.
+func foreign(live []*unstructured.Unstructured) *unstructured.Unstructured {
+	for _, o := range live {
+		if o != nil && object.IsForeign(o) {
+			return o
+		}
+	}
+	return &unstructured.Unstructured{}
+}
+
+// isReadyInStatus reports whether the status says that a component runs in its planned revision.
+func isReadyInStatus(ds *dsv1.DataService, c *plan.Component) bool {
+	if ds.Status.ObservedGeneration != ds.Generation {
+		return false
+	}
+	for _, s := range ds.Status.Components {
+		if s.Name == string(c.Name) {
+			return s.Phase == dsv1.PhaseRunning && s.Revision == c.Revision
+		}
+	}
+	return false
+}
+
+// checkConnection reads the connection Secret of a MongoDBCommunity and the Secret with the account's password. It returns the connection
+// Secret as a culprit unless both have the same password. A problem needs a user.
+func checkConnection(lookup object.Lookup, resource *unstructured.Unstructured, name, account string) (culprit health.Culprit, isProblem bool, err error) {
+	culprit = health.Culprit{Kind: secretKind, Name: name}
+	written, err := lookup(secretKind, name)
+	if err != nil {
+		return culprit, false, fmt.Errorf("check the connection string of MongoDB: %w", err)
+	}
+	given, err := lookup(secretKind, account)
+	if err != nil {
+		return culprit, false, fmt.Errorf("check the password of MongoDB: %w", err)
+	}
+	const remedy = "; if that lasts, restart MongoDB's operator"
+	switch {
+	case written == nil:
+		culprit.Reason, culprit.Message = health.ReasonNotObserved, "MongoDB's operator has not written the connection string yet"+remedy
+		return culprit, false, nil
+	case !metav1.IsControlledBy(written, resource):
+		culprit.Reason, culprit.Message = health.ReasonConflict, fmt.Sprintf("it is not of %s %s, so it has no connection string: delete it, and restart MongoDB's operator",
+			resource.GetKind(), resource.GetName())
+		return culprit, true, nil
+	case passwordOf(written) == "" || passwordOf(written) != passwordOf(given):
+		culprit.Reason, culprit.Message = health.ReasonNotObserved, fmt.Sprintf("MongoDB's operator has not written the password of Secret %s to it yet%s", account, remedy)
+		return culprit, false, nil
+	}
+	return health.Culprit{}, false, nil
+}
+
+// passwordOf returns the password in a Secret, or "".
+func passwordOf(secret *unstructured.Unstructured) string {
+	if secret == nil {
+		return ""
+	}
+	password, _, _ := object.PasswordIn(secret, passwordKey) // a value that may not be used is no password
+	return password
+}
