@@ -26,6 +26,9 @@ OPM_LDFLAGS         = -X github.com/operator-framework/operator-registry/cmd/opm
 LINT_VERSION       := $(call module_version,golangci-lint,github.com/golangci/golangci-lint/v2)
 LINT_LDFLAGS        = -X main.version=$(LINT_VERSION)
 
+# Tests run several on one machine: it serves no metrics.
+MONGODB_LDFLAGS     = -X sigs.k8s.io/controller-runtime/pkg/metrics.DefaultBindAddress=0
+
 # build_tools(folder under hack/tools, packages, what to print, ldflags, tags)
 # One `go build` for all packages of a module keeps every core busy until the last link.
 # Some packages end in /v2, /v3: a single package is therefore built to the target's own name.
@@ -63,6 +66,8 @@ MYSQL          := $(TOOLS)/mysql
 PROMETHEUS     := $(TOOLS)/prometheus
 # A gateway of S3's protocol to a folder, for the tests of backups on real pods.
 VERSITYGW      := $(TOOLS)/versitygw
+# MongoDB's own operator, which tests run as it is.
+MONGODB_OPERATOR := $(TOOLS)/mongodb-operator
 # A folder with etcd 3.4 to 3.7, and what restores the snapshots of each, for the tests of EtcdCluster. `make test` has 3.6 alone.
 ETCD           := $(TOOLS)/etcds
 ETCD_36        := $(addprefix $(ETCD)/,etcd-3.6 etcdutl-3.6)
@@ -111,6 +116,8 @@ $(KREW): hack/tools/krew/go.mod
 	$(call build_tools,krew,sigs.k8s.io/krew/cmd/krew,krew)
 $(VERSITYGW): hack/tools/versitygw/go.mod
 	$(call build_tools,versitygw,github.com/versity/versitygw/cmd/versitygw,versitygw)
+$(MONGODB_OPERATOR): hack/tools/mongodb-operator/go.mod
+	$(call build_tools,mongodb-operator,github.com/mongodb/mongodb-kubernetes-operator/cmd/manager,the MongoDB operator,$(MONGODB_LDFLAGS))
 $(REDIS)/redis-server: hack/redis.sh hack/debian.sh
 	$(call unpack_tools,redis)
 $(PROMETHEUS)/promtool: hack/prometheus.sh hack/debian.sh

@@ -178,7 +178,7 @@ func (m *mongoOperator) crd(file string) {
 	m.Must(err)
 	crd := &unstructured.Unstructured{}
 	m.Must(yaml.Unmarshal(data, &crd.Object))
-	m.Must(api.Create(m.Ctx, crd))
+	m.Try("create the CRD, once that of another test is gone", func() error { return api.Create(m.Ctx, crd.DeepCopy()) })
 	m.Cleanup(func() { m.Must(client.IgnoreNotFound(api.Delete(m.Ctx, crd))) })
 }
 
