@@ -19,9 +19,9 @@ func (p *cli) convertCommand() *cobra.Command {
 	var o convert.Options
 	cmd := &cobra.Command{
 		Use:   "convert -f FILE",
-		Short: "Print the DataService that replaces AppServices, ModelBoxes and CronTabs",
-		Long: "Print one DataService that replaces the AppServices (app.example.com), ModelBoxes (model.github.com) and CronTabs\n" +
-			"(stable.example.com) in a file. Fields without a counterpart are listed on standard error. No cluster is asked.",
+		Short: "Print the DataService that replaces AppServices, ModelBoxes, CronTabs and a MongoDB",
+		Long: "Print one DataService that replaces the AppServices (app.example.com), ModelBoxes (model.github.com), CronTabs\n" +
+			"(stable.example.com) and the MongoDB (mongodb.com, mongodbcommunity.mongodb.com) in a file. Fields without a counterpart are listed on standard error. No cluster is asked.",
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			data, err := p.readFile(file)

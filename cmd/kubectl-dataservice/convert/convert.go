@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert makes a DataService of resources of other operators: AppService (app.example.com), ModelBox (model.github.com) and
-// CronTab (stable.example.com). It names each field that has no counterpart, with the reason.
+// Package convert makes a DataService of resources of other operators: AppService (app.example.com), ModelBox (model.github.com),
+// CronTab (stable.example.com) and MongoDB (mongodb.com). It names each field that has no counterpart, with the reason.
 package convert
 
 import (
@@ -58,14 +58,17 @@ func (s *source) mistake(path, problem string, args ...any) error {
 	return fmt.Errorf("%s: %s: %s", s.id(), path, fmt.Sprintf(problem, args...))
 }
 
-// converters return the entry of a list of the spec, by kind.
+// converters return the entry of a list of the spec, or a field of it, by kind.
 var converters = map[schema.GroupKind]struct {
-	list    string
+	field   string
+	isList  bool
 	convert func(*source, Options) (map[string]any, error)
 }{
-	{Group: "app.example.com", Kind: "AppService"}: {"additionalServices", appService},
-	{Group: "model.github.com", Kind: "ModelBox"}:  {"additionalServices", modelBox},
-	{Group: "stable.example.com", Kind: "CronTab"}: {"cronJobs", cronTab},
+	{Group: "app.example.com", Kind: "AppService"}:                    {"additionalServices", true, appService},
+	{Group: "model.github.com", Kind: "ModelBox"}:                     {"additionalServices", true, modelBox},
+	{Group: "stable.example.com", Kind: "CronTab"}:                    {"cronJobs", true, cronTab},
+	{Group: "mongodb.com", Kind: "MongoDB"}:                           {"mongodb", false, mongoDB}, // of the Community operator before 0.6
+	{Group: "mongodbcommunity.mongodb.com", Kind: "MongoDBCommunity"}: {"mongodb", false, mongoDB},
 }
 
 // Convert converts the resources of a file, a stream of YAML documents or lists.
@@ -75,7 +78,7 @@ func Convert(data []byte, o Options) (*Result, error) {
 		return nil, err
 	}
 	if len(objects) == 0 {
-		return nil, errors.New("the file has no resource: it must have AppServices, ModelBoxes or CronTabs")
+		return nil, errors.New("the file has no resource: it must have AppServices, ModelBoxes, CronTabs or a MongoDB")
 	}
 	result := &Result{DataService: &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}}
 	result.DataService.SetAPIVersion(dsv1.GroupVersion.String())
@@ -86,7 +89,7 @@ func Convert(data []byte, o Options) (*Result, error) {
 		converter, isKnown := converters[object.GroupVersionKind().GroupKind()]
 		switch {
 		case !isKnown:
-			return nil, fmt.Errorf("resource %d is a %s of %s, and must be an AppService of app.example.com, a ModelBox of model.github.com or a CronTab of stable.example.com: remove it",
+			return nil, fmt.Errorf("resource %d is a %s of %s, and must be an AppService of app.example.com, a ModelBox of model.github.com, a CronTab of stable.example.com or a MongoDB of mongodb.com: remove it",
 				i+1, object.GetKind(), object.GetAPIVersion())
 		case object.GetName() == "":
 			return nil, fmt.Errorf("resource %d, a %s, must have metadata.name", i+1, object.GetKind())
@@ -105,8 +108,14 @@ func Convert(data []byte, o Options) (*Result, error) {
 			return nil, err
 		}
 		spec := result.DataService.Object["spec"].(map[string]any)
-		list, _ := spec[converter.list].([]any)
-		spec[converter.list] = append(list, entry)
+		switch list, _ := spec[converter.field].([]any); {
+		case converter.isList:
+			spec[converter.field] = append(list, entry)
+		case spec[converter.field] != nil:
+			return nil, s.mistake("kind", "a DataService has one replica set of MongoDB: leave one in the file")
+		default:
+			spec[converter.field] = entry
+		}
 	}
 	result.DataService.SetName(o.Name)
 	if o.Name == "" {
