@@ -145,7 +145,7 @@ $(SOURCE_LINK):
 	@mkdir -p $(@D) && ln -sfn '$(CURDIR)' $@
 
 .PHONY: tools
-tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(MONGODB_OPERATOR) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) $(GOTESTSUM) ## Build every tool that any target needs.
+tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(MONGODB_OPERATOR) $(FERRETDB) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) $(GOTESTSUM) ## Build every tool that any target needs.
 
 .PHONY: fresh-machine
 fresh-machine: ## Show that these targets need nothing but Go, git and make: each on a new Debian (root; GO_CACHES=host is fast; ARGS=targets).

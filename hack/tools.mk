@@ -68,6 +68,8 @@ PROMETHEUS     := $(TOOLS)/prometheus
 VERSITYGW      := $(TOOLS)/versitygw
 # MongoDB's own operator, which tests run as it is.
 MONGODB_OPERATOR := $(TOOLS)/mongodb-operator
+# A server of MongoDB's protocol, for MongoDB of kind ThirdParty.
+FERRETDB       := $(TOOLS)/ferretdb
 # A folder with etcd 3.4 to 3.7, and what restores the snapshots of each, for the tests of EtcdCluster. `make test` has 3.6 alone.
 ETCD           := $(TOOLS)/etcds
 ETCD_36        := $(addprefix $(ETCD)/,etcd-3.6 etcdutl-3.6)
@@ -118,6 +120,8 @@ $(VERSITYGW): hack/tools/versitygw/go.mod
 	$(call build_tools,versitygw,github.com/versity/versitygw/cmd/versitygw,versitygw)
 $(MONGODB_OPERATOR): hack/tools/mongodb-operator/go.mod
 	$(call build_tools,mongodb-operator,github.com/mongodb/mongodb-kubernetes-operator/cmd/manager,the MongoDB operator,$(MONGODB_LDFLAGS))
+$(FERRETDB): hack/tools/ferretdb/go.mod hack/tools/ferretdb/main.go
+	$(call build_tools,ferretdb,.,FerretDB)
 $(REDIS)/redis-server: hack/redis.sh hack/debian.sh
 	$(call unpack_tools,redis)
 $(PROMETHEUS)/promtool: hack/prometheus.sh hack/debian.sh

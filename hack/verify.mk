@@ -61,7 +61,7 @@ suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(REDIS)/redis-server $(ETCDS)
 # What the other groups leave: the operator on a simulated cluster, the API, charts and pure packages, in full. FORM=long: the oldest Kubernetes, too.
 .PHONY: suite-platform suite-oldest suite-ha
 verify-platform: suite-platform suite-ha $(if $(FULL),suite-oldest)
-suite-platform: $(SUITE_TOOLS) $(HELM) $(CRDIFY) $(MONGODB_OPERATOR)
+suite-platform: $(SUITE_TOOLS) $(HELM) $(CRDIFY) $(MONGODB_OPERATOR) $(FERRETDB)
 	$(SUITE_TEST) $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard|monitoring)|internal/(redis/topology|etcd/membership|mysql/replication))$$'))
 suite-oldest:
 	$(MAKE) test KUBERNETES=oldest

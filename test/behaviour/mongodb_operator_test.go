@@ -6,8 +6,6 @@ package behaviour_test
 import (
 	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -75,16 +73,7 @@ func TestMongoDBOperator(t *testing.T) {
 // why waits until the first two lines of `kubectl dataservice why` name all words.
 func (m *realMongoOperator) why(name string, words ...string) {
 	m.Helper()
-	text := ""
-	m.Until("the cause is named", func() error {
-		run := exec.CommandContext(m.Ctx, m.plugin, "why", name, "--namespace", m.Namespace)
-		run.Env = append(os.Environ(), "KUBECONFIG="+suite.Kubeconfig)
-		out, _ := run.Output() // with exit code 1
-		lines := strings.SplitN(string(out), "\n", 3)
-		text = strings.Join(lines[:min(2, len(lines))], "\n")
-		return harness.Mentions(text, words...)
-	})
-	m.Log(text)
+	m.whyNames(m.plugin, name, words...)
 }
 
 // fails waits until the phase is Failed with a message, and expects status and why to name the cause.
