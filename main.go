@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -27,7 +28,7 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) == 0 || args[0][0] == '-' {
+	if len(args) == 0 || strings.HasPrefix(args[0], "-") {
 		args = append([]string{"manager"}, args...)
 	}
 	switch command, args := args[0], args[1:]; command {
@@ -36,14 +37,21 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
+		if options.PrintVersion {
+			return printVersion()
+		}
 		ctrl.SetLogger(zap.New(zap.UseFlagOptions(&options.Log)))
 		return manager.Run(ctrl.SetupSignalHandler(), options)
 	case "render":
 		return plan.Run(args, os.Stdin, os.Stdout)
 	case "version":
-		fmt.Println(version.Version)
-		return nil
+		return printVersion()
 	default:
 		return fmt.Errorf("unknown command %q: try manager, render or version", command)
 	}
+}
+
+func printVersion() error {
+	_, err := fmt.Println(version.Version)
+	return err
 }

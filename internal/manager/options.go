@@ -6,11 +6,14 @@ package manager
 import (
 	"flag"
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
 	"time"
 
+	"go.uber.org/zap/zapcore"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	etcdserver "d3os.com/d3os-operator/internal/etcd/server"
@@ -60,6 +63,8 @@ type Options struct {
 	Version string
 
 	Log zap.Options
+	// PrintVersion makes the process print its version and exit, instead of running the operator.
+	PrintVersion bool
 }
 
 // ParseOptions reads the command line and the environment.
@@ -101,6 +106,13 @@ func ParseOptions(args []string) (Options, error) {
 	flags.StringVar(&o.ProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "0", "address of the profiler, such as 127.0.0.1:6060; 0 for none")
 	o.Log.BindFlags(flags)
+	flags.Func("v", "verbosity of the log: 0 for what happens, 1 and more for details; as --zap-log-level, of which the last one counts (default: 0)", func(value string) error {
+		verbosity, err := count(value)
+		o.Log.Level = zapcore.Level(-min(verbosity, math.MaxInt8)) //nolint:gosec // 0 to 127
+		return err
+	})
+	config.RegisterFlags(flags) // --kubeconfig, which the client's configuration reads
+	flags.BoolVar(&o.PrintVersion, "version", false, "print the version and exit")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

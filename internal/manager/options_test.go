@@ -4,9 +4,13 @@
 package manager_test
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
+	"go.uber.org/zap/zapcore"
 	"gotest.tools/v3/assert"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/platform/values"
@@ -45,6 +49,60 @@ func TestFlagsWinOverVariables(t *testing.T) {
 			assert.Equal(t, o.MaxRollouts, test.most)
 		})
 	}
+}
+
+// --v is the verbosity of klog: a higher number prints more. It sets the same level as --zap-log-level.
+func TestVerbosity(t *testing.T) {
+	for name, test := range map[string]struct {
+		args  []string
+		level zapcore.Level // of zap: the verbosity times -1
+		err   string
+	}{
+		"none":               {args: []string{"--v=0"}},
+		"five":               {args: []string{"--v=5"}, level: -5},
+		"two arguments":      {args: []string{"-v", "5"}, level: -5},
+		"everything":         {args: []string{"--v=1000"}, level: -127},
+		"after another name": {args: []string{"--zap-log-level=2", "--v=5"}, level: -5},
+		"before":             {args: []string{"--v=5", "--zap-log-level=2"}, level: -2},
+		"negative":           {args: []string{"--v=-1"}, err: `"-1" for flag -v: -1 is less than 0`},
+		"a word":             {args: []string{"--v=debug"}, err: `"debug" for flag -v`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := manager.ParseOptions(test.args)
+			if test.err != "" {
+				assert.ErrorContains(t, err, test.err)
+				return
+			}
+			assert.NilError(t, err)
+			assert.Assert(t, o.Log.Level.Enabled(test.level) && !o.Log.Level.Enabled(test.level-1))
+		})
+	}
+}
+
+// --kubeconfig wins over $KUBECONFIG.
+func TestKubeconfig(t *testing.T) {
+	write := func(server string) string {
+		file := filepath.Join(t.TempDir(), "kubeconfig")
+		assert.NilError(t, os.WriteFile(file, []byte("{clusters: [{name: a, cluster: {server: '"+server+"'}}], contexts: [{name: a, context: {cluster: a}}], current-context: a}"), 0o600))
+		return file
+	}
+	t.Setenv("KUBECONFIG", write("https://variable.example"))
+	for host, args := range map[string][]string{
+		"https://variable.example": nil,
+		"https://flag.example":     {"--kubeconfig", write("https://flag.example")},
+	} {
+		_, err := manager.ParseOptions(args)
+		assert.NilError(t, err)
+		found, err := ctrl.GetConfig()
+		assert.NilError(t, err)
+		assert.Equal(t, found.Host, host)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	o, err := manager.ParseOptions([]string{"--v=5", "--version"})
+	assert.NilError(t, err)
+	assert.Assert(t, o.PrintVersion)
 }
 
 // Every default image can be replaced by its variable.
