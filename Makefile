@@ -1,7 +1,8 @@
 # `make help` explains the targets. Every tool is built from source by hack/tools.mk.
 #
 # KUBECONFIG: set it, and every target that needs a cluster uses that one. Unset, they use an
-# embedded cluster (hack/cluster.sh), which needs neither Docker nor root.
+# embedded cluster (hack/cluster.sh), which needs neither Docker nor root; those that install the operator
+# (make install, run, deploy and their opposites) use the one of ~/.kube/config, if that exists.
 
 SHELL       := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -37,12 +38,14 @@ export CLUSTER_NAME TOOLS
 include hack/images.mk
 include hack/node.mk
 include hack/olm.mk
-# A cluster of the user's wins over the embedded one. A make that another one starts inherits both variables.
+# A cluster of the user's wins over the embedded one. As in every project of the Operator SDK, the targets that install the operator use the
+# cluster of kubectl, ~/.kube/config, where KUBECONFIG is not set. A make that another one starts inherits both variables.
+INSTALLING   := docker-build docker-push install uninstall run deploy undeploy
 ifeq ($(MAKELEVEL),0)
-USER_CLUSTER := $(KUBECONFIG)
+USER_CLUSTER := $(or $(KUBECONFIG),$(if $(filter-out $(INSTALLING),$(or $(MAKECMDGOALS),help)),,$(wildcard $(HOME)/.kube/config)))
 endif
 export USER_CLUSTER
-KUBECONFIG   ?= $(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig
+KUBECONFIG   := $(or $(USER_CLUSTER),$(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig)
 export KUBECONFIG
 # Where suites find a cluster, or what to make one of.
 ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)' \
@@ -60,7 +63,7 @@ help: ## Show this.
 		/^##@/ { printf "\n\033[1m%s\033[0m\n", substr($$0, 5) }' $(MAKEFILE_LIST)
 	@printf '\n\033[1mVariables\033[0m\n'
 	@printf '  %-18s %s\n' \
-		KUBECONFIG 'a cluster of yours; unset: the embedded one in .cluster/$(CLUSTER_NAME)' \
+		KUBECONFIG 'a cluster of yours; unset: the embedded one in .cluster/$(CLUSTER_NAME). For install, run and deploy: ~/.kube/config, if it exists' \
 		IMG 'the operator image ($(IMG))' \
 		BUNDLE_IMG 'the OLM bundle image ($(BUNDLE_IMG))' \
 		SCORECARD_IMG 'the image of the scorecard tests ($(SCORECARD_IMG))' \

@@ -5,7 +5,7 @@ IMG            ?= $(IMAGE_TAG_BASE):v$(VERSION)
 BUNDLE_IMG     ?= $(IMAGE_TAG_BASE)-bundle:v$(VERSION)
 CATALOG_IMG    ?= $(IMAGE_TAG_BASE)-catalog:v$(VERSION)
 SCORECARD_IMG  ?= $(IMAGE_TAG_BASE)-scorecard:v$(VERSION)
-CONTAINER_TOOL ?= docker
+CONTAINER_TOOL ?= $(firstword $(foreach tool,docker podman buildah,$(if $(shell command -v $(tool)),$(tool))) docker)
 # Of one's own machine for docker-build, of all clusters for images.
 PLATFORM       ?= linux/$(shell go env GOARCH)
 PLATFORMS      ?= linux/amd64,linux/arm64

@@ -5,6 +5,7 @@ package v1
 
 import (
 	"maps"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -26,13 +27,17 @@ import (
 const (
 	samples        = "../../config/samples/"
 	everythingFile = samples + "everything.yaml"
+	// originalSample is the name that the sample has in the original operator: a link to the file with the name that operator-sdk gives it.
+	originalSample = "d3os-product_v1_dataservice.yaml"
 )
 
 func sampleFiles(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(samples + "*.yaml")
 	assert.NilError(t, err)
-	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == "kustomization.yaml" })
+	files = slices.DeleteFunc(files, func(file string) bool {
+		return filepath.Base(file) == "kustomization.yaml" || filepath.Base(file) == originalSample
+	})
 	assert.Assert(t, len(files) > 4, "the samples are missing")
 	return append(files, samples+"redis/platform.yaml", samples+"etcd/platform.yaml", samples+"mongodb/platform.yaml")
 }
@@ -49,6 +54,17 @@ func TestSamplesAreAccepted(t *testing.T) {
 			assert.NilError(t, validate(t, apiserver.ReadResource(t, file)))
 		})
 	}
+}
+
+// The sample is found by its original name, and exists once.
+func TestOriginalNameOfTheSample(t *testing.T) {
+	t.Parallel()
+	target, err := os.Readlink(samples + originalSample)
+	assert.NilError(t, err)
+	assert.Equal(t, target, "d3os-product.com_v1_dataservice.yaml")
+	kustomization, err := os.ReadFile(samples + "kustomization.yaml")
+	assert.NilError(t, err)
+	assert.Assert(t, strings.Contains(string(kustomization), "\n- "+target+"\n") && !strings.Contains(string(kustomization), originalSample))
 }
 
 // All of them fit into one namespace of one cluster.

@@ -1,0 +1,46 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bundle_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+// `make docker-build docker-push deploy` uses one image and the cluster of kubectl, as in every project of the Operator SDK. A target that starts
+// its own cluster never uses that of ~/.kube/config.
+func TestMakeDeploys(t *testing.T) {
+	home := t.TempDir()
+	mine := filepath.Join(home, ".kube", "config")
+	assert.NilError(t, os.MkdirAll(filepath.Dir(mine), 0o755))
+	assert.NilError(t, os.WriteFile(mine, nil, 0o600))
+	dryRun := func(args ...string) string {
+		command := exec.Command("make", append([]string{"--dry-run", "--no-print-directory", "CONTAINER_TOOL=podman"}, args...)...)
+		command.Dir = cluster.Root()
+		command.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool {
+			return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS=") || strings.HasPrefix(variable, "KUBECONFIG=")
+		}), "HOME="+home)
+		out, err := command.CombinedOutput()
+		assert.NilError(t, err, string(out))
+		return string(out)
+	}
+	const image = "registry.example.com/team/operator:v9"
+	out := dryRun("docker-build", "docker-push", "deploy", "IMG="+image)
+	for _, want := range []string{"-t '" + image + "'", "podman push '" + image + "'", "s|image: controller:latest|image: " + image + "|",
+		"apply --server-side --force-conflicts -f dist/install.yaml", "using the cluster of KUBECONFIG=" + mine} {
+		assert.Assert(t, strings.Contains(out, want), "%s is missing in\n%s", want, out)
+	}
+	for _, args := range [][]string{{"deploy", "KUBECONFIG=/elsewhere"}, {"cluster-up"}} {
+		out := dryRun(args...)
+		assert.Assert(t, !strings.Contains(out, mine), out)
+	}
+}
