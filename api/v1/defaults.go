@@ -15,9 +15,6 @@ const defaultStorageSize = "10Gi"
 // defaultRedisPods is the default of Redis.Replicas in the CRD.
 const defaultRedisPods = 6
 
-// defaultEtcdMembers is the default of Etcd.Replicas in the CRD.
-const defaultEtcdMembers = 3
-
 // The defaults of MongoDB.Replicas, Version and Database in the CRD.
 const (
 	defaultMongoDBMembers  = 3
@@ -41,7 +38,6 @@ func SetDefaults(ds *DataService) {
 	}
 	if e := spec.Etcd; e != nil {
 		setStorage(&e.Storage)
-		orDefault(&e.Replicas, ptr.To[int32](defaultEtcdMembers))
 	}
 	if m := spec.MongoDB; m != nil {
 		setStorage(&m.Storage)

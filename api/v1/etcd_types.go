@@ -24,12 +24,13 @@ type Etcd struct {
 	Kind string `json:"kind,omitempty"`
 
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is kept.
-	// An even number tolerates no more losses than the odd one below it.
-	// +kubebuilder:default=3
+	// With an even number one member more runs. Without it a HorizontalPodAutoscaler or `kubectl scale` may set the
+	// number in the EtcdCluster. Default: 3 for a new cluster; a running one keeps its number.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9
 	// +kubebuilder:example=`5`
 	// +optional
+	// +nullable
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// image of etcd. With a tag or a digest it must be of the version that version names; without, version is the

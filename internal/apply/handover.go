@@ -16,17 +16,14 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// scaleManager owns the number of pods of a workload between the plan and an autoscaler.
+// scaleManager owns the number of pods of a workload or an EtcdCluster between the plan and an autoscaler.
 const scaleManager = FieldManager + "-scale"
 
-// handOver keeps a workload's number of pods when the plan stops setting it, because an
+// handOver keeps a number of pods when the plan stops setting it, because an
 // autoscaler decides from now on. Server-side apply would remove the field with its last owner,
-// and the API server would set it to 1: another manager owns it until the autoscaler writes it.
+// and the API server would set its default: another manager owns it until the autoscaler writes it.
 func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unstructured) error {
-	if kind := planned.GetKind(); kind != "Deployment" && kind != "StatefulSet" {
-		return nil
-	}
-	if _, planned, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas"); planned {
+	if !leavesReplicas(planned) {
 		return nil
 	}
 	live, err := get(ctx, a.live, live) // the cache keeps no field managers
@@ -47,6 +44,18 @@ func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unst
 		return fmt.Errorf("hand over the replicas of %s: %w", describe(live), err)
 	}
 	return nil
+}
+
+// leavesReplicas reports whether a plan leaves the number of pods of a workload or of a resource of the operator to an autoscaler.
+func leavesReplicas(planned *unstructured.Unstructured) bool {
+	switch kind := planned.GetKind(); {
+	case kind == "Deployment", kind == "StatefulSet":
+	case object.IsResource(planned) && !object.IsForeign(planned):
+	default:
+		return false
+	}
+	_, isPlanned, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas")
+	return !isPlanned
 }
 
 // ownsReplicas reports whether the plan's manager owns the number of pods.

@@ -28,7 +28,12 @@ func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 		return false
 	}
 	if object.IsResource(planned) {
-		return unplannedFields(planned.Object["spec"], live.Object["spec"])
+		has, _ := live.Object["spec"].(map[string]any)
+		if leavesReplicas(planned) {
+			has = maps.Clone(has)
+			delete(has, "replicas")
+		}
+		return unplannedFields(planned.Object["spec"], has)
 	}
 	switch planned.GetKind() {
 	case "ConfigMap", "Secret":
@@ -112,7 +117,12 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 	object := live.DeepCopy()
 	planned = planned.DeepCopy()
 	if resource {
+		replicas, isSet, _ := unstructured.NestedFieldNoCopy(live.Object, "spec", "replicas")
+		leaves := leavesReplicas(planned)
 		setField(object.Object, "spec", planned.Object["spec"])
+		if spec, _ := object.Object["spec"].(map[string]any); isSet && leaves && spec != nil {
+			spec["replicas"] = replicas
+		}
 		return object
 	}
 	switch planned.GetKind() {
@@ -200,7 +210,7 @@ func unplannedKeys(planned, live map[string]any, field string) bool {
 }
 
 // unplannedFields reports whether a part of a resource has fields that the planned one lacks. The plan owns all fields of the operator's
-// own resources. Fields that are false count as missing.
+// own resources, except the number of pods where it plans none. Fields that are false count as missing.
 func unplannedFields(planned, live any) bool {
 	switch has := live.(type) {
 	case map[string]any:

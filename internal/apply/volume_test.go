@@ -266,3 +266,37 @@ func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	p.ds.Spec.Web.Autoscaling, p.ds.Spec.Web.Replica = nil, ptr.To[int32](3)
 	assert.Equal(t, pods(), int64(3))
 }
+
+// The number of members of an EtcdCluster goes from the plan to an autoscaler and back without a jump. All other fields stay the plan's.
+func TestTheNumberOfMembersIsHandedOver(t *testing.T) {
+	t.Parallel()
+	const id = "EtcdCluster/etcd"
+	p, _ := running(t, "{etcd: {replicas: 5}}", id)
+	members := func() any { return field(t, p.apply(p.planned(id)).Object, "spec", "replicas") }
+	scaleAs(t, "autoscaler", p.planned(id), 7)
+	await(t, fetch(t, p.planned(id)))
+	assert.Equal(t, members(), int64(5))
+
+	p.ds.Spec.Etcd.Replicas = nil
+	planned := p.planned(id)
+	_, found, err := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas")
+	assert.NilError(t, err)
+	assert.Assert(t, !found)
+	assert.Equal(t, members(), int64(5))
+
+	scaleAs(t, "autoscaler", planned, 7)
+	await(t, fetch(t, planned))
+	p.atRest(planned)
+	p.ds.Spec.Etcd.Version = "3.6.15" // a new revision
+	assert.Equal(t, members(), int64(7))
+
+	live := edit(t, planned, setting("debug", "spec", "config", "log-level"))
+	await(t, live)
+	assert.Equal(t, members(), int64(7))
+	_, found, err = unstructured.NestedFieldNoCopy(fetch(t, planned).Object, "spec", "config")
+	assert.NilError(t, err)
+	assert.Assert(t, !found, "what another writer set elsewhere is put back")
+
+	p.ds.Spec.Etcd.Replicas = ptr.To[int32](3)
+	assert.Equal(t, members(), int64(3))
+}

@@ -22,7 +22,7 @@ func (v *view) standing(phase etcdv1.Phase) *database.Standing {
 	step, text := v.doing()
 	s := &database.Standing{
 		Settled: v.settled(), Hopeless: v.hopeless(), Degraded: isDegraded(phase), PauseField: "spec.paused", Deleting: v.deleting(),
-		WellReason: etcdv1.ReasonAllVoting, Well: v.well(), Notes: database.Notes(v.seen.PlanSeen), Unwell: v.account(v.model.Reason),
+		WellReason: etcdv1.ReasonAllVoting, Well: v.well(), Notes: v.notes(), Unwell: v.account(v.model.Reason),
 		Step: step, Doing: v.account(text), Looking: "looking at the cluster", WaitReason: v.waiting(), Wait: v.waitsFor(),
 		CauseReason: v.waiting(), Cause: v.model.Reason,
 	}

@@ -36,12 +36,17 @@ func DefaultImages() map[string]string {
 	return map[string]string{ImageName: defaultRegistry + "/" + defaultRepository + ":v" + defaultVersion}
 }
 
-// replicasOf returns the wanted number of members.
+// replicasOf returns the number of members that run for a spec. It is odd, or 0: an even number, which an autoscaler may write, survives no
+// more losses than the odd one below it, so one member more runs.
 func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
 	if spec.Replicas == nil { // a resource that no API server has defaulted
 		return 3
 	}
-	return int(*spec.Replicas)
+	n := int(*spec.Replicas)
+	if n > 0 && n%2 == 0 {
+		n++
+	}
+	return n
 }
 
 // versionOf returns the wanted version: that of the spec, else that of the image's tag, else the default.

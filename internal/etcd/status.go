@@ -54,7 +54,7 @@ func (v *view) count(s *etcdv1.EtcdClusterStatus) {
 	s.Replicas = int32(len(v.world.View.Pods)) //nolint:gosec // a few pods
 	s.ReadyReplicas = int32(m.Healthy)         //nolint:gosec // a few members
 	s.Ready = fmt.Sprintf("%d/%d", m.Healthy, replicasOf(&v.ec.Spec))
-	s.Verdict, s.Leader, s.Version, s.TargetVersion, s.Notes = string(m.Verdict), m.Leader, m.Version, m.Target, slices.Concat(m.Notes, database.Notes(v.seen.PlanSeen))
+	s.Verdict, s.Leader, s.Version, s.TargetVersion, s.Notes = string(m.Verdict), m.Leader, m.Version, m.Target, slices.Concat(m.Notes, v.notes())
 	s.ClusterID = ""
 	if m.Cluster != 0 {
 		s.ClusterID = m.Cluster.String()
@@ -72,6 +72,16 @@ func (v *view) count(s *etcdv1.EtcdClusterStatus) {
 		}
 		s.Members = append(s.Members, made)
 	}
+}
+
+// notes returns remarks about the spec and the plan.
+func (v *view) notes() []string {
+	notes := database.Notes(v.seen.PlanSeen)
+	if spec := &v.ec.Spec; spec.Replicas != nil && int(*spec.Replicas) != replicasOf(spec) {
+		notes = append([]string{fmt.Sprintf("spec.replicas is %d, and %d members run: an even number survives no more losses than the odd number below it",
+			*spec.Replicas, replicasOf(spec))}, notes...)
+	}
+	return notes
 }
 
 // roundSize rounds a size up to two digits, so that not every write changes the status.

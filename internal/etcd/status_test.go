@@ -4,6 +4,7 @@
 package etcd
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/database"
@@ -38,6 +40,24 @@ func TestNoSpaceHasAReason(t *testing.T) {
 		degraded := meta.FindStatusCondition(ec.Status.Conditions, etcdv1.ConditionDegraded)
 		assert.Equal(t, ec.Status.Reason == etcdv1.ReasonSpaceUsedUp, alarms != nil, "%s: %s", ec.Status.Reason, ec.Status.Message)
 		assert.Equal(t, degraded.Reason == etcdv1.ReasonSpaceUsedUp, alarms != nil, "%s: %s", degraded.Reason, degraded.Message)
+	}
+}
+
+// An odd number of members runs. A note names an even wish, and READY counts the members that run for it.
+func TestOddNumberOfMembers(t *testing.T) {
+	t.Parallel()
+	for wish, runs := range []int{0, 1, 3, 3, 5, 5, 7, 7, 9, 9} {
+		k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
+		ec.Spec.Replicas = ptr.To(int32(wish))
+		assert.Equal(t, wanted(ec).Replicas, runs, "spec.replicas: %d", wish)
+		k.Status(ec, reconcile.Seen[World]{Generation: 1, Observed: &World{}}, metav1.NewTime(time.Unix(1000, 0)))
+		assert.Equal(t, ec.Status.Ready, fmt.Sprintf("0/%d", runs))
+		if wish == runs {
+			assert.Equal(t, len(ec.Status.Notes), 0, "%v", ec.Status.Notes)
+			continue
+		}
+		assert.DeepEqual(t, ec.Status.Notes, []string{fmt.Sprintf(
+			"spec.replicas is %d, and %d members run: an even number survives no more losses than the odd number below it", wish, runs)})
 	}
 }
 

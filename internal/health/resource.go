@@ -89,11 +89,16 @@ func conditionOf(object *unstructured.Unstructured, kind string) (is bool, reaso
 	return false, "", ""
 }
 
-// countCustom reads the numbers of pods: those wanted from spec.replicas, those ready from a status.ready such as 5/6.
+// countCustom reads the numbers of ready and wanted pods from a status.ready such as 5/6. Where the status is of an earlier generation,
+// spec.replicas pods are wanted.
 func (s *State) countCustom(object *unstructured.Unstructured) {
 	desired, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
 	text, _, _ := unstructured.NestedString(object.Object, "status", "ready")
-	text, _, _ = strings.Cut(text, "/")
-	ready, _ := strconv.ParseInt(text, 10, 32)        // 0 while there is none
-	s.Desired, s.Ready = int32(desired), int32(ready) //nolint:gosec // the API has int32 here
+	count, of, _ := strings.Cut(text, "/")
+	ready, _ := strconv.ParseInt(count, 10, 32)
+	observed, _, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	if wanted, err := strconv.ParseInt(of, 10, 32); err == nil && observed == object.GetGeneration() {
+		desired = wanted
+	}
+	s.Desired, s.Ready = int32(desired), int32(ready)
 }

@@ -26,6 +26,7 @@ type Cluster struct {
 	// Samples are files of resources that the repository shows people, and of what users of the earlier operator have.
 	Samples   []string
 	Scales    []string // replicas to which the cluster can be scaled, one after the other
+	TooMany   string   // replicas that the scale subresource refuses, if any
 	ShortName string
 	Columns   []string
 }
@@ -104,6 +105,13 @@ func (c *Cluster) scale(t *testing.T) {
 		got, _, err := unstructured.NestedFieldCopy(object.Object, "spec", "replicas")
 		assert.NilError(t, err)
 		assert.Equal(t, fmt.Sprint(got), replicas)
+	}
+	if c.TooMany != "" {
+		scale := c.resourceOf(t, "scaled", "{replicas: "+c.TooMany+"}")
+		scale.SetAPIVersion("autoscaling/v1")
+		scale.SetKind("Scale")
+		err := c.API.SubResource("scale").Update(t.Context(), object, client.WithSubResourceBody(scale))
+		assert.ErrorContains(t, err, "spec.replicas")
 	}
 }
 

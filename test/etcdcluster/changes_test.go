@@ -66,7 +66,7 @@ func TestChanges(t *testing.T) {
 	defer s.staysWell()()
 	cluster := s.get().Status.ClusterID
 	load := s.load()
-	sizes := []int{2, 1}
+	sizes := []int{3, 1}
 	if full {
 		sizes = []int{3, 5, 3}
 	}

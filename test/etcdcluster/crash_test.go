@@ -172,8 +172,8 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 	voters, version, m := 3, etcdtest.V34, &mortal{within: 20 * time.Minute}
 	if !full {
-		changes = []change{{"1 to 2 members", wants("{replicas: 2}", 2)}}
-		voters, version, m = 2, etcdtest.V36, &mortal{within: patience, Lives: stage.Lives{Skip: 2}} // each third step
+		changes = []change{{"1 to 3 members", wants("{replicas: 3}", 3)}}
+		voters, version, m = 3, etcdtest.V36, &mortal{within: patience, Lives: stage.Lives{Skip: 2}} // each third step
 	}
 	s.create(fmt.Sprintf("{replicas: 1, version: %s}", version))
 	m.live(s, func() error { return s.isReady(1) })

@@ -61,7 +61,8 @@ type EtcdClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: data that is there is never replaced. Create another cluster with it"
 type EtcdClusterSpec struct {
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is
-	// kept. An even number tolerates no more losses than the odd one below it.
+	// kept. With an even number one member more runs, because an even number survives no more losses than the odd
+	// number below it. A HorizontalPodAutoscaler may set it.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9

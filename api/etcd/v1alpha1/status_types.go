@@ -173,7 +173,7 @@ type EtcdClusterStatus struct {
 	Verdict string `json:"verdict,omitempty"`
 
 	// notes are further facts for the user, such as that the spec has an even number of members.
-	// +kubebuilder:example=`["2 members tolerate no more losses than 1"]`
+	// +kubebuilder:example=`["spec.replicas is 2, and 3 members run"]`
 	// +listType=atomic
 	// +optional
 	Notes []string `json:"notes,omitempty"`

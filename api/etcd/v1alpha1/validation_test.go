@@ -111,7 +111,8 @@ var cluster = apiserver.Cluster{
 		"../../../config/samples/etcd/etcd.yaml", "../../../config/samples/etcd/production.yaml",
 		"../../../internal/etcd/testdata/sample.yaml",
 	},
-	Scales:    []string{"5", "0"}, // 0 parks the cluster
+	Scales:    []string{"5", "4", "0"}, // an autoscaler may write an even number; 0 parks the cluster
+	TooMany:   "10",
 	ShortName: "etcd",
 	Columns: []string{
 		"Ready .status.ready", "Leader .status.leader", "Version .status.version", "Phase .status.phase", "Message .status.message",
