@@ -6,6 +6,10 @@ package database
 import (
 	"cmp"
 	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -23,6 +27,7 @@ const (
 	reasonSettled  = "Settled"
 	reasonHealthy  = "Healthy"
 	reasonWorking  = "Working"
+	reasonOverdue  = "ProgressDeadlineExceeded"
 )
 
 // Standing holds the parts of a status that a kind derives from its observation and its decision. Explain and SetConditions derive the rest.
@@ -41,6 +46,8 @@ type Standing struct {
 	WaitReason, Wait string   // why no step can be taken
 	// CauseReason and Cause are the reason and the message of the conditions Degraded and Stalled. Default: those of the status.
 	CauseReason, Cause string
+	// Deadline limits the time of a creation, a change or a repair. 0: no limit.
+	Deadline time.Duration
 }
 
 // Explain returns the reason and the message of a status.
@@ -88,7 +95,23 @@ func SetConditions[W any](c reconcile.Conditions, s *Standing, seen reconcile.Se
 	if seen.Paused {
 		idle = reasonPaused
 	}
-	c.Set(conditionProgressing, progressing, reason, message, idle, "no change is in progress")
+	idleMessage := "no change is in progress"
+	if progressing && s.Deadline > 0 {
+		before := meta.FindStatusCondition(*c.List, conditionProgressing)
+		since, isOverdue := overdue(before, c.Generation, s.Deadline, c.Now)
+		switch {
+		case isOverdue:
+			problem = overdueText(problem, s.Deadline)
+			if !degraded {
+				cause = reasonOverdue
+			}
+			progressing, degraded, stalled = false, true, true
+			idle, idleMessage = reasonOverdue, problem
+		case before != nil && before.Status == metav1.ConditionTrue:
+			before.LastTransitionTime = since // of the latest change, also where it follows another one
+		}
+	}
+	c.Set(conditionProgressing, progressing, reason, message, idle, idleMessage)
 	c.Set(conditionDegraded, degraded, cause, problem, reasonHealthy, "nothing has failed")
 	c.While(conditionReconciling, progressing, reason, message)
 	c.While(conditionStalled, stalled, cause, problem)
