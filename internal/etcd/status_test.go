@@ -61,6 +61,29 @@ func TestOddNumberOfMembers(t *testing.T) {
 	}
 }
 
+// Members that do not come up within spec.progressDeadlineSeconds make the cluster Degraded, with the cause. Without the field nothing changes.
+func TestProgressDeadline(t *testing.T) {
+	t.Parallel()
+	began := time.Unix(1000, 0)
+	for _, deadline := range []*int32{nil, ptr.To[int32](600)} {
+		k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
+		ec.Spec.ProgressDeadlineSeconds = deadline
+		for _, passed := range []time.Duration{0, 599 * time.Second, 600 * time.Second} {
+			w := World{Problems: map[string]string{"store-0": "ErrImagePull: no such image"}}
+			k.Status(ec, reconcile.Seen[World]{Generation: 1, Observed: &w}, metav1.NewTime(began.Add(passed)))
+			isOver := deadline != nil && passed == 600*time.Second
+			progressing := meta.FindStatusCondition(ec.Status.Conditions, etcdv1.ConditionProgressing)
+			degraded := meta.FindStatusCondition(ec.Status.Conditions, etcdv1.ConditionDegraded)
+			assert.Equal(t, progressing.Status == metav1.ConditionFalse && progressing.Reason == etcdv1.ReasonProgressDeadlineExceeded, isOver, "%s: %+v", passed, progressing)
+			assert.Equal(t, degraded.Status == metav1.ConditionTrue, isOver, "%s: %+v", passed, degraded)
+			if isOver {
+				assert.Equal(t, degraded.Reason, etcdv1.ReasonProgressDeadlineExceeded)
+				assert.Equal(t, degraded.Message, "pod store-0: ErrImagePull: no such image; not finished within 10m0s (spec.progressDeadlineSeconds)")
+			}
+		}
+	}
+}
+
 // The summary for events and metrics matches the status and its conditions.
 func TestSummary(t *testing.T) {
 	t.Parallel()

@@ -71,6 +71,17 @@ type EtcdClusterSpec struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 
 	// storage is the size of each member's volume. It can grow if the storage class can expand volumes; it may
+	// progressDeadlineSeconds is the time in seconds within which the cluster must be as the spec wants it, after
+	// it was created or changed, or has failed. Later the condition Progressing is False with the reason
+	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator goes on all the same. Another
+	// change of the spec starts the time again. Default: none, no deadline.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=604800
+	// +kubebuilder:example=`600`
+	// +optional
+	// +nullable
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+
 	// not shrink.
 	// +kubebuilder:default="10Gi"
 	// +kubebuilder:validation:XIntOrString

@@ -86,6 +86,8 @@ const (
 	ReasonCertificateUnreadable = "CertificateUnreadable"
 	// ReasonUnsupportedVersion: spec.version is older than the operator can run, or than what runs.
 	ReasonUnsupportedVersion = "UnsupportedVersion"
+	// ReasonProgressDeadlineExceeded: the work in progress has not ended within spec.progressDeadlineSeconds.
+	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonAgentMissing: the operator does not know the image of its agent, without which no member starts.
 	ReasonAgentMissing = "AgentMissing"
 )

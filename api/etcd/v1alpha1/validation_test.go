@@ -33,6 +33,7 @@ var accepted = []string{
 	"{networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}], additionalPorts: [15008, 65535]}}",
 	"{storageClassName: null, version: null, registry: null, image: null, size: null, resources: null, config: null, recovery: null, podTemplate: null, affinity: null}",
 	"{podTemplate: {spec: {priorityClassName: high}}}",
+	"{progressDeadlineSeconds: 600}", "{progressDeadlineSeconds: null}",
 }
 
 // refused are specs that it does not take, and what it says.
@@ -42,6 +43,7 @@ var refused = map[string]string{
 	"{networkPolicy: {additionalPorts: [65536]}}":        "less than or equal to 65535",
 	"{networkPolicy: {additionalPorts: [15008, 15008]}}": "Duplicate value",
 	"{replicas: -1}":                                                "greater than or equal to 0",
+	"{progressDeadlineSeconds: 0}":                                  "greater than or equal to 1",
 	"{replicas: 10}":                                                "less than or equal to 9",
 	"{storage: 0}":                                                  "storage must be a quantity above zero",
 	"{storage: big}":                                                "storage must be a quantity",
