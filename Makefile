@@ -95,8 +95,9 @@ clean: ## Remove what was built (ALL=yes: the tools, too).
 ##@ Development
 
 .PHONY: generate
-generate: $(CONTROLLER_GEN) ## Generate the deep-copy code of the API types.
+generate: $(CONTROLLER_GEN) $(CLIENT_GEN) ## Generate the deep-copy code of the API types, and the Go clients in client/.
 	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	@TOOLS='$(TOOLS)' hack/client.sh
 
 .PHONY: manifests
 manifests: $(CONTROLLER_GEN) ## Generate the CRDs, the operator's role, its list of images, alerts and dashboard.
@@ -142,13 +143,13 @@ test: export GOGC := 400
 test: test-tools ## Run the tests that every change must pass, of all modules; they start own clusters unless KUBECONFIG is set (MODULE=cmd/agent ARGS='-run X ./internal/store': a part).
 	@$(TEST_ENVIRONMENT) MODULE='$(MODULE)' hack/test.sh $(ARGS)
 # What .ci/run needs.
-gate-tools: test-tools $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(OPERATOR_SDK)
+gate-tools: test-tools $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(CLIENT_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(OPERATOR_SDK)
 
 $(SOURCE_LINK):
 	@mkdir -p $(@D) && ln -sfn '$(CURDIR)' $@
 
 .PHONY: tools
-tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(MONGODB_OPERATOR) $(FERRETDB) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) $(GOTESTSUM) ## Build every tool that any target needs.
+tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(MONGODB_OPERATOR) $(FERRETDB) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(CLIENT_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) $(GOTESTSUM) ## Build every tool that any target needs.
 
 .PHONY: fresh-machine
 fresh-machine: ## Show that these targets need nothing but Go, git and make: each on a new Debian (root; GO_CACHES=host is fast; ARGS=targets).

@@ -45,6 +45,7 @@ CLUSTER_TOOLS := $(addprefix $(CLUSTER_BIN)/,$(notdir $(KUBE_TOOLS) $(KWOK_TOOLS
 
 HELM           := $(TOOLS)/helm
 CONTROLLER_GEN := $(TOOLS)/controller-gen
+CLIENT_GEN     := $(addprefix $(TOOLS)/,applyconfiguration-gen client-gen informer-gen lister-gen)
 KUSTOMIZE      := $(TOOLS)/kustomize
 GOLANGCI_LINT  := $(TOOLS)/golangci-lint
 CRD_REF_DOCS   := $(TOOLS)/crd-ref-docs
@@ -91,6 +92,8 @@ $(HELM): hack/tools/helm/go.mod
 	$(call build_tools,helm,helm.sh/helm/v3/cmd/helm,helm $(HELM_VERSION),$(HELM_LDFLAGS))
 $(CONTROLLER_GEN): hack/tools/controller-gen/go.mod
 	$(call build_tools,controller-gen,sigs.k8s.io/controller-tools/cmd/controller-gen,controller-gen)
+$(CLIENT_GEN) &: hack/tools/code-generator/go.mod
+	$(call build_tools,code-generator,$(addprefix k8s.io/code-generator/cmd/,$(notdir $(CLIENT_GEN))),the generators of Go clients)
 $(KUSTOMIZE): hack/tools/kustomize/go.mod
 	$(call build_tools,kustomize,sigs.k8s.io/kustomize/kustomize/v5,kustomize)
 $(GOLANGCI_LINT): hack/tools/golangci-lint/go.mod

@@ -6,7 +6,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 (($#)) || set -- generate manifests docs bundle
-generated=(api config docs/reference docs/operate/troubleshooting.md bundle bundle.Dockerfile catalog SECURITY.md)
+generated=(api client config docs/reference docs/operate/troubleshooting.md bundle bundle.Dockerfile catalog SECURITY.md)
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 

@@ -12,6 +12,7 @@ import (
 // is optional: what is declared is created, in order, and kept; what is taken
 // out is removed. Data and the credentials that open it outlive the resource.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=ds3;dsvc,categories=all

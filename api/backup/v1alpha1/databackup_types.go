@@ -9,6 +9,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // EtcdCluster, MySQLCluster or RedisCluster. The store holds the backup and its list of contents: this resource is the record of the run. Deleting the
 // resource deletes no data; the retention of that backup does.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=dbk,categories=all

@@ -12,6 +12,7 @@ import (
 // database, and switches nothing. Without databaseName it is a rehearsal, and its volume is deleted with it. With
 // databaseName the volume stays, and a person can switch the DataService to it, and back in the same way.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=drs,categories=all

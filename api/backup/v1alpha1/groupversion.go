@@ -6,6 +6,7 @@
 //
 // +kubebuilder:object:generate=true
 // +groupName=d3os-product.com.d3os
+// +groupGoName=Backup
 package v1alpha1
 
 import (
@@ -26,6 +27,9 @@ var (
 	// GroupVersion is the group and version of every type in this package.
 	GroupVersion = schema.GroupVersion{Group: "d3os-product.com.d3os", Version: "v1alpha1"}
 
+	// SchemeGroupVersion is GroupVersion. The clients that code-generator makes need this name.
+	SchemeGroupVersion = GroupVersion
+
 	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
 	// AddToScheme registers this package's types.
@@ -36,4 +40,9 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &DataBackup{}, &DataBackupList{}, &DataRestore{}, &DataRestoreList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
+}
+
+// Resource returns the group and the plural name of a resource. The clients that code-generator makes need it.
+func Resource(resource string) schema.GroupResource {
+	return GroupVersion.WithResource(resource).GroupResource()
 }

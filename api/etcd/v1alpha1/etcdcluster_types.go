@@ -17,6 +17,7 @@ import (
 // volume. The operator forms it, heals it, replaces lost members, adds and removes
 // members one at a time, and upgrades it minor by minor.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
@@ -70,7 +71,6 @@ type EtcdClusterSpec struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// storage is the size of each member's volume. It can grow if the storage class can expand volumes; it may
 	// progressDeadlineSeconds is the time in seconds within which the cluster must be as the spec wants it, after
 	// it was created or changed, or has failed. Later the condition Progressing is False with the reason
 	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator goes on all the same. Another
@@ -82,6 +82,7 @@ type EtcdClusterSpec struct {
 	// +nullable
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
+	// storage is the size of each member's volume. It can grow if the storage class can expand volumes; it may
 	// not shrink.
 	// +kubebuilder:default="10Gi"
 	// +kubebuilder:validation:XIntOrString

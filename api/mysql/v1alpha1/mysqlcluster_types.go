@@ -14,6 +14,7 @@ import (
 // own volume. The operator forms it, replaces a lost primary without losing an acknowledged
 // transaction, copies the data to members without any, and replaces pods one at a time.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector

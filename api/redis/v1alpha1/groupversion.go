@@ -7,6 +7,7 @@
 //
 // +kubebuilder:object:generate=true
 // +groupName=redis.middleware.hc.cn
+// +groupGoName=Redis
 package v1alpha1
 
 import (
@@ -22,6 +23,9 @@ var (
 	// GroupVersion is the group and version of every type in this package.
 	GroupVersion = schema.GroupVersion{Group: "redis.middleware.hc.cn", Version: "v1alpha1"}
 
+	// SchemeGroupVersion is GroupVersion. The clients that code-generator makes need this name.
+	SchemeGroupVersion = GroupVersion
+
 	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
 	// AddToScheme registers this package's types.
@@ -32,4 +36,9 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &RedisCluster{}, &RedisClusterList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
+}
+
+// Resource returns the group and the plural name of a resource. The clients that code-generator makes need it.
+func Resource(resource string) schema.GroupResource {
+	return GroupVersion.WithResource(resource).GroupResource()
 }

@@ -16,6 +16,7 @@ import (
 // together serve 16,384 hash slots. The operator forms it, heals it, moves
 // slots when it grows or shrinks, and replaces its pods one shard at a time.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
