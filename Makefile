@@ -213,6 +213,10 @@ build-installer: $(KUSTOMIZE) ## Write dist/install.yaml: the CRD and the operat
 	@$(KUSTOMIZE) build config/default | sed 's|image: controller:latest|image: $(IMG)|' $(if $(MIRROR),| hack/mirror.sh '$(MIRROR)' rename) >dist/install.yaml
 	@echo 'dist/install.yaml'
 
+.PHONY: chart
+chart: $(KUSTOMIZE) ## Write dist/chart, the Helm chart of the operator (IMG), from config/.
+	@KUSTOMIZE='$(KUSTOMIZE)' IMG='$(IMG)' VERSION='$(VERSION)' hack/chart.sh
+
 .PHONY: undeploy
 undeploy: $(KUBECTL) $(KUSTOMIZE) ## Remove the operator and the CRD, and with it every DataService.
 	$(KUSTOMIZE) build config/default | $(KUBECTL) delete --ignore-not-found -f -

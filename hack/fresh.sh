@@ -15,7 +15,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/packages.sh
 
 targets=(
-	help images-list build plugin plugin-archives generate manifests docs build-installer release bundle
+	help images-list build plugin plugin-archives generate manifests docs chart build-installer release bundle
 	verify-generated catalog bundle-validate images lint figures security
 	cluster-up install uninstall deploy undeploy cluster-down demo tour demo-down
 	test verify:{redis,etcd,mysql,backup,platform,chaos,transitions,faults,alerts,security,load} bench

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Lints and renders every chart as plain Helm does: with each of its ci/*.yaml, or with its own values
+# Lints and renders every chart, the operator's own among them, as plain Helm does: with each of its ci/*.yaml, or with its own values
 # where it has none.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -8,7 +8,7 @@ helm=${TOOLS:-$PWD/bin/tools}/helm
 # quiet(command...): its output matters only when it fails
 quiet() { local out; out=$("$@" 2>&1) || { printf '%s\n%s\n' "$*" "$out" >&2; return 1; }; }
 
-for chart in helm-charts/*/; do
+for chart in helm-charts/*/ dist/chart/; do
 	chart=${chart%/}
 	if grep -q '^type: library' "$chart/Chart.yaml"; then
 		quiet "$helm" lint --strict "$chart"

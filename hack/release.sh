@@ -17,7 +17,7 @@ die() {
 }
 [[ ! -e $release ]] || die "$release is there already: raise VERSION for the next release"
 grep --quiet "^  version: ${version//./\\.}\$" "$csv" || die "bundle/ is not of version $version: make bundle"
-[[ $PROJECT_URL$PROJECT_EMAIL != *.example* ]] || die "hack/project.env has no address of a publisher: set it, then make manifests bundle catalog"
+[[ $PROJECT_URL$PROJECT_EMAIL != *.example* ]] || die "hack/project.env has no address of a publisher: set it, then make manifests bundle catalog chart"
 grep --quiet "^## \[${version//./\\.}\]" CHANGELOG.md || die "CHANGELOG.md has no section '## [$version]': rename its section Unreleased"
 [[ -z $(git status --porcelain) ]] || die "a release is made of a commit, and there are changes: commit them, build the images, then make release"
 

@@ -5,8 +5,8 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-(($#)) || set -- generate manifests docs bundle
-generated=(api client config docs/reference docs/operate/troubleshooting.md bundle bundle.Dockerfile catalog SECURITY.md)
+(($#)) || set -- generate manifests docs bundle chart
+generated=(api client config dist/chart docs/reference docs/operate/troubleshooting.md bundle bundle.Dockerfile catalog SECURITY.md)
 before=$(mktemp -d)
 trap 'rm -rf "$before"' EXIT
 

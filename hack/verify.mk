@@ -59,8 +59,8 @@ suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(REDIS)/redis-server $(ETCDS)
 	$(SUITE_TEST) $(ARGS) ./test/backup
 
 # What the other groups leave: the operator on a simulated cluster, the API, charts and pure packages, in full. FORM=long: the oldest Kubernetes, too.
-.PHONY: suite-platform suite-oldest suite-ha
-verify-platform: suite-platform suite-ha $(if $(FULL),suite-oldest)
+.PHONY: suite-platform suite-oldest suite-ha suite-chart
+verify-platform: suite-platform suite-ha suite-chart $(if $(FULL),suite-oldest)
 suite-platform: $(SUITE_TOOLS) $(HELM) $(CRDIFY) $(MONGODB_OPERATOR) $(FERRETDB)
 	$(SUITE_TEST) $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard|monitoring)|internal/(redis/topology|etcd/membership|mysql/replication))$$'))
 suite-oldest:
@@ -68,6 +68,9 @@ suite-oldest:
 # Stops, kills, freezes and cuts off the leader; a standby must take over. HA_RUNS=times.
 suite-ha: $(SUITE_TOOLS)
 	KUBECONFIG= $(SUITE_TEST) -tags ha $(ARGS) ./test/ha
+# The Helm chart: installed, upgraded, uninstalled under a platform, and over what kustomize installed.
+suite-chart: $(SUITE_TOOLS) $(HELM)
+	KUBECONFIG= $(SUITE_TEST) -tags helm $(ARGS) ./test/chart
 
 # Crashes the operator at each write, makes requests fail, and compares how it ends. FORM=long: each sample.
 .PHONY: suite-chaos

@@ -32,6 +32,7 @@ const (
 	olmV1     = "OLM v1"
 	oneFile   = "One file"
 	kustomize = "Kustomize"
+	helm      = "Helm"
 	runBundle = "operator-sdk run bundle"
 	uninstall = "Uninstalling"
 	airGap    = "Without internet"
@@ -68,6 +69,37 @@ func TestOneFile(t *testing.T) {
 func TestKustomize(t *testing.T) {
 	page.run(t, kustomize)
 	shell(t, "kubectl delete --ignore-not-found --kustomize dist/mine")
+	gone(t)
+}
+
+// The blocks below "Helm".
+const (
+	helmInstall = iota + 1
+	helmUpgrade
+	helmTakeOver
+	helmUninstall
+)
+
+// The chart is installed, upgraded and uninstalled under a platform, which stays. Then it takes over what one file installed.
+func TestHelm(t *testing.T) {
+	diagnosed(t)
+	page.run(t, helm, helmInstall)
+	running(t, version)
+	platform(t)
+	before := look(t)
+	page.run(t, helm, helmUpgrade)
+	running(t, version)
+	unchanged(t, before)
+	page.run(t, helm, helmUninstall)
+	page.run(t, oneFile)
+	running(t, version)
+	page.run(t, helm, helmTakeOver)
+	running(t, version)
+	unchanged(t, before)
+	page.run(t, helm, helmUninstall)
+	removePlatform(t)
+	shell(t, "kubectl delete namespace "+operatorNamespace)
+	page.run(t, uninstall, uninstallCRD)
 	gone(t)
 }
 

@@ -1,0 +1,146 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package bundle_test
+
+import (
+	"cmp"
+	"errors"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+
+	"d3os.com/d3os-operator/test/cluster"
+)
+
+const chartNamespace = "d3os-operator-system"
+
+// chartObjects returns what Helm installs, by kind, namespace and name.
+func chartObjects(t *testing.T, settings ...string) map[string]map[string]any {
+	t.Helper()
+	out, err := helmTemplate(t, settings...)
+	assert.NilError(t, err, out)
+	return objectsIn(t, out)
+}
+
+func helmTemplate(t *testing.T, settings ...string) (string, error) {
+	t.Helper()
+	arguments := []string{"template", "d3os", "dist/chart", "--namespace", chartNamespace, "--kube-version", "1.30.0"}
+	for _, setting := range settings {
+		arguments = append(arguments, "--set-json", setting)
+	}
+	return run(t, cmp.Or(os.Getenv("HELM"), filepath.Join(cluster.Root(), "bin/tools/helm")), arguments...)
+}
+
+// kustomized returns what kustomize installs, with the image of the chart, by kind, namespace and name.
+func kustomized(t *testing.T, folder string) map[string]map[string]any {
+	t.Helper()
+	kubectl := filepath.Join(cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(cluster.Root(), "bin/tools")), "kubectl")
+	out, err := run(t, kubectl, "kustomize", folder)
+	assert.NilError(t, err, out)
+	version, err := os.ReadFile(filepath.Join(cluster.Root(), "VERSION"))
+	assert.NilError(t, err)
+	return objectsIn(t, strings.ReplaceAll(out, "controller:latest", "registry-edge.cosmoplat.com/dataservice/d3os-operator:v"+strings.TrimSpace(string(version))))
+}
+
+// run runs a command in the root of the repository, and returns its output, or what it says about an error.
+func run(t *testing.T, name string, arguments ...string) (string, error) {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, arguments...)
+	command.Dir = cluster.Root()
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		return stderr.String(), err
+	}
+	return string(out), nil
+}
+
+func objectsIn(t *testing.T, documents string) map[string]map[string]any {
+	t.Helper()
+	found := map[string]map[string]any{}
+	for from := utilyaml.NewYAMLOrJSONDecoder(strings.NewReader(documents), 1<<16); ; {
+		object := &unstructured.Unstructured{}
+		if err := from.Decode(object); errors.Is(err, io.EOF) {
+			return found
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		found[strings.Join([]string{object.GetKind(), object.GetNamespace(), object.GetName()}, "/")] = object.Object
+	}
+}
+
+// With its default values the chart installs what kustomize installs, without the Namespace, and keeps the CRDs.
+func TestChartInstallsTheSame(t *testing.T) {
+	t.Parallel()
+	want, got := kustomized(t, "config/default"), chartObjects(t)
+	delete(want, "Namespace//"+chartNamespace)
+	for id, object := range got {
+		if strings.HasPrefix(id, "CustomResourceDefinition/") {
+			annotations := object["metadata"].(map[string]any)["annotations"].(map[string]any)
+			assert.Equal(t, annotations["helm.sh/resource-policy"], "keep", id)
+			delete(annotations, "helm.sh/resource-policy")
+		}
+	}
+	assert.Assert(t, len(want) > 20)
+	assert.DeepEqual(t, got, want)
+}
+
+// Each value changes what it names.
+func TestChartValues(t *testing.T) {
+	t.Parallel()
+	small := chartObjects(t, "crd.enable=false", "rbacHelpers.enable=false", "metrics.enable=false", "manager.replicas=1",
+		`manager.watchNamespaces=["a","b"]`, `manager.args=["--max-rollouts=2"]`, `manager.env=[{"name":"HTTPS_PROXY","value":"{{ p }}"}]`,
+		`manager.image.digest="sha256:`+strings.Repeat("0", 64)+`"`, `manager.tolerations=[{"key":"a"}]`, `relatedImages.MYSQL="mirror/mysql:v1"`)
+	assert.DeepEqual(t, slices.Sorted(maps.Keys(small)), []string{
+		"ClusterRole//d3os-operator-manager-role", "Deployment/" + chartNamespace + "/d3os-operator-controller-manager",
+		"Role/" + chartNamespace + "/d3os-operator-leader-election-role",
+		"RoleBinding/a/d3os-operator-manager-rolebinding", "RoleBinding/b/d3os-operator-manager-rolebinding",
+		"RoleBinding/" + chartNamespace + "/d3os-operator-leader-election-rolebinding", "RoleBinding/" + chartNamespace + "/d3os-operator-manager-rolebinding",
+		"ServiceAccount/" + chartNamespace + "/d3os-operator-controller-manager",
+	})
+	binding := small["RoleBinding/b/d3os-operator-manager-rolebinding"]
+	assert.DeepEqual(t, binding["subjects"], []any{map[string]any{"kind": "ServiceAccount", "name": "d3os-operator-controller-manager", "namespace": chartNamespace}})
+	pod := small["Deployment/"+chartNamespace+"/d3os-operator-controller-manager"]["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	manager := pod["containers"].([]any)[0].(map[string]any)
+	assert.DeepEqual(t, manager["args"], []any{"--leader-elect", "--health-probe-bind-address=:8081", "--watch-namespaces=a,b", "--max-rollouts=2"})
+	assert.Assert(t, strings.HasSuffix(manager["image"].(string), "/d3os-operator@sha256:"+strings.Repeat("0", 64)))
+	env := manager["env"].([]any)
+	assert.DeepEqual(t, env[len(env)-1], map[string]any{"name": "HTTPS_PROXY", "value": "{{ p }}"})
+	assert.Assert(t, slices.ContainsFunc(env, func(variable any) bool {
+		return variable.(map[string]any)["name"] == "RELATED_IMAGE_MYSQL" && variable.(map[string]any)["value"] == "mirror/mysql:v1"
+	}))
+	assert.DeepEqual(t, pod["tolerations"], []any{map[string]any{"key": "a"}})
+
+	more := chartObjects(t, "crd.keep=false", "prometheus.enable=true", "admission.enable=true")
+	for id, object := range kustomized(t, "config/admission") {
+		assert.DeepEqual(t, more[id], object)
+	}
+	for id, object := range kustomized(t, "config/prometheus") { // without the namespace and the prefix of config/default
+		kind, name := id[:strings.Index(id, "/")], id[strings.LastIndex(id, "/")+1:]
+		made := more[kind+"/"+chartNamespace+"/d3os-operator-"+name]
+		assert.Assert(t, made != nil, id)
+		assert.DeepEqual(t, made["spec"], object["spec"])
+	}
+	annotations, _, err := unstructured.NestedMap(more["CustomResourceDefinition//dataservices.d3os-product.com.d3os"], "metadata", "annotations")
+	assert.NilError(t, err)
+	assert.Assert(t, annotations["helm.sh/resource-policy"] == nil)
+
+	for setting, message := range map[string]string{
+		`manager.replica=1`: "replica", `manager.watchNamespaces="a,b"`: "watchNamespaces", `manager.image.digest="latest"`: "digest", `crd=true`: "crd",
+	} {
+		out, err := helmTemplate(t, setting)
+		assert.Assert(t, err != nil, setting)
+		assert.Assert(t, strings.Contains(out, message), "%s: %s", setting, out)
+	}
+}
