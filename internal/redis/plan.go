@@ -83,7 +83,7 @@ func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in reconcil
 
 // unsupported returns the message for a version that is too old.
 func unsupported(version string) string {
-	return fmt.Sprintf("spec.version: Redis %s is not supported: use %d.%d or newer, such as %s", version, oldestMajor, oldestMinor, defaultVersion)
+	return fmt.Sprintf("spec.version: Redis %s is not supported: the oldest version that runs is %d.%d. Change this field, such as to %s", version, oldestMajor, oldestMinor, defaultVersion)
 }
 
 // withRunningImage returns a copy of a resource of an unsupported version with the image of its pods. Without pods it returns an error.

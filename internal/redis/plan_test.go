@@ -125,6 +125,21 @@ func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 	}
 }
 
+// The resource that users of the earlier operator have makes the same pods as one that is written as Kubernetes wants it.
+func TestTheSeedIsTheSample(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("../../test/testdata/seeds/rediscluster.yaml")
+	assert.NilError(t, err)
+	seed, sample := &redisv1.RedisCluster{}, read(t, "sample")
+	assert.NilError(t, yaml.Unmarshal(data, seed))
+	assert.Equal(t, seed.Spec.Version, "3.2.8")
+	_, err = testPlanner(t).plan(seed, ownerOf(seed), there{}.Inputs())
+	assert.ErrorContains(t, err, "the oldest version that runs is 6.2")
+	assert.Assert(t, len(notes(&seed.Spec)) == 1 && strings.Contains(notes(&seed.Spec)[0], "counts as that of nodeAffinity"), "%v", notes(&seed.Spec))
+	seed.Spec.Version, seed.UID, seed.Generation = "7.0.15", sample.UID, sample.Generation
+	assert.DeepEqual(t, planOf(t, seed, there{}).Parts[0].Objects, planOf(t, sample, there{}).Parts[0].Objects)
+}
+
 func TestARecordThatCannotBeReadStopsThePlan(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "minimal")
@@ -191,7 +206,7 @@ func TestMistakes(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec, reason, message string
 	}{
-		"old version":    {"version: 3.2.8", redisv1.ReasonUnsupportedVersion, "spec.version: Redis 3.2.8 is not supported: use 6.2 or newer"},
+		"old version":    {"version: 3.2.8", redisv1.ReasonUnsupportedVersion, "spec.version: Redis 3.2.8 is not supported: the oldest version that runs is 6.2. Change this field, such as to 7.0.15"},
 		"own variable":   {"pod: [{env: [{name: POD_IP, value: a}]}]", reconcile.ReasonInvalidSpec, "spec.pod[0].env: POD_IP is set by the operator"},
 		"unknown field":  {"podTemplate: {spec: {hostnames: a}}", reconcile.ReasonInvalidSpec, `spec.podTemplate.spec.hostnames: unknown field: there is no such field; did you mean 'hostname'?`},
 		"own annotation": {"pod: [{annotations: {d3os-product.com.d3os/ticket: a}}]", reconcile.ReasonInvalidSpec, "spec.pod[0].annotations: annotations of d3os-product.com.d3os"},

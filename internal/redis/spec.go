@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
@@ -19,6 +21,8 @@ const (
 	defaultRepository = "docker.io/library/redis"
 	defaultVersion    = "7.0.15"
 	defaultPipeline   = 100
+	// defaultSize is the default of spec.storage.size in the CRD.
+	defaultSize = "10Gi"
 	// defaultNodeTimeout is the value in the chart's redis.conf.
 	defaultNodeTimeout = 5 * time.Second
 
@@ -162,6 +166,69 @@ func ignored(spec *redisv1.RedisClusterSpec) []string {
 		case !isClaimName(name):
 			notes = append(notes, fmt.Sprintf("spec.pod[0].volumes.persistentVolumeClaimName: no claim can be named %q: each pod has a claim of its own", name))
 		}
+	}
+	return notes
+}
+
+// affinityOf returns the affinity of the pods. A required node selector next to nodeAffinity counts as nodeAffinity's.
+func affinityOf(spec *redisv1.RedisClusterSpec) *corev1.Affinity {
+	given := podOf(spec).Affinity
+	if given == nil {
+		return nil
+	}
+	affinity := &corev1.Affinity{NodeAffinity: given.NodeAffinity, PodAffinity: given.PodAffinity, PodAntiAffinity: given.PodAntiAffinity}
+	if required := given.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
+		affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
+		if given.NodeAffinity != nil {
+			affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = given.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
+		}
+	}
+	return affinity
+}
+
+// resourcesOf returns the resources of the Redis container, and the amount of storage that was given among them, or nil. Containers have no
+// storage.
+func resourcesOf(spec *redisv1.RedisClusterSpec) (resources *corev1.ResourceRequirements, storage *resource.Quantity) {
+	resources = podOf(spec).Resources.DeepCopy()
+	if resources == nil {
+		return nil, nil
+	}
+	for _, list := range []*corev1.ResourceList{&resources.Limits, &resources.Requests} {
+		amount, ok := (*list)[corev1.ResourceStorage]
+		if !ok {
+			continue
+		}
+		storage = &amount
+		if delete(*list, corev1.ResourceStorage); len(*list) == 0 {
+			*list = nil
+		}
+	}
+	return resources, storage
+}
+
+// sizeOf returns the size of each volume: spec.storage.size, or, where that is not given, the storage among the resources. The API server
+// sets the default, so the default counts as not given.
+func sizeOf(spec *redisv1.RedisClusterSpec) *resource.Quantity {
+	size := spec.Storage.Size
+	if _, storage := resourcesOf(spec); storage != nil && storage.Sign() > 0 && (size == nil || size.Cmp(resource.MustParse(defaultSize)) == 0) {
+		return storage
+	}
+	return size
+}
+
+// notes returns further facts about a spec for the user.
+func notes(spec *redisv1.RedisClusterSpec) (notes []string) {
+	if affinity := podOf(spec).Affinity; affinity != nil && affinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		notes = append(notes, "spec.pod[0].affinity.requiredDuringSchedulingIgnoredDuringExecution counts as that of nodeAffinity: write it there")
+	}
+	if _, storage := resourcesOf(spec); storage != nil {
+		text := fmt.Sprintf("spec.pod[0].resources: storage %s is the size of each volume: write it to spec.storage.size", storage)
+		if size := sizeOf(spec); size == nil || size.Cmp(*storage) != 0 {
+			text = fmt.Sprintf("spec.pod[0].resources: storage %s is not used: spec.storage.size is %s", storage, size)
+		} else if sharedClaim(spec) != "" {
+			text = fmt.Sprintf("spec.pod[0].resources: storage %s is not used: all pods share a claim", storage)
+		}
+		notes = append(notes, text)
 	}
 	return notes
 }

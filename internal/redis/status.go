@@ -30,6 +30,7 @@ func (k *Kind) Status(rc *redisv1.RedisCluster, seen reconcile.Seen[World], now 
 		s.Verdict = string(v.decided.Model.Verdict)
 	}
 	s.Phase = v.phase(s.Phase)
+	s.Notes = notes(&rc.Spec)
 	s.Step, _ = v.doing()
 	standing := v.standing(s)
 	s.Reason, s.Message = v.explain(standing)

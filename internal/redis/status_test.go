@@ -5,6 +5,7 @@ package redis
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/util/jsonpath"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/reconcile"
@@ -208,6 +211,26 @@ func TestInstances(t *testing.T) {
 	report(k, rc, &w, nil)
 	assert.Equal(t, rc.Status.Instances[1].Reason, "ImagePullBackOff")
 	assert.Equal(t, rc.Status.Instances[1].Message, "no such image")
+}
+
+// The documented query lists the pods with their node ids, which the earlier operator had in its conditions.
+func TestDocumentedQuery(t *testing.T) {
+	t.Parallel()
+	const query = `{range .status.instances[*]}{.name}{"\t"}{.type}{"\t"}{.nodeId}{"\t"}{.masterNodeId}{"\t"}{.slots}{"\n"}{end}`
+	page, err := os.ReadFile("../../docs/redis.md")
+	assert.NilError(t, err)
+	assert.Assert(t, strings.Contains(string(page), query), "docs/redis.md does not have this query")
+	k, rc, w := statusKind(t), read(t, "minimal"), running()
+	report(k, rc, &w, nil)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rc)
+	assert.NilError(t, err)
+	path, out := jsonpath.New("query").AllowMissingKeys(true), &strings.Builder{} // as kubectl get does
+	assert.NilError(t, path.Parse(query))
+	assert.NilError(t, path.Execute(out, content))
+	lines := strings.Split(out.String(), "\n")
+	assert.Equal(t, lines[0], "cache-0-0\tmaster\t"+w.Nodes[0].ID+"\t\t0-5460")
+	assert.Equal(t, lines[1], "cache-0-1\tslave\t"+w.Nodes[1].ID+"\t"+w.Nodes[0].ID+"\t")
+	assert.Equal(t, len(lines), 7)
 }
 
 // The message begins with the problem of a pod: at rest, during a step, and while the cluster is paused. It has the text once.

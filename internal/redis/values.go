@@ -52,11 +52,13 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 		}
 	}
 	settings := settingsOf(spec.Config)
+	resources, _ := resourcesOf(spec)
+	size := sizeOf(spec)
 	v := map[string]any{
 		"shards": how.Shards, "image": imageOf(spec, images.Redis), "initImage": given(pod.InitImage), "monitorImage": given(pod.MonitorImage),
 		"size": spec.Size, "credentialsSecret": secretOf(rc),
 		"storage": map[string]any{
-			"size": spec.Storage.Size, "storageClassName": spec.Storage.StorageClassName, "claim": sharedClaim(spec), "retain": keepsData(spec),
+			"size": size, "storageClassName": spec.Storage.StorageClassName, "claim": sharedClaim(spec), "retain": keepsData(spec),
 		},
 		"settings": how.Settings, "startSettings": settings.start, "settingsConfigMap": pod.ConfigMap,
 		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
@@ -67,7 +69,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 	if how.Copied {
 		v["credentialsSecret"] = copyOf(rc)
 	}
-	if spec.Storage.Size == nil { // a resource that no API server has defaulted
+	if size == nil { // a resource that no API server has defaulted
 		delete(v["storage"].(map[string]any), "size")
 	}
 	if spec.Backup != nil {
@@ -80,8 +82,8 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 		v["antiAffinity"] = spec.AntiAffinity
 	}
 	for name, value := range map[string]any{
-		"envs": pod.Env, "labels": pod.Labels, "annotations": pod.Annotations, "affinity": pod.Affinity, "nodeSelector": pod.NodeSelector,
-		"tolerations": pod.Tolerations, "imagePullSecrets": pod.ImagePullSecrets, "resources": pod.Resources,
+		"envs": pod.Env, "labels": pod.Labels, "annotations": pod.Annotations, "affinity": affinityOf(spec), "nodeSelector": pod.NodeSelector,
+		"tolerations": pod.Tolerations, "imagePullSecrets": pod.ImagePullSecrets, "resources": resources,
 		"topologySpreadConstraints": spec.TopologySpreadConstraints,
 	} {
 		v[name] = value

@@ -89,6 +89,8 @@ func (c *Cluster) changes(t *testing.T) {
 func (c *Cluster) samples(t *testing.T) {
 	for _, file := range c.Samples {
 		assert.NilError(t, c.API.Create(t.Context(), ReadResource(t, file), client.DryRunAll), file)
+		applied := ReadResource(t, file)
+		assert.NilError(t, c.API.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied), client.DryRunAll, client.FieldOwner("kubectl")), "%s, server-side", file)
 	}
 }
 

@@ -99,7 +99,7 @@ func TestRedisCluster(t *testing.T) {
 	page.run(t, oneFile)
 	running(t, version)
 	shell(t, `kubectl label nodes --all --overwrite HC_Status=C
-kubectl apply -f test/rediscluster/testdata/sample.yaml
+kubectl apply -f test/testdata/seeds/rediscluster.yaml
 kubectl wait --namespace `+redisNamespace+` rec/`+redisName+` --for jsonpath={.status.reason}=UnsupportedVersion --timeout 1m
 kubectl patch --namespace `+redisNamespace+` rec/`+redisName+` --type json --patch '[
   {"op": "replace", "path": "/spec/pause", "value": false},

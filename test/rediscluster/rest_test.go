@@ -210,7 +210,7 @@ func TestSample(t *testing.T) {
 
 	// As it is, with seven pods.
 	rc := &redisv1.RedisCluster{}
-	s.Must(harness.ReadYAML("test/rediscluster/testdata/sample.yaml", rc))
+	s.Must(harness.ReadYAML("test/testdata/seeds/rediscluster.yaml", rc))
 	rc.Name, rc.Namespace, rc.Spec.Pause, rc.Spec.Version = name, s.Namespace, false, "7.0.15"
 	s.Must(suite.API.Create(s.Ctx, rc))
 	s.ready(7)
@@ -220,7 +220,7 @@ func TestSample(t *testing.T) {
 func (s *scene) sample() {
 	s.Helper()
 	rc := &redisv1.RedisCluster{}
-	s.Must(harness.ReadYAML("test/rediscluster/testdata/sample.yaml", rc))
+	s.Must(harness.ReadYAML("test/testdata/seeds/rediscluster.yaml", rc))
 	rc.Name, rc.Namespace = name, s.Namespace
 	s.Must(suite.API.Create(s.Ctx, rc))
 	s.Until("the status has the reasons", func() error {

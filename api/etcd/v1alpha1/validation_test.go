@@ -111,7 +111,7 @@ var cluster = apiserver.Cluster{
 	Accepted: accepted, Refused: refused, Changes: changes,
 	Samples: []string{
 		"../../../config/samples/etcd/etcd.yaml", "../../../config/samples/etcd/production.yaml",
-		"../../../internal/etcd/testdata/sample.yaml",
+		"../../../internal/etcd/testdata/sample.yaml", "../../../test/testdata/seeds/etcdcluster.yaml",
 	},
 	Scales:    []string{"5", "4", "0"}, // an autoscaler may write an even number; 0 parks the cluster
 	TooMany:   "10",

@@ -37,7 +37,7 @@ type Pod struct {
 	// +kubebuilder:example=`{podAntiAffinity: {}}`
 	// +optional
 	// +nullable
-	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+	Affinity *Affinity `json:"affinity,omitempty"`
 
 	// nodeSelector are the labels that a node must have to run the pods.
 	// +kubebuilder:example=`{disk: ssd}`
@@ -68,7 +68,8 @@ type Pod struct {
 	// +nullable
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// resources are the requests and limits of the Redis container. Default: those of size.
+	// resources are the requests and limits of the Redis container. An amount of storage is the size of each
+	// volume, where storage.size is not given or 10Gi. Default: those of size.
 	// +kubebuilder:example=`{requests: {memory: 2Gi}, limits: {memory: 4Gi}}`
 	// +optional
 	// +nullable
@@ -121,6 +122,36 @@ type Pod struct {
 	// +optional
 	// +nullable
 	MiddlewareImage string `json:"middlewareImage,omitempty"`
+}
+
+// Affinity is the affinity of Kubernetes.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.requiredDuringSchedulingIgnoredDuringExecution) || !has(self.nodeAffinity) || !has(self.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution)",fieldPath=".requiredDuringSchedulingIgnoredDuringExecution",message="may not be set when nodeAffinity has requiredDuringSchedulingIgnoredDuringExecution: keep the one of nodeAffinity"
+type Affinity struct {
+	// nodeAffinity selects nodes that pods prefer or need.
+	// +kubebuilder:example=`{requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: In, values: [ssd]}]}]}}`
+	// +optional
+	// +nullable
+	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
+
+	// podAffinity selects pods that they prefer or need on the same node or in the same zone.
+	// +kubebuilder:example=`{preferredDuringSchedulingIgnoredDuringExecution: []}`
+	// +optional
+	// +nullable
+	PodAffinity *corev1.PodAffinity `json:"podAffinity,omitempty"`
+
+	// podAntiAffinity selects pods that they avoid there.
+	// +kubebuilder:example=`{preferredDuringSchedulingIgnoredDuringExecution: []}`
+	// +optional
+	// +nullable
+	PodAntiAffinity *corev1.PodAntiAffinity `json:"podAntiAffinity,omitempty"`
+
+	// requiredDuringSchedulingIgnoredDuringExecution counts as that of nodeAffinity, where it belongs: resources of
+	// an earlier operator have it here. It may be given in one of both places.
+	// +kubebuilder:example=`{nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: In, values: [ssd]}]}]}`
+	// +optional
+	// +nullable
+	RequiredDuringSchedulingIgnoredDuringExecution *corev1.NodeSelector `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
 
 // PodUpdateStrategy selects who replaces pods that have to change.

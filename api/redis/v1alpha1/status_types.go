@@ -142,16 +142,22 @@ type RedisClusterStatus struct {
 	// +optional
 	Verdict string `json:"verdict,omitempty"`
 
+	// notes are further facts for the user, such as what a field counts as.
+	// +kubebuilder:example=`["spec.pod[0].resources: storage 20Gi is the size of each volume"]`
+	// +listType=atomic
+	// +optional
+	Notes []string `json:"notes,omitempty"`
+
 	// backup describes the backups. Only present where spec.backup is declared.
 	// +kubebuilder:example=`{lastSuccessful: "2026-01-02T15:04:05Z", lastID: 20260102T150405Z-0a1b2c3d}`
 	// +optional
 	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
 
 	// conditions are Ready, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling, Stalled,
-	// SpecIgnored and Colocated.
+	// SpecIgnored and Colocated. Entries of an earlier operator, which had its pods here, are accepted and not kept: pods are in instances.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllServed}]`
-	// +listType=map
-	// +listMapKey=type
+	// +kubebuilder:validation:items:XPreserveUnknownFields
+	// +listType=atomic
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 

@@ -16,6 +16,9 @@ import (
 var accepted = []string{
 	"{}",
 	"{replicas: 7}",
+	"{pod: [{affinity: {nodeAffinity: null, podAffinity: null, podAntiAffinity: {}, requiredDuringSchedulingIgnoredDuringExecution: " + nodes + "}}]}",
+	"{pod: [{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " + nodes + "}, requiredDuringSchedulingIgnoredDuringExecution: null}}]}",
+	"{pod: [{resources: {requests: {storage: 20Gi}}}]}",
 	"{version: 3.2.8}", // the operator says that it is too old
 	"{finalizers: retain, updateStrategy: {type: AutoReceive, pipeline: '1000'}}",
 	"{updateStrategy: {type: AssignReceive, assignStrategies: [{slots: 1, fromReplicas: a}]}}",
@@ -27,13 +30,17 @@ var accepted = []string{
 	"{podTemplate: {spec: {hostAliases: [{ip: 192.0.2.1}]}}, antiAffinity: Hard, size: large}",
 }
 
+// nodes selects nodes by a label.
+const nodes = "{nodeSelectorTerms: [{matchExpressions: [{key: HC_Status, operator: In, values: [C]}]}]}"
+
 // refused are specs that it does not take, and what it says.
 var refused = map[string]string{
 	"{networkPolicy: {additionalPorts: [15008, 16379]}}": "16379 is for the cluster's own pods alone",
 	"{networkPolicy: {additionalPorts: [0]}}":            "greater than or equal to 1",
 	"{networkPolicy: {additionalPorts: [65536]}}":        "less than or equal to 65535",
 	"{networkPolicy: {additionalPorts: [15008, 15008]}}": "Duplicate value",
-	"{replicas: 5}":                        "greater than or equal to 6",
+	"{replicas: 5}": "greater than or equal to 6",
+	"{pod: [{affinity: {requiredDuringSchedulingIgnoredDuringExecution: " + nodes + ", nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " + nodes + "}}}]}": "keep the one of nodeAffinity",
 	"{replicas: 1001}":                     "less than or equal to 1000",
 	"{finalizers: Foreground}":             "spec.finalizers",
 	"{version: latest}":                    "spec.version",
@@ -89,7 +96,9 @@ var changes = map[string]struct{ From, To, Message string }{
 var cluster = apiserver.Cluster{
 	Kind: GroupVersion.WithKind(Kind), CRD: "../../../config/crd/bases/redis.middleware.hc.cn_redisclusters.yaml",
 	Accepted: accepted, Refused: refused, Changes: changes,
-	Samples:   []string{"../../../config/samples/redis/cache.yaml", "../../../internal/redis/testdata/sample.yaml"},
+	Samples: []string{
+		"../../../config/samples/redis/cache.yaml", "../../../test/testdata/seeds/rediscluster.yaml",
+	},
 	Scales:    []string{"8"},
 	ShortName: "rec",
 	Columns: []string{
