@@ -47,7 +47,7 @@ func SetDefaults(ds *DataService) {
 	}
 	if r := spec.Redis; r != nil {
 		setStorage(&r.Storage)
-		orDefault(&r.Replicas, defaultRedisPods)
+		orDefault(&r.Replicas, ptr.To[int32](defaultRedisPods))
 	}
 	for _, m := range []*Middleware{spec.UUC, spec.Eureka} {
 		if m != nil {

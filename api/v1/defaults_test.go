@@ -30,6 +30,7 @@ func TestDefaultsAreThoseOfTheAPIServer(t *testing.T) {
 		"redis: {}",
 		"redis: {storage: null, replicas: null}",
 		"redis: {storage: {size: 1Gi, retention: Delete}, replicas: 9}",
+		"redis: {replicas: 0}",
 		"redis: {kind: ThirdParty, thirdParty: {url: 'redis://a,b'}}",
 		"etcd: {}",
 		"etcd: {storage: null, replicas: null, tls: null}",

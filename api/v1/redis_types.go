@@ -24,14 +24,15 @@ type Redis struct {
 	// +nullable
 	Kind string `json:"kind,omitempty"`
 
-	// replicas is the number of all pods. Each shard is a master and a replica, so the number of shards is
-	// half of it; of an odd number, one pod is a second replica of the first shard.
+	// replicas is the number of all pods. From 6 on, each shard is a master and a replica; an odd pod is a second replica of
+	// the first shard. 3 to 5 are three shards, not all with a replica; 1 is for development; 0 parks the cluster and keeps its data.
 	// +kubebuilder:default=6
-	// +kubebuilder:validation:Minimum=6
+	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:validation:XValidation:rule="self != 2",message="must not be 2: use 1, 3 or 6"
 	// +kubebuilder:example=`12`
 	// +optional
-	Replicas int32 `json:"replicas,omitempty"`
+	Replicas *int32 `json:"replicas,omitempty"`
 
 	// image of Redis, with its tag. Default: the built-in image.
 	// +kubebuilder:validation:MaxLength=1024

@@ -30,6 +30,9 @@ func redisViolations() map[string][]violation {
 			{field: ".kind", before: "{storage: {retention: Delete}}", value: "{" + elsewhere + "}"},
 			{field: ".kind", before: "{storage: {retention: Delete}}", value: "{storage: {retention: Delete}, " + elsewhere + "}"},
 		},
+		"must not be 2: use 1, 3 or 6": {
+			{value: "2"},
+		},
 		"the name of a setting must consist of small letters, digits and '-'": {
 			{value: "{MaxMemory: 1gb}"}, {value: "{'a b': c}"}, {value: "{'': c}"},
 		},

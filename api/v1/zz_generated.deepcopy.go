@@ -1219,6 +1219,11 @@ func (in *Published) DeepCopy() *Published {
 func (in *Redis) DeepCopyInto(out *Redis) {
 	*out = *in
 	out.ObjectName = in.ObjectName
+	if in.Replicas != nil {
+		in, out := &in.Replicas, &out.Replicas
+		*out = new(int32)
+		**out = **in
+	}
 	if in.Resources != nil {
 		in, out := &in.Resources, &out.Resources
 		*out = new(Object)

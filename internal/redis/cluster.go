@@ -5,6 +5,7 @@ package redis
 
 import (
 	"context"
+	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,8 +27,22 @@ type cluster struct {
 
 var _ server.Kubernetes = &cluster{}
 
-// Record stores the record, unless it was changed since it was read.
+// Record stores the record, unless it was changed since it was read. A record that lets pods stop is refused while a claim of theirs is being
+// deleted: the data would be deleted with the pod.
 func (c *cluster) Record(ctx context.Context, record topology.Record) error {
+	for shard, pods := range record.Shards {
+		for i := 0; (record.Parked || len(record.Pods) > 0) && i < pods; i++ {
+			claim := database.ClaimName(setName(c.Owner.Name, shard), i)
+			leaving, err := c.IsLeaving(ctx, claim)
+			if err != nil {
+				return fmt.Errorf("stop pods: %w", err)
+			}
+			if leaving {
+				return proof.Refuse("the pods are not stopped: claim %s is being deleted, and its data goes with the pod: make a backup, "+
+					"or set the reclaim policy of its volume to Retain, and delete the pod yourself", claim)
+			}
+		}
+	}
 	return records.Write(ctx, c.Cluster, c.record, record)
 }
 

@@ -21,10 +21,11 @@ import (
 func (v *view) standing(s *redisv1.RedisClusterStatus) *database.Standing {
 	step, text := v.doing()
 	model := v.decided.Model
+	wellReason, well := v.well(s)
 	return &database.Standing{
 		Settled: v.settled(), Hopeless: v.hopeless(), Degraded: s.Phase == redisv1.PhaseFailed || v.refusing() != "" || len(model.Failing) > 0,
 		PauseField: "spec.pause", Deleting: v.deleting(),
-		WellReason: redisv1.ReasonAllServed, Well: fmt.Sprintf("all %d slots are served by %d shards", s.Slots, s.Shards), Notes: database.Notes(v.seen.PlanSeen),
+		WellReason: wellReason, Well: well, Notes: database.Notes(v.seen.PlanSeen),
 		Unwell: v.causes(model.Reason), Step: step, Doing: v.causes(text), Looking: "looking at the cluster",
 		WaitReason: v.waiting(), Wait: v.waitsFor(), CauseReason: v.waiting(), Cause: v.account(model.Reason),
 	}

@@ -166,6 +166,9 @@ func (w *World) place(rc *redisv1.RedisCluster, sets map[int]*appsv1.StatefulSet
 					w.Problems[node.Pod] = problem
 				}
 			}
+			if node.UID == "" && w.Record.Parked {
+				continue // it has stopped
+			}
 			w.Nodes = append(w.Nodes, node)
 		}
 	}

@@ -6,6 +6,7 @@ package redis
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -55,6 +56,7 @@ func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in reconcil
 	restores := rc.Spec.RestoreFrom != nil
 	how := planned{
 		Copied: copied != "", Shards: shards, Settings: p.holds.file(rc, file), Formed: restores && len(record.Nodes) > 0, Restored: restores && record.Formed,
+		Parked: record.Parked,
 	}
 	if how.Agents, err = p.agents(rc, record, in); err != nil {
 		return nil, err
@@ -109,13 +111,20 @@ func withRunningImage(rc *redisv1.RedisCluster, shards int, in reconcile.Inputs)
 	return nil, &reconcile.Mistake{Reason: redisv1.ReasonUnsupportedVersion, Err: errors.New(unsupported(rc.Spec.Version))}
 }
 
-// livePods returns the replicas of a shard's StatefulSet, or 0 without one.
+// annotationPods is on a StatefulSet of a parked cluster: the number of its pods otherwise.
+const annotationPods = "redis.middleware.hc.cn/pods"
+
+// livePods returns the pods of a shard's StatefulSet, or 0 without one. While the cluster is parked, it is the number that it had: no shard
+// is removed where the record is lost.
 func livePods(rc *redisv1.RedisCluster, shard int, in reconcile.Inputs) (int, error) {
 	set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, shard))
 	if set == nil || err != nil {
 		return 0, err
 	}
 	pods, _, _ := unstructured.NestedInt64(set.Object, "spec", "replicas")
+	if parked, err := strconv.Atoi(set.GetAnnotations()[annotationPods]); pods == 0 && err == nil {
+		return parked, nil
+	}
 	return int(pods), nil
 }
 

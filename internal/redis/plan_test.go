@@ -14,6 +14,7 @@ import (
 
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
@@ -96,6 +97,9 @@ func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 	t.Parallel()
 	cache := read(t, "minimal")
 	formed := func(shards ...int) topology.Record { return topology.Record{Formed: true, Shards: shards} }
+	parked := func(shards ...int) topology.Record {
+		return topology.Record{Formed: true, Parked: true, Shards: shards}
+	}
 	for name, c := range map[string]struct {
 		replicas int32
 		live     there
@@ -106,6 +110,12 @@ func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 		"grows":             {8, withRecord(t, cache, formed(2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
 		"shrinks":           {6, withRecord(t, cache, formed(2, 2, 2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2, "cache-4": 2}},
 		"one was drained":   {6, withSet(withRecord(t, cache, formed(2, 2, 2, 2)), "cache", 4, 2), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2, "cache-3": 2}},
+		"parking":           {0, withRecord(t, cache, formed(2, 2, 2)), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
+		"replicas stop":     {0, withRecord(t, cache, topology.Record{Formed: true, Shards: []int{3, 2, 2}, Pods: []int{1, 2, 1}}), map[string]int64{"cache-0": 1, "cache-1": 2, "cache-2": 1}},
+		"parked":            {0, withRecord(t, cache, parked(2, 2, 2)), map[string]int64{"cache-0": 0, "cache-1": 0, "cache-2": 0}},
+		"not yet unparked":  {8, withRecord(t, cache, parked(2, 2, 2)), map[string]int64{"cache-0": 0, "cache-1": 0, "cache-2": 0, "cache-3": 0}},
+		"new and parked":    {0, there{}, map[string]int64{}},
+		"one pod":           {1, there{}, map[string]int64{"cache-0": 1}},
 		"odd to even":       {6, withRecord(t, cache, formed(3, 2, 2)), map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2}},
 		"the record is new": {6, withRecord(t, cache, topology.Record{}), map[string]int64{"cache-0": 2, "cache-1": 2, "cache-2": 2}},
 		"the record is lost": {
@@ -116,13 +126,50 @@ func TestShardsStayUntilTheyAreDrained(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rc := read(t, "minimal")
-			rc.Spec.Replicas = c.replicas
+			rc.Spec.Replicas = &c.replicas
 			secret := object.Empty(object.ConfigMapKind)
 			secret.Object["data"] = map[string]any{keyPassword: "c2VjcmV0"}
 			c.live["Secret/cache-credentials"] = secret
 			assert.DeepEqual(t, sets(planOf(t, rc, c.live)), c.want)
 		})
 	}
+}
+
+// A parked cluster whose record is lost has the shards and pods that it had: its StatefulSets are not removed, and their claims with them.
+func TestAParkedClusterWithoutARecordKeepsItsShards(t *testing.T) {
+	t.Parallel()
+	rc := read(t, "minimal")
+	rc.Spec.Replicas, rc.Spec.Finalizers = ptr.To[int32](0), "foreground"
+	secret := object.Empty(object.ConfigMapKind)
+	secret.Object["data"] = map[string]any{keyPassword: "c2VjcmV0"}
+	recorded := withRecord(t, rc, topology.Record{Formed: true, Parked: true, Shards: []int{3, 2, 2, 1}})
+	recorded["Secret/cache-credentials"] = secret
+	plan, live := planOf(t, rc, recorded), there{"Secret/cache-credentials": secret}
+	for _, o := range plan.Parts[0].Objects {
+		if o.GetKind() == object.StatefulSetKind.Kind {
+			live["StatefulSet/"+o.GetName()] = o
+		}
+	}
+	assert.DeepEqual(t, sets(planOf(t, rc, live)), map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2, "cache-3": 1})
+	rc.Spec.Replicas = ptr.To[int32](6)
+	assert.DeepEqual(t, sets(planOf(t, rc, live)), map[string]int64{"cache-0": 3, "cache-1": 2, "cache-2": 2, "cache-3": 1})
+}
+
+// Parking changes nothing but the number of pods.
+func TestParkingKeepsThePods(t *testing.T) {
+	t.Parallel()
+	rc := read(t, "minimal")
+	set := func(record topology.Record) map[string]any {
+		live := withRecord(t, rc, record)
+		secret := object.Empty(object.ConfigMapKind)
+		secret.Object["data"] = map[string]any{keyPassword: "c2VjcmV0"}
+		live["Secret/cache-credentials"] = secret
+		return databasetest.Find(planOf(t, rc, live), object.StatefulSetKind.Kind, "cache-1").Object["spec"].(map[string]any)
+	}
+	runs, parked := set(topology.Record{Formed: true, Shards: []int{2, 2, 2}}), set(topology.Record{Formed: true, Parked: true, Shards: []int{2, 2, 2}})
+	assert.DeepEqual(t, parked["template"], runs["template"])
+	parked["replicas"] = runs["replicas"]
+	assert.DeepEqual(t, parked, runs)
 }
 
 // The resource that users of the earlier operator have makes the same pods as one that is written as Kubernetes wants it.
@@ -267,7 +314,7 @@ func TestPodsStayWhenTheirClusterHasBegun(t *testing.T) {
 	live["StatefulSet/"+before.GetName()] = before
 	p := testPlanner(t)
 	p.images.Agent = "example/operator:v2"
-	rc.Spec.Replicas = 8
+	rc.Spec.Replicas = ptr.To[int32](8)
 	plan, err := p.plan(rc, ownerOf(rc), live.Inputs())
 	assert.NilError(t, err)
 	after, files := look(plan)

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/utils/ptr"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/redis/topology"
@@ -52,23 +53,43 @@ func podOf(spec *redisv1.RedisClusterSpec) *redisv1.Pod {
 	return &spec.Pod[0]
 }
 
-// wantedShards returns the number of pods of each shard, by ordinal: 2, and one more in the first if
-// the number of pods is odd.
+// defaultReplicas is the default of spec.replicas in the CRD, for a resource that no API server has defaulted.
+const defaultReplicas = 6
+
+// isParked reports whether no pod is wanted.
+func isParked(spec *redisv1.RedisClusterSpec) bool {
+	return spec.Replicas != nil && *spec.Replicas == 0
+}
+
+// wantedShards returns the number of pods of each shard, by ordinal. There are as many shards of two pods as can be, but three at least,
+// because fewer masters cannot elect another one; a single pod is one shard. Pods are spread evenly, the first shards get the rest.
 func wantedShards(spec *redisv1.RedisClusterSpec) []int {
-	shards := make([]int, spec.Replicas/2)
-	for i := range shards {
-		shards[i] = 2
+	pods := int(ptr.Deref(spec.Replicas, defaultReplicas))
+	count := max(pods/2, 3)
+	if pods < count {
+		count = min(pods, 1)
 	}
-	if len(shards) > 0 {
-		shards[0] += int(spec.Replicas % 2)
+	shards := make([]int, count)
+	for i := range shards {
+		shards[i] = (pods + count - 1 - i) / count
 	}
 	return shards
+}
+
+// withoutReplica returns the number of shards of one pod.
+func withoutReplica(shards []int) (n int) {
+	for _, pods := range shards {
+		if pods == 1 {
+			n++
+		}
+	}
+	return n
 }
 
 // plannedShards returns the number of pods that each shard should have at present. Recorded pods stay until they were drained and removed
 // from the record. Until the cluster is formed, live pods stay as well.
 func plannedShards(wanted []int, record topology.Record, live func(shard int) (pods int, err error)) ([]int, error) {
-	planned := append([]int(nil), wanted...)
+	planned := append([]int{}, wanted...) // never nil, for which the chart has a default
 	keep := func(shard, pods int) {
 		for len(planned) <= shard {
 			planned = append(planned, 0)
@@ -78,19 +99,22 @@ func plannedShards(wanted []int, record topology.Record, live func(shard int) (p
 	for shard, pods := range record.Shards {
 		keep(shard, pods)
 	}
-	if record.Formed {
-		return planned, nil
-	}
-	for shard := 0; ; shard++ {
+	for shard := 0; !record.Formed; shard++ {
 		pods, err := live(shard)
 		if err != nil {
 			return nil, err
 		}
 		if pods == 0 && shard >= len(planned) {
-			return planned, nil
+			break
 		}
 		keep(shard, pods)
 	}
+	for shard, pods := range planned {
+		if !record.Parked { // else the StatefulSets have no pods, and the number is kept with them
+			planned[shard] = record.MayRun(shard, pods)
+		}
+	}
+	return planned, nil
 }
 
 // imageOf returns the image of Redis. related replaces the default; empty for none.
@@ -218,6 +242,14 @@ func sizeOf(spec *redisv1.RedisClusterSpec) *resource.Quantity {
 
 // notes returns further facts about a spec for the user.
 func notes(spec *redisv1.RedisClusterSpec) (notes []string) {
+	shards := wantedShards(spec)
+	switch n := withoutReplica(shards); {
+	case n == 1 && len(shards) == 1:
+		notes = append(notes, "spec.replicas: one pod has all slots, for development: nothing is served while it is away, and its volume is the only copy of the data")
+	case n > 0:
+		notes = append(notes, fmt.Sprintf("spec.replicas: %d of %d shards have no replica: their part of the data is not served while their pod is away, and is lost with its volume; "+
+			"6 pods give each shard a replica", n, len(shards)))
+	}
 	if affinity := podOf(spec).Affinity; affinity != nil && affinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
 		notes = append(notes, "spec.pod[0].affinity.requiredDuringSchedulingIgnoredDuringExecution counts as that of nodeAffinity: write it there")
 	}
@@ -258,7 +290,7 @@ func pipelineOf(spec *redisv1.RedisClusterSpec) int {
 func wanted(rc *redisv1.RedisCluster, announced bool) topology.Wanted {
 	settings := settingsOf(rc.Spec.Config)
 	w := topology.Wanted{
-		Generation: rc.Generation, Shards: wantedShards(&rc.Spec), Settings: settings.live, NodeTimeout: nodeTimeout(settings.live),
+		Generation: rc.Generation, Shards: wantedShards(&rc.Spec), Parked: isParked(&rc.Spec), Settings: settings.live, NodeTimeout: nodeTimeout(settings.live),
 		Restores: rc.Spec.RestoreFrom != nil, Announced: announced,
 	}
 	if consent := rc.Annotations[redisv1.AnnotationConsent]; consent != "" {

@@ -4,6 +4,7 @@
 package redis
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -13,12 +14,30 @@ import (
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 )
 
+// The number of pods becomes shards: three at least, and of two pods where there are enough.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	for pods, want := range map[int32]string{
+		0: "[]", 1: "[1]", 3: "[1 1 1]", 4: "[2 1 1]", 5: "[2 2 1]", 6: "[2 2 2]", 7: "[3 2 2]", 8: "[2 2 2 2]", 9: "[3 2 2 2]",
+	} {
+		assert.Equal(t, fmt.Sprint(wantedShards(&redisv1.RedisClusterSpec{Replicas: &pods})), want, "%d pods", pods)
+	}
+	assert.Equal(t, fmt.Sprint(wantedShards(&redisv1.RedisClusterSpec{})), "[2 2 2]")
+	for pods := int32(6); pods <= 1000; pods++ { // as before smaller clusters were possible
+		shards := wantedShards(&redisv1.RedisClusterSpec{Replicas: &pods})
+		assert.Assert(t, len(shards) == int(pods/2) && shards[0] == 2+int(pods%2) && shards[len(shards)-1] == 2, "%d pods: %v", pods, shards)
+	}
+}
+
 // Notes report what a spec means beyond its words.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	const storage = "pod: [{resources: {requests: {storage: 20Gi}, limits: {cpu: 1, storage: 30Gi}}}]"
 	for spec, want := range map[string]string{
-		"{}": "", "{pod: [{affinity: {podAntiAffinity: {}}}]}": "",
+		"{}": "", "{replicas: 6}": "", "{replicas: 0}": "", "{pod: [{affinity: {podAntiAffinity: {}}}]}": "",
+		"{replicas: 1}": "one pod has all slots, for development",
+		"{replicas: 3}": "3 of 3 shards have no replica: their part of the data is not served while their pod is away, and is lost with its volume",
+		"{replicas: 5}": "1 of 3 shards have no replica",
 		"{pod: [{affinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}]}": "counts as that of nodeAffinity",
 		"{" + storage + "}":                        "storage 20Gi is the size of each volume",
 		"{" + storage + ", storage: {size: 10Gi}}": "storage 20Gi is the size of each volume",

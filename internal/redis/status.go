@@ -25,6 +25,7 @@ func (k *Kind) Status(rc *redisv1.RedisCluster, seen reconcile.Seen[World], now 
 	s := &rc.Status
 	s.ObservedGeneration = seen.Generation
 	s.Selector = database.Selector(reconcile.OwnerOf(k, rc), part)
+	v.wasServed = s.Slots == redisv1.Slots
 	if seen.Observed != nil {
 		v.count(s, now)
 		s.Verdict = string(v.decided.Model.Verdict)
@@ -43,6 +44,8 @@ type view struct {
 	seen    reconcile.Seen[World]
 	world   World
 	decided topology.Decision
+	// wasServed reports whether all slots were served when the status was last written.
+	wasServed bool
 }
 
 // phase returns the phase of the cluster.
@@ -69,6 +72,8 @@ func (v *view) phaseAfter(before redisv1.Phase) redisv1.Phase {
 	changing := before == redisv1.PhaseCreating || before == redisv1.PhaseScaling || before == redisv1.PhaseUpgrading
 	step, _ := v.doing()
 	switch {
+	case after == redisv1.PhaseFailed && (before == redisv1.PhaseParked || before == redisv1.PhaseScaling) && v.startsAgain():
+		return redisv1.PhaseScaling
 	case after == redisv1.PhaseFailed && changing && v.onTheWay():
 		return before
 	case after != redisv1.PhaseRunning:
@@ -96,10 +101,27 @@ func (v *view) unwell() *topology.Node {
 	return nil
 }
 
-// onTheWay reports whether every slot has a living owner.
+// onTheWay reports whether every slot has a living owner, or is served again when the only pod of its shard is back.
 func (v *view) onTheWay() bool {
+	switch v.decided.Model.Verdict {
+	case topology.Complete, topology.Healing:
+		return true
+	case topology.Returning:
+		return v.podProblem() == ""
+	default:
+		return false
+	}
+}
+
+// startsAgain reports whether a cluster that was parked has not served all slots since, and nothing is known to keep it from that.
+func (v *view) startsAgain() bool {
 	verdict := v.decided.Model.Verdict
-	return verdict == topology.Complete || verdict == topology.Healing
+	return !v.wasServed && verdict != topology.SlotsLost && verdict != topology.Inconsistent && v.podProblem() == ""
+}
+
+// parked reports whether no pod is wanted, and none may start.
+func (v *view) parked() bool {
+	return v.seen.Observed != nil && v.decided.Model.Verdict == topology.Parked && isParked(&v.rc.Spec)
 }
 
 // doing returns the name and the message of the running step.
@@ -110,6 +132,9 @@ func (v *view) doing() (step, text string) {
 // settled reports whether the cluster matches the spec.
 func (v *view) settled() bool {
 	model := v.decided.Model
+	if v.parked() {
+		return v.seen.Failure == nil && model.Settled
+	}
 	return v.seen.Observed != nil && v.seen.Failure == nil && model.Settled && model.Redundant && model.Served == topology.Slots &&
 		!v.world.Lagging && v.unwell() == nil
 }
@@ -146,6 +171,24 @@ func (v *view) password() string {
 			"put the former one back, and change it on the servers first", secretOf(v.rc))
 	}
 	return ""
+}
+
+// well describes a settled cluster.
+func (v *view) well(s *redisv1.RedisClusterStatus) (reason, message string) {
+	if v.parked() {
+		return redisv1.ReasonParked, "no pod runs: spec.replicas is 0; the data is kept"
+	}
+	shards := wantedShards(&v.rc.Spec)
+	without := ""
+	switch alone := withoutReplica(shards); {
+	case len(shards) == 1 && alone == 1:
+		return redisv1.ReasonAllServed, fmt.Sprintf("all %d slots are served by one pod, without a replica", s.Slots)
+	case alone == len(shards):
+		without = ", without replicas"
+	case alone > 0:
+		without = fmt.Sprintf(", %d of them without a replica", alone)
+	}
+	return redisv1.ReasonAllServed, fmt.Sprintf("all %d slots are served by %d shards%s", s.Slots, s.Shards, without)
 }
 
 // deleting describes what a deletion does to the data.

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/util/jsonpath"
+	"k8s.io/utils/ptr"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/reconcile"
@@ -113,7 +114,7 @@ func TestStatus(t *testing.T) {
 	was := func(phase redisv1.Phase) change {
 		return of(func(rc *redisv1.RedisCluster) { rc.Status.Phase = phase })
 	}
-	eight := of(func(rc *redisv1.RedisCluster) { rc.Spec.Replicas = 8 })
+	eight := of(func(rc *redisv1.RedisCluster) { rc.Spec.Replicas = ptr.To[int32](8) })
 	paused := of(func(rc *redisv1.RedisCluster) { rc.Spec.Pause = true })
 	notReady := node(1, func(n *topology.Node) { n.Ready = false })
 	fails := func(_ *redisv1.RedisCluster, w *World) {
@@ -231,6 +232,43 @@ func TestDocumentedQuery(t *testing.T) {
 	assert.Equal(t, lines[0], "cache-0-0\tmaster\t"+w.Nodes[0].ID+"\t\t0-5460")
 	assert.Equal(t, lines[1], "cache-0-1\tslave\t"+w.Nodes[1].ID+"\t"+w.Nodes[0].ID+"\t")
 	assert.Equal(t, len(lines), 7)
+}
+
+// A cluster is parked, and starts again, without being reported as failed. A loss afterwards is.
+func TestStatusWhileParked(t *testing.T) {
+	t.Parallel()
+	k, rc, w := statusKind(t), read(t, "minimal"), running()
+	all := w.Nodes
+	absent := make([]topology.Node, len(all))
+	for i, n := range all {
+		absent[i] = topology.Node{Pod: n.Pod, Shard: n.Shard, Ordinal: n.Ordinal, Problem: "the pod does not exist"}
+	}
+	for i, c := range []struct {
+		replicas          int32
+		parked            bool
+		nodes             []topology.Node
+		phase             redisv1.Phase
+		ready, reason     string
+		isReady, degraded bool
+	}{
+		{6, false, all, redisv1.PhaseRunning, "6/6", redisv1.ReasonAllServed, true, false},
+		{0, false, all, redisv1.PhaseScaling, "6/6", string(topology.ActionRecord), false, false},
+		{0, true, all[:2], redisv1.PhaseParked, "2/2", redisv1.ReasonParked, false, false},
+		{0, true, nil, redisv1.PhaseParked, "0/0", redisv1.ReasonParked, true, false},
+		{6, true, nil, redisv1.PhaseScaling, "0/0", string(topology.ActionRecord), false, false},
+		{6, false, absent, redisv1.PhaseScaling, "0/6", string(topology.Unknown), false, false},
+		{6, false, all, redisv1.PhaseRunning, "6/6", redisv1.ReasonAllServed, true, false},
+		{6, false, absent, redisv1.PhaseFailed, "0/6", string(topology.Unknown), false, true},
+	} {
+		rc.Spec.Replicas, w.Record.Parked, w.Nodes = &c.replicas, c.parked, c.nodes
+		report(k, rc, &w, nil)
+		s := &rc.Status
+		assert.Equal(t, s.Phase, c.phase, "%d: %s", i, s.Message)
+		assert.Equal(t, s.Ready, c.ready, "%d", i)
+		assert.Equal(t, s.Reason, c.reason, "%d: %s", i, s.Message)
+		assert.Equal(t, meta.IsStatusConditionTrue(s.Conditions, redisv1.ConditionReady), c.isReady, "%d: %+v", i, s.Conditions)
+		assert.Equal(t, meta.IsStatusConditionTrue(s.Conditions, redisv1.ConditionDegraded), c.degraded, "%d: %+v", i, s.Conditions)
+	}
 }
 
 // The message begins with the problem of a pod: at rest, during a step, and while the cluster is paused. It has the text once.

@@ -36,6 +36,8 @@ type planned struct {
 	// Formed reports whether the cluster has begun, so that nothing is restored any more. It is only set for a cluster with a backup to
 	// restore. Restored reports whether it is formed, so that its pods need no store.
 	Formed, Restored bool
+	// Parked reports whether the StatefulSets have no pods.
+	Parked bool
 }
 
 // values returns the values of the chart.
@@ -74,6 +76,9 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 	}
 	if spec.Backup != nil {
 		v["writer"] = string(rc.UID)
+	}
+	if how.Parked {
+		v["parked"] = true
 	}
 	if images.Namespace != "" {
 		v["operatorNamespace"] = images.Namespace

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -128,7 +129,7 @@ func (middleware) create(ctx context.Context, o *operator, f *redisFleet, t *tal
 	for i := range f.clusters {
 		f.all = append(f.all, &redisv1.RedisCluster{
 			ObjectMeta: metav1.ObjectMeta{Namespace: middlewareNamespace, Name: fmt.Sprintf("cache-%02d", i)},
-			Spec:       redisv1.RedisClusterSpec{Replicas: redisPods, Repository: "redis"},
+			Spec:       redisv1.RedisClusterSpec{Replicas: ptr.To[int32](redisPods), Repository: "redis"},
 		})
 	}
 	var redis, all time.Duration

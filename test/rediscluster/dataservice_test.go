@@ -118,8 +118,8 @@ func TestChildIsTheDataServices(t *testing.T) {
 		return nil
 	})
 	s.quiet()
-	if got := s.get().Spec; got.Replicas != 6 {
-		t.Errorf("a paused DataService has told Redis to have %d pods", got.Replicas)
+	if got := s.get().Spec; *got.Replicas != 6 {
+		t.Errorf("a paused DataService has told Redis to have %d pods", *got.Replicas)
 	}
 	s.Become("{paused: false, redis: {replicas: 6}}")
 	s.Until("it goes on", func() error { return same(s.get().Spec, planned) })

@@ -60,14 +60,18 @@ type RedisClusterList struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.credentialsSecret) ? self.credentialsSecret : \"\") == (has(oldSelf.credentialsSecret) ? oldSelf.credentialsSecret : \"\")",fieldPath=".credentialsSecret",message="may not be changed: nodes with different passwords could not replicate from each other"
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: data that is there is never replaced. Create another cluster with it"
 type RedisClusterSpec struct {
-	// replicas is the number of all pods. Each shard is a master and a replica, so the number of shards is
-	// half of it; of an odd number, one pod is a second replica of the first shard.
+	// replicas is the number of all pods. From 6 on, each shard is a master and a replica, so the number of
+	// shards is half of it; of an odd number, one pod is a second replica of the first shard. 3 to 5 pods are
+	// three shards, of which only the first ones have a replica. 1 is one pod with all slots, for development. A
+	// shard without a replica is not served while its pod is away, and its volume is the only copy of its data.
+	// 0 parks the cluster: no pod runs, and the data is kept.
 	// +kubebuilder:default=6
-	// +kubebuilder:validation:Minimum=6
+	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:validation:XValidation:rule="self != 2",message="must not be 2: use 1 (one pod with all slots, for development), 3 (three masters without a replica) or 6 (three masters with a replica each)"
 	// +kubebuilder:example=`12`
 	// +optional
-	Replicas int32 `json:"replicas,omitempty"`
+	Replicas *int32 `json:"replicas,omitempty"`
 
 	// pause stops the operator from changing anything, in Kubernetes or in Redis. It goes on observing,
 	// and writes the status.

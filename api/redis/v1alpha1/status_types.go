@@ -33,6 +33,8 @@ const (
 	PhaseScaling Phase = "Scaling"
 	// PhaseUpgrading: pods are replaced or settings change.
 	PhaseUpgrading Phase = "Upgrading"
+	// PhaseParked: spec.replicas is 0; the data is kept.
+	PhaseParked Phase = "Parked"
 )
 
 // The conditions of a RedisCluster. Reconciling and Stalled follow kstatus
@@ -62,6 +64,7 @@ const (
 	ReasonHealthy        = "Healthy"
 	ReasonSettled        = "Settled"
 	ReasonPaused         = "Paused"
+	ReasonParked         = "Parked"
 	ReasonDeleting       = "Deleting"
 	ReasonPodsNotReady   = "PodsNotReady"
 	ReasonForming        = "Forming"
@@ -91,7 +94,7 @@ type RedisClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// phase sums up the cluster: None, Creating, Running, Failed, Scaling or Upgrading.
+	// phase sums up the cluster: None, Creating, Running, Failed, Scaling, Upgrading or Parked.
 	// +kubebuilder:example=`Running`
 	// +optional
 	Phase Phase `json:"phase,omitempty"`
@@ -137,13 +140,13 @@ type RedisClusterStatus struct {
 	Step string `json:"step,omitempty"`
 
 	// verdict sums up the views of all nodes: Fresh, Complete, Healing, DisconnectedIntact,
-	// MajorityLost, SlotsLost, Inconsistent or Unknown.
+	// MajorityLost, SlotsLost, Inconsistent, Unknown, Returning or Parked.
 	// +kubebuilder:example=`Complete`
 	// +optional
 	Verdict string `json:"verdict,omitempty"`
 
-	// notes are further facts for the user, such as what a field counts as.
-	// +kubebuilder:example=`["spec.pod[0].resources: storage 20Gi is the size of each volume"]`
+	// notes are further facts for the user, such as that shards have no replica.
+	// +kubebuilder:example=`["spec.replicas: 3 of 3 shards have no replica"]`
 	// +listType=atomic
 	// +optional
 	Notes []string `json:"notes,omitempty"`

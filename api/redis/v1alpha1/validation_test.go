@@ -15,7 +15,7 @@ import (
 // accepted are specs that the API server takes.
 var accepted = []string{
 	"{}",
-	"{replicas: 7}",
+	"{replicas: 7}", "{replicas: 0}", "{replicas: 1}", "{replicas: 3}", "{replicas: 4}",
 	"{pod: [{affinity: {nodeAffinity: null, podAffinity: null, podAntiAffinity: {}, requiredDuringSchedulingIgnoredDuringExecution: " + nodes + "}}]}",
 	"{pod: [{affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " + nodes + "}, requiredDuringSchedulingIgnoredDuringExecution: null}}]}",
 	"{pod: [{resources: {requests: {storage: 20Gi}}}]}",
@@ -39,7 +39,8 @@ var refused = map[string]string{
 	"{networkPolicy: {additionalPorts: [0]}}":            "greater than or equal to 1",
 	"{networkPolicy: {additionalPorts: [65536]}}":        "less than or equal to 65535",
 	"{networkPolicy: {additionalPorts: [15008, 15008]}}": "Duplicate value",
-	"{replicas: 5}": "greater than or equal to 6",
+	"{replicas: 2}":  "must not be 2: use 1 (one pod with all slots, for development), 3",
+	"{replicas: -1}": "greater than or equal to 0",
 	"{pod: [{affinity: {requiredDuringSchedulingIgnoredDuringExecution: " + nodes + ", nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " + nodes + "}}}]}": "keep the one of nodeAffinity",
 	"{replicas: 1001}":                     "less than or equal to 1000",
 	"{finalizers: Foreground}":             "spec.finalizers",
@@ -97,9 +98,9 @@ var cluster = apiserver.Cluster{
 	Kind: GroupVersion.WithKind(Kind), CRD: "../../../config/crd/bases/redis.middleware.hc.cn_redisclusters.yaml",
 	Accepted: accepted, Refused: refused, Changes: changes,
 	Samples: []string{
-		"../../../config/samples/redis/cache.yaml", "../../../test/testdata/seeds/rediscluster.yaml",
+		"../../../config/samples/redis/cache.yaml", "../../../config/samples/redis/development.yaml", "../../../test/testdata/seeds/rediscluster.yaml",
 	},
-	Scales:    []string{"8"},
+	Scales:    []string{"8", "3", "1", "0"}, // 0 parks the cluster
 	ShortName: "rec",
 	Columns: []string{
 		"Ready .status.ready", "Slots .status.slots", "Phase .status.phase", "Message .status.message", "Age .metadata.creationTimestamp",
@@ -122,7 +123,7 @@ func TestDefaults(t *testing.T) {
 	rc := &RedisCluster{}
 	assert.NilError(t, cluster.API.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, rc))
 	assert.Equal(t, rc.Status.ObservedGeneration, int64(-1))
-	assert.Equal(t, rc.Spec.Replicas, int32(6))
+	assert.Equal(t, *rc.Spec.Replicas, int32(6))
 	assert.Equal(t, rc.Spec.Storage.Size.String(), "10Gi")
 	rc.Status.Phase, rc.Status.ObservedGeneration = PhaseRunning, 1
 	assert.NilError(t, cluster.API.Status().Update(t.Context(), rc))

@@ -33,8 +33,11 @@
 apiVersion: apps/v1
 kind: StatefulSet
 {{- include "common.metadata" (dict "root" $c.root "name" $name "labels" (toJson $labels)) }}
+  {{- if $v.parked }}
+  annotations: {{ dict "redis.middleware.hc.cn/pods" (toString .pods) | toJson }}
+  {{- end }}
 spec:
-  replicas: {{ .pods }}
+  replicas: {{ ternary 0 .pods $v.parked }}
   revisionHistoryLimit: 5
   serviceName: {{ print $c.name "-headless" | quote }}
   podManagementPolicy: Parallel

@@ -35,8 +35,10 @@ func managedRedis(in Input, c *component.Component, fields map[string]any) (map[
 		pod["middlewareImage"] = redisImage(in, c)
 	}
 	spec := map[string]any{
-		"replicas": int64(r.Replicas), "finalizers": redisRetains, "pod": []any{pod},
-		"storage": map[string]any{"size": r.Storage.Size.String()},
+		"finalizers": redisRetains, "pod": []any{pod}, "storage": map[string]any{"size": r.Storage.Size.String()},
+	}
+	if r.Replicas != nil {
+		spec["replicas"] = int64(*r.Replicas)
 	}
 	if r.Storage.Retention == dsv1.RetentionDelete {
 		spec["finalizers"] = redisDeletes

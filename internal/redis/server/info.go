@@ -81,7 +81,7 @@ func (i info) refuses() string {
 func (i info) fill(node *topology.Node) {
 	node.Version, node.RunID, node.Uptime = i["redis_version"], i["run_id"], time.Duration(i.number("uptime_in_seconds"))*time.Second
 	node.Keys, node.UsedMemory, node.MaxMemory = i.keys(), i.number("used_memory"), i.number("maxmemory")
-	node.Refuses = i.refuses()
+	node.Refuses, node.Unsaved = i.refuses(), i.is("aof_last_write_status", "err")
 	node.Evicts = strings.HasPrefix(i["maxmemory_policy"], "allkeys-")
 	node.Saving = i.is("rdb_bgsave_in_progress", "1") || i.is("aof_rewrite_in_progress", "1") || i.is("aof_rewrite_scheduled", "1")
 	node.Replication = topology.Replication{

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
 // proveStart proves that the step's target is a master that has not restarted since the decision, and so still has its data.
@@ -26,20 +27,43 @@ func (t *taker) proveStart(ctx context.Context) error {
 	return nil
 }
 
-// deletePod deletes a pod. A server that answered when the step was decided must own no slots: it may have become a master since. A server
-// that did not answer must still not answer.
+// deletePod deletes a pod. A server that answered when the step was decided must own no slots: it may have become a master since. The only
+// pod of a shard owns slots, and must be able to write its data. A server that did not answer must still not answer.
 func (t *taker) deletePod(ctx context.Context) error {
-	if t.Step.Node.ID != "" {
-		if _, _, err := t.slotless(ctx); err != nil {
-			return err
-		}
-	} else if err := t.isSilent(ctx); err != nil {
+	var err error
+	switch {
+	case t.Step.Node.ID == "":
+		err = t.isSilent(ctx)
+	case t.Step.Mode == topology.ModeAlone:
+		err = t.isAlone(ctx)
+	default:
+		_, _, err = t.slotless(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if err := t.proveStart(ctx); err != nil {
 		return err
 	}
 	return t.Kubernetes.DeletePod(ctx, t.Step.Node)
+}
+
+// isAlone proves that the step's server is a master without a replica, which writes its data when it stops.
+func (t *taker) isAlone(ctx context.Context) error {
+	node, err := t.prove(ctx, t.Step.Node)
+	if err != nil {
+		return err
+	}
+	now, err := node.said(ctx)
+	switch {
+	case err != nil:
+		return err
+	case !now.Replication.Master || now.Replication.Replicas > 0:
+		return proof.Refuse("%s is not the only pod of its shard: it has %d replicas", now.Pod, now.Replication.Replicas)
+	case now.Unsaved:
+		return proof.Refuse("%s is not deleted: %s", now.Pod, now.Refuses)
+	}
+	return nil
 }
 
 // isSilent proves that the server of the step's pod does not answer. A server that refuses the password or connections counts as silent.

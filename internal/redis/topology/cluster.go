@@ -59,6 +59,9 @@ type dispute struct {
 }
 
 func newCluster(wanted Wanted, record Record, nodes []Node) *cluster {
+	if wanted.Parked {
+		wanted.Shards = shape(record, nodes) // until its pods stop, the cluster stays as it is
+	}
 	c := &cluster{wanted: wanted, record: record, podOf: map[string]string{}, pods: map[string]*Node{}, byID: map[string]*Node{}}
 	for pod, id := range record.Nodes {
 		c.podOf[id] = pod
@@ -286,6 +289,17 @@ const maxLag = 16 << 20
 // wants reports whether the spec includes a pod.
 func (c *cluster) wants(n *Node) bool {
 	return n.Shard < len(c.wanted.Shards) && n.Ordinal < c.wanted.Shards[n.Shard]
+}
+
+// hasReplicas reports whether a shard should have a replica: by the spec, or, while it is being removed, by the record.
+func (c *cluster) hasReplicas(s *shard) bool {
+	switch {
+	case s.ordinal < len(c.wanted.Shards):
+		return c.wanted.Shards[s.ordinal] > 1
+	case s.ordinal < len(c.record.Shards):
+		return c.record.Shards[s.ordinal] > 1
+	}
+	return true
 }
 
 // needs reports whether a pod may become a member. It must be wanted, or belong to a shard that is being removed and still owns slots:

@@ -29,7 +29,7 @@ func Decide(wanted Wanted, record Record, nodes []Node) Decision {
 	verdict, reason := c.verdict(c.servedSlots)
 	c.findDoubts()
 	var steps []Step
-	for _, room := range c.rooms(verdict) {
+	for _, room := range append([]func() []Step{c.unpark}, c.rooms(verdict)...) {
 		if steps = c.due(room()); len(steps) > 0 {
 			break
 		}
@@ -46,20 +46,26 @@ func Decide(wanted Wanted, record Record, nodes []Node) Decision {
 // contested, no rule takes slots or data from a node.
 func (c *cluster) rooms(verdict Verdict) []func() []Step {
 	type rooms = []func() []Step
+	if verdict == Parked {
+		return rooms{c.parked}
+	}
 	if !c.record.Formed && !c.foreignFormed() {
-		return rooms{c.neverUp, c.unblock, c.form}
+		return rooms{c.neverUp, c.parkUnformed, c.unblock, c.form}
 	}
 	switch verdict {
 	case Inconsistent:
 		return rooms{c.neverUp, c.settings}
 	case Unknown:
-		return rooms{c.neverUp, c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.histories, c.consent, c.settings}
+		return rooms{c.neverUp, c.aloneDown, c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.histories, c.consent, c.settings, c.park}
 	case DisconnectedIntact:
 		return rooms{c.neverUp, c.epochs, c.addresses, c.links}
 	case MajorityLost:
-		return rooms{c.neverUp, c.addresses, c.links, c.unblock, c.promote, c.usedConsents, c.histories, c.settings}
-	case SlotsLost:
-		return rooms{c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.histories, c.join, c.replicateEmpty, c.outsiders, c.consent, c.settings}
+		return rooms{c.neverUp, c.addresses, c.links, c.unblock, c.promote, c.usedConsents, c.histories, c.settings, c.park}
+	case SlotsLost, Returning:
+		return rooms{
+			c.neverUp, c.aloneDown, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.histories, c.join, c.replicateEmpty, c.outsiders, c.consent,
+			c.settings, c.park,
+		}
 	default: // Complete or Healing
 	}
 	mending := rooms{
@@ -67,6 +73,9 @@ func (c *cluster) rooms(verdict Verdict) []func() []Step {
 		// Settings and joins precede slot moves: a move may wait for one of them.
 		c.settings, c.early(c.ghosts), c.early(c.join), c.early(c.replicateEmpty), c.histories, c.openSlots, c.agree,
 		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone, c.outOfStep,
+	}
+	if c.wanted.Parked {
+		return append(mending, c.park)
 	}
 	if verdict != Complete {
 		return mending

@@ -12,7 +12,7 @@ import (
 
 func (c *cluster) copyRecord() *Record {
 	r := c.record
-	r.Shards = slices.Clone(r.Shards)
+	r.Shards, r.Pods = slices.Clone(r.Shards), slices.Clone(r.Pods)
 	r.Consents, r.GivenUp = slices.Clone(r.Consents), slices.Clone(r.GivenUp)
 	r.Nodes = maps.Clone(r.Nodes)
 	r.Histories = maps.Clone(r.Histories)

@@ -18,6 +18,9 @@ func Merge(wanted Wanted, record Record, nodes []Node) Model {
 func (c *cluster) model(verdict Verdict, reason string) Model {
 	m := Model{Verdict: verdict, Served: c.servedSlots.Len(), Failing: c.failing}
 	thin := c.thin()
+	if verdict == Parked {
+		thin = ""
+	}
 	m.Redundant = thin == ""
 	for _, s := range c.shards {
 		shard := Shard{Ordinal: s.ordinal, Owned: s.owned}
@@ -46,12 +49,18 @@ func (c *cluster) model(verdict Verdict, reason string) Model {
 // phase returns the phase for a verdict. A refused change does not count as scaling.
 func (c *cluster) phase(verdict Verdict, m Model) string {
 	switch {
+	case verdict == Parked && c.wanted.Parked:
+		return PhaseParked
+	case verdict == Parked:
+		return PhaseScaling
 	case len(c.nodes) == 0 && !c.record.Formed && len(c.record.Nodes) == 0:
 		return PhaseNone
 	case !c.record.Formed && !c.foreignFormed():
 		return PhaseCreating
 	case verdict != Complete && verdict != Healing, m.Served < Slots:
 		return PhaseFailed
+	case c.wanted.Parked:
+		return PhaseScaling
 	case c.refused == "" && c.scaling():
 		return PhaseScaling
 	case slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Outdated }):

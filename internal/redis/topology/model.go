@@ -24,6 +24,10 @@ const (
 	Inconsistent Verdict = "Inconsistent"
 	// Unknown: a pod that may hold slots was not reached.
 	Unknown Verdict = "Unknown"
+	// Returning: the only pod of a shard does not run, and no other node has its data. Its slots are served again when it is back.
+	Returning Verdict = "Returning"
+	// Parked: no pod is wanted and none may start; the data is kept.
+	Parked Verdict = "Parked"
 )
 
 // The phases of a model.
@@ -34,6 +38,7 @@ const (
 	PhaseFailed    = "Failed"    // slots are not served, or redundancy is missing without a requested change that explains it
 	PhaseScaling   = "Scaling"   // shards, replicas or slots are being added, moved or removed
 	PhaseUpgrading = "Upgrading" // pods are being replaced with another revision
+	PhaseParked    = "Parked"    // no pod is wanted; the data is kept
 )
 
 // Model describes the whole cluster.
@@ -52,7 +57,7 @@ type Model struct {
 	Redundant bool
 	// Settled reports whether no step is left.
 	Settled bool
-	// Phase is None, Creating, Running, Failed, Scaling or Upgrading.
+	// Phase is None, Creating, Running, Failed, Scaling, Upgrading or Parked.
 	Phase string
 }
 

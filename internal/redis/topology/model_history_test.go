@@ -156,7 +156,22 @@ func (l *ledger) fault() {
 	case 10:
 		l.logf("EVENT %s restarts with one key at another address, no history is recorded, and %s finds it by hearsay", master.name, replica.name)
 		l.hearsay(master, replica)
+	case 11:
+		l.logf("EVENT %s is cut off from %s, and the cluster is parked", replica.name, master.name)
+		l.parkCutOff(replica)
 	}
+}
+
+// parkCutOff parks the cluster while a replica lacks what its master has, and starts it again. The replica may outlive its master.
+func (l *ledger) parkCutOff(replica *pod) {
+	replica.s.noLinkUntil = l.now + 20*time.Second
+	l.work(7 * time.Second)
+	l.safe = l.past[0]
+	if l.wanted.Parked = true; l.isWithout("stop") {
+		l.record.Parked = true
+	}
+	l.untilParked()
+	l.wanted.Parked = false
 }
 
 // wrongImage deletes some pods; their image can then not be pulled.
@@ -284,6 +299,7 @@ func TestModelNeedsEachProof(t *testing.T) {
 		{"admission", []int{6}, 0, "no replica of a new node before it was let join: a replica copies an empty node at its master's address"},
 		{"link", nil, 5, "the link until the master was lost: a replica of minutes ago is promoted"},
 		{"run", nil, 0, "the start of the master: one that is empty by right is replaced"},
+		{"stop", []int{11}, 0, "no pod stops while a replica lacks what its master has: it outlives its master and is elected"},
 		{"file", []int{3}, 0, "no start on a damaged file: its replica is made like the rest of it"},
 	} {
 		t.Run(c.proof, func(t *testing.T) {

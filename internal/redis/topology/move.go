@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// calm returns why no slot may move and no role may change now, or "". Both need a replica in step in every shard: otherwise data that a
-// move or failover has not copied yet exists on one node only.
+// calm returns why no slot may move and no role may change now, or "". Both need a replica in step in every shard that should have one:
+// otherwise data that a move or failover has not copied yet exists on one node only.
 func (c *cluster) calm() string {
 	for _, s := range c.shards {
 		if len(s.owned) == 0 {

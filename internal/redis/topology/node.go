@@ -68,7 +68,9 @@ type Node struct {
 	Refuses string
 	// Closed reports whether the user with which replicas copy from this master is disabled. That is so on a new node, and on one that restarted
 	// without slots before it had learned of its replicas.
-	Closed  bool
+	Closed bool
+	// Unsaved reports whether the node cannot write its append-only file: its end would cost writes that it has acknowledged.
+	Unsaved bool
 	Saving  bool   // a BGSAVE or a rewrite of the append-only file is running
 	Version string // redis_version, such as 7.0.15
 	// Settings are the node's values of the wanted settings.
@@ -164,6 +166,10 @@ type Record struct {
 	Histories map[int]History `json:"histories,omitempty"`
 	// Table assigns slots to shards for AssignReceive. It is nil if nothing moves by table.
 	Table *Table `json:"table,omitempty"`
+	// Parked reports whether no pod may run. It is true from before the last pods stop until the spec wants pods again.
+	Parked bool `json:"parked,omitempty"`
+	// Pods are the numbers of pods of the shards, by ordinal, that may run while replicas stop before their masters, to be parked. Nil: all.
+	Pods []int `json:"pods,omitempty"`
 	// Consents are the used values of the annotation accept-data-loss. A value that stays in the annotation counts once: it does not cover
 	// a later loss of the same slots.
 	Consents []string `json:"consents,omitempty"`
@@ -182,7 +188,9 @@ type Table struct {
 // Wanted is the desired state from the spec.
 type Wanted struct {
 	Generation int64
-	Shards     []int // pods of each shard, by ordinal; at least 2 each
+	Shards     []int // pods of each shard, by ordinal; a shard of one pod has no replica
+	// Parked reports whether no pod is wanted. Data and record stay, and Shards is nil.
+	Parked bool
 	// Assign are the entries of assignStrategies, for AssignReceive; nil for AutoReceive. The i-th
 	// belongs to the i-th new shard.
 	Assign []Assignment

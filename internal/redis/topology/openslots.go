@@ -253,7 +253,7 @@ func (c *cluster) moveBack(owner, from *Node, slots SlotSet) Step {
 	return s
 }
 
-// backed reports whether the shard of a master has a replica in step.
+// backed reports whether the shard of a master has a replica in step, or should have none.
 func (c *cluster) backed(master *Node) bool {
-	return slices.ContainsFunc(c.replicas(master.ID), c.inStep)
+	return !c.hasReplicas(c.shards[master.Shard]) || slices.ContainsFunc(c.replicas(master.ID), c.inStep)
 }

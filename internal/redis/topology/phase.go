@@ -3,12 +3,23 @@
 
 package topology
 
-// Planned returns the number of pods of each shard for the StatefulSets: the wanted number, or the recorded one until Decide lowers it.
+// Planned returns the number of pods of each shard: the wanted number, or the recorded one until Decide lowers it.
 func Planned(wanted []int, record Record) []int {
 	planned := make([]int, max(len(wanted), len(record.Shards)))
 	copy(planned, wanted)
 	for i, pods := range record.Shards {
 		planned[i] = max(planned[i], pods)
+	}
+	return planned
+}
+
+// MayRun returns how many of the planned pods of a shard may run: none, or the first ones, while the cluster is parked.
+func (r *Record) MayRun(shard, planned int) int {
+	switch {
+	case r.Parked:
+		return 0
+	case shard < len(r.Pods):
+		return min(planned, r.Pods[shard])
 	}
 	return planned
 }

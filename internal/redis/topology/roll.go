@@ -125,10 +125,39 @@ func (c *cluster) roll() []Step {
 		if len(s.owned) == 0 {
 			return []Step{c.deletePod(s.master, "a master of an old revision that owns no slots")}
 		}
+		if !c.hasReplicas(s) {
+			return c.replaceAlone(s)
+		}
 		if heir := c.heir(s, func(n *Node) bool { return !n.Outdated }); heir != nil {
 			return []Step{c.failover(heir, fmt.Sprintf("make %s the master of shard %d, so that %s can be replaced", heir.Pod, s.ordinal, s.master.Pod))}
 		}
 		return c.blocked("%s is not replaced: shard %d has no replica in step", s.master.Pod, s.ordinal)
+	}
+	return nil
+}
+
+// replaceAlone replaces the only pod of a shard: its server stops by itself, and starts again with its data. Its slots are not served until
+// then.
+func (c *cluster) replaceAlone(s *shard) []Step {
+	if s.master.Unsaved {
+		return c.blocked("%s is not replaced: %s", s.master.Pod, s.master.Refuses)
+	}
+	step := c.deletePod(s.master, "the only pod of its shard, of an old revision; its slots are not served until it is back with its data")
+	step.Mode = ModeAlone
+	return []Step{step}
+}
+
+// aloneDown replaces the only pod of a shard that served before, does not run, and has an old revision, which the wanted one may fix. No
+// other node has its data, and deleting a pod leaves its volume. While another pod of the wanted revision is not up, the new revision may be
+// no better.
+func (c *cluster) aloneDown() []Step {
+	if c.unproven() {
+		return nil
+	}
+	for _, n := range c.nodes {
+		if n.Outdated && !n.Reached && !n.Running && !n.Loading && !n.Terminating && c.wants(n) && !c.hasReplicas(c.shards[n.Shard]) {
+			return []Step{c.deletePod(n, "the only pod of its shard does not come up ("+n.trouble()+"), and another revision is wanted")}
+		}
 	}
 	return nil
 }

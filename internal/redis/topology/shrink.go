@@ -33,6 +33,9 @@ func (c *cluster) shrink() []Step {
 			if n.Shard < len(c.wanted.Shards) && !c.stays(s) {
 				return c.blocked("%s is not removed: shard %d has no other replica in step that stays", n.Pod, s.ordinal)
 			}
+			if !c.hasReplicas(s) && c.isHeldBack(s.master, n) {
+				return c.blocked("%s is not removed: its master may have lost what it has", n.Pod)
+			}
 			if steps := c.expel(n, known); steps != nil {
 				return steps
 			}
@@ -78,7 +81,11 @@ func (c *cluster) expel(n *Node, known []*Node) []Step {
 			Message: fmt.Sprintf("forget %s, which is being removed", n.Pod)}}
 	}
 	if len(n.View) > 1 {
-		return []Step{{Action: ActionReset, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("reset %s, which was removed", n.Pod)}}
+		step := Step{Action: ActionReset, Node: n.place(), On: places(c.masters()), Message: fmt.Sprintf("reset %s, which was removed", n.Pod)}
+		if master := c.byID[n.self().MasterID]; master != nil {
+			step.Target, step.Proof = master.place(), sameStart(master)
+		}
+		return []Step{step}
 	}
 	return nil
 }
@@ -94,9 +101,10 @@ func (c *cluster) others(nodes []*Node, than *Node) []*Node {
 	return all
 }
 
-// stays reports whether a shard has a replica in step among the pods that stay. It is true for a shard without a master or slots.
+// stays reports whether a shard has a replica in step among the pods that stay. It is true for a shard without a master or slots, and for
+// one that should have no replica if its master stays.
 func (c *cluster) stays(s *shard) bool {
-	if s.master == nil || len(s.owned) == 0 {
+	if s.master == nil || len(s.owned) == 0 || !c.hasReplicas(s) && c.wants(s.master) {
 		return true
 	}
 	for _, r := range c.replicas(s.master.ID) {

@@ -56,7 +56,7 @@ func newOperator(seed uint64, shards ...int) *operator {
 func (o *operator) sets() {
 	planned := map[string]bool{}
 	for shard, pods := range Planned(o.wanted.Shards, o.record) {
-		for ordinal := range pods {
+		for ordinal := range o.record.MayRun(shard, pods) {
 			name := fmt.Sprintf("a-%d-%d", shard, ordinal)
 			planned[name] = true
 			if o.pods[name] == nil {
@@ -69,6 +69,10 @@ func (o *operator) sets() {
 	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
 		p := o.pods[name]
 		switch {
+		case !planned[name] && o.wanted.Parked:
+			if o.rnd.IntN(4) == 0 { // each kubelet stops pods at its own pace
+				o.retire(p)
+			}
 		case !planned[name]:
 			o.remove(p)
 		case p.isWrong:
@@ -153,6 +157,18 @@ func (s *server) truncate() {
 			delete(s.data, key)
 		}
 	}
+}
+
+// retire stops a pod as Kubernetes does: a master lets its replicas catch up before it ends.
+func (o *operator) retire(p *pod) {
+	if p.running && p.s.alive() && p.s.me().master {
+		for _, r := range o.servers {
+			if r.alive() && r.linked && r.synced && r.masterHost == p.s.ip {
+				r.copyFrom(p.s)
+			}
+		}
+	}
+	o.remove(p)
 }
 
 func (o *operator) remove(p *pod) {
@@ -299,6 +315,13 @@ func (o *operator) take(s Step) error {
 	case ActionWait:
 		return nil
 	case ActionRecord:
+		if s.Record.Parked {
+			for _, v := range o.volumes {
+				if v != nil && v.leaving {
+					return errRefused
+				}
+			}
+		}
 		if err := o.command(); err != nil {
 			return err
 		}

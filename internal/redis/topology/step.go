@@ -41,6 +41,9 @@ const ModeConsent = "CONSENT"
 // to Node.
 const ModeBack = "BACK"
 
+// ModeAlone is the Mode of a DeletePod of the only pod of a shard. The node owns slots, has no replica, and comes back with its data.
+const ModeAlone = "ALONE"
+
 // LargestValue limits the size of a value that a move transfers, in bytes, unless the step sets a lower limit. Redis refuses more than 512
 // MiB.
 const LargestValue = 400 << 20

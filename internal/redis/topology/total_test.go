@@ -31,7 +31,7 @@ func TestDecideIsTotal(t *testing.T) {
 			t.Fatalf("no answer: %s", what)
 		case d.Model.Settled != (len(d.Steps) == 0):
 			t.Fatalf("settled: %v, %s", d.Model.Settled, what)
-		case d.Model.Verdict != Complete && d.Model.Verdict != Healing && d.Model.Reason == "":
+		case d.Model.Verdict != Complete && d.Model.Verdict != Healing && d.Model.Verdict != Parked && d.Model.Reason == "":
 			t.Fatalf("no reason: %s", what)
 		case d.Model.Phase == PhaseRunning && (!d.Model.Redundant || d.Model.Served < Slots):
 			t.Fatalf("Running: %s", what)
@@ -138,6 +138,9 @@ func (s *scene) garble(rnd *rand.Rand) {
 		func() { s.record.Accepted = SlotSet{{min(slot, from), max(slot, from)}} },
 		func() { s.wanted.Shards = [][]int{nil, {}, {2}, {2, 2, 2, 2, 2}, {3, 2, 2}, {0, 0, 0}}[rnd.IntN(6)] },
 		func() { s.wanted.Assign = []Assignment{{Slots: rnd.IntN(9000), From: []string{other.ID, n.Pod}}} },
+		func() { s.wanted.Parked = true },
+		func() { s.record.Parked = true },
+		func() { s.record.Pods = []int{1, 1, rnd.IntN(3)} },
 		func() { s.wanted.Consent = []string{other.ID, "0-16383", "nonsense"} },
 		func() {
 			s.record.Table = &Table{Targets: map[int]SlotSet{rnd.IntN(9): {{min(slot, from), max(slot, from)}}}}

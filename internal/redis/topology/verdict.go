@@ -101,11 +101,17 @@ func (c *cluster) describe(id string) string {
 
 // verdict returns the verdict of all views, and its reason.
 func (c *cluster) verdict(served SlotSet) (Verdict, string) {
+	if c.record.Parked || c.wanted.Parked && len(c.nodes) == 0 && len(c.record.Nodes) == 0 {
+		return Parked, ""
+	}
 	if !c.record.Formed && !c.foreignFormed() {
 		return c.verdictUnformed()
 	}
 	if reason := c.duplicates(); reason != "" {
 		return Inconsistent, reason
+	}
+	if len(c.members) == 0 && c.isStopped() {
+		return Returning, "no pod runs: " + c.problems()
 	}
 	if len(c.members) == 0 {
 		return Unknown, "no pod could be reached: " + c.problems()
@@ -145,7 +151,7 @@ func (c *cluster) verdictUnformed() (Verdict, string) {
 
 // verdictLost checks the slots of unreached owners, the worst case first.
 func (c *cluster) verdictLost() (Verdict, string) {
-	var unknown, lost, waiting []string
+	var unknown, lost, returning, waiting []string
 	masters, alive := 0, 0
 	for _, id := range sortedKeys(c.owned) {
 		slots := c.owned[id]
@@ -161,6 +167,8 @@ func (c *cluster) verdictLost() (Verdict, string) {
 		case c.candidate(id) == nil && c.fateOf(id) == silent:
 			// It may hang, or be cut off, with all its data.
 			unknown = append(unknown, text+c.waysOut(id))
+		case c.candidate(id) == nil && c.isAlone(id):
+			returning = append(returning, text+fmt.Sprintf(": they are served again when it is back with its data; if that is lost for good, annotate accept-data-loss: %q", id))
 		case c.candidate(id) == nil:
 			lost = append(lost, text+c.waysOut(id))
 		default:
@@ -173,16 +181,31 @@ func (c *cluster) verdictLost() (Verdict, string) {
 	}
 	switch {
 	case len(unknown) > 0:
-		return Unknown, strings.Join(append(unknown, lost...), "; ") +
+		return Unknown, strings.Join(slices.Concat(unknown, lost, returning), "; ") +
 			". Nothing is taken from anybody until it is reached: look at its logs, the network policy, its Kubernetes node"
 	case len(lost) > 0:
-		return SlotsLost, strings.Join(lost, "; ")
+		return SlotsLost, strings.Join(append(lost, returning...), "; ")
 	case len(waiting) > 0 && 2*alive <= masters:
 		return MajorityLost, fmt.Sprintf("%d of %d masters live, too few to elect another: %s", alive, masters, strings.Join(waiting, "; "))
+	case len(returning) > 0:
+		return Returning, strings.Join(append(returning, waiting...), "; ")
 	case len(waiting) > 0:
 		return Healing, "a replica takes over: " + strings.Join(waiting, "; ")
 	}
 	return "", ""
+}
+
+// isAlone reports whether an owner that was not reached is the only pod of its shard, does not run, and may come back with its data.
+func (c *cluster) isAlone(id string) bool {
+	n := c.pods[c.podOf[id]]
+	return n != nil && !c.hasReplicas(c.shards[n.Shard]) && c.remnant(id) == nil && c.fateOf(id) == down
+}
+
+// isStopped reports whether no pod runs, and no shard should have a replica.
+func (c *cluster) isStopped() bool {
+	return len(c.nodes) > 0 && !slices.ContainsFunc(c.nodes, func(n *Node) bool {
+		return n.Running || n.LostData || c.hasReplicas(c.shards[n.Shard])
+	})
 }
 
 // waysOut describes a user's options for a lost owner that no replica may replace.

@@ -1,0 +1,88 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// alone makes a scene of three shards without replicas.
+func alone(s *scene) {
+	*s = scene{wanted: Wanted{Generation: 1, NodeTimeout: 5 * time.Second}, record: Record{Formed: true, Nodes: map[string]string{}}}
+	for i := range 3 {
+		s.wanted.Shards, s.record.Shards = append(s.wanted.Shards, 1), append(s.record.Shards, 1)
+		s.add(i, 0)
+		s.give(fmt.Sprintf("a-%d-0", i), SlotSet{{i * Slots / 3, (i+1)*Slots/3 - 1}})
+	}
+}
+
+// Shards without replicas.
+func TestWithoutReplicas(t *testing.T) {
+	fewer := func(s *scene) { s.wanted.Shards = []int{1, 1, 1} }
+	unsaved := on("a-1-0", func(n *Node) { n.Unsaved, n.Refuses = true, "it cannot write its append-only file" })
+	all := []string{"a-0-0", "a-1-0", "a-2-0"}
+	holdAll(t, []expectation{
+		row("at rest", Complete, PhaseRunning, "", "", alone),
+		row("one does not run: it is waited for", Returning, PhaseFailed, "Wait", "served again when it is back with its data", alone, lost(time.Hour, "a-1-0")),
+		row("none runs", Returning, PhaseFailed, "Wait", "no pod runs", alone, lost(time.Hour, all...)),
+		row("one runs and does not answer", Unknown, PhaseFailed, "Wait", "neither the operator nor the other nodes reach it", alone, lost(time.Hour, "a-1-0"), runs("a-1-0")),
+		row("one lost its volume", SlotsLost, PhaseFailed, "Record", `accept-data-loss: "`+idOf("a-1-0"), alone, lost(time.Hour, "a-1-0"), renewed("a-1-0")),
+		row("consent to its loss", Returning, "", "Record", "was accepted", alone, lost(time.Hour, "a-1-0"), consent(idOf("a-1-0"))),
+		row("the loss of another is none", Returning, "", "Wait", "served again", alone, lost(time.Hour, "a-1-0"), consent(idOf("a-2-0"))),
+		row("an old revision", Complete, PhaseUpgrading, "DeletePod ALONE a-0-0", "not served until it is back", alone, outdated(all...)),
+		row("an old revision that cannot write", Complete, PhaseUpgrading, "Wait", "cannot write its append-only file", alone, outdated("a-1-0"), unsaved),
+		row("an old revision that does not run", Returning, "", "DeletePod a-1-0", "does not come up", alone, lost(time.Minute, "a-1-0"), outdated("a-1-0")),
+		row("nor does the wanted one", Returning, "", "Wait", "", alone, lost(time.Minute, "a-1-0", "a-2-0"), outdated("a-1-0")),
+		row("a shard more", Complete, PhaseScaling, "Wait", "waits for shard 3", alone, wants(1, 1, 1, 1)),
+		row("a shard less", Complete, PhaseScaling, "MoveSlots a-2-0", "", alone, wants(1, 1)),
+		row("replicas are wanted", Complete, PhaseScaling, "Wait", "shard 0 has 1 of 2 pods", alone, wants(2, 2, 2)),
+		row("replicas are not wanted any more", Complete, PhaseScaling, "Forget", "forget a-0-1", fewer),
+		row("a replica has what its master may have lost", Complete, "", "Wait", "a-1-1 is not removed: its master may have lost what it has",
+			func(s *scene) { s.wanted.Shards = []int{2, 1, 2} }, doubtful(1)),
+		row("the replica has become the master", Complete, PhaseScaling, "Forget", "forget a-0-1", fewer, promoted("a-1-1", "a-1-0", true), follows("a-1-0", "a-1-1")),
+	})
+}
+
+// A cluster is parked when every server can stop without a loss.
+func TestParking(t *testing.T) {
+	parking := func(s *scene) { s.wanted.Parked, s.wanted.Shards = true, nil }
+	masters := func(s *scene) { s.record.Pods = []int{1, 1, 1} }
+	parked := func(s *scene) { s.record.Parked = true }
+	gone := func(s *scene) { s.nodes = nil }
+	unformed := func(s *scene) {
+		s.record.Formed = false
+		for i := range s.nodes {
+			s.renew(s.nodes[i].Pod)
+			s.record.Nodes[s.nodes[i].Pod] = s.nodes[i].ID
+		}
+	}
+	twice := on("a-2-0", func(n *Node) { n.self().Owned = n.self().Owned.Union(SlotSet{{100, 100}}) })
+	holdAll(t, []expectation{
+		row("at rest: replicas stop first", Complete, PhaseScaling, "Record", "replicas stop before their masters", parking),
+		row("a master is not the first pod of its shard", Complete, PhaseScaling, "Failover a-1-0", "the other pods can stop before it", parking,
+			promoted("a-1-1", "a-1-0", true), follows("a-1-0", "a-1-1")),
+		row("a master is not the first pod, which does not run", Complete, PhaseScaling, "Record", "replicas stop before", parking,
+			promoted("a-1-1", "a-1-0", true), lost(time.Hour, "a-1-0")),
+		row("replicas stop", Complete, PhaseScaling, "Wait", "3 replicas have stopped", parking, masters),
+		row("replicas have stopped", Complete, PhaseScaling, "Record", "all pods stop", parking, masters, lost(time.Minute, "a-0-1", "a-1-1", "a-2-1")),
+		row("pods are wanted again", Complete, "", "Record", "all pods run", masters),
+		row("without replicas", Complete, PhaseScaling, "Record", "all pods stop", alone, parking),
+		row("the pods stop", Parked, PhaseParked, "Wait", "waits until 6 pods", parking, parked),
+		row("it is parked", Parked, PhaseParked, "", "", parking, parked, gone),
+		row("there never was a pod", Parked, PhaseParked, "", "", parking, gone, func(s *scene) { s.record = Record{} }),
+		row("the pods start again", Parked, PhaseScaling, "Record", "start again", parked, gone),
+		row("a replica is behind", Complete, PhaseScaling, "Wait", "a-1-1 is a replica that is no copy", parking, unlinked("a-1-1")),
+		row("a replica does not run", Complete, PhaseScaling, "Record", "replicas stop before", parking, lost(time.Minute, "a-1-1")),
+		row("a server does not answer", Unknown, PhaseFailed, "Wait", "nothing shows that it can write its data", parking, lost(time.Hour, "a-1-0", "a-1-1"), runs("a-1-0")),
+		row("a server cannot write", Complete, PhaseScaling, "Wait", "a-1-0 would lose writes", parking, on("a-1-0", func(n *Node) { n.Unsaved = true })),
+		row("a master does not run: its replica may be elected", Healing, "", "Wait", "to be elected", parking, lost(10*time.Second, "a-1-0")),
+		row("a shard does not run", SlotsLost, "", "Record", "replicas stop before", parking, lost(time.Hour, "a-1-0", "a-1-1")),
+		row("two nodes own a slot", Inconsistent, PhaseFailed, "Wait", "", parking, twice),
+		row("a pod of an old revision stays", Complete, PhaseScaling, "Record", "replicas stop before", parking, outdated("a-1-0")),
+		row("slots are being moved", Healing, "", "MarkSlot STABLE a-0-0", "", parking, migrating("a-0-0", "a-2-0"), slotKeys(nil)),
+		row("pods that are empty", Fresh, "", "Record", "before the cluster is formed", parking, unformed),
+	})
+}

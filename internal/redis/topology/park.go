@@ -1,0 +1,145 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"slices"
+)
+
+// A parked cluster has no pods and keeps its data:
+//
+//	finish what was begun: nodes see each other, replicas follow, lost masters are replaced
+//	wait until every server that runs can stop without a loss (unsafeToStop)
+//	make the first pod of each shard that runs its master
+//	record that only the masters may run: replicas stop
+//	record that the cluster is parked: masters stop
+//	when pods are wanted again: record that all may run
+//
+// Replicas stop first because one that outlives its master is elected and takes writes. All pods start at new addresses later, and until the
+// former master has heard of its successor, it would take writes, too.
+//
+// Members, shards and slots stay in the record and on the volumes. So the same cluster starts again. The record decides, not the spec: an
+// operator that crashes in between never stops pods without the check.
+
+// shape returns the recorded numbers of pods of the shards. Without a record it returns those of the pods that exist.
+func shape(record Record, nodes []Node) []int {
+	if len(record.Shards) > 0 {
+		return record.Shards
+	}
+	var shards []int
+	for i := range nodes {
+		n := &nodes[i]
+		if n.Shard < 0 || n.Shard >= Slots {
+			continue
+		}
+		for len(shards) <= n.Shard {
+			shards = append(shards, 0)
+		}
+		shards[n.Shard] = max(shards[n.Shard], n.Ordinal+1)
+	}
+	return shards
+}
+
+// park lets replicas stop, and then masters, once every server can stop.
+func (c *cluster) park() []Step {
+	if !c.wanted.Parked {
+		return nil
+	}
+	if why := c.unsafeToStop(); why != "" {
+		return c.blocked("the pods are not stopped: %s", why)
+	}
+	record := c.copyRecord()
+	record.Pods = slices.Clone(c.wanted.Shards)
+	replicas := 0
+	for i, s := range c.shards[:len(record.Pods)] {
+		var running []*Node
+		for _, n := range s.nodes {
+			if n.Running || n.Reached {
+				running = append(running, n)
+			}
+		}
+		if len(running) < 2 {
+			continue
+		}
+		if s.master == nil {
+			return c.blocked("the pods are not stopped: shard %d has no master", i)
+		}
+		if first := running[0]; first != s.master {
+			if !c.inStep(first) {
+				return c.blocked("the pods are not stopped: %s is no copy of its master", first.Pod)
+			}
+			return []Step{c.failover(first, fmt.Sprintf("make %s the master of shard %d, so that the other pods can stop before it", first.Pod, i))}
+		}
+		record.Pods[i] = s.master.Ordinal + 1
+		replicas += len(running) - 1
+	}
+	switch {
+	case replicas == 0:
+		record.Parked, record.Pods = true, nil
+		return []Step{recordStep(record, "record that all pods stop; the data stays on the volumes")}
+	case slices.Equal(record.Pods, c.record.Pods):
+		return wait("waits until %d replicas have stopped", replicas)
+	}
+	return []Step{recordStep(record, "record that replicas stop before their masters")}
+}
+
+// unpark lets all pods run again, when the spec wants pods before the cluster is parked.
+func (c *cluster) unpark() []Step {
+	if c.wanted.Parked || len(c.record.Pods) == 0 {
+		return nil
+	}
+	return c.recordParked(false, "record that all pods run")
+}
+
+// parkUnformed parks pods that never were a cluster. If one of them owns slots or has keys, it is formed first: a client may have written.
+func (c *cluster) parkUnformed() []Step {
+	if !c.wanted.Parked {
+		return nil
+	}
+	for _, n := range c.nodes {
+		if n.Reached && (n.Keys > 0 || len(n.self().Owned) > 0) {
+			return nil
+		}
+	}
+	return c.recordParked(true, "record that all pods stop before the cluster is formed")
+}
+
+// parked waits until the pods of a parked cluster have stopped, or lets them start again.
+func (c *cluster) parked() []Step {
+	if !c.wanted.Parked {
+		return c.recordParked(false, "record that the pods start again, with their data")
+	}
+	if left := len(c.nodes); left > 0 {
+		return wait("waits until %d pods have stopped", left)
+	}
+	return nil
+}
+
+func (c *cluster) recordParked(is bool, message string) []Step {
+	record := c.copyRecord()
+	record.Parked, record.Pods = is, nil
+	return []Step{recordStep(record, "%s", message)}
+}
+
+// unsafeToStop returns why a server may not stop now, or "". A server that stops by itself first writes its data to its volume. So every
+// server must be reached and able to write, and no replica may lack what its master has: a replica that outlives its master can be elected.
+// A server that does not run cannot lose anything.
+func (c *cluster) unsafeToStop() string {
+	for _, n := range c.nodes {
+		switch {
+		case n.Ordinal >= c.record.MayRun(n.Shard, n.Ordinal+1): // it is to stop
+		case !n.Reached && n.Running:
+			return n.trouble() + ": nothing shows that it can write its data before it stops"
+		case !n.Reached:
+		case n.Terminating:
+			return n.Pod + " is being stopped"
+		case n.Unsaved:
+			return fmt.Sprintf("%s would lose writes: %s", n.Pod, n.Refuses)
+		case c.member(n) && n.self().Replica && !c.inStep(n):
+			return n.Pod + " is a replica that is no copy of its master" + c.whyNot(c.shards[n.Shard])
+		}
+	}
+	return ""
+}
