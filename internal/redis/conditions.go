@@ -25,6 +25,7 @@ func (v *view) standing(s *redisv1.RedisClusterStatus) *database.Standing {
 	return &database.Standing{
 		Settled: v.settled(), Hopeless: v.hopeless(), Degraded: s.Phase == redisv1.PhaseFailed || v.refusing() != "" || len(model.Failing) > 0,
 		PauseField: "spec.pause", Deleting: v.deleting(),
+		Deadline:   database.Deadline(v.rc.Spec.ProgressDeadlineSeconds),
 		WellReason: wellReason, Well: well, Notes: database.Notes(v.seen.PlanSeen),
 		Unwell: v.causes(model.Reason), Step: step, Doing: v.causes(text), Looking: "looking at the cluster",
 		WaitReason: v.waiting(), Wait: v.waitsFor(), CauseReason: v.waiting(), Cause: v.account(model.Reason),

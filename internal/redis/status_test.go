@@ -271,6 +271,23 @@ func TestStatusWhileParked(t *testing.T) {
 	}
 }
 
+// A change that takes longer than its deadline is reported with the cause.
+func TestProgressDeadline(t *testing.T) {
+	t.Parallel()
+	k, rc, w := statusKind(t), read(t, "minimal"), running()
+	rc.Spec.ProgressDeadlineSeconds = ptr.To[int32](600)
+	w.Nodes[1].Ready = false
+	report(k, rc, &w, nil)
+	assert.Assert(t, meta.IsStatusConditionTrue(rc.Status.Conditions, redisv1.ConditionProgressing))
+	meta.FindStatusCondition(rc.Status.Conditions, redisv1.ConditionProgressing).LastTransitionTime = metav1.NewTime(time.Unix(400, 0))
+	report(k, rc, &w, nil)
+	progressing := meta.FindStatusCondition(rc.Status.Conditions, redisv1.ConditionProgressing)
+	assert.Equal(t, string(progressing.Status)+" "+progressing.Reason, "False "+redisv1.ReasonProgressDeadlineExceeded)
+	degraded := meta.FindStatusCondition(rc.Status.Conditions, redisv1.ConditionDegraded)
+	assert.Equal(t, degraded.Status, metav1.ConditionTrue)
+	assert.Assert(t, strings.HasPrefix(degraded.Message, "pod cache-0-1: ") && strings.HasSuffix(degraded.Message, "not finished within 10m0s (spec.progressDeadlineSeconds)"), "%s", degraded.Message)
+}
+
 // The message begins with the problem of a pod: at rest, during a step, and while the cluster is paused. It has the text once.
 func TestMessageBeginsWithTheProblem(t *testing.T) {
 	t.Parallel()

@@ -42,6 +42,7 @@ var fieldChanges = []struct {
 	{"updateStrategy.pipeline", "'10'", lives},
 	{"updateStrategy.assignStrategies", "[{slots: 10, fromReplicas: cache-0-0}]", lives}, // of new shards, of which there are none
 	{"storage.size", "20Gi", lives},
+	{"progressDeadlineSeconds", "3600", lives},
 	{"config", "{maxmemory-policy: allkeys-lru}", lives},
 	{"networkPolicy.enabled", "true", lives},
 	{"networkPolicy.allowFrom", "[{podSelector: {}}]", lives},

@@ -73,6 +73,17 @@ type RedisClusterSpec struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
+	// progressDeadlineSeconds is the time in seconds within which the cluster must be as the spec wants it, after
+	// it was created or changed, or has failed. Later the condition Progressing is False with the reason
+	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator goes on all the same. Another
+	// change of the spec starts the time again. Default: none, no deadline.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=604800
+	// +kubebuilder:example=`600`
+	// +optional
+	// +nullable
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
+
 	// pause stops the operator from changing anything, in Kubernetes or in Redis. It goes on observing,
 	// and writes the status.
 	// +kubebuilder:default=false

@@ -75,6 +75,8 @@ const (
 	ReasonRefuses = "Refuses"
 	// ReasonStepFails: a step fails again and again, and is left out for a while.
 	ReasonStepFails = "StepFails"
+	// ReasonProgressDeadlineExceeded: what was begun has not been finished within spec.progressDeadlineSeconds.
+	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonUnsupportedVersion: spec.version is older than 6.2.
 	ReasonUnsupportedVersion = "UnsupportedVersion"
 	// ReasonAgentMissing: the operator does not know the image of its agent, without which nothing is backed up or restored.
