@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/test/apiserver"
@@ -116,6 +117,17 @@ func TestMain(m *testing.M) {
 func TestAPI(t *testing.T) {
 	t.Parallel()
 	cluster.Test(t)
+}
+
+// The status of a resource of the earlier operator has an entry for each pod, several of which are of the type master.
+func TestStatusOfTheEarlierOperator(t *testing.T) {
+	t.Parallel()
+	resource := apiserver.ReadResource(t, "../../../test/testdata/seeds/rediscluster.yaml")
+	conditions, _, err := unstructured.NestedSlice(resource.Object, "status", "conditions")
+	assert.NilError(t, err)
+	assert.NilError(t, unstructured.SetNestedSlice(resource.Object, append(conditions, conditions[0]), "status", "conditions"))
+	assert.NilError(t, cluster.API.Create(t.Context(), resource.DeepCopy(), client.DryRunAll))
+	assert.NilError(t, cluster.API.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(resource), client.DryRunAll, client.FieldOwner("kubectl")))
 }
 
 // Objects from the API server decode, and a new resource counts as not yet reconciled.
