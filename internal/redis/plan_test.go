@@ -172,6 +172,19 @@ func TestParkingKeepsThePods(t *testing.T) {
 	assert.DeepEqual(t, parked, runs)
 }
 
+// No backup is scheduled while the cluster is parked: each would fail.
+func TestNoBackupWhileParked(t *testing.T) {
+	t.Parallel()
+	rc := read(t, "backup")
+	rc.Spec.Backup.Schedule = "30 2 * * *"
+	for replicas, want := range map[int32]bool{6: false, 0: true} {
+		rc.Spec.Replicas = &replicas
+		suspended, _, _ := unstructured.NestedBool(databasetest.Find(planOf(t, rc, there{}), object.CronJobKind.Kind, rc.Name+"-backup").Object, "spec", "suspend")
+		assert.Equal(t, suspended, want, "%d pods", replicas)
+	}
+	assert.Assert(t, rc.Spec.Backup.Schedule != "")
+}
+
 // The resource that users of the earlier operator have makes the same pods as one that is written as Kubernetes wants it.
 func TestTheSeedIsTheSample(t *testing.T) {
 	t.Parallel()

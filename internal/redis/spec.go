@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
@@ -263,6 +264,16 @@ func notes(spec *redisv1.RedisClusterSpec) (notes []string) {
 		notes = append(notes, text)
 	}
 	return notes
+}
+
+// backupOf returns the declared backups. While no pod is wanted none is scheduled: each would fail.
+func backupOf(spec *redisv1.RedisClusterSpec) *backupv1.ClusterBackup {
+	if spec.Backup == nil || !isParked(spec) {
+		return spec.Backup
+	}
+	declared := spec.Backup.DeepCopy()
+	declared.Schedule = ""
+	return declared
 }
 
 // keepsData reports whether volumes, password and record outlive the resource.

@@ -65,7 +65,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 		"settings": how.Settings, "startSettings": settings.start, "settingsConfigMap": pod.ConfigMap,
 		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
 		"priorityClassName": pod.PriorityClassName,
-		"agentImage":        how.Agents.backup, "restoreAgentImage": how.Agents.restore, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": how.Formed, "restored": how.Restored,
+		"agentImage":        how.Agents.backup, "restoreAgentImage": how.Agents.restore, "backup": backupOf(spec), "restoreFrom": spec.RestoreFrom, "formed": how.Formed, "restored": how.Restored,
 		"restoreShards": len(wantedShards(spec)),
 	}
 	if how.Copied {
