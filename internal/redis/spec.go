@@ -4,13 +4,10 @@
 package redis
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/utils/ptr"
 
@@ -23,8 +20,6 @@ const (
 	defaultRepository = "docker.io/library/redis"
 	defaultVersion    = "7.0.15"
 	defaultPipeline   = 100
-	// defaultSize is the default of spec.storage.size in the CRD.
-	defaultSize = "10Gi"
 	// defaultNodeTimeout is the value in the chart's redis.conf.
 	defaultNodeTimeout = 5 * time.Second
 
@@ -179,91 +174,6 @@ func sharedClaim(spec *redisv1.RedisClusterSpec) string {
 
 func isClaimName(name string) bool {
 	return len(validation.IsDNS1123Subdomain(name)) == 0
-}
-
-// ignored returns which fields of a spec have no effect, and why.
-func ignored(spec *redisv1.RedisClusterSpec) []string {
-	var notes []string
-	if volumes := podOf(spec).Volumes; volumes != nil && volumes.Type == "nfs" {
-		switch name := volumes.PersistentVolumeClaimName; {
-		case name == "":
-			notes = append(notes, "spec.pod[0].volumes is of type nfs without persistentVolumeClaimName: each pod has a claim of its own")
-		case !isClaimName(name):
-			notes = append(notes, fmt.Sprintf("spec.pod[0].volumes.persistentVolumeClaimName: no claim can be named %q: each pod has a claim of its own", name))
-		}
-	}
-	return notes
-}
-
-// affinityOf returns the affinity of the pods. A required node selector next to nodeAffinity counts as nodeAffinity's.
-func affinityOf(spec *redisv1.RedisClusterSpec) *corev1.Affinity {
-	given := podOf(spec).Affinity
-	if given == nil {
-		return nil
-	}
-	affinity := &corev1.Affinity{NodeAffinity: given.NodeAffinity, PodAffinity: given.PodAffinity, PodAntiAffinity: given.PodAntiAffinity}
-	if required := given.RequiredDuringSchedulingIgnoredDuringExecution; required != nil {
-		affinity.NodeAffinity = &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}
-		if given.NodeAffinity != nil {
-			affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = given.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution
-		}
-	}
-	return affinity
-}
-
-// resourcesOf returns the resources of the Redis container, and the amount of storage that was given among them, or nil. Containers have no
-// storage.
-func resourcesOf(spec *redisv1.RedisClusterSpec) (resources *corev1.ResourceRequirements, storage *resource.Quantity) {
-	resources = podOf(spec).Resources.DeepCopy()
-	if resources == nil {
-		return nil, nil
-	}
-	for _, list := range []*corev1.ResourceList{&resources.Limits, &resources.Requests} {
-		amount, ok := (*list)[corev1.ResourceStorage]
-		if !ok {
-			continue
-		}
-		storage = &amount
-		if delete(*list, corev1.ResourceStorage); len(*list) == 0 {
-			*list = nil
-		}
-	}
-	return resources, storage
-}
-
-// sizeOf returns the size of each volume: spec.storage.size, or, where that is not given, the storage among the resources. The API server
-// sets the default, so the default counts as not given.
-func sizeOf(spec *redisv1.RedisClusterSpec) *resource.Quantity {
-	size := spec.Storage.Size
-	if _, storage := resourcesOf(spec); storage != nil && storage.Sign() > 0 && (size == nil || size.Cmp(resource.MustParse(defaultSize)) == 0) {
-		return storage
-	}
-	return size
-}
-
-// notes returns further facts about a spec for the user.
-func notes(spec *redisv1.RedisClusterSpec) (notes []string) {
-	shards := wantedShards(spec)
-	switch n := withoutReplica(shards); {
-	case n == 1 && len(shards) == 1:
-		notes = append(notes, "spec.replicas: one pod has all slots, for development: nothing is served while it is away, and its volume is the only copy of the data")
-	case n > 0:
-		notes = append(notes, fmt.Sprintf("spec.replicas: %d of %d shards have no replica: their part of the data is not served while their pod is away, and is lost with its volume; "+
-			"6 pods give each shard a replica", n, len(shards)))
-	}
-	if affinity := podOf(spec).Affinity; affinity != nil && affinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
-		notes = append(notes, "spec.pod[0].affinity.requiredDuringSchedulingIgnoredDuringExecution counts as that of nodeAffinity: write it there")
-	}
-	if _, storage := resourcesOf(spec); storage != nil {
-		text := fmt.Sprintf("spec.pod[0].resources: storage %s is the size of each volume: write it to spec.storage.size", storage)
-		if size := sizeOf(spec); size == nil || size.Cmp(*storage) != 0 {
-			text = fmt.Sprintf("spec.pod[0].resources: storage %s is not used: spec.storage.size is %s", storage, size)
-		} else if sharedClaim(spec) != "" {
-			text = fmt.Sprintf("spec.pod[0].resources: storage %s is not used: all pods share a claim", storage)
-		}
-		notes = append(notes, text)
-	}
-	return notes
 }
 
 // backupOf returns the declared backups. While no pod is wanted none is scheduled: each would fail.
