@@ -131,6 +131,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &applyconfigurationmysqlv1alpha1.UserApplyConfiguration{}
 
 		// Group=redis.middleware.hc.cn, Version=v1alpha1
+	case redisv1alpha1.SchemeGroupVersion.WithKind("Affinity"):
+		return &applyconfigurationredisv1alpha1.AffinityApplyConfiguration{}
 	case redisv1alpha1.SchemeGroupVersion.WithKind("AssignStrategy"):
 		return &applyconfigurationredisv1alpha1.AssignStrategyApplyConfiguration{}
 	case redisv1alpha1.SchemeGroupVersion.WithKind("Instance"):

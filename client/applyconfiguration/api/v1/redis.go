@@ -19,8 +19,8 @@ type RedisApplyConfiguration struct {
 	// kind is Managed (the operator runs the cluster) or ThirdParty (it runs elsewhere; of the other fields,
 	// those for scheduling, labels and annotations are for the probe). Default: Managed.
 	Kind *string `json:"kind,omitempty"`
-	// replicas is the number of all pods. Each shard is a master and a replica, so the number of shards is
-	// half of it; of an odd number, one pod is a second replica of the first shard.
+	// replicas is the number of all pods. From 6 on, each shard is a master and a replica; an odd pod is a second replica of
+	// the first shard. 3 to 5 are three shards, not all with a replica; 1 is for development; 0 parks the cluster and keeps its data.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// image of Redis, with its tag. Default: the built-in image.
 	Image *string `json:"image,omitempty"`

@@ -22,7 +22,7 @@ type PodApplyConfiguration struct {
 	// 2gb). Default: without MAXMEMORY and without maxmemory in config, three quarters of the memory limit.
 	Env []v1.EnvVar `json:"env,omitempty"`
 	// affinity is where pods prefer or have to run. What antiAffinity stands for is added to it.
-	Affinity *v1.Affinity `json:"affinity,omitempty"`
+	Affinity *AffinityApplyConfiguration `json:"affinity,omitempty"`
 	// nodeSelector are the labels that a node must have to run the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 	// tolerations are the taints of nodes that the pods tolerate.
@@ -31,7 +31,8 @@ type PodApplyConfiguration struct {
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 	// imagePullSecrets are the credentials for pulling images.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// resources are the requests and limits of the Redis container. Default: those of size.
+	// resources are the requests and limits of the Redis container. An amount of storage is the size of each
+	// volume, where storage.size is not given or 10Gi. Default: those of size.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// updateStrategy selects who replaces pods that have to change.
 	UpdateStrategy *PodUpdateStrategyApplyConfiguration `json:"updateStrategy,omitempty"`
@@ -98,8 +99,8 @@ func (b *PodApplyConfiguration) WithEnv(values ...v1.EnvVar) *PodApplyConfigurat
 // WithAffinity sets the Affinity field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Affinity field is set to the value of the last call.
-func (b *PodApplyConfiguration) WithAffinity(value v1.Affinity) *PodApplyConfiguration {
-	b.Affinity = &value
+func (b *PodApplyConfiguration) WithAffinity(value *AffinityApplyConfiguration) *PodApplyConfiguration {
+	b.Affinity = value
 	return b
 }
 

@@ -16,9 +16,17 @@ import (
 //
 // RedisClusterSpec is the desired state of a Redis Cluster. A field that is null counts as not given.
 type RedisClusterSpecApplyConfiguration struct {
-	// replicas is the number of all pods. Each shard is a master and a replica, so the number of shards is
-	// half of it; of an odd number, one pod is a second replica of the first shard.
+	// replicas is the number of all pods. From 6 on, each shard is a master and a replica, so the number of
+	// shards is half of it; of an odd number, one pod is a second replica of the first shard. 3 to 5 pods are
+	// three shards, of which only the first ones have a replica. 1 is one pod with all slots, for development. A
+	// shard without a replica is not served while its pod is away, and its volume is the only copy of its data.
+	// 0 parks the cluster: no pod runs, and the data is kept.
 	Replicas *int32 `json:"replicas,omitempty"`
+	// progressDeadlineSeconds is the time in seconds within which the cluster must be as the spec wants it, after
+	// it was created or changed, or has failed. Later the condition Progressing is False with the reason
+	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator goes on all the same. Another
+	// change of the spec starts the time again. Default: none, no deadline.
+	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// pause stops the operator from changing anything, in Kubernetes or in Redis. It goes on observing,
 	// and writes the status.
 	Pause *bool `json:"pause,omitempty"`
@@ -80,6 +88,14 @@ func RedisClusterSpec() *RedisClusterSpecApplyConfiguration {
 // If called multiple times, the Replicas field is set to the value of the last call.
 func (b *RedisClusterSpecApplyConfiguration) WithReplicas(value int32) *RedisClusterSpecApplyConfiguration {
 	b.Replicas = &value
+	return b
+}
+
+// WithProgressDeadlineSeconds sets the ProgressDeadlineSeconds field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ProgressDeadlineSeconds field is set to the value of the last call.
+func (b *RedisClusterSpecApplyConfiguration) WithProgressDeadlineSeconds(value int32) *RedisClusterSpecApplyConfiguration {
+	b.ProgressDeadlineSeconds = &value
 	return b
 }
 

@@ -19,7 +19,7 @@ type RedisClusterStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
-	// phase sums up the cluster: None, Creating, Running, Failed, Scaling or Upgrading.
+	// phase sums up the cluster: None, Creating, Running, Failed, Scaling, Upgrading or Parked.
 	Phase *redisv1alpha1.Phase `json:"phase,omitempty"`
 	// reason is one word for the cause of the phase.
 	Reason *string `json:"reason,omitempty"`
@@ -38,12 +38,14 @@ type RedisClusterStatusApplyConfiguration struct {
 	// step is the current step on the cluster, such as MoveSlots. Empty without a step.
 	Step *string `json:"step,omitempty"`
 	// verdict sums up the views of all nodes: Fresh, Complete, Healing, DisconnectedIntact,
-	// MajorityLost, SlotsLost, Inconsistent or Unknown.
+	// MajorityLost, SlotsLost, Inconsistent, Unknown, Returning or Parked.
 	Verdict *string `json:"verdict,omitempty"`
+	// notes are further facts for the user, such as that shards have no replica.
+	Notes []string `json:"notes,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *backupv1alpha1.ClusterBackupStatusApplyConfiguration `json:"backup,omitempty"`
 	// conditions are Ready, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling, Stalled,
-	// SpecIgnored and Colocated.
+	// SpecIgnored and Colocated. Entries of an earlier operator, which had its pods here, are accepted and not kept: pods are in instances.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// instances are the pods and what their Redis is, by name.
 	Instances []InstanceApplyConfiguration `json:"instances,omitempty"`
@@ -140,6 +142,16 @@ func (b *RedisClusterStatusApplyConfiguration) WithStep(value string) *RedisClus
 // If called multiple times, the Verdict field is set to the value of the last call.
 func (b *RedisClusterStatusApplyConfiguration) WithVerdict(value string) *RedisClusterStatusApplyConfiguration {
 	b.Verdict = &value
+	return b
+}
+
+// WithNotes adds the given value to the Notes field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Notes field.
+func (b *RedisClusterStatusApplyConfiguration) WithNotes(values ...string) *RedisClusterStatusApplyConfiguration {
+	for i := range values {
+		b.Notes = append(b.Notes, values[i])
+	}
 	return b
 }
 
