@@ -9,12 +9,12 @@ import corev1 "k8s.io/api/core/v1"
 // finds their addresses, and the accounts of mysql and redis, in its environment.
 //
 // +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="must not be the name of a built-in component, nor 'platform': choose another name"
-// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || (has(self.command) && self.command.size() > 0)",fieldPath=".command",message="is required with a schedule of seconds: it is started at each tick, and the image's own entrypoint is not known"
-// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || !has(self.successfulJobsHistoryLimit) || self.successfulJobsHistoryLimit == 3",fieldPath=".successfulJobsHistoryLimit",message="may not be set with a schedule of seconds: its runs leave no Jobs. Remove it"
-// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || !has(self.failedJobsHistoryLimit) || self.failedJobsHistoryLimit == 1",fieldPath=".failedJobsHistoryLimit",message="may not be set with a schedule of seconds: its runs leave no Jobs. Remove it"
-// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || !has(self.backoffLimit) || self.backoffLimit == 6",fieldPath=".backoffLimit",message="may not be set with a schedule of seconds: a failed run is not tried again before the next tick. Remove it"
-// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || !has(self.restartPolicy) || self.restartPolicy == 'OnFailure'",fieldPath=".restartPolicy",message="may not be 'Never' with a schedule of seconds: a failed run is not tried again before the next tick. Remove it"
-// +kubebuilder:validation:XValidation:rule="!self.schedule.matches('^([^ ]+ +){5}[^ ]+$') || self.schedule.matches('^00? ') || !has(self.probes)",fieldPath=".probes",message="may not be set with a schedule of seconds: the pod is ready while the last run succeeded. Remove it"
+// +kubebuilder:validation:XValidation:rule="self.schedule.matches('^(00? |([^ ]+ *){1,5}$)') || (has(self.command) && self.command.size() > 0)",fieldPath=".command",message="is required with a schedule of seconds: it is started at each tick, and the image's own entrypoint is not known"
+// +kubebuilder:validation:XValidation:rule="self.schedule.matches('^(00? |([^ ]+ *){1,5}$)') || !has(self.successfulJobsHistoryLimit) || self.successfulJobsHistoryLimit == 3",fieldPath=".successfulJobsHistoryLimit",message="may not be set with a schedule of seconds: its runs leave no Jobs. Remove it"
+// +kubebuilder:validation:XValidation:rule="self.schedule.matches('^(00? |([^ ]+ *){1,5}$)') || !has(self.failedJobsHistoryLimit) || self.failedJobsHistoryLimit == 1",fieldPath=".failedJobsHistoryLimit",message="may not be set with a schedule of seconds: its runs leave no Jobs. Remove it"
+// +kubebuilder:validation:XValidation:rule="self.schedule.matches('^(00? |([^ ]+ *){1,5}$)') || !has(self.backoffLimit) || self.backoffLimit == 6",fieldPath=".backoffLimit",message="may not be set with a schedule of seconds: a failed run is not tried again before the next tick. Remove it"
+// +kubebuilder:validation:XValidation:rule="self.schedule.matches('^(00? |([^ ]+ *){1,5}$)') || !has(self.restartPolicy) || self.restartPolicy == 'OnFailure'",fieldPath=".restartPolicy",message="may not be 'Never' with a schedule of seconds: a failed run is not tried again before the next tick. Remove it"
+// +kubebuilder:validation:XValidation:rule="self.schedule.matches('^(00? |([^ ]+ *){1,5}$)') || !has(self.probes)",fieldPath=".probes",message="may not be set with a schedule of seconds: the pod is ready while the last run succeeded. Remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || (self.size == 'custom') == has(self.resources)",fieldPath=".size",message="resources is required with size 'custom' and may not be set with the other sizes"
 type CronJob struct {
 	// name of the cron job: its component and its CronJob, or its Deployment if the schedule has seconds.
@@ -24,9 +24,10 @@ type CronJob struct {
 	Name string `json:"name"`
 
 	// schedule of the runs, in cron syntax: minute, hour, day, month, day of the week. A sixth field in front of them is the second. If it
-	// is not 0, the runs have no pods: one pod starts the command at each tick.
+	// is not 0, one pod starts the command at each tick.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4,5})$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^((.*[ ,-])?[0-9]{3,}.*|([^ ]+ +)?([^ ]*[,-])?([6-9][0-9])([,/-][^ ]*)?( +[^ ]+){4,5}|[^ ]+ +([^ ]+ +)?([^ ]*[,-])?(2[4-9]|[3-9][0-9])([,/-][^ ]*)?( +[^ ]+){3}|([^ ]+ +){2,3}([^ ]*[,-])?(00?|3[2-9]|[4-9][0-9])([,/-][^ ]*)?( +[^ ]+){2}|([^ ]+ +){3,4}([^ ]*[,-])?(00?|1[3-9]|[2-9][0-9])([,/-][^ ]*)? +[^ ]+|([^ ]+ +){4,5}([^ ]*[,-])?(0?[7-9]|[1-9][0-9])([,/-][^ ]*)?)$')",message="must have numbers in bounds: second and minute 0-59, hour 0-23, day 1-31, month 1-12, day of the week 0-6"
 	// +kubebuilder:example=`30 2 * * *`
 	Schedule string `json:"schedule"`
 

@@ -43,6 +43,10 @@ func violations() map[string][]violation {
 		"the url of eureka must be http:// or https://": {
 			{field: ".eureka.thirdParty.url", value: "eureka: {kind: 3, thirdParty: {url: 'mysql://a'}}"},
 		},
+		"must have numbers in bounds: second and minute 0-59, hour 0-23, day 1-31, month 1-12, day of the week 0-6": {
+			{value: "'99 99 99 99 99'"}, {value: "'60 * * * *'"}, {value: "'1-60/7 * * * *'"}, {value: "'* 24 * * *'"}, {value: "'* * 0 * *'"}, {value: "'* * 1,32 * *'"},
+			{value: "'* * * 0-3 *'"}, {value: "'* * * 13 *'"}, {value: "'* * * * 7'"}, {value: "'* * * * 1-10'"},
+		},
 		"is required with a schedule of seconds: it is started at each tick, and the image's own entrypoint is not known": {
 			{field: ".command", value: "{name: a, image: a, schedule: '* * * * * *'}"},
 			{field: ".command", value: "{name: a, image: a, schedule: '0-1  * * * * *', command: [], args: [a]}"},

@@ -17,6 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/schedule"
 )
 
 // Cluster is a cluster that may have backups.
@@ -84,6 +85,6 @@ func (of Cluster) Summary(known *backupv1.ClusterBackupStatus, conditions []meta
 		return nil
 	}
 	return &metrics.Backups{
-		LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: Longest(of.Declared.Schedule),
+		LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: schedule.Longest(of.Declared.Schedule),
 	}
 }

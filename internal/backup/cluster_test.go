@@ -59,7 +59,7 @@ func TestCluster(t *testing.T) {
 		assert.Equal(t, c.Status == metav1.ConditionTrue, step.reason == backupv1.ReasonBackupSucceeded, "step %d", i)
 		assert.Assert(t, c.Message != "")
 		assert.Equal(t, shown.LastSuccessful, step.since.Time, "step %d", i)
-		assert.Equal(t, shown.Every, day, "step %d", i)
+		assert.Equal(t, shown.Every, 24*time.Hour, "step %d", i)
 	}
 }
 

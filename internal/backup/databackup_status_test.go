@@ -150,15 +150,6 @@ func TestSourceOfMembers(t *testing.T) {
 	}
 }
 
-func TestLongest(t *testing.T) {
-	t.Parallel()
-	for schedule, days := range map[string]int{
-		"": 0, "@hourly": 1, "@weekly": 7, "30 2 * * *": 1, "*/5 * * * *": 1, "0 5 * * 0": 7, "0 5 * * MON-FRI": 7, "0 5 1 * *": 31, "0 5 1 * 0": 7, "0 5 1 1 *": 366, "0 5 1 1 0": 366,
-	} {
-		assert.Equal(t, Longest(schedule), time.Duration(days)*day, schedule)
-	}
-}
-
 // Runs that do not end, do not start, or are not created are overdue some time after the schedule's time.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
@@ -182,7 +173,8 @@ func TestOverdue(t *testing.T) {
 		"ended without success": {pod(24*time.Hour, ended), "@daily", 27 * time.Hour, "ended without one"},
 		"on demand alone":       {pod(24*time.Hour, running), "", 999 * time.Hour, ""},
 		"every minute":          {pod(time.Hour, running), "* * * * *", 25 * time.Hour, ""},
-		"weekly":                {pod(time.Hour, running), "0 5 * * 0", 8 * day, "has not ended"},
+		"weekly":                {pod(time.Hour, running), "0 5 * * 0", 8 * 24 * time.Hour, "has not ended"},
+		"on each 31st":          {pod(-time.Hour, ended), "0 3 31 * *", 61 * 24 * time.Hour, ""},
 	} {
 		at := metav1.NewTime(last)
 		got := Overdue(c.pods, "mysql", c.schedule, &at, last.Add(c.after))

@@ -5,7 +5,6 @@ package backup
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,14 +12,13 @@ import (
 
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/schedule"
 )
 
-const day = 24 * time.Hour
-
-// Overdue returns why runs of a kind of Job are overdue, or "". They are overdue if the longest time between two runs has passed since the
-// last good one, plus a twelfth of it for the work.
-func Overdue(pods []*corev1.Pod, label, schedule string, last *metav1.Time, now time.Time) string {
-	every := Longest(schedule)
+// Overdue returns why runs of a kind of Job are overdue, or "". declared is their schedule; empty for none. They are overdue if the longest
+// pause of the schedule has passed since the last good run, plus a twelfth of the pause for the work.
+func Overdue(pods []*corev1.Pod, label, declared string, last *metav1.Time, now time.Time) string {
+	every := schedule.Longest(declared)
 	if last == nil || every == 0 || now.Sub(last.Time) <= every+every/12 {
 		return ""
 	}
@@ -48,30 +46,4 @@ func hasEnded(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
 		return c.Name == Container && c.State.Terminated != nil
 	})
-}
-
-// Longest returns the longest time between two runs of a cron schedule, rounded up to days, or 0 without a schedule. It is for alerts,
-// which must not fire too early.
-func Longest(schedule string) time.Duration {
-	named := map[string]time.Duration{
-		"@yearly": 366 * day, "@annually": 366 * day, "@monthly": 31 * day, "@weekly": 7 * day, "@daily": day, "@midnight": day, "@hourly": day,
-	}
-	fields := strings.Fields(schedule)
-	switch {
-	case len(fields) == 0:
-		return 0
-	case len(fields) != 5:
-		return named[schedule]
-	}
-	isAny := func(field string) bool { return field == "*" || field == "?" || field == "*/1" }
-	dayOfMonth, month, dayOfWeek := fields[2], fields[3], fields[4]
-	switch {
-	case !isAny(month):
-		return 366 * day
-	case !isAny(dayOfWeek): // if both are given, it runs on days that match either
-		return 7 * day
-	case !isAny(dayOfMonth):
-		return 31 * day
-	}
-	return day
 }

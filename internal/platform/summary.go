@@ -12,11 +12,11 @@ import (
 	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/platform/component"
 	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/schedule"
 )
 
 // Summary returns the summary of a DataService's status.
@@ -73,9 +73,9 @@ func backupsOf(ds *dsv1.DataService) *metrics.Backups {
 		return nil
 	}
 	declared, known := ds.Spec.MySQL.Backup, ds.Status.Backup
-	b := &metrics.Backups{LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: backup.Longest(declared.Schedule)}
+	b := &metrics.Backups{LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: schedule.Longest(declared.Schedule)}
 	if declared.Verify != nil {
-		b.LastVerified, b.VerifyEvery = ptr.Deref(known.LastVerified, healthy.LastTransitionTime).Time, backup.Longest(declared.Verify.Schedule)
+		b.LastVerified, b.VerifyEvery = ptr.Deref(known.LastVerified, healthy.LastTransitionTime).Time, schedule.Longest(declared.Verify.Schedule)
 	}
 	return b
 }

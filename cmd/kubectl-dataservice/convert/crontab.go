@@ -33,7 +33,7 @@ func cronTab(s *source, o Options) (map[string]any, error) {
 			command[i] = word
 		}
 		entry["command"] = command
-	} else if (&dsv1.CronJob{Schedule: text}).HasSeconds() {
+	} else if dsv1.HasSeconds(text) {
 		return nil, s.mistake("spec.cronSpec", "'%s' starts runs at other seconds than 0, for which the command must be known: give it with --command, such as --command=sh,-c,date", text)
 	}
 	switch replicas := spec["replicas"].(type) {

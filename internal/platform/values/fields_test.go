@@ -49,7 +49,7 @@ func TestDefaults(t *testing.T) {
 			affinity: {nodeAffinity: {}}, tolerations: [{operator: Exists}], priorityClassName: p, imagePullSecrets: [{name: s}]},
 		mysql: {}, eureka: {affinity: {podAffinity: {}}, tolerations: [{key: own}], priorityClassName: own, imagePullSecrets: [{name: own}]},
 		web: {env: {B: own}, labels: {m: own}, size: small}, auth: {resources: {limits: {cpu: 1}}},
-		additionalServices: [{name: a, image: b, kind: Deployment}], cronJobs: [{name: j, image: b, schedule: c, timeZone: UTC}]}`
+		additionalServices: [{name: a, image: b, kind: Deployment}], cronJobs: [{name: j, image: b, schedule: "@daily", timeZone: UTC}]}`
 	get := func(name dsv1.ComponentName, field string) string {
 		v, err := try(t, spec, name)
 		assert.NilError(t, err)
@@ -90,7 +90,7 @@ func TestRegistries(t *testing.T) {
 		{"{" + registry + "web: {image: 'a:1'}}", "web", "mirror:5000/p/a:1"},
 		{"{" + registry + "eureka: {version: v9}}", "eureka", "mirror:5000/p/dataservice/eureka:v9"},
 		{"{uuc: {version: v9, thirdParty: {url: 'http://a'}}}", "uuc", "docker.io/curlimages/curl:8.16.0"},
-		{"{" + registry + "cronJobs: [{name: uuj, schedule: s, image: 'a:1'}]}", "uuj", "mirror:5000/p/a:1"},
+		{"{" + registry + "cronJobs: [{name: uuj, schedule: '@daily', image: 'a:1'}]}", "uuj", "mirror:5000/p/a:1"},
 	} {
 		v, err := try(t, test.spec, test.of)
 		assert.NilError(t, err)
@@ -126,7 +126,7 @@ func TestNotConnected(t *testing.T) {
 func TestNetworkPolicies(t *testing.T) {
 	t.Parallel()
 	const rest = `mysql: {}, eureka: {nodePort: 30000}, proxy: {}, api-manager: {serviceType: LoadBalancer}, web: {ingress: {host: a}}, gateway-web: {ports: [{name: x, port: 1, nodePort: 3}]},
-		uuc: {thirdParty: {url: 'http://a'}}, cronJobs: [{name: job, schedule: s, image: a, dependsOn: [mysql]}]}`
+		uuc: {thirdParty: {url: 'http://a'}}, cronJobs: [{name: job, schedule: "@daily", image: a, dependsOn: [mysql]}]}`
 	for name, want := range map[dsv1.ComponentName]string{
 		"mysql":       "map[allowFrom:[map[podSelector:map[]]] enabled:true from:[api-manager gateway-web proxy web job] open:false]",
 		"eureka":      "map[allowFrom:[map[podSelector:map[]]] enabled:true from:[api-manager gateway-web proxy web] open:true]",

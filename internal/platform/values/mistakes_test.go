@@ -139,7 +139,7 @@ func TestMistakesElsewhere(t *testing.T) {
 		spec, field string
 	}{
 		{"a", "{additionalServices: [{name: a, kind: Deployment, image: b, sidecars: [{}]}]}", ofA + "sidecars[0].image"},
-		{"a", "{cronJobs: [{name: a, schedule: b, image: c, volumes: [{nam: x}]}]}", "spec.cronJobs[a].volumes[0].nam"},
+		{"a", "{cronJobs: [{name: a, schedule: '@daily', image: c, volumes: [{nam: x}]}]}", "spec.cronJobs[a].volumes[0].nam"},
 		{"eureka", "{eureka: {tolerations: [{key: 1}]}}", "spec.eureka.tolerations[0]"},
 		{"mysql", "{mysql: {credentialsSecret: A}}", "spec.mysql.credentialsSecret"},
 		{"mysql", "{mysql: {initScripts: [{name: a}, {name: a b}]}}", "spec.mysql.initScripts[1].name"},

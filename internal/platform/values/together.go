@@ -37,7 +37,7 @@ func checkTogether(c *component.Component, v map[string]any) error {
 			return err
 		}
 	}
-	if err := checkSeconds(c); err != nil {
+	if err := checkSchedule(c); err != nil {
 		return err
 	}
 	if c.IsResource() {

@@ -1,0 +1,108 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package schedule reads schedules in cron syntax with the parser of Kubernetes and of the agent. It is pure.
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	_ "time/tzdata" // the operator's image may have no time zones
+
+	"github.com/robfig/cron/v3"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+const (
+	day = 24 * time.Hour
+	// cached bounds the bytes of schedules whose longest pause is cached: users choose them.
+	cached = 1 << 20
+)
+
+// parser takes five fields, six with the second first, and descriptors such as @daily.
+var parser = cron.NewParser(cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor)
+
+// names are those of the six fields.
+var names = [...]string{"second", "minute", "hour", "day", "month", "day of the week"}
+
+// Check returns nil if the parser accepts a schedule. The error names the field of the schedule.
+func Check(text string) error {
+	fields := strings.Fields(text)
+	switch {
+	case strings.Contains(text, "="):
+		return errors.New("must not have a time zone")
+	case strings.HasPrefix(text, "@"):
+		_, err := parser.Parse(text)
+		return err
+	case len(fields) < 5 || len(fields) > 6:
+		return fmt.Errorf("must have five fields, or six with the second first, not %d", len(fields))
+	case len(fields) == 5:
+		fields = append([]string{"0"}, fields...)
+	}
+	for i, field := range fields {
+		others := [...]string{"*", "*", "*", "*", "*", "*"}
+		others[i] = field
+		if _, err := parser.Parse(strings.Join(others[:], " ")); err != nil {
+			return fmt.Errorf("the %s '%s' is refused: %w", names[i], field, err)
+		}
+	}
+	return nil
+}
+
+// IsDue reports whether a schedule that Check accepts has any run within five years.
+func IsDue(text string) bool {
+	parsed, err := parser.Parse(text)
+	return err == nil && !parsed.Next(start).IsZero()
+}
+
+// CheckZone returns nil if a time zone exists; the empty one does.
+func CheckZone(zone string) error {
+	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
+		return fmt.Errorf("'%s' is not known: use a name such as Europe/Berlin", zone)
+	}
+	return nil
+}
+
+// start and end bound the years in which the pauses of a schedule are measured. They have two leap days.
+var (
+	start = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
+	end   = start.AddDate(9, 0, 0)
+)
+
+var longest = object.NewCache[string, time.Duration](cached, nil)
+
+// Longest returns the longest time between two runs of a schedule, rounded up to days. It returns 0 for a schedule that is empty, is refused
+// or is never due.
+func Longest(text string) time.Duration {
+	if found, ok := longest.Get(text); ok {
+		return found
+	}
+	if Check(text) != nil {
+		return 0
+	}
+	parsed, err := parser.Parse(text)
+	if err != nil {
+		return 0
+	}
+	var pause time.Duration
+	for last := dayOf(parsed.Next(start.Add(-time.Second))); !last.IsZero() && last.Before(end); {
+		next := dayOf(parsed.Next(last.Add(day - time.Second)))
+		if next.IsZero() {
+			break
+		}
+		pause, last = max(pause, next.Sub(last)), next
+	}
+	longest.Add(text, pause, len(text)+64)
+	return pause
+}
+
+// dayOf returns the start of a day; zero of no time.
+func dayOf(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Truncate(day)
+}
