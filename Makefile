@@ -99,10 +99,14 @@ generate: $(CONTROLLER_GEN) $(CLIENT_GEN) ## Generate the deep-copy code of the 
 	$(CONTROLLER_GEN) object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	@TOOLS='$(TOOLS)' hack/client.sh
 
+# The CRDs of kinds that config/compat installs.
+COMPAT_CRDS := app.example.com_appservices.yaml model.github.com_modelboxes.yaml stable.example.com_crontabs.yaml
+
 .PHONY: manifests
 manifests: $(CONTROLLER_GEN) ## Generate the CRDs, the operator's role, its list of images, alerts and dashboard.
 	$(CONTROLLER_GEN) crd paths=./api/... output:crd:dir=config/crd/bases
-	go run ./hack/crd config/crd/bases/*.yaml
+	mv $(addprefix config/crd/bases/,$(COMPAT_CRDS)) config/compat/bases
+	go run ./hack/crd config/crd/bases/*.yaml config/compat/bases/*.yaml
 	$(CONTROLLER_GEN) rbac:roleName=manager-role,headerFile=hack/boilerplate.yaml.txt paths=./internal/... output:rbac:dir=config/rbac
 	go run ./hack/relatedimages config/manager/related_images.yaml
 	go run -C hack/monitoring . rules -project '$(PROJECT_URL)' >config/prometheus/rules.yaml
@@ -117,6 +121,9 @@ docs: $(CRD_REF_DOCS) ## Generate the API references in docs/reference, a file f
 	$(CRD_REF_DOCS) --source-path=api/redis --output-path=docs/reference/redis.md $(REF_DOCS)
 	$(CRD_REF_DOCS) --source-path=api/etcd --output-path=docs/reference/etcd.md $(REF_DOCS)
 	$(CRD_REF_DOCS) --source-path=api/mysql --output-path=docs/reference/mysql.md $(REF_DOCS)
+	$(CRD_REF_DOCS) --source-path=api/app --output-path=docs/reference/appservice.md $(REF_DOCS)
+	$(CRD_REF_DOCS) --source-path=api/model --output-path=docs/reference/modelbox.md $(REF_DOCS)
+	$(CRD_REF_DOCS) --source-path=api/stable --output-path=docs/reference/crontab.md $(REF_DOCS)
 	go run ./hack/troubleshooting
 
 REF_DOCS := --config=hack/crd-ref-docs.yaml --templates-dir=hack/docs-templates --renderer=markdown --log-level=ERROR

@@ -6,10 +6,13 @@ package database
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
 )
 
 // agentContainer is the name of the init container that copies the agent.
@@ -64,7 +67,52 @@ func (a Agent) Settle(objects []*unstructured.Unstructured, live AgentPods) erro
 	return nil
 }
 
-// agentIn returns the init container of a StatefulSet that copies the agent, or nil.
+// KeepAgent keeps the agent's image of the live Deployment in a part unless something else of it changes: an upgrade of the operator restarts no
+// pod. While the operator does not know the image, a Deployment that does not exist is not created. Objects are copied before they change.
+func KeepAgent(part *reconcile.Part, owner object.Owner, in reconcile.Inputs) error {
+	i := slices.IndexFunc(part.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
+	if i < 0 || agentIn(part.Objects[i]) == nil {
+		return nil
+	}
+	planned := part.Objects[i]
+	live, err := in.Lookup("Deployment", planned.GetName())
+	if err != nil {
+		return err
+	}
+	image, isUnknown := agentImage(live), agentImage(planned) == object.UnknownImage
+	switch {
+	case image == "" && isUnknown:
+		part.Doubt = &reconcile.Doubt{Hold: true, Culprit: health.Culprit{Kind: "Deployment", Name: planned.GetName(), Reason: "AgentUnknown",
+			Message: "the operator does not know the image of its agent, which starts the runs: set RELATED_IMAGE_AGENT in the operator's Deployment"}}
+		return nil
+	case image == "" || image == agentImage(planned):
+		return nil
+	}
+	objects := make([]*unstructured.Unstructured, len(part.Objects))
+	for j, o := range part.Objects {
+		objects[j] = object.Unfinished(o)
+	}
+	agentIn(objects[i])["image"] = image
+	revision, err := object.FinishAll(objects, owner)
+	if err != nil {
+		return err
+	}
+	if isUnknown || object.Digest(objects[i]) == object.Digest(live) {
+		part.Objects, part.Revision = objects, revision
+	}
+	return nil
+}
+
+// agentImage returns the image of the agent in a workload, which may be nil, or "".
+func agentImage(workload *unstructured.Unstructured) string {
+	if workload == nil {
+		return ""
+	}
+	image, _ := agentIn(workload)["image"].(string)
+	return image
+}
+
+// agentIn returns the init container of a workload that copies the agent, or nil.
 func agentIn(set *unstructured.Unstructured) map[string]any {
 	spec, _ := set.Object["spec"].(map[string]any)
 	template, _ := spec["template"].(map[string]any)

@@ -209,33 +209,42 @@ func kindsOf(document openapi.GroupVersion) (map[string]*fieldTree, error) {
 	return found, nil
 }
 
-// fieldsOf returns the fields of the kinds in the CRDs of a file system.
-func fieldsOf(definitions fs.FS) (map[schema.GroupVersionKind]*fieldTree, error) {
+// fieldsOf returns the fields of the kinds in the CRDs of file systems.
+func fieldsOf(definitions ...fs.FS) (map[schema.GroupVersionKind]*fieldTree, error) {
 	found := map[schema.GroupVersionKind]*fieldTree{}
+	for _, files := range definitions {
+		if err := addFields(found, files); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func addFields(found map[schema.GroupVersionKind]*fieldTree, definitions fs.FS) error {
 	files, err := fs.Glob(definitions, "bases/*.yaml")
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, file := range files {
 		data, err := fs.ReadFile(definitions, file)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		var crd apiextensionsv1.CustomResourceDefinition
 		if err := yaml.Unmarshal(data, &crd); err != nil {
-			return nil, fmt.Errorf("read %s: %w", file, err)
+			return fmt.Errorf("read %s: %w", file, err)
 		}
 		for _, version := range crd.Spec.Versions {
 			text, err := json.Marshal(version.Schema.OpenAPIV3Schema)
 			if err != nil {
-				return nil, err
+				return err
 			}
 			tree := &fieldTree{}
 			if err := json.Unmarshal(text, tree); err != nil {
-				return nil, fmt.Errorf("read %s: %w", file, err)
+				return fmt.Errorf("read %s: %w", file, err)
 			}
 			found[schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}] = tree
 		}
 	}
-	return found, nil
+	return nil
 }

@@ -26,11 +26,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	appv1 "d3os.com/d3os-operator/api/app/v1"
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	modelv1 "d3os.com/d3os-operator/api/model/v1"
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
+	stablev1 "d3os.com/d3os-operator/api/stable/v1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/config/compat"
 	"d3os.com/d3os-operator/config/crd"
 	helmcharts "d3os.com/d3os-operator/helm-charts"
 	"d3os.com/d3os-operator/internal/apply"
@@ -52,13 +56,14 @@ const (
 var readTypes = sync.OnceValues(func() (*apply.Types, error) { return apply.NewTypes(crd.Files) })
 
 // readFields reads the fields of the embedded CRDs, once in a process.
-var readFields = sync.OnceValues(func() (map[schema.GroupVersionKind]*fieldTree, error) { return fieldsOf(crd.Files) })
+var readFields = sync.OnceValues(func() (map[schema.GroupVersionKind]*fieldTree, error) { return fieldsOf(crd.Files, compat.Files) })
 
 // Scheme returns the Go types that the operator reads.
 func Scheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, dsv1.AddToScheme, redisv1.AddToScheme, etcdv1.AddToScheme, mysqlv1.AddToScheme, backupv1.AddToScheme,
+		appv1.AddToScheme, modelv1.AddToScheme, stablev1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("build the scheme: %w", err)

@@ -53,6 +53,8 @@ type Options struct {
 	// RetryRefused is the wait before the next attempt after an admission policy or a storage class refused a write, because no event
 	// reports that it changed. Default: a minute for a spec, five minutes for the size of a volume.
 	RetryRefused time.Duration
+	// OptionalPoll is the interval between checks whether a kind of config/compat is installed. Default: a minute.
+	OptionalPoll time.Duration
 	// Redis configures the connections to the servers of RedisClusters. The zero value is for production.
 	Redis server.Options
 	// Etcd configures the connections to the members of EtcdClusters. The zero value is for production.

@@ -4,6 +4,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/compat"
 	"d3os.com/d3os-operator/internal/etcd"
 	etcdserver "d3os.com/d3os-operator/internal/etcd/server"
 	"d3os.com/d3os-operator/internal/kube"
@@ -63,6 +65,9 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	if err := registerMySQL(ctx, op, cluster.Images{MySQL: o.Images[cluster.ImageName], Agent: agent, Namespace: o.Namespace}); err != nil {
 		return nil, err
 	}
+	if err := registerCompat(op, agent); err != nil {
+		return nil, err
+	}
 	if err := upgradeable.SetupWithManager(op, o.SkipNameValidation); err != nil {
 		return nil, err
 	}
@@ -104,43 +109,68 @@ func registerMySQL(ctx context.Context, op *Operator, images cluster.Images) err
 	return Register(ctx, op, cluster.New(op.Renderer, images, op.options.MySQL, op.Parts.Client, op.GetAPIReader()))
 }
 
+// registerCompat adds AppServices, ModelBoxes and CronTabs to an operator, once config/compat is installed.
+func registerCompat(op *Operator, agent string) error {
+	if err := registerOptional(op, compat.NewAppServices(op.Renderer, op.Parts.Client)); err != nil {
+		return err
+	}
+	if err := registerOptional(op, compat.NewModelBoxes(op.Renderer, op.Parts.Client)); err != nil {
+		return err
+	}
+	return registerOptional(op, compat.NewCronTabs(op.Renderer, op.Parts.Client, op.GetAPIReader(), agent))
+}
+
+// registerOptional makes an operator reconcile the resources of a kind as soon as the API server serves it and lets the operator watch it. A CRD
+// alone is not enough: another operator may have installed it.
+func registerOptional[T client.Object, W any](op *Operator, kind reconcile.Kind[T, W]) error {
+	waiter := &crdWaiter{
+		mapper: op.GetRESTMapper(), gvk: kind.GVK(), poll: cmp.Or(op.options.OptionalPoll, optionalPoll),
+		permitted: func(ctx context.Context) bool { return op.mayWatch(ctx, kind.GVK()) },
+		start:     func(ctx context.Context) error { return control(ctx, op, kind) },
+	}
+	return op.Add(waiter)
+}
+
 // Register makes an operator reconcile the resources of a kind: from its start, or as soon as the API server serves the kind.
 func Register[T client.Object, W any](ctx context.Context, op *Operator, kind reconcile.Kind[T, W]) error {
+	return op.whenServed(ctx, kind.GVK(), func(ctx context.Context) error { return control(ctx, op, kind) })
+}
+
+// control starts the controller of a kind that the API server serves.
+func control[T client.Object, W any](ctx context.Context, op *Operator, kind reconcile.Kind[T, W]) error {
 	gvk := kind.GVK()
-	return op.whenServed(ctx, gvk, func(ctx context.Context) error {
-		op.definitions.add(gvk)
-		series := metrics.SeriesOf(gvk.Kind)
-		r := reconcile.NewReconciler(kind, series, op.Parts)
-		err := r.SetupWithManager(op, reconcile.Options{
-			MaxConcurrentReconciles: op.options.MaxConcurrentReconciles, SkipNameValidation: op.options.SkipNameValidation,
-		})
-		if err != nil {
-			return fmt.Errorf("set up the controller of %s: %w", gvk.Kind, err)
-		}
-		if err := op.Add(&show[T, W]{op: op, kind: kind, series: series}); err != nil {
-			return fmt.Errorf("show the metrics of %s: %w", gvk.Kind, err)
-		}
-		parent, ok := kind.(reconcile.Parent)
-		if !ok {
-			return nil
-		}
-		for _, child := range parent.Children() {
-			err := op.whenServed(ctx, child, func(ctx context.Context) error {
-				if err := kube.AddOwnerIndex(ctx, op.GetFieldIndexer(), child); err != nil {
-					return err
-				}
-				if err := r.WatchChildren(op.GetCache(), child); err != nil {
-					return err
-				}
-				op.applier.AddWatched(child)
-				return nil
-			})
-			if err != nil {
+	op.definitions.add(gvk)
+	series := metrics.SeriesOf(gvk.Kind)
+	r := reconcile.NewReconciler(kind, series, op.Parts)
+	err := r.SetupWithManager(op, reconcile.Options{
+		MaxConcurrentReconciles: op.options.MaxConcurrentReconciles, SkipNameValidation: op.options.SkipNameValidation,
+	})
+	if err != nil {
+		return fmt.Errorf("set up the controller of %s: %w", gvk.Kind, err)
+	}
+	if err := op.Add(&show[T, W]{op: op, kind: kind, series: series}); err != nil {
+		return fmt.Errorf("show the metrics of %s: %w", gvk.Kind, err)
+	}
+	parent, ok := kind.(reconcile.Parent)
+	if !ok {
+		return nil
+	}
+	for _, child := range parent.Children() {
+		err := op.whenServed(ctx, child, func(ctx context.Context) error {
+			if err := kube.AddOwnerIndex(ctx, op.GetFieldIndexer(), child); err != nil {
 				return err
 			}
+			if err := r.WatchChildren(op.GetCache(), child); err != nil {
+				return err
+			}
+			op.applier.AddWatched(child)
+			return nil
+		})
+		if err != nil {
+			return err
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // whenServed calls a function as soon as the API server serves a kind: immediately, or after the start.
@@ -148,7 +178,7 @@ func (op *Operator) whenServed(ctx context.Context, gvk schema.GroupVersionKind,
 	if isServed(op.GetRESTMapper(), gvk) {
 		return start(ctx)
 	}
-	waiter := &crdWaiter{mapper: op.GetRESTMapper(), gvk: gvk, start: start}
+	waiter := &crdWaiter{mapper: op.GetRESTMapper(), gvk: gvk, poll: servedPoll, start: start}
 	if gvk == object.Foreign {
 		waiter.wanted = op.applier.Wanted(gvk)
 	}

@@ -9,10 +9,14 @@ import (
 	"fmt"
 	"time"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
 const (
@@ -21,6 +25,8 @@ const (
 	resourcePoll     = 200 * time.Millisecond
 	// servedPoll is the interval between checks for a kind that the API server does not serve yet.
 	servedPoll = 5 * time.Second
+	// optionalPoll is the same for a kind that most clusters never serve; see Options.OptionalPoll.
+	optionalPoll = time.Minute
 )
 
 // isServed reports whether the API server serves a kind: whether its CRD is installed.
@@ -47,8 +53,11 @@ func awaitServed(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVe
 type crdWaiter struct {
 	mapper meta.RESTMapper
 	gvk    schema.GroupVersionKind
+	poll   time.Duration // the interval between checks
 	start  func(context.Context) error
 	wanted <-chan struct{} // closed when the kind is used; nil to poll from the start
+	// permitted reports whether the operator may watch the kind, which is asked once it is served; nil for a kind that it always may.
+	permitted func(context.Context) bool
 }
 
 // Start polls until the kind is served. Most clusters never use a foreign kind: it is polled for only when it is used.
@@ -61,9 +70,11 @@ func (l *crdWaiter) Start(ctx context.Context) error {
 		}
 	}
 	log := ctrl.Log.WithValues("kind", l.gvk.Kind, "group", l.gvk.Group)
-	log.Info("the API server does not serve this kind: its resources are carried out as soon as its CRD is installed")
-	err := wait.PollUntilContextCancel(ctx, servedPoll, true, func(context.Context) (bool, error) {
-		return isServed(l.mapper, l.gvk), nil
+	if l.permitted == nil {
+		log.Info("the API server does not serve this kind: its resources are carried out as soon as its CRD is installed")
+	}
+	err := wait.PollUntilContextCancel(ctx, l.poll, true, func(ctx context.Context) (bool, error) {
+		return isServed(l.mapper, l.gvk) && (l.permitted == nil || l.permitted(ctx)), nil
 	})
 	if err != nil {
 		return nil //nolint:nilerr // the process ends
@@ -74,3 +85,21 @@ func (l *crdWaiter) Start(ctx context.Context) error {
 
 // NeedLeaderElection is false, so that a standby takes over with a full cache of this kind, too.
 func (*crdWaiter) NeedLeaderElection() bool { return false }
+
+// mayWatch reports whether the operator has the right to watch a kind in all namespaces that it watches.
+func (op *Operator) mayWatch(ctx context.Context, gvk schema.GroupVersionKind) bool {
+	resource := object.ResourceOf(gvk)
+	namespaces := op.options.WatchNamespaces
+	if len(namespaces) == 0 {
+		namespaces = []string{metav1.NamespaceAll}
+	}
+	for _, namespace := range namespaces {
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{
+			Namespace: namespace, Verb: "watch", Group: resource.Group, Resource: resource.Resource,
+		}}}
+		if err := op.Parts.Live.Create(ctx, review); err != nil || !review.Status.Allowed {
+			return false
+		}
+	}
+	return true
+}

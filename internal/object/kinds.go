@@ -58,8 +58,11 @@ func IsForeign(o *unstructured.Unstructured) bool { return o.GroupVersionKind() 
 
 // ResourceOf returns the resource of a kind that the operator manages.
 func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
-	if gvk == Foreign { // its plural is its singular
+	switch {
+	case gvk == Foreign: // its plural is its singular
 		return gvk.GroupVersion().WithResource("mongodbcommunity")
+	case gvk.Kind == "ModelBox":
+		return gvk.GroupVersion().WithResource("modelboxes")
 	}
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	return plural

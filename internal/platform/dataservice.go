@@ -24,6 +24,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/object"
@@ -135,8 +136,10 @@ func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs) (*reconcile
 		if c.MongoDB != nil && c.Kind == component.Managed {
 			result.Parts[i].Confirm = k.confirmMongoDB(ds, c, secrets, in)
 		}
-		if err := keepAgent(&result.Parts[i], c, plan.OwnerOf(ds), in); err != nil {
-			return nil, err
+		if c.CronJob != nil && c.CronJob.HasSeconds() {
+			if err := database.KeepAgent(&result.Parts[i], plan.OwnerOf(ds), in); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := planDatabase(ds, graph, planned, result, databases, in); err != nil {

@@ -71,6 +71,7 @@ func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 	needed := map[string][]string{
 		"DataBackup": {"pods"}, "DataRestore": {"persistentvolumeclaims", "pods"}, "DataService": append([]string{"ingresses"}, ofCluster...),
 		"EtcdCluster": ofCluster, "MySQLCluster": ofCluster, "RedisCluster": ofCluster,
+		"AppService": {"pods", "services"}, "ModelBox": {"pods", "services"}, "CronTab": {"pods"},
 	}
 	for _, crd := range readCRDs(t) {
 		kind := crd.Spec.Names.Kind
@@ -132,7 +133,8 @@ var component = regexp.MustCompile(`^(api-manager|auth|(ds|es|trd)-adapter|gatew
 // leaves collects the fields of a schema with a value for each.
 func leaves(found map[string]any, at string, s apiextensionsv1.JSONSchemaProps) {
 	switch {
-	case slices.Contains([]string{"affinity", "env", "topologySpreadConstraints", "tolerations", "resources"}, last(at)):
+	case slices.Contains([]string{"affinity", "env", "topologySpreadConstraints", "tolerations", "resources"}, last(at)),
+		slices.Contains([]string{"envs", "readinessProbe", "livenessProbe"}, at):
 		found[at] = map[string]any{"a": "b"} // types of Kubernetes: known as a whole
 	case len(s.Properties) > 0:
 		for name, property := range s.Properties {
@@ -167,7 +169,7 @@ func set(in map[string]any, path []string, value any) {
 
 func readCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/crd/bases/*.yaml"))
+	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/c*/bases/*.yaml"))
 	assert.NilError(t, err)
 	found := make([]*apiextensionsv1.CustomResourceDefinition, len(files))
 	for i, file := range files {

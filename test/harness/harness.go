@@ -100,6 +100,7 @@ func ManagerOptions(namespace string) manager.Options {
 		WatchNamespaces:         []string{namespace},
 		MaxConcurrentReconciles: 8,
 		ResyncPeriod:            10 * time.Hour,
+		OptionalPoll:            10 * time.Hour,
 		MetricsBindAddress:      "0",
 		ProbeBindAddress:        "0",
 		PprofBindAddress:        "0",

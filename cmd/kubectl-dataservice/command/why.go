@@ -19,8 +19,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
+	appv1 "d3os.com/d3os-operator/api/app/v1"
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	modelv1 "d3os.com/d3os-operator/api/model/v1"
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	stablev1 "d3os.com/d3os-operator/api/stable/v1"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/plugin"
 	"d3os.com/d3os-operator/internal/plugin/why"
@@ -35,7 +38,8 @@ func (p *cli) whyCommand() *cobra.Command {
 		Short: "Say why a DataService or another resource of the operator is not well, and what to do",
 		Long: "Say why a DataService, or one component of it, is not ready: from what waits to the root cause, its pod, the end of its\n" +
 			"log and its events. The first line is the cause, the second the object to look at. redis/NAME, etcd/NAME, mysql/NAME,\n" +
-			"databackup/NAME and datarestore/NAME ask about a RedisCluster, an EtcdCluster, a MySQLCluster, a DataBackup and a DataRestore.\n\n" +
+			"databackup/NAME and datarestore/NAME ask about a RedisCluster, an EtcdCluster, a MySQLCluster, a DataBackup and a DataRestore;\n" +
+			"appservice/NAME, modelbox/NAME and crontab/NAME about an AppService, a ModelBox and a CronTab.\n\n" +
 			"Exit codes: 0 nothing is wrong (also while a rollout goes on), 1 something is, 2 an error.",
 		Example: "  kubectl dataservice why platform\n  kubectl dataservice why platform auth\n  kubectl dataservice why etcd/my-etcd-cluster",
 		Args:    cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
@@ -89,7 +93,7 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 	f.Operator = c.operatorState(ctx)
 	f.Objects = objects
 	for _, o := range objects {
-		if object.IsResource(o) {
+		if object.IsResource(o) || slices.Contains([]schema.GroupVersionKind{appServiceKind, modelBoxKind, cronTabKind}, o.GroupVersionKind()) {
 			if err := c.inside(ctx, f, o); err != nil {
 				return nil, err
 			}
@@ -114,12 +118,19 @@ var clusters = map[string]schema.GroupVersionKind{
 	"mysql": mysqlKind, "mysqlcluster": mysqlKind, "mysqlclusters": mysqlKind, "myc": mysqlKind,
 	"databackup": backupKind, "databackups": backupKind, "dbk": backupKind,
 	"datarestore": restoreKind, "datarestores": restoreKind, "drs": restoreKind,
+	"appservice": appServiceKind, "appservices": appServiceKind,
+	"modelbox": modelBoxKind, "modelboxes": modelBoxKind,
+	"crontab": cronTabKind, "crontabs": cronTabKind, "ct": cronTabKind,
 }
 
 var (
 	mysqlKind   = mysqlv1.GroupVersion.WithKind(mysqlv1.Kind)
 	backupKind  = backupv1.GroupVersion.WithKind("DataBackup")
 	restoreKind = backupv1.GroupVersion.WithKind("DataRestore")
+
+	appServiceKind = appv1.GroupVersion.WithKind(appv1.Kind)
+	modelBoxKind   = modelv1.GroupVersion.WithKind(modelv1.Kind)
+	cronTabKind    = stablev1.GroupVersion.WithKind(stablev1.Kind)
 )
 
 // subject reads what is asked about, with the objects and pods of the component of it that is to blame.
@@ -131,7 +142,8 @@ func (c *cluster) subject(ctx context.Context, args []string, now time.Time) (*w
 	gvk, known := clusters[kind]
 	switch {
 	case !known:
-		return nil, nil, fmt.Errorf("%s: must be the name of a DataService, or redis/NAME, etcd/NAME, mysql/NAME, databackup/NAME or datarestore/NAME", args[0])
+		return nil, nil, fmt.Errorf("%s: must be the name of a DataService, or redis/NAME, etcd/NAME, mysql/NAME, databackup/NAME, datarestore/NAME, "+
+			"appservice/NAME, modelbox/NAME or crontab/NAME", args[0])
 	case len(args) > 1:
 		return nil, nil, fmt.Errorf("%s %s has no components: leave %s out", gvk.Kind, name, args[1])
 	}

@@ -34,6 +34,10 @@ spec:
     metadata:
       labels: {{ $c.labels }}
     spec:
+      {{- if gt (int $v.replicas) 1 }}
+      parallelism: {{ int $v.replicas }}
+      completions: {{ int $v.replicas }}
+      {{- end }}
       backoffLimit: {{ int $v.backoffLimit }}
       {{- include "cronjob.number" (dict "values" $v "field" "activeDeadlineSeconds") | indent 4 }}
       template:

@@ -1,6 +1,7 @@
 {{- /*
-A schedule with seconds. Kubernetes starts the pods of a CronJob once a minute at most, so one pod runs all the time, and the agent in
-it starts the command at each tick. Recreate: two pods would start each run twice. The pod is ready while the last run succeeded.
+A schedule with seconds. Kubernetes starts the pods of a CronJob once a minute at most, so a pod for each of the replicas runs all the time, and
+the agent in it starts the command at each tick. Recreate: an old and a new pod would start each run twice. The pod is ready while the last run
+succeeded.
 */}}
 {{- define "cronjob.seconds" }}
 {{- $own := .Values.name | default .Release.Name }}
@@ -39,7 +40,7 @@ apiVersion: apps/v1
 kind: Deployment
 {{- include "common.metadata" $c }}
 spec:
-  replicas: {{ $v.suspend | ternary 0 1 }}
+  replicas: {{ $v.suspend | ternary 0 (int $v.replicas) }}
   revisionHistoryLimit: 2
   progressDeadlineSeconds: 600
   strategy: {"type": "Recreate"}

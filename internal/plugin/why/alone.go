@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Alone returns the facts of a RedisCluster, an EtcdCluster or a MySQLCluster that is asked about by itself. It is looked at like a DataService that
+// Alone returns the facts of a resource of another kind than DataService that is asked about by itself. It is looked at like a DataService that
 // has no other component; its objects, its pods and what else Facts has are for the caller to add.
 func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	var like struct {

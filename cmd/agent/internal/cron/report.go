@@ -69,7 +69,8 @@ func (r *Report) Problem() string {
 	if r.last == nil || r.last.Problem == "" {
 		return ""
 	}
-	return fmt.Sprintf("RunFailed: the run of %s: %s", r.last.Tick.UTC().Format(time.RFC3339), r.last.Problem)
+	took := r.last.Ended.Sub(r.last.Began).Round(time.Millisecond)
+	return fmt.Sprintf("RunFailed: the run of %s, which took %s: %s", r.last.Tick.UTC().Format(time.RFC3339), took, r.last.Problem)
 }
 
 // Handler answers probes and scrapes.

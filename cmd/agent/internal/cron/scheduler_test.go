@@ -126,7 +126,7 @@ func TestReportHasTheLastRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fake{takes: takes(250 * time.Millisecond), code: func(n int) int { return n % 2 * 3 }}
 		report, log := schedule(t, "* * * * * *", Forbid, f, 4500*time.Millisecond)
-		assert.Equal(t, report.Problem(), "RunFailed: the run of 2000-01-01T00:00:04Z: exit code 3")
+		assert.Equal(t, report.Problem(), "RunFailed: the run of 2000-01-01T00:00:04Z, which took 250ms: exit code 3")
 		assert.Equal(t, log, "the run of 2000-01-01T00:00:02Z: exit code 3\nthe run of 2000-01-01T00:00:04Z: exit code 3\n")
 		for _, line := range []string{
 			`dataservice_cron_runs_total{result="succeeded"} 2`, `dataservice_cron_runs_total{result="failed"} 2`, "dataservice_cron_duration_seconds_sum 1",

@@ -1,0 +1,12 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package compat holds the CustomResourceDefinitions of the kinds AppService, ModelBox and CronTab, as they are installed.
+package compat
+
+import "embed"
+
+// Files are the CustomResourceDefinitions, as YAML.
+//
+//go:embed bases/*.yaml
+var Files embed.FS

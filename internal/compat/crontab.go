@@ -1,0 +1,73 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package compat
+
+import (
+	"cmp"
+
+	batchv1 "k8s.io/api/batch/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	shared "d3os.com/d3os-operator/api/compat"
+	stablev1 "d3os.com/d3os-operator/api/stable/v1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
+	"d3os.com/d3os-operator/internal/schedule"
+)
+
+// NewCronTabs returns the kind CronTab. live reads from the API server. agent is the image with the agent; empty if it is not known.
+func NewCronTabs(renderer *render.Renderer, c client.Client, live client.Reader, agent string) *Kind[*stablev1.CronTab] {
+	return newKind(definition[*stablev1.CronTab]{
+		gvk:    stablev1.GroupVersion.WithKind(stablev1.Kind),
+		create: func() *stablev1.CronTab { return &stablev1.CronTab{} },
+		status: func(c *stablev1.CronTab) *shared.Status { return &c.Status.Status },
+		values: cronTab,
+		report: reportRuns,
+		live:   live,
+	}, renderer, c, agent)
+}
+
+// cronTab returns the values of a CronTab, or the mistake in its schedule.
+func cronTab(c *stablev1.CronTab, agent string) (chart string, values map[string]any, err error) {
+	spec := &c.Spec
+	if err := schedule.Check(spec.CronSpec); err != nil {
+		return "", nil, render.Mistake("spec.cronSpec", "%v", err)
+	}
+	if err := schedule.CheckZone(spec.TimeZone); err != nil {
+		return "", nil, render.Mistake("spec.timeZone", "%v", err)
+	}
+	v := container(&spec.Container)
+	if dsv1.HasSeconds(spec.CronSpec) {
+		switch {
+		case !schedule.IsDue(spec.CronSpec):
+			return "", nil, render.Mistake("spec.cronSpec", "'%s' is never due", spec.CronSpec)
+		case len(spec.Command) == 0:
+			return "", nil, render.Mistake("spec.command", "is required with the schedule '%s': it has seconds, so the command is started at each tick "+
+				"in a pod that stays, and the image's own entrypoint is not known. Set command, such as [sh, -c, date]", spec.CronSpec)
+		}
+		v["agentImage"] = agent
+	}
+	replicas := ptr.Deref(spec.Replicas, 1)
+	v["replicas"], v["suspend"] = max(replicas, 1), spec.Suspend || replicas == 0
+	v["schedule"], v["scheduleTimeZone"], v["concurrencyPolicy"] = spec.CronSpec, spec.TimeZone, cmp.Or(spec.ConcurrencyPolicy, "Forbid")
+	v["command"], v["args"] = spec.Command, spec.Args
+	v["startingDeadlineSeconds"], v["activeDeadlineSeconds"] = spec.StartingDeadlineSeconds, spec.ActiveDeadlineSeconds
+	v["successfulJobsHistoryLimit"], v["failedJobsHistoryLimit"] = spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit
+	return "cronjob", v, nil
+}
+
+// reportRuns sets what the status of a CronTab has of its CronJob.
+func reportRuns(c *stablev1.CronTab, w World) {
+	s, job := &c.Status, &batchv1.CronJob{}
+	s.LastScheduleTime, s.LastSuccessfulTime = nil, nil
+	if w.Workload == nil || w.Workload.GetKind() != object.CronJobKind.Kind ||
+		runtime.DefaultUnstructuredConverter.FromUnstructured(w.Workload.Object, job) != nil {
+		return
+	}
+	s.Replicas = ptr.Deref(job.Spec.JobTemplate.Spec.Parallelism, 1)
+	s.LastScheduleTime, s.LastSuccessfulTime = job.Status.LastScheduleTime, job.Status.LastSuccessfulTime
+}

@@ -1,0 +1,162 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package compat implements the kinds AppService, ModelBox and CronTab, for the users of three operators that this one replaces. Each is one part:
+// the objects of a chart that DataServices use, too.
+//
+//   - kind.go has the methods that the kinds share, and values.go the chart values.
+//   - appservice.go, modelbox.go and crontab.go have the chart values of each kind.
+//   - status.go computes the status.
+//
+// The rights to these kinds are in config/compat, with their CRDs: who does not install them grants nothing.
+package compat
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	shared "d3os.com/d3os-operator/api/compat"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/health"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/render"
+)
+
+// definition has what differs between the kinds.
+type definition[T client.Object] struct {
+	gvk    schema.GroupVersionKind
+	create func() T
+	// values returns the chart of a resource and its values. Its error is a mistake in the spec.
+	values func(resource T, agent string) (chart string, values map[string]any, err error)
+	// status returns the part of the status that the kinds share.
+	status func(T) *shared.Status
+	// report sets the rest of the status; nil for none. The workload may be nil.
+	report func(resource T, w World)
+	// live reads why a readiness probe fails; nil for a kind whose probes print no reason.
+	live client.Reader
+}
+
+// Kind implements one of the kinds.
+type Kind[T client.Object] struct {
+	definition[T]
+
+	plans  *database.Plans
+	client client.Client
+	agent  string
+}
+
+var _ reconcile.Kind[client.Object, World] = &Kind[client.Object]{}
+
+// newKind returns a kind. The client is the operator's cached one; agent is the image of the agent, or empty if it is not known.
+func newKind[T client.Object](d definition[T], renderer *render.Renderer, c client.Client, agent string) *Kind[T] {
+	if agent == "" {
+		agent = object.UnknownImage
+	}
+	return &Kind[T]{definition: d, plans: database.NewPlans(renderer), client: c, agent: agent}
+}
+
+// World is an observation.
+type World struct {
+	Workload *unstructured.Unstructured // nil if it does not exist
+	// Unready is a pod that runs and is not ready, and Probe what its readiness probe prints; empty for none.
+	Unready, Probe string
+}
+
+// lookAgain is the time until the next look at a pod whose readiness probe fails: what it prints is in no pod's status.
+const lookAgain = 10 * time.Second
+
+// GVK returns the group, version and kind.
+func (k *Kind[T]) GVK() schema.GroupVersionKind { return k.gvk }
+
+// New returns an empty resource.
+func (k *Kind[T]) New() T { return k.create() }
+
+// Paused returns false: the kinds have no field for it.
+func (*Kind[T]) Paused(T) bool { return false }
+
+// Forget drops the plan of a resource.
+func (k *Kind[T]) Forget(namespace, name string) { k.plans.Forget(namespace, name) }
+
+// Plan returns the objects of the chart as one part.
+func (k *Kind[T]) Plan(resource T, in reconcile.Inputs) (*reconcile.Plan, error) {
+	owner := reconcile.OwnerOf(k, resource)
+	part, err := k.plans.Part(resource, "", func() (reconcile.Part, error) { return k.part(resource, owner) })
+	if err != nil {
+		return nil, err
+	}
+	part.IsOfThisSpec = k.status(resource).ObservedGeneration == resource.GetGeneration()
+	if err := database.KeepAgent(&part, owner, in); err != nil {
+		return nil, err
+	}
+	return &reconcile.Plan{Parts: []reconcile.Part{part}}, nil
+}
+
+func (k *Kind[T]) part(resource T, owner object.Owner) (reconcile.Part, error) {
+	result := reconcile.Part{Name: partOf(owner), Kind: "Deployment", Path: "spec", NeedsDryRun: true}
+	chart, values, err := k.values(resource, k.agent)
+	if err != nil {
+		return result, reconcile.MistakeOf(err)
+	}
+	if values, err = database.Plain(values); err != nil {
+		return result, reconcile.MistakeOf(err)
+	}
+	values["instance"], values["name"], values["component"], values["managedBy"] = owner.Name, owner.Name, result.Name, object.ManagedBy
+	values["labels"] = map[string]any{object.LabelKind: owner.KindLabel(), "app": owner.Name}
+	if result, err = k.plans.Render(result, database.Rendering{Owner: owner, Chart: chart, Values: values}); err != nil {
+		return result, err
+	}
+	for _, o := range result.Objects {
+		if o.GetKind() == object.CronJobKind.Kind {
+			result.Kind = o.GetKind()
+		}
+	}
+	return result, nil
+}
+
+// partOf returns the name of the part of a resource. It has a dot, which no component of a DataService has in its name: the pods of a resource
+// and of a DataService with the same name have different labels.
+func partOf(owner object.Owner) string { return owner.KindLabel() }
+
+// Observe reads the workload from the cache, and why a pod is not ready.
+func (k *Kind[T]) Observe(ctx context.Context, resource T, seen reconcile.PlanSeen, pods reconcile.Pods) (w World, err error) {
+	owner := reconcile.OwnerOf(k, resource)
+	for i := range seen.Parts {
+		gvk := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: seen.Parts[i].Kind}
+		if gvk.Kind == object.CronJobKind.Kind {
+			gvk = object.CronJobKind
+		}
+		live := object.Empty(gvk)
+		err := k.client.Get(ctx, client.ObjectKeyFromObject(resource), live)
+		if client.IgnoreNotFound(err) != nil {
+			return w, fmt.Errorf("read %s %s: %w", gvk.Kind, resource.GetName(), err)
+		}
+		if err == nil && owner.Controls(live) {
+			w.Workload = live
+		}
+	}
+	if k.live == nil || w.Workload == nil || w.Workload.GetKind() == object.CronJobKind.Kind {
+		return w, nil
+	}
+	all, err := pods(ctx, partOf(owner))
+	for _, pod := range all {
+		if health.Unready(pod) {
+			w.Unready, w.Probe = pod.Name, database.ProbeFailure(ctx, k.live, pod)
+			break
+		}
+	}
+	return w, err
+}
+
+// Decide returns no steps: the objects are all that there is.
+func (*Kind[T]) Decide(_ T, _ reconcile.PlanSeen, w World) reconcile.Decision {
+	if w.Unready != "" {
+		return reconcile.Decision{LookAgain: lookAgain}
+	}
+	return reconcile.Decision{}
+}

@@ -1,0 +1,34 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package database
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// ProbeFailure returns what the readiness probe of a pod printed when it failed last, from the kubelet's events. It returns "" without an event
+// or the right to list events, which package backup asks for. It costs a request.
+func ProbeFailure(ctx context.Context, live client.Reader, pod *corev1.Pod) string {
+	events := &corev1.EventList{}
+	if err := live.List(ctx, events, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(pod.UID)}); err != nil {
+		return ""
+	}
+	newest, found := time.Time{}, ""
+	for i := range events.Items {
+		e := &events.Items[i]
+		at := e.LastTimestamp.Time
+		if at.IsZero() {
+			at = e.EventTime.Time
+		}
+		if text, isProbe := strings.CutPrefix(e.Message, "Readiness probe failed: "); isProbe && !at.Before(newest) {
+			newest, found = at, strings.TrimSpace(text)
+		}
+	}
+	return found
+}
