@@ -19,7 +19,7 @@ type CronJobApplyConfiguration struct {
 	// name of the cron job: its component and its CronJob, or its Deployment if the schedule has seconds.
 	Name *string `json:"name,omitempty"`
 	// schedule of the runs, in cron syntax: minute, hour, day, month, day of the week. A sixth field in front of them is the second. If it
-	// is not 0, the runs have no pods: one pod starts the command at each tick.
+	// is not 0, one pod starts the command at each tick.
 	Schedule *string `json:"schedule,omitempty"`
 	// image is the container image.
 	Image *string `json:"image,omitempty"`
