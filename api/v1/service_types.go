@@ -72,8 +72,7 @@ type ServiceFields struct {
 	// +optional
 	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
 
-	// strategy is RollingUpdate (replaces pods gradually) or Recreate (stops all pods first, so the
-	// service is down until new ones are ready; kind Deployment only).
+	// strategy is RollingUpdate (replaces pods gradually) or Recreate (stops all pods first; kind Deployment only).
 	// +kubebuilder:validation:Enum=RollingUpdate;Recreate
 	// +kubebuilder:default=RollingUpdate
 	// +kubebuilder:example=`Recreate`

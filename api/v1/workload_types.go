@@ -78,8 +78,7 @@ type Workload struct {
 	SchedulingFields `json:",inline"`
 }
 
-// ComponentName is the name of a component: its key in the spec, or its name in
-// additionalServices or cronJobs.
+// ComponentName is the key of a component in the spec, or its name in additionalServices or cronJobs.
 type ComponentName string
 
 // Size selects the CPU and memory of a component's container. The charts' values define the

@@ -292,7 +292,7 @@ func TestReplacementIsReported(t *testing.T) {
 	losses[1].lose(s, 2)
 	s.Until("it is replaced", func() error { return s.isAnother(2, before) })
 	s.ready(3)
-	steps := slices.DeleteFunc(s.steps(mark), func(line string) bool { // it may come after the vote, beside the last status
+	steps := slices.DeleteFunc(s.steps(mark), func(line string) bool { // it has no fixed place among the others
 		return strings.Contains(line, "that its data is")
 	})
 	golden.Assert(t, strings.Join(steps, "\n")+"\n", "replacement.golden")

@@ -19,8 +19,7 @@ type ServiceFieldsApplyConfiguration struct {
 	Ports []ObjectApplyConfiguration `json:"ports,omitempty"`
 	// sessionAffinity is None (any pod serves a client) or ClientIP (one client is served by one pod).
 	SessionAffinity *corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
-	// strategy is RollingUpdate (replaces pods gradually) or Recreate (stops all pods first, so the
-	// service is down until new ones are ready; kind Deployment only).
+	// strategy is RollingUpdate (replaces pods gradually) or Recreate (stops all pods first; kind Deployment only).
 	Strategy *string `json:"strategy,omitempty"`
 	// rollingUpdate limits the pods that an update replaces at once. Default: one pod more, none less.
 	RollingUpdate *ObjectApplyConfiguration `json:"rollingUpdate,omitempty"`
