@@ -86,11 +86,11 @@ suite-transitions suite-bad-input: cluster-tools
 suite-fuzz:
 	@FUZZTIME=$(or $(FUZZTIME),$(if $(FULL),5m,5s)) hack/fuzz.sh
 
-# The kubectl plugin, and `why` on the corpus of faults.
+# The kubectl plugin, and `why` on the corpus of faults. FORM=long: adopt is killed after each of its writes.
 .PHONY: suite-faults
 verify-faults: suite-faults
 suite-faults: $(SUITE_TOOLS) $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(MYSQL)/mysqld
-	cd cmd/kubectl-dataservice && $(SUITE_TEST) $(ARGS) ./...
+	cd cmd/kubectl-dataservice && FAULTS=$(FULL) $(SUITE_TEST) $(ARGS) ./...
 
 # A real Prometheus scrapes the operator: each panel has data, each alert fires for its fault and never else.
 .PHONY: suite-alerts
