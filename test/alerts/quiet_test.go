@@ -32,7 +32,7 @@ import (
 // no alert fires. ALERTS=full goes on so for an hour, with alerts that are nearer to what users have. Durations stay longer
 // than a Lease lasts: a leader that crashes is followed within that.
 func TestNormalLife(t *testing.T) {
-	shorten, lasts := 6, 3*time.Minute
+	shorten, lasts := 6, 90*time.Second
 	if os.Getenv("ALERTS") == "full" {
 		shorten, lasts = 3, time.Hour
 	}
