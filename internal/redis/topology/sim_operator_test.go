@@ -215,6 +215,13 @@ func (o *operator) observe() []Node {
 		}
 		nodes = append(nodes, n)
 	}
+	for shard, pods := range Planned(o.wanted.Shards, o.record) {
+		for ordinal := o.record.MayRun(shard, pods); ordinal < pods && !o.record.Parked; ordinal++ {
+			if name := fmt.Sprintf("a-%d-%d", shard, ordinal); o.pods[name] == nil {
+				nodes = append(nodes, Node{Pod: name, Shard: shard, Ordinal: ordinal, Problem: "the pod does not exist"})
+			}
+		}
+	}
 	return nodes
 }
 

@@ -17,7 +17,8 @@ import (
 
 const (
 	simTick    = 100 * time.Millisecond
-	simTimeout = 2 * time.Second // cluster-node-timeout
+	simTimeout = 2 * time.Second        // cluster-node-timeout
+	simDelay   = 800 * time.Millisecond // CLUSTER_WRITABLE_DELAY, 2 s with a node timeout of 5 s
 )
 
 // server is one redis process with its volume.
@@ -267,8 +268,11 @@ func (s *server) reaches(p *peer) *server {
 	return nil
 }
 
-// ok returns cluster_state: a majority of masters is reached.
+// ok returns cluster_state: a majority of masters is reached. A master that has just started waits, so that others can reach it first.
 func (s *server) ok() bool {
+	if s.me().master && s.w.now-s.begun < simDelay {
+		return false
+	}
 	masters := s.sized()
 	reached := 0
 	for _, id := range masters {

@@ -182,6 +182,7 @@ func (s *server) claimed(from *server, slots Range) {
 		source = s.id
 	}
 	mine := 0
+	var taken []int
 	for slot := slots.From; slot <= slots.To; slot++ {
 		if from.slotOf[slot] != idx {
 			continue
@@ -201,13 +202,17 @@ func (s *server) claimed(from *server, slots Range) {
 				mine++
 			}
 			if o == s.idx() {
-				s.dropSlot(slot)
+				taken = append(taken, slot)
 			}
 		}
 		s.give(slot, idx)
 	}
 	if mine > 0 && mine == from.count(from.id) && s.count(source) == 0 {
-		s.follow(from.id)
+		s.follow(from.id) // with its data, as redis does
+		return
+	}
+	for _, slot := range taken {
+		s.dropSlot(slot)
 	}
 }
 
@@ -228,18 +233,21 @@ func (s *server) update(other *server) {
 		}
 		q := other.peers[p.id]
 		q.epoch, q.master, q.masterID = p.epoch, true, ""
-		lost := 0
+		var taken []int
 		for slot := range s.slotOf {
 			if s.slotOf[slot] == i && other.slotOf[slot] != i && other.imports[slot] == "" {
 				if other.owns(slot) {
-					other.dropSlot(slot)
-					lost++
+					taken = append(taken, slot)
 				}
 				other.give(slot, i)
 			}
 		}
-		if lost > 0 && lost == s.count(p.id) && other.count(other.id) == 0 {
+		if len(taken) > 0 && len(taken) == s.count(p.id) && other.count(other.id) == 0 {
 			other.follow(p.id)
+			return
+		}
+		for _, slot := range taken {
+			other.dropSlot(slot)
 		}
 		return
 	}
