@@ -75,6 +75,8 @@ func TestHealing(t *testing.T) {
 		row("its master accepts no other", Complete, "", "", "", closed("a-1-0")),
 		row("a replica is down", Complete, PhaseFailed, "Wait", "a-1-1: connection refused", lost(time.Minute, "a-1-1")),
 		row("a replica lost its volume", Complete, "", "Forget", "gone and owns nothing", lost(time.Minute, "a-1-1"), renewed("a-1-1")),
+		row("a new node gets an epoch that no other has", Healing, "", "SetEpoch a-1-1", "the config epoch 51", lost(time.Minute, "a-1-1"), renewed("a-1-1", "a-2-1"), unknown("a-1-1", "a-2-1"),
+			func(s *scene) { s.record.Nodes["a-1-1"] = s.node("a-1-1").ID }, on("a-2-1", func(n *Node) { n.self().Epoch, n.Keys = 50, 1 })),
 		row("its former self is forgotten", Complete, "", "Record", "record a-1-1", lost(time.Minute, "a-1-1"), renewed("a-1-1"), unknown("a-1-1")),
 		row("a view that missed a move, and never learns of it", Healing, "", "BumpEpoch a-0-0", "have a-1-1 believe that slots 100 are a-0-0's",
 			slots("a-1-1", "a-0-0", nil, SlotSet{{100, 100}}), slots("a-1-1", "a-2-0", SlotSet{{100, 100}}, nil)),

@@ -90,8 +90,8 @@ func (c *cluster) join() []Step {
 // epoch.
 func (c *cluster) epochs() []Step {
 	var highest uint64
-	for _, m := range c.members {
-		for _, e := range m.View {
+	for _, n := range c.nodes { // also of nodes that are no members yet
+		for _, e := range n.View {
 			highest = max(highest, e.Epoch)
 		}
 	}
