@@ -42,6 +42,13 @@ func TestWithoutReplicas(t *testing.T) {
 		row("replicas are not wanted any more", Complete, PhaseScaling, "Forget", "forget a-0-1", fewer),
 		row("a replica has what its master may have lost", Complete, "", "Wait", "a-1-1 is not removed: its master may have lost what it has",
 			func(s *scene) { s.wanted.Shards = []int{2, 1, 2} }, doubtful(1)),
+		row("a master restarted, and its replica is not up yet", Complete, "", "Wait", "no slot is moved now: a-0-0 has restarted, and a-0-1 has not copied from it since", wants(1),
+			restarted("a-0-0", 5461), lost(time.Second, "a-0-1")),
+		row("nor linked yet, and has all of its keys", Complete, "", "Forget", "forget a-0-1", wants(1), restarted("a-0-0", 5461), unlinked("a-0-1")),
+		row("nor is it forgotten", Complete, "", "Wait", "a-0-1 is not removed: a-0-0 has restarted", wants(1, 2, 2), restarted("a-0-0", 5461), lost(time.Second, "a-0-1")),
+		row("it never comes up", Complete, "", "Wait", `annotate accept-data-loss: "`+idOf("a-0-1"), wants(1, 2, 2), restarted("a-0-0", 5461), lost(time.Hour, "a-0-1"),
+			on("a-0-0", func(n *Node) { n.Uptime = time.Hour })),
+		row("a user gives it up", Complete, "", "Forget", "forget a-0-1", wants(1, 2, 2), restarted("a-0-0", 5461), lost(time.Hour, "a-0-1"), consent(idOf("a-0-1"))),
 		row("the replica has become the master", Complete, PhaseScaling, "Forget", "forget a-0-1", fewer, promoted("a-1-1", "a-1-0", true), follows("a-1-0", "a-1-1")),
 	})
 }

@@ -21,6 +21,9 @@ func (c *cluster) calm() string {
 		if !c.backed(s.master) {
 			return fmt.Sprintf("shard %d has no replica in step%s", s.ordinal, c.whyNot(s))
 		}
+		if n := c.uncopied(s); n != nil {
+			return fmt.Sprintf("%s has restarted, and %s has not copied from it since%s", s.master.Pod, n.Pod, c.whyNot(s))
+		}
 	}
 	for _, n := range c.nodes {
 		if n.Terminating && c.record.Nodes[n.Pod] != "" {
@@ -28,6 +31,21 @@ func (c *cluster) calm() string {
 		}
 	}
 	return ""
+}
+
+// uncopied returns a replica of a restarted master that should have none any more, if the replica has not copied from it since. After a move
+// the master would have fewer keys than the replica, and nothing would show that none was lost.
+func (c *cluster) uncopied(s *shard) *Node {
+	if c.hasReplicas(s) || c.isUnbroken(s.master) {
+		return nil
+	}
+	for _, n := range s.nodes {
+		id := c.record.Nodes[n.Pod]
+		if n != s.master && id != "" && (!n.Reached || n.ID == id && c.member(n) && n.self().Replica && !c.inStep(n)) {
+			return n
+		}
+	}
+	return nil
 }
 
 // whyNot names the problems of a shard's other pods.

@@ -173,10 +173,7 @@ func (c *cluster) lower() []Step {
 			}
 			// The pod was not reached, and its node is still in views of members.
 			if len(c.knowing(id)) > 0 {
-				if !c.harmless(id) || c.fateOf(id) == away {
-					return c.blocked("shard %d is not removed before %s is reached, or forgotten", i, pod)
-				}
-				return []Step{{Action: ActionForget, ID: id, On: places(c.knowing(id)), Message: fmt.Sprintf("forget %s, which is being removed", pod)}}
+				return c.forgetAbsent(n, id)
 			}
 			delete(record.Nodes, pod)
 		}
@@ -188,4 +185,20 @@ func (c *cluster) lower() []Step {
 		return nil
 	}
 	return []Step{recordStep(record, "record that pods were removed: the shards have %v pods now", record.Shards)}
+}
+
+// forgetAbsent forgets the node of a pod that was not reached and is being removed. It waits while the pod may have data that its restarted
+// master lost.
+func (c *cluster) forgetAbsent(n *Node, id string) []Step {
+	s := c.shards[n.Shard]
+	if s.master != nil && c.uncopied(s) == n && !c.isFresh(id) {
+		if s.master.Uptime > relinkTime {
+			c.isHeldBack(s.master, n)
+		}
+		return c.blocked("%s is not removed: %s has restarted, and %s has not copied from it since", n.Pod, s.master.Pod, n.Pod)
+	}
+	if !c.harmless(id) || c.fateOf(id) == away {
+		return c.blocked("shard %d is not removed before %s is reached, or forgotten", n.Shard, n.Pod)
+	}
+	return []Step{{Action: ActionForget, ID: id, On: places(c.knowing(id)), Message: fmt.Sprintf("forget %s, which is being removed", n.Pod)}}
 }
