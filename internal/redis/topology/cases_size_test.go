@@ -59,6 +59,12 @@ func TestParking(t *testing.T) {
 	masters := func(s *scene) { s.record.Pods = []int{1, 1, 1} }
 	parked := func(s *scene) { s.record.Parked = true }
 	gone := func(s *scene) { s.nodes = nil }
+	elected := func(s *scene) { s.promoted("a-1-1", "a-1-0", true); s.follow("a-1-0", "a-1-1") }
+	single := func(s *scene) {
+		*s = scene{wanted: Wanted{Generation: 1, NodeTimeout: 5 * time.Second, Shards: []int{1}}, record: Record{Formed: true, Nodes: map[string]string{}, Shards: []int{1}}}
+		s.add(0, 0)
+		s.give("a-0-0", AllSlots())
+	}
 	unformed := func(s *scene) {
 		s.record.Formed = false
 		for i := range s.nodes {
@@ -90,6 +96,25 @@ func TestParking(t *testing.T) {
 		row("two nodes own a slot", Inconsistent, PhaseFailed, "Wait", "", parking, twice),
 		row("a pod of an old revision stays", Complete, PhaseScaling, "Record", "replicas stop before", parking, outdated("a-1-0")),
 		row("slots are being moved", Healing, "", "MarkSlot STABLE a-0-0", "", parking, migrating("a-0-0", "a-2-0"), slotKeys(nil)),
+		row("a replica became a master, and stopped", SlotsLost, "", "Record", "all pods run: a-1-1 became a master", parking, masters, elected, lost(time.Minute, "a-0-1", "a-1-1", "a-2-1"), restarted("a-1-0", 10)),
+		row("a shard without slots has its master last", Complete, PhaseScaling, "Record", "replicas stop before", newShard, parking,
+			promoted("a-3-1", "a-3-0", true), follows("a-3-0", "a-3-1")),
+		row("a shard without slots has no master", Complete, PhaseScaling, "Record", "replicas stop before", newShard, parking, lost(time.Minute, "a-3-0"), runs("a-3-1")),
+		row("the record is lost, and a server does not answer", Unknown, "", "Wait", "a-0-0: connection refused: nothing shows that it can write", parking, lost(time.Hour, six...), runs("a-0-0"),
+			func(s *scene) { s.record = Record{} }),
+		row("the record is lost, and no server runs", Unknown, "", "Record", "before the cluster is formed", parking, lost(time.Hour, six...), func(s *scene) { s.record = Record{} }),
+		row("the record lacks a server that does not answer", SlotsLost, "", "Wait", "a-0-0: connection refused: nothing shows that it can write", parking, lost(time.Hour, "a-0-0", "a-0-1"), runs("a-0-0"),
+			func(s *scene) { delete(s.record.Nodes, "a-0-0"); delete(s.record.Nodes, "a-0-1") }),
+		row("the volume of the only pod is gone", Unknown, "", "Record", "record a-0-0 as members", single, renewed("a-0-0")),
+		row("its new node is a member", SlotsLost, "", "SetEpoch", "0-16383 have no owner: annotate accept-data-loss", single, renewed("a-0-0"), func(s *scene) { s.record.Nodes["a-0-0"] = s.node("a-0-0").ID }),
 		row("pods that are empty", Fresh, "", "Record", "before the cluster is formed", parking, unformed),
 	})
+}
+
+// newShard makes a scene of three shards and a new one without slots.
+func newShard(s *scene) {
+	s.wanted.Shards, s.record.Shards = []int{2, 2, 2, 2}, []int{2, 2, 2, 2}
+	s.add(3, 0)
+	s.add(3, 1)
+	s.follow("a-3-1", "a-3-0")
 }

@@ -14,6 +14,7 @@ import (
 //	wait until every server that runs can stop without a loss (unsafeToStop)
 //	make the first pod of each shard that runs its master
 //	record that only the masters may run: replicas stop
+//	if one was elected before it stopped: record that all may run, and begin again
 //	record that the cluster is parked: masters stop
 //	when pods are wanted again: record that all may run
 //
@@ -60,7 +61,7 @@ func (c *cluster) park() []Step {
 				running = append(running, n)
 			}
 		}
-		if len(running) < 2 {
+		if len(running) < 2 || len(s.owned) == 0 { // without slots no replica is elected
 			continue
 		}
 		if s.master == nil {
@@ -85,12 +86,27 @@ func (c *cluster) park() []Step {
 	return []Step{recordStep(record, "record that replicas stop before their masters")}
 }
 
-// unpark lets all pods run again, when the spec wants pods before the cluster is parked.
+// unpark lets all pods run again, when the spec wants pods before the cluster is parked, or when a replica that was to stop became a master
+// before it stopped: its volume has the latest data of its shard.
 func (c *cluster) unpark() []Step {
-	if c.wanted.Parked || len(c.record.Pods) == 0 {
-		return nil
+	switch owner := c.stoppedOwner(); {
+	case len(c.record.Pods) == 0:
+	case !c.wanted.Parked:
+		return c.recordParked(false, "record that all pods run")
+	case owner != nil:
+		return c.recordParked(false, "record that all pods run: "+owner.Pod+" became a master before it stopped")
 	}
-	return c.recordParked(false, "record that all pods run")
+	return nil
+}
+
+// stoppedOwner returns an owner of slots that does not run because only masters may run, or nil.
+func (c *cluster) stoppedOwner() *Node {
+	for _, n := range c.nodes {
+		if !n.Reached && !n.Running && len(c.owned[c.record.Nodes[n.Pod]]) > 0 && n.Ordinal >= c.record.MayRun(n.Shard, n.Ordinal+1) {
+			return n
+		}
+	}
+	return nil
 }
 
 // parkUnformed parks pods that never were a cluster. If one of them owns slots or has keys, it is formed first: a client may have written.
@@ -99,8 +115,11 @@ func (c *cluster) parkUnformed() []Step {
 		return nil
 	}
 	for _, n := range c.nodes {
-		if n.Reached && (n.Keys > 0 || len(n.self().Owned) > 0) {
+		switch {
+		case n.Reached && (n.Keys > 0 || len(n.self().Owned) > 0):
 			return nil
+		case n.Running && !n.Reached: // without a record it may be a member with data
+			return c.blocked("the pods are not stopped: %s: nothing shows that it can write its data before it stops", n.trouble())
 		}
 	}
 	return c.recordParked(true, "record that all pods stop before the cluster is formed")
@@ -137,7 +156,7 @@ func (c *cluster) unsafeToStop() string {
 			return n.Pod + " is being stopped"
 		case n.Unsaved:
 			return fmt.Sprintf("%s would lose writes: %s", n.Pod, n.Refuses)
-		case c.member(n) && n.self().Replica && !c.inStep(n):
+		case c.member(n) && n.self().Replica && !c.inStep(n) && len(c.shards[n.Shard].owned) > 0:
 			return n.Pod + " is a replica that is no copy of its master" + c.whyNot(c.shards[n.Shard])
 		}
 	}
