@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // alone makes a scene of three shards without replicas.
@@ -51,6 +53,23 @@ func TestWithoutReplicas(t *testing.T) {
 		row("a user gives it up", Complete, "", "Forget", "forget a-0-1", wants(1, 2, 2), restarted("a-0-0", 5461), lost(time.Hour, "a-0-1"), consent(idOf("a-0-1"))),
 		row("the replica has become the master", Complete, PhaseScaling, "Forget", "forget a-0-1", fewer, promoted("a-1-1", "a-1-0", true), follows("a-1-0", "a-1-1")),
 	})
+}
+
+// A member that was reset for its removal knows no other node, and would refuse to hear of their slots. Each step would move a single slot.
+func TestMoveAsksNoNodeThatWasReset(t *testing.T) {
+	t.Parallel()
+	s := &scene{}
+	alone(s)
+	s.add(0, 1)
+	unknown("a-0-1")(s)
+	self := s.node("a-0-1")
+	self.View = self.View[len(self.View)-1:]
+	wants(1, 1)(s)
+	d := s.decide()
+	assert.Equal(t, d.Steps[0].Action, ActionMoveSlots, d.Model.Reason)
+	for _, place := range d.Steps[0].On {
+		assert.Assert(t, place.Pod != "a-0-1")
+	}
 }
 
 // A cluster is parked when every server can stop without a loss.

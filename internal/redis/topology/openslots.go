@@ -234,12 +234,12 @@ func (c *cluster) mark(n *Node, slot int, mode string, peer *Node, why string) [
 	return []Step{s}
 }
 
-// move returns the step that moves slots and then updates their owner on the other masters.
+// move returns the step that moves slots and then updates their owner on the other masters that have the new owner in their view.
 func (c *cluster) move(from, to *Node, slots SlotSet, verb string) Step {
 	s := Step{Action: ActionMoveSlots, Node: from.place(), Target: to.place(), Slots: slots, Largest: c.largest(),
 		Message: fmt.Sprintf("%s %d slots (%s) from %s to %s", verb, slots.Len(), brief(slots), from.Pod, to.Pod)}
 	for _, n := range c.members {
-		if n != from && n != to && n.self().Master {
+		if n != from && n != to && n.self().Master && n.sees(to.ID) != nil {
 			s.On = append(s.On, n.place())
 		}
 	}
