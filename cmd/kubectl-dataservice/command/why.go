@@ -113,7 +113,7 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 
 // clusters are the kinds that can be asked about by themselves, by what people write before the slash.
 var clusters = map[string]schema.GroupVersionKind{
-	"redis": redisKind, "rediscluster": redisKind, "redisclusters": redisKind,
+	"redis": redisKind, "rediscluster": redisKind, "redisclusters": redisKind, "rec": redisKind,
 	"etcd": etcdKind, "etcdcluster": etcdKind, "etcdclusters": etcdKind,
 	"mysql": mysqlKind, "mysqlcluster": mysqlKind, "mysqlclusters": mysqlKind, "myc": mysqlKind,
 	"databackup": backupKind, "databackups": backupKind, "dbk": backupKind,

@@ -80,6 +80,7 @@ func TestWhyOfAClusterByItself(t *testing.T) {
 		{cache, []string{"redis/cache", "redis"}, exitError, []string{"RedisCluster cache has no components: leave redis out"}},
 		{cache, []string{"pod/cache"}, exitError, []string{"must be the name of a DataService, or redis/NAME"}},
 		{cache, []string{"redis/other"}, exitError, []string{"read RedisCluster other in namespace a"}},
+		{cache, []string{"rec/other"}, exitError, []string{"read RedisCluster other in namespace a"}},
 	} {
 		code, out, errOut := answering(t, c.answers).run(t, append([]string{"why"}, c.args...)...)
 		assert.Equal(t, code, c.code, out+errOut)
