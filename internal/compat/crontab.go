@@ -37,15 +37,15 @@ func cronTab(c *stablev1.CronTab, agent string) (chart string, values map[string
 	if err := schedule.Check(spec.CronSpec); err != nil {
 		return "", nil, render.Mistake("spec.cronSpec", "%v", err)
 	}
+	if !schedule.IsDue(spec.CronSpec) {
+		return "", nil, render.Mistake("spec.cronSpec", "'%s' is never due", spec.CronSpec)
+	}
 	if err := schedule.CheckZone(spec.TimeZone); err != nil {
 		return "", nil, render.Mistake("spec.timeZone", "%v", err)
 	}
 	v := container(&spec.Container)
 	if dsv1.HasSeconds(spec.CronSpec) {
-		switch {
-		case !schedule.IsDue(spec.CronSpec):
-			return "", nil, render.Mistake("spec.cronSpec", "'%s' is never due", spec.CronSpec)
-		case len(spec.Command) == 0:
+		if len(spec.Command) == 0 {
 			return "", nil, render.Mistake("spec.command", "is required with the schedule '%s': it has seconds, so the command is started at each tick "+
 				"in a pod that stays, and the image's own entrypoint is not known. Set command, such as [sh, -c, date]", spec.CronSpec)
 		}

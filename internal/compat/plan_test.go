@@ -116,6 +116,7 @@ func TestMistakes(t *testing.T) {
 		`cronSpec: "99 99 99 99 99"`:                      "spec.cronSpec: the minute '99' is refused",
 		`cronSpec: "*/0 * * * *"`:                         "spec.cronSpec: the minute '*/0' is refused",
 		`cronSpec: "30-10 * * * * *", command: [a]`:       "spec.cronSpec: the second '30-10' is refused",
+		`cronSpec: "0 0 30 2 *"`:                          "spec.cronSpec: '0 0 30 2 *' is never due",
 		`cronSpec: "1 0 0 30 2 *", command: [a]`:          "spec.cronSpec: '1 0 0 30 2 *' is never due",
 		`cronSpec: "* * * * *", timeZone: Europe/Nowhere`: "spec.timeZone: 'Europe/Nowhere' is not known",
 	} {
