@@ -67,6 +67,8 @@ type ModelBoxSpec struct {
 
 	// ports are the ports of the Service. Each has port, and may have targetPort, nodePort, name and protocol. Default: none, and no Service.
 	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.port == p.port && q.protocol == p.protocol))",message="must not have a port twice for one protocol"
+	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="must have different names"
 	// +kubebuilder:example=`[{port: 80, targetPort: 80, nodePort: 30010}]`
 	// +listType=atomic
 	// +optional
