@@ -28,7 +28,7 @@ import (
 type Options struct {
 	// Name is the name of the DataService; empty: that of the first resource.
 	Name string
-	// Command is the command of the runs of CronTabs; empty: that of the image.
+	// Command is the command of the runs of CronTabs that have none; empty: that of the image.
 	Command []string
 }
 

@@ -4,7 +4,9 @@
 package convert
 
 import (
+	"maps"
 	"regexp"
+	"slices"
 	"strings"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -14,7 +16,11 @@ var schedule = regexp.MustCompile(`^(@(yearly|annually|monthly|weekly|daily|midn
 
 // cronTab converts a CronTab.
 func cronTab(s *source, o Options) (map[string]any, error) {
-	spec, err := s.fields("cronSpec", "image", "replicas")
+	same := map[string]any{
+		"args": &[]string{}, "command": &[]string{}, "timeZone": new(string), "suspend": new(bool), "concurrencyPolicy": new(string),
+		"startingDeadlineSeconds": new(int64), "activeDeadlineSeconds": new(int64), "successfulJobsHistoryLimit": new(int32), "failedJobsHistoryLimit": new(int32),
+	}
+	spec, err := s.fields(slices.Concat([]string{"cronSpec", "image", "replicas", "resources", "envs"}, slices.Collect(maps.Keys(same)))...)
 	if err != nil {
 		return nil, err
 	}
@@ -22,18 +28,24 @@ func cronTab(s *source, o Options) (map[string]any, error) {
 	if text = strings.TrimSpace(text); !schedule.MatchString(text) {
 		return nil, s.mistake("spec.cronSpec", "'%v' must have five fields, or six with the second first", spec["cronSpec"])
 	}
-	image, err := s.image(spec)
+	entry, err := s.container(spec)
 	if err != nil {
 		return nil, err
 	}
-	entry := map[string]any{"name": s.GetName(), "schedule": text, "image": image}
-	if len(o.Command) > 0 {
+	entry["schedule"] = text
+	if err := s.same(spec, entry, same); err != nil {
+		return nil, err
+	}
+	own, _ := entry["command"].([]any)
+	switch {
+	case len(own) > 0:
+	case len(o.Command) > 0:
 		command := make([]any, len(o.Command))
 		for i, word := range o.Command {
 			command[i] = word
 		}
 		entry["command"] = command
-	} else if dsv1.HasSeconds(text) {
+	case dsv1.HasSeconds(text):
 		return nil, s.mistake("spec.cronSpec", "'%s' starts runs at other seconds than 0, for which the command must be known: give it with --command, such as --command=sh,-c,date", text)
 	}
 	switch replicas := spec["replicas"].(type) {

@@ -5,7 +5,10 @@ package convert
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -30,7 +33,7 @@ func appService(s *source, _ Options) (map[string]any, error) {
 
 // modelBox converts a ModelBox.
 func modelBox(s *source, _ Options) (map[string]any, error) {
-	spec, err := s.fields("name", "replicas", "image", "resources", "envs", "ports", "rollingUpdate")
+	spec, err := s.fields("name", "replicas", "image", "resources", "envs", "ports", "rollingUpdate", "minReadySeconds", "readinessProbe", "livenessProbe")
 	if err != nil {
 		return nil, err
 	}
@@ -43,6 +46,19 @@ func modelBox(s *source, _ Options) (map[string]any, error) {
 	}
 	s.note("spec", "the containers db-container and init-container, which its operator added to each pod, are left out: use sidecars and initContainers")
 	entry["minReadySeconds"] = int64(3) // as its operator had it
+	if err := s.same(spec, entry, map[string]any{"minReadySeconds": new(int32)}); err != nil {
+		return nil, err
+	}
+	probes := map[string]any{}
+	if err := s.same(spec, probes, map[string]any{"readinessProbe": &corev1.Probe{}, "livenessProbe": &corev1.Probe{}}); err != nil {
+		return nil, err
+	}
+	if len(probes) > 0 { // both names are the DataService's, without Probe
+		entry["probes"] = map[string]any{}
+		for name, probe := range probes {
+			entry["probes"].(map[string]any)[strings.TrimSuffix(name, "Probe")] = probe
+		}
+	}
 	if given := spec["rollingUpdate"]; given != nil && given != "" {
 		pace, problem := paceOf(given)
 		if problem != "" {
@@ -66,11 +82,10 @@ func paceOf(given any) (pace, problem string) {
 
 // service converts the fields that AppServices and ModelBoxes share. count is the name of the number of pods.
 func (s *source) service(spec map[string]any, count string) (map[string]any, error) {
-	image, err := s.image(spec)
+	entry, err := s.container(spec)
 	if err != nil {
 		return nil, err
 	}
-	entry := map[string]any{"name": s.GetName(), "image": image}
 	if given := spec[count]; given != nil {
 		replica, isNumber := given.(int64)
 		if !isNumber || replica < 0 || replica > 1000 {
@@ -78,6 +93,16 @@ func (s *source) service(spec map[string]any, count string) (map[string]any, err
 		}
 		entry["replica"] = replica
 	}
+	return entry, s.ports(spec, entry)
+}
+
+// container returns an entry with the fields of the container, which all three kinds share.
+func (s *source) container(spec map[string]any) (map[string]any, error) {
+	image, err := s.image(spec)
+	if err != nil {
+		return nil, err
+	}
+	entry := map[string]any{"name": s.GetName(), "image": image}
 	if resources, isObject := spec["resources"].(map[string]any); isObject && len(resources) > 0 {
 		if err := render.Decode("spec.resources", resources, &corev1.ResourceRequirements{}); err != nil {
 			return nil, fmt.Errorf("%s: %w", s.id(), err)
@@ -86,10 +111,21 @@ func (s *source) service(spec map[string]any, count string) (map[string]any, err
 	} else if spec["resources"] != nil && !isObject {
 		return nil, s.mistake("spec.resources", "must be an object")
 	}
-	if err := s.variables(spec, entry); err != nil {
-		return nil, err
+	return entry, s.variables(spec, entry)
+}
+
+// same copies fields that have the same name and meaning in a DataService. types are pointers to their types, by name.
+func (s *source) same(spec, entry, types map[string]any) error {
+	for _, name := range slices.Sorted(maps.Keys(types)) {
+		if spec[name] == nil {
+			continue
+		}
+		if err := render.Decode("spec."+name, spec[name], types[name]); err != nil {
+			return fmt.Errorf("%s: %w", s.id(), err)
+		}
+		entry[name] = spec[name]
 	}
-	return entry, s.ports(spec, entry)
+	return nil
 }
 
 // list returns a list of the spec.
