@@ -27,6 +27,7 @@ func NewCronTabs(renderer *render.Renderer, c client.Client, live client.Reader,
 		status: func(c *stablev1.CronTab) *shared.Status { return &c.Status.Status },
 		values: cronTab,
 		report: reportRuns,
+		well:   runsAt,
 		live:   live,
 	}, renderer, c, agent)
 }
@@ -51,13 +52,25 @@ func cronTab(c *stablev1.CronTab, agent string) (chart string, values map[string
 		}
 		v["agentImage"] = agent
 	}
-	replicas := ptr.Deref(spec.Replicas, 1)
-	v["replicas"], v["suspend"] = max(replicas, 1), spec.Suspend || replicas == 0
+	v["replicas"], v["suspend"] = max(ptr.Deref(spec.Replicas, 1), 1), isSuspended(c)
 	v["schedule"], v["scheduleTimeZone"], v["concurrencyPolicy"] = spec.CronSpec, spec.TimeZone, cmp.Or(spec.ConcurrencyPolicy, "Forbid")
 	v["command"], v["args"] = spec.Command, spec.Args
 	v["startingDeadlineSeconds"], v["activeDeadlineSeconds"] = spec.StartingDeadlineSeconds, spec.ActiveDeadlineSeconds
 	v["successfulJobsHistoryLimit"], v["failedJobsHistoryLimit"] = spec.SuccessfulJobsHistoryLimit, spec.FailedJobsHistoryLimit
 	return "cronjob", v, nil
+}
+
+// runsAt describes a schedule, as the note on a CronJob does.
+func runsAt(c *stablev1.CronTab) string {
+	if isSuspended(c) {
+		return "suspended"
+	}
+	return "runs at " + c.Spec.CronSpec
+}
+
+// isSuspended reports whether nothing is to run.
+func isSuspended(c *stablev1.CronTab) bool {
+	return c.Spec.Suspend || ptr.Deref(c.Spec.Replicas, 1) == 0
 }
 
 // reportRuns sets what the status of a CronTab has of its CronJob.

@@ -38,6 +38,8 @@ type definition[T client.Object] struct {
 	status func(T) *shared.Status
 	// report sets the rest of the status; nil for none. The workload may be nil.
 	report func(resource T, w World)
+	// well returns the text of the status when all is well and the workload has none; nil: the number of pods.
+	well func(T) string
 	// live reads why a readiness probe fails; nil for a kind whose probes print no reason.
 	live client.Reader
 }

@@ -40,7 +40,11 @@ func (k *Kind[T]) Status(resource T, seen reconcile.Seen[World], now metav1.Time
 			k.report(resource, *seen.Observed)
 		}
 	}
-	standing := assess(s, &seen)
+	var well string
+	if k.well != nil {
+		well = k.well(resource)
+	}
+	standing := assess(s, well, &seen)
 	s.Phase = phaseOf(s.Phase, standing, &seen)
 	s.Reason, s.Message = database.Explain(standing, seen)
 	database.SetConditions(reconcile.Conditions{List: &s.Conditions, Generation: seen.Generation, Now: now}, standing, seen, s.Reason, s.Message, nil)
@@ -59,8 +63,8 @@ func count(s *shared.Status, w World) {
 	s.Ready = fmt.Sprintf("%d/%d", n.ReadyReplicas, *d.Spec.Replicas)
 }
 
-// assess derives the texts of the status from the health of the part.
-func assess(s *shared.Status, seen *reconcile.Seen[World]) *database.Standing {
+// assess derives the texts of the status from the health of the part. well is the text when all is well; empty: the number of pods.
+func assess(s *shared.Status, well string, seen *reconcile.Seen[World]) *database.Standing {
 	standing := &database.Standing{
 		Deleting: "being deleted, and its objects with it", WellReason: shared.ReasonSettled, Looking: "looking at the objects",
 		WaitReason: shared.ReasonPodsNotReady, Notes: database.Notes(seen.PlanSeen),
@@ -71,7 +75,7 @@ func assess(s *shared.Status, seen *reconcile.Seen[World]) *database.Standing {
 		state = part.Health
 		standing.Settled = seen.Failure == nil && seen.Observed != nil && part.Applied && state.Settled
 	}
-	standing.Well = cmp.Or(state.Note, s.Ready+" pods are ready")
+	standing.Well = cmp.Or(state.Note, well, s.Ready+" pods are ready")
 	standing.Wait = cmp.Or(state.Problem, state.Hint, "waiting for the objects")
 	switch {
 	case seen.Failure != nil:

@@ -131,8 +131,10 @@ func testCronTab(t *testing.T) {
 	is("a Deployment runs", func(job *batchv1.CronJob, d *appsv1.Deployment) bool {
 		return job == nil && d != nil && *d.Spec.Replicas == 1
 	})
+	e.shows("get ct a", "True", "runs at */10 * * * * *")
 	change(`{"replicas": 0}`)
 	is("no pod runs", func(_ *batchv1.CronJob, d *appsv1.Deployment) bool { return *d.Spec.Replicas == 0 })
+	e.shows("get ct a", "True", "suspended")
 	change(`{"cronSpec": "0 */5 * * * *"}`)
 	is("the CronJob is suspended", func(job *batchv1.CronJob, d *appsv1.Deployment) bool {
 		return job != nil && job.Spec.Schedule == "*/5 * * * *" && *job.Spec.Suspend && d == nil
