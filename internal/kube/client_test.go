@@ -22,6 +22,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/object"
@@ -256,4 +258,20 @@ func TestLists(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A list of an optional type that fails is no problem.
+func TestOptionalLists(t *testing.T) {
+	t.Parallel()
+	l := NewLists()
+	var options cache.Options
+	l.Observe(&options)
+	for _, of := range []client.Object{&corev1.Pod{}, &corev1.Secret{}} {
+		options.NewInformer(&toolscache.ListWatch{}, of, 0, nil)
+	}
+	for _, one := range l.all {
+		l.failed(one, apierrors.NewForbidden(schema.GroupResource{Resource: "some"}, "", errors.New("cannot list "+one.kind)))
+	}
+	l.Optional(&corev1.Secret{})
+	assert.DeepEqual(t, l.Problems(), []string{"the operator cannot list v1.Pod: correct its ClusterRole or Role"})
 }

@@ -32,11 +32,14 @@ type Lists struct {
 	mu  sync.Mutex
 	all []*list
 	now func() time.Time
+	// optional are the types of resources that the operator can do without.
+	optional []reflect.Type
 }
 
 // list is the state of one informer.
 type list struct {
 	kind     string
+	of       reflect.Type
 	informer interface {
 		HasSynced() bool
 		LastSyncResourceVersion() string
@@ -55,7 +58,7 @@ func NewLists() *Lists { return &Lists{now: time.Now} }
 func (l *Lists) Observe(options *cache.Options) {
 	options.NewInformer = func(lw toolscache.ListerWatcher, of runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		informer := toolscache.NewSharedIndexInformer(lw, of, resync, indexers)
-		one := &list{kind: nameOf(of), informer: informer, created: l.now()}
+		one := &list{kind: nameOf(of), of: reflect.TypeOf(of), informer: informer, created: l.now()}
 		// The error of SetWatchErrorHandlerWithContext is that the informer has started.
 		_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *toolscache.Reflector, err error) {
 			l.failed(one, err)
@@ -66,6 +69,13 @@ func (l *Lists) Observe(options *cache.Options) {
 		l.all = append(l.all, one)
 		return informer
 	}
+}
+
+// Optional makes failing lists of a type no problem: users may remove its CRD and the rights to it while the operator runs.
+func (l *Lists) Optional(of runtime.Object) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.optional = append(l.optional, reflect.TypeOf(of))
 }
 
 // nameOf returns the kind and the API version of an object, or its Go type.
@@ -97,7 +107,7 @@ func (l *Lists) Problems() []string {
 	defer l.mu.Unlock()
 	var found []string
 	for _, one := range l.all {
-		if problem := one.problem(l.now()); problem != "" {
+		if problem := one.problem(l.now()); problem != "" && !slices.Contains(l.optional, one.of) {
 			found = append(found, problem)
 		}
 	}

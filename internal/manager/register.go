@@ -121,8 +121,9 @@ func registerCompat(op *Operator, agent string) error {
 }
 
 // registerOptional makes an operator reconcile the resources of a kind as soon as the API server serves it and lets the operator watch it. A CRD
-// alone is not enough: another operator may have installed it.
+// alone is not enough: another operator may have installed it. When CRD and rights are removed, the operator stays ready.
 func registerOptional[T client.Object, W any](op *Operator, kind reconcile.Kind[T, W]) error {
+	op.lists.Optional(kind.New())
 	waiter := &crdWaiter{
 		mapper: op.GetRESTMapper(), gvk: kind.GVK(), poll: cmp.Or(op.options.OptionalPoll, optionalPoll),
 		permitted: func(ctx context.Context) bool { return op.mayWatch(ctx, kind.GVK()) },
