@@ -55,7 +55,7 @@ func TestWithoutReplicas(t *testing.T) {
 	})
 }
 
-// A member that was reset for its removal knows no other node, and would refuse to hear of their slots. Each step would move a single slot.
+// A member that was reset for its removal has forgotten the other nodes, and would refuse their slots. Each step would move a single slot.
 func TestMoveAsksNoNodeThatWasReset(t *testing.T) {
 	t.Parallel()
 	s := &scene{}
