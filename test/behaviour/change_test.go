@@ -5,6 +5,7 @@ package behaviour_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -82,7 +83,10 @@ func (e *env) touchedOrNew(before map[string]any) []string {
 // cost holds what an operator sent for a change against what the change reaches.
 func (e *env) cost(what string, op *stage.Operator, mark int, reaches []string) {
 	e.Helper()
-	writes := op.Since(mark, harness.Sent.WritesObject)
+	// A pass whose cache still has an object that is gone deletes it once more, which writes nothing.
+	writes := op.Since(mark, func(r harness.Sent) bool {
+		return r.WritesObject() && (r.Verb != "delete" || r.Code != http.StatusNotFound)
+	})
 	e.equal(what+": objects written", harness.Objects(writes), reaches)
 	if len(writes) != len(harness.Objects(writes)) {
 		e.Errorf("%s: %d writes for %d objects: %v", what, len(writes), len(harness.Objects(writes)), writes)
