@@ -17,7 +17,7 @@ func redisViolations() map[string][]violation {
 		"must have at most 44 characters: it becomes a part of the names of Services and pods": {
 			{field: ".name", value: "{name: a23456789012345678901234567890123456789012345}"},
 		},
-		"may not be changed while redis runs in the cluster: under another name redis starts without its data. Set the name back, or remove spec.redis first to start anew": {
+		"may not be changed while redis runs in the cluster: under another name redis starts without its data. Set the name back, or remove spec.redis first to start empty": {
 			{field: ".name", before: "{name: a}", value: "{name: b}"}, {field: ".name", before: "{}", value: "{name: b}"},
 			{field: ".name", before: "{name: a}", value: "{name: null}"}, {field: ".name", before: "{kind: Managed, name: a}", value: "{name: redis}"},
 		},
@@ -53,7 +53,7 @@ func etcdViolations() map[string][]violation {
 		"must be 'Retain': the operator never deletes the data of etcd. Delete the volume claims yourself when you need them no more": {
 			{field: ".storage.retention", value: "{storage: {retention: Delete}}"},
 		},
-		"may not be changed while etcd runs in the cluster: under another name etcd starts without its data. Set the name back, or remove spec.etcd first to start anew": {
+		"may not be changed while etcd runs in the cluster: under another name etcd starts without its data. Set the name back, or remove spec.etcd first to start empty": {
 			{field: ".name", before: "{name: a}", value: "{name: b}"}, {field: ".name", before: "{}", value: "{name: b}"},
 			{field: ".name", before: "{name: a}", value: "{name: null}"}, {field: ".name", before: "{kind: Managed, name: a}", value: "{name: etcd}"},
 		},

@@ -127,7 +127,7 @@ func violations() map[string][]violation {
 		"must not be 'root' or 'dataservice', which exist already: choose another name": {
 			{field: ".name", value: "{name: root}"}, {field: ".name", value: "{name: dataservice, databases: [a]}"},
 		},
-		"uuc has no image of its own: set spec.uuc.image and spec.uuc.port, or kind: ThirdParty": {
+		"uuc has no default image: set spec.uuc.image and spec.uuc.port, or kind: ThirdParty": {
 			{field: ".uuc", value: "uuc: {kind: 0}"},
 			{field: ".uuc", value: "uuc: {kind: StatefulSet, image: a}"},
 			{field: ".uuc", value: "uuc: {kind: DaemonSet, port: 80}"},

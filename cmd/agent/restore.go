@@ -98,7 +98,7 @@ func restoreVolume(arguments []string) int {
 	birth := c.Bool("birth", false, "succeed without a restore where the volume holds a database or has held one, or --record expects one")
 	expected := c.String("record", "", "folder with the operator's record, for --birth")
 	validate := c.Bool("validate", false, "only look whether the restore can succeed: read the store, write nothing")
-	stages := c.String("stages", "", "folder in which a file tells of each stage: replaying, checking")
+	stages := c.String("stages", "", "folder with a file for each stage: replaying, checking")
 	end := c.ends()
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) (err error) {
 		if target.Until, err = end(); err != nil {
@@ -154,7 +154,7 @@ func tellStages(folder string) func(stage string) {
 	return func(stage string) {
 		progress(contract.Progress{Progress: stage})
 		if err := os.WriteFile(filepath.Join(folder, stage), nil, 0o644); err != nil {
-			fmt.Fprintln(os.Stderr, "error: tell of the stage:", err) // the restore does not depend on it
+			fmt.Fprintln(os.Stderr, "error: record the stage:", err) // the restore does not depend on it
 		}
 	}
 }

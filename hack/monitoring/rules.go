@@ -60,9 +60,9 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 		return fmt.Sprintf(`%s (max_over_time(%s_condition{condition="Degraded", reason=~"%s"}%s)) == 1`, by, label, reasons, recent)
 	}
 	stuck := scaled(45 * time.Minute)
-	look := "kubectl dataservice why says what stands in the way."
+	look := "kubectl dataservice why names what stands in the way."
 	if k.short != "" {
-		look = "kubectl dataservice why " + k.short + "/NAME says what stands in the way."
+		look = "kubectl dataservice why " + k.short + "/NAME names what stands in the way."
 	}
 	found := []alert{
 		{
@@ -84,17 +84,17 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 			name: k.name + "NotObserved", wait: scaled(5 * time.Minute), severity: "critical",
 			expr:        fmt.Sprintf("%s (%s_generation) > %s (%s_observed_generation)\nand on () %s", by, label, by, label, leader),
 			summary:     "A change of " + k.name + " " + named + " has no effect.",
-			description: "An operator leads, but the status does not follow the spec. Its log says why.",
+			description: "An operator leads, but the status does not follow the spec. Its log has the cause.",
 		},
 		{
 			name: k.name + "Paused", wait: scaled(24 * time.Hour), severity: "info",
 			expr:        fmt.Sprintf(`%s (max_over_time(%s_paused%s)) == 1`, by, label, recent),
 			summary:     k.name + " " + named + " is paused for over " + text(scaled(24*time.Hour)) + ".",
-			description: "Nothing of it is healed or changed until somebody resumes it.",
+			description: "Nothing of it is healed or changed until a user resumes it.",
 		},
 		{
 			name: k.name + "Contested", wait: scaled(15 * time.Minute), severity: "warning", expr: degraded("Contested"),
-			summary:     "Somebody else keeps changing an object of " + k.name + " " + named + ".",
+			summary:     "Another client keeps changing an object of " + k.name + " " + named + ".",
 			description: "The operator puts it back ever less often. " + look,
 		},
 	}
@@ -164,7 +164,7 @@ func lasts(label, by, condition string, limit time.Duration) string {
 
 // switches are the alerts about a switch to another database.
 func switches(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
-	const label, read = "dataservice", "Its condition DatabaseSwitch says what to do."
+	const label, read = "dataservice", "Its condition DatabaseSwitch names the next step."
 	stuck := scaled(15 * time.Minute)
 	return []alert{
 		{

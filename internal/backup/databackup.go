@@ -38,15 +38,15 @@ const (
 
 // DataBackups implements the kind DataBackup.
 type DataBackups struct {
-	oneRun[*backupv1.DataBackup]
+	oneRun[*backupv1.DataBackup, DataBackupObservation]
 
 	client client.Client
 	jobs   Reader
 }
 
 var (
-	_ reconcile.Kind[*backupv1.DataBackup, DataBackupWorld] = &DataBackups{}
-	_ reconcile.Watcher                                     = &DataBackups{}
+	_ reconcile.Kind[*backupv1.DataBackup, DataBackupObservation] = &DataBackups{}
+	_ reconcile.Watcher                                           = &DataBackups{}
 )
 
 // NewDataBackups returns the kind. The client is the operator's cached one; live reads from the API server.
@@ -87,22 +87,22 @@ func (k *DataBackups) waiting(ctx context.Context, cron client.Object) []ctrl.Re
 }
 
 // Decide creates the Job if there is none, and observes again while it runs.
-func (k *DataBackups) Decide(b *backupv1.DataBackup, _ reconcile.PlanSeen, w DataBackupWorld) reconcile.Decision {
+func (k *DataBackups) Decide(b *backupv1.DataBackup, _ reconcile.PlanSeen, obs *DataBackupObservation) reconcile.Decision {
 	if isFinalBackup(b.Status.Phase) {
 		return reconcile.Decision{}
 	}
-	verdict := judgeBackup(b, w)
+	verdict := judgeBackup(b, *obs)
 	switch {
 	case isFinalBackup(verdict.Phase):
 		return reconcile.Decision{}
-	case w.Job != nil:
-		return reconcile.Decision{LookAgain: w.Job.LookAgain(whileRunning)}
+	case obs.Job != nil:
+		return reconcile.Decision{LookAgain: obs.Job.LookAgain(whileRunning)}
 	case verdict.Reason != "":
 		return reconcile.Decision{LookAgain: whilePending}
 	}
 	return reconcile.Decision{LookAgain: whileRunning, Steps: []reconcile.Step{{
-		Name: StepCreateJob, Message: fmt.Sprintf("make Job %s from CronJob %s", b.Name, w.Source.Name),
-		Do: func(ctx context.Context) error { return k.createJob(ctx, b, w.Source) },
+		Name: StepCreateJob, Message: fmt.Sprintf("make Job %s from CronJob %s", b.Name, obs.Source.Name),
+		Do: func(ctx context.Context) error { return k.createJob(ctx, b, obs.Source) },
 	}}}
 }
 

@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// DataBackupWorld is the observation of a backup, as plain data.
-type DataBackupWorld struct {
+// DataBackupObservation is the observation of a backup, as plain data.
+type DataBackupObservation struct {
 	// Source is the CronJob for backups of the data. If it is nil, Problem has the reason.
 	Source  *Source
 	Problem string
@@ -29,33 +29,32 @@ type DataBackupWorld struct {
 }
 
 // Observe reads the Job of a backup, and its source. It reads nothing for a final backup.
-func (k *DataBackups) Observe(ctx context.Context, b *backupv1.DataBackup, _ reconcile.PlanSeen, _ reconcile.Pods) (DataBackupWorld, error) {
-	var w DataBackupWorld
+func (k *DataBackups) Observe(ctx context.Context, b *backupv1.DataBackup, _ reconcile.PlanSeen, _ reconcile.Pods, obs *DataBackupObservation) (err error) {
 	if isFinalBackup(b.Status.Phase) {
-		return w, nil
+		return nil
 	}
 	job, err := k.jobs.Get(ctx, client.ObjectKeyFromObject(b))
 	if err != nil {
-		return w, err
+		return err
 	}
 	if job != nil {
 		if !reconcile.OwnerOf(k, b).Controls(job) {
-			w.Conflict = ControllerOf(job)
-			return w, nil
+			obs.Conflict = ControllerOf(job)
+			return nil
 		}
-		w.Job, err = k.jobs.Follow(ctx, job)
-		return w, err
+		obs.Job, err = k.jobs.Follow(ctx, job)
+		return err
 	}
 	of, from := b.Spec.Of, sources[b.Spec.Of.Kind]
 	data := Of{Kind: from.kind, Namespace: b.Namespace, Name: of.Name}
-	if w.Source, err = k.jobs.Source(ctx, data, from.part); err == nil && w.Source == nil && of.Kind == "DataService" {
-		w.Source, err = k.jobs.membersSource(ctx, data)
+	if obs.Source, err = k.jobs.Source(ctx, data, from.part); err == nil && obs.Source == nil && of.Kind == "DataService" {
+		obs.Source, err = k.jobs.membersSource(ctx, data)
 	}
-	if w.Source == nil {
-		w.Problem = fmt.Sprintf("%s %s of this namespace has no backup of %s: declare %s in it, or correct spec.of",
+	if obs.Source == nil {
+		obs.Problem = fmt.Sprintf("%s %s of this namespace has no backup of %s: declare %s in it, or correct spec.of",
 			of.Kind, of.Name, from.component, from.field)
 	}
-	return w, err
+	return err
 }
 
 // membersSource returns the CronJob of the MySQLCluster that is the database of a DataService with several members, or nil.

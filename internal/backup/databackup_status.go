@@ -22,20 +22,20 @@ type backupVerdict struct {
 }
 
 // judgeBackup computes the phase of a backup whose status is not final.
-func judgeBackup(b *backupv1.DataBackup, w DataBackupWorld) backupVerdict {
+func judgeBackup(b *backupv1.DataBackup, obs DataBackupObservation) backupVerdict {
 	switch {
-	case w.Job == nil && IsCopy(b):
+	case obs.Job == nil && IsCopy(b):
 		return backupVerdict{backupv1.PhaseFailed, backupv1.ReasonCopied, CopyText(backupv1.KindDataBackup, b) + ". The store lists what it holds"}
-	case w.Conflict != "":
+	case obs.Conflict != "":
 		return backupVerdict{backupv1.PhasePending, backupv1.ReasonJobConflict, fmt.Sprintf(
-			"Job %s is there and belongs to %s: delete it, or create a DataBackup of another name", b.Name, w.Conflict)}
-	case w.Job != nil:
-		return judgeBackupJob(b, w.Job)
+			"Job %s is there and belongs to %s: delete it, or create a DataBackup of another name", b.Name, obs.Conflict)}
+	case obs.Job != nil:
+		return judgeBackupJob(b, obs.Job)
 	case b.Status.Job != "":
 		return backupVerdict{backupv1.PhaseFailed, backupv1.ReasonJobDeleted, fmt.Sprintf(
 			"Job %s was deleted before it was seen to end: look in the store whether it made a backup, or create another DataBackup", b.Name)}
-	case w.Source == nil:
-		return backupVerdict{backupv1.PhasePending, backupv1.ReasonSourceNotFound, w.Problem}
+	case obs.Source == nil:
+		return backupVerdict{backupv1.PhasePending, backupv1.ReasonSourceNotFound, obs.Problem}
 	}
 	return backupVerdict{Phase: backupv1.PhasePending}
 }
@@ -71,7 +71,7 @@ func judgeBackupJob(b *backupv1.DataBackup, j *Job) backupVerdict {
 }
 
 // Status writes the observation to the status of a DataBackup. It does not change a final status.
-func (*DataBackups) Status(b *backupv1.DataBackup, seen reconcile.Seen[DataBackupWorld], now metav1.Time) {
+func (*DataBackups) Status(b *backupv1.DataBackup, seen reconcile.Seen[DataBackupObservation], now metav1.Time) {
 	s := &b.Status
 	s.ObservedGeneration = seen.Generation
 	if isFinalBackup(s.Phase) {

@@ -34,36 +34,36 @@ func TestVerdictsOfBackups(t *testing.T) {
 	t.Parallel()
 	good, bad := &Result{OK: true, ID: "id"}, &Result{Reason: "StoreFull", Message: "the store is full"}
 	for name, c := range map[string]struct {
-		known  string // the Job in the status
-		began  string // the UID in the annotation
-		world  DataBackupWorld
-		phase  backupv1.Phase
-		reason string
-		makes  bool
+		known    string // the Job in the status
+		began    string // the UID in the annotation
+		observed DataBackupObservation
+		phase    backupv1.Phase
+		reason   string
+		makes    bool
 	}{
-		"no source":                        {world: DataBackupWorld{Problem: "none"}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
-		"a source":                         {world: DataBackupWorld{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
-		"begun":                            {began: "own", world: DataBackupWorld{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
-		"a copy without a status":          {began: "other", world: DataBackupWorld{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
-		"a copy beside the Job":            {began: "other", world: DataBackupWorld{Conflict: "DataBackup backup"}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
-		"another's Job":                    {world: DataBackupWorld{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
-		"at work":                          {world: DataBackupWorld{Job: &Job{UID: "1"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
-		"does not start":                   {world: DataBackupWorld{Job: &Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
-		"suspended":                        {world: DataBackupWorld{Job: &Job{UID: "1", IsSuspended: true, Stuck: "it is suspended"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonJobSuspended},
-		"its pod is refused":               {world: DataBackupWorld{Job: &Job{UID: "1", Stuck: "exceeded quota"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
-		"succeeded, and a sidecar runs on": {world: DataBackupWorld{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
-		"failed, and a sidecar runs on":    {world: DataBackupWorld{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 22}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
+		"no source":                        {observed: DataBackupObservation{Problem: "none"}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
+		"a source":                         {observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"begun":                            {began: "own", observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: true},
+		"a copy without a status":          {began: "other", observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
+		"a copy beside the Job":            {began: "other", observed: DataBackupObservation{Conflict: "DataBackup backup"}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
+		"another's Job":                    {observed: DataBackupObservation{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
+		"at work":                          {observed: DataBackupObservation{Job: &Job{UID: "1"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"does not start":                   {observed: DataBackupObservation{Job: &Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
+		"suspended":                        {observed: DataBackupObservation{Job: &Job{UID: "1", IsSuspended: true, Stuck: "it is suspended"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonJobSuspended},
+		"its pod is refused":               {observed: DataBackupObservation{Job: &Job{UID: "1", Stuck: "exceeded quota"}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonPodNotStarting},
+		"succeeded, and a sidecar runs on": {observed: DataBackupObservation{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
+		"failed, and a sidecar runs on":    {observed: DataBackupObservation{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 22}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
 		"has just failed, and a sidecar runs on": {
-			world: DataBackupWorld{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 22, HeldSince: metav1.Now()}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning,
+			observed: DataBackupObservation{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 22, HeldSince: metav1.Now()}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning,
 		},
-		"tried again":          {world: DataBackupWorld{Job: &Job{UID: "1", Result: bad}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
-		"reported, not done":   {world: DataBackupWorld{Job: &Job{UID: "1", Result: good}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
-		"succeeded":            {world: DataBackupWorld{Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
-		"succeeded, no report": {world: DataBackupWorld{Job: &Job{UID: "1", Done: true, Succeeded: true}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonResultLost},
-		"failed":               {world: DataBackupWorld{Job: &Job{UID: "1", Done: true, Result: bad}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
-		"failed, no report":    {world: DataBackupWorld{Job: &Job{UID: "1", Done: true, Reason: "DeadlineExceeded"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
-		"failed all the same":  {world: DataBackupWorld{Job: &Job{UID: "1", Done: true, Result: good}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
-		"the Job was deleted":  {known: "1", world: DataBackupWorld{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobDeleted},
+		"tried again":          {observed: DataBackupObservation{Job: &Job{UID: "1", Result: bad}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"reported, not done":   {observed: DataBackupObservation{Job: &Job{UID: "1", Result: good}}, phase: backupv1.PhaseRunning, reason: backupv1.ReasonRunning},
+		"succeeded":            {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonSucceeded},
+		"succeeded, no report": {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Succeeded: true}}, phase: backupv1.PhaseSucceeded, reason: backupv1.ReasonResultLost},
+		"failed":               {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Result: bad}}, phase: backupv1.PhaseFailed, reason: "StoreFull"},
+		"failed, no report":    {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Reason: "DeadlineExceeded"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"failed all the same":  {observed: DataBackupObservation{Job: &Job{UID: "1", Done: true, Result: good}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"the Job was deleted":  {known: "1", observed: DataBackupObservation{Source: &Source{Name: "cron"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobDeleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -72,9 +72,9 @@ func TestVerdictsOfBackups(t *testing.T) {
 			if c.began != "" {
 				b.Annotations = map[string]string{object.AnnotationStarted: c.began}
 			}
-			decided := k.Decide(b, reconcile.Seen[DataBackupWorld]{}.PlanSeen, c.world)
+			decided := k.Decide(b, reconcile.PlanSeen{}, &c.observed)
 			assert.Equal(t, len(decided.Steps) > 0, c.makes)
-			k.Status(b, reconcile.Seen[DataBackupWorld]{Generation: 1, Observed: &c.world}, metav1.Now())
+			k.Status(b, reconcile.Seen[DataBackupObservation]{Generation: 1, Observed: &c.observed}, metav1.Now())
 			assert.Equal(t, b.Status.Phase, c.phase)
 			assert.Equal(t, b.Status.Reason, c.reason)
 			assert.Assert(t, b.Status.Message != "")
@@ -93,19 +93,19 @@ func TestTheStatusSettles(t *testing.T) {
 	t.Parallel()
 	b, k := &backupv1.DataBackup{}, &DataBackups{}
 	now, later := metav1.NewTime(time.Unix(1000, 0)), metav1.NewTime(time.Unix(2000, 0))
-	running := DataBackupWorld{Job: &Job{UID: "1", Created: now}}
-	k.Status(b, reconcile.Seen[DataBackupWorld]{Generation: 1, Observed: &running}, now)
+	running := DataBackupObservation{Job: &Job{UID: "1", Created: now}}
+	k.Status(b, reconcile.Seen[DataBackupObservation]{Generation: 1, Observed: &running}, now)
 	before := b.DeepCopy()
-	k.Status(b, reconcile.Seen[DataBackupWorld]{Generation: 1, Observed: &running}, later)
+	k.Status(b, reconcile.Seen[DataBackupObservation]{Generation: 1, Observed: &running}, later)
 	assert.DeepEqual(t, b, before)
-	done := DataBackupWorld{Job: &Job{UID: "1", Created: now, Ended: &later, Done: true, Succeeded: true, Result: &Result{OK: true, ID: "id", StoredBytes: 1536}}}
-	k.Status(b, reconcile.Seen[DataBackupWorld]{Generation: 1, Observed: &done}, later)
+	done := DataBackupObservation{Job: &Job{UID: "1", Created: now, Ended: &later, Done: true, Succeeded: true, Result: &Result{OK: true, ID: "id", StoredBytes: 1536}}}
+	k.Status(b, reconcile.Seen[DataBackupObservation]{Generation: 1, Observed: &done}, later)
 	assert.Equal(t, b.Status.Size, "1.5 KiB")
 	assert.Assert(t, len(b.Status.Conditions) > 0)
 	assert.DeepEqual(t, k.Summary(b).Conditions, b.Status.Conditions)
 	before = b.DeepCopy()
-	for _, seen := range []reconcile.Seen[DataBackupWorld]{
-		{Generation: 1, Observed: &DataBackupWorld{}}, {Generation: 1, Deleting: true}, {Generation: 1, Failure: &reconcile.Failure{Reason: "ApplyFailed", Message: "no"}},
+	for _, seen := range []reconcile.Seen[DataBackupObservation]{
+		{Generation: 1, Observed: &DataBackupObservation{}}, {Generation: 1, Deleting: true}, {Generation: 1, Failure: &reconcile.Failure{Reason: "ApplyFailed", Message: "no"}},
 	} {
 		k.Status(b, seen, metav1.NewTime(time.Unix(3000, 0)))
 		assert.DeepEqual(t, b, before)

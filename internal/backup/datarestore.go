@@ -35,7 +35,7 @@ const (
 
 // DataRestores implements the kind DataRestore.
 type DataRestores struct {
-	oneRun[*backupv1.DataRestore]
+	oneRun[*backupv1.DataRestore, DataRestoreObservation]
 
 	client client.Client
 	live   client.Reader
@@ -43,8 +43,8 @@ type DataRestores struct {
 }
 
 var (
-	_ reconcile.Kind[*backupv1.DataRestore, DataRestoreWorld] = &DataRestores{}
-	_ reconcile.Watcher                                       = &DataRestores{}
+	_ reconcile.Kind[*backupv1.DataRestore, DataRestoreObservation] = &DataRestores{}
+	_ reconcile.Watcher                                             = &DataRestores{}
 )
 
 // NewDataRestores returns the kind. The client is the operator's cached one; live reads from the API server.
@@ -66,37 +66,37 @@ func (k *DataRestores) Watch(b *builder.Builder) {
 }
 
 // Decide creates the claim and then the Job if they are missing, and observes again while the Job runs.
-func (k *DataRestores) Decide(r *backupv1.DataRestore, _ reconcile.PlanSeen, w DataRestoreWorld) reconcile.Decision {
+func (k *DataRestores) Decide(r *backupv1.DataRestore, _ reconcile.PlanSeen, obs *DataRestoreObservation) reconcile.Decision {
 	if isFinalRestore(r.Status.Phase) {
 		return reconcile.Decision{}
 	}
-	verdict := judgeRestore(r, w)
+	verdict := judgeRestore(r, *obs)
 	switch {
 	case isFinalRestore(verdict.Phase):
 		return reconcile.Decision{}
-	case isMarkDue(r, w):
+	case isMarkDue(r, *obs):
 		return reconcile.Decision{LookAgain: time.Second, Steps: []reconcile.Step{{
-			Name: StepMarkClaim, Message: "write on claim " + w.Claim.Name + " that its database is whole",
-			Do: func(ctx context.Context) error { return k.mark(ctx, w) },
+			Name: StepMarkClaim, Message: "write on claim " + obs.Claim.Name + " that its database is whole",
+			Do: func(ctx context.Context) error { return k.mark(ctx, *obs) },
 		}}}
-	case w.Job != nil:
-		return reconcile.Decision{LookAgain: w.Job.LookAgain(whileRunning)}
+	case obs.Job != nil:
+		return reconcile.Decision{LookAgain: obs.Job.LookAgain(whileRunning)}
 	case verdict.Reason != "":
 		return reconcile.Decision{LookAgain: whilePending}
 	}
 	job := reconcile.Step{
-		Name: StepCreateJob, Message: fmt.Sprintf("make Job %s from CronJob %s", jobName(r), w.Source.Name),
+		Name: StepCreateJob, Message: fmt.Sprintf("make Job %s from CronJob %s", jobName(r), obs.Source.Name),
 		Do: func(ctx context.Context) error {
-			return k.create(ctx, r, restoreJob(r, reconcile.OwnerOf(k, r), w.Source))
+			return k.create(ctx, r, restoreJob(r, reconcile.OwnerOf(k, r), obs.Source))
 		},
 	}
-	if w.Claim != nil {
+	if obs.Claim != nil {
 		return reconcile.Decision{LookAgain: whileRunning, Steps: []reconcile.Step{job}}
 	}
 	return reconcile.Decision{LookAgain: whileRunning, Steps: []reconcile.Step{{
 		Name: StepCreateClaim, Message: "make claim " + claimName(r),
 		Do: func(ctx context.Context) error {
-			return k.create(ctx, r, claimOf(r, reconcile.OwnerOf(k, r), w.Model, w.Source))
+			return k.create(ctx, r, claimOf(r, reconcile.OwnerOf(k, r), obs.Model, obs.Source))
 		},
 	}, job}}
 }
@@ -118,10 +118,10 @@ func (k *DataRestores) create(ctx context.Context, r *backupv1.DataRestore, o cl
 }
 
 // mark annotates the observed claim of a restore with the moment of its database.
-func (k *DataRestores) mark(ctx context.Context, w DataRestoreWorld) error {
-	claim := w.Claim.DeepCopy()
-	claim.Annotations[object.AnnotationRestoredTo] = orUnknown(restoredTo(w.Job.Result))
-	err := k.client.Patch(ctx, claim, client.MergeFromWithOptions(w.Claim, client.MergeFromWithOptimisticLock{}), client.FieldOwner(apply.FieldManager))
+func (k *DataRestores) mark(ctx context.Context, obs DataRestoreObservation) error {
+	claim := obs.Claim.DeepCopy()
+	claim.Annotations[object.AnnotationRestoredTo] = orUnknown(restoredTo(obs.Job.Result))
+	err := k.client.Patch(ctx, claim, client.MergeFromWithOptions(obs.Claim, client.MergeFromWithOptimisticLock{}), client.FieldOwner(apply.FieldManager))
 	switch {
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
 		return fmt.Errorf("%w: claim %s has changed", reconcile.ErrAgain, claim.Name)

@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// DataRestoreWorld is the observation of a restore, as plain data.
-type DataRestoreWorld struct {
+// DataRestoreObservation is the observation of a restore, as plain data.
+type DataRestoreObservation struct {
 	// Source is the CronJob that restores the data; nil for none.
 	Source *Source
 	// HasMembers reports whether the data is that of several members, which are restored in another way.
@@ -36,46 +36,44 @@ type DataRestoreWorld struct {
 }
 
 // Observe reads the Job of a restore, its claim, and its source. It reads nothing for a final restore.
-func (k *DataRestores) Observe(ctx context.Context, r *backupv1.DataRestore, _ reconcile.PlanSeen, _ reconcile.Pods) (DataRestoreWorld, error) {
-	var w DataRestoreWorld
+func (k *DataRestores) Observe(ctx context.Context, r *backupv1.DataRestore, _ reconcile.PlanSeen, _ reconcile.Pods, obs *DataRestoreObservation) (err error) {
 	if isFinalRestore(r.Status.Phase) {
-		return w, nil
+		return nil
 	}
-	var err error
-	if w.Claim, err = k.claim(ctx, r.Namespace, claimName(r)); err != nil {
-		return w, err
+	if obs.Claim, err = k.claim(ctx, r.Namespace, claimName(r)); err != nil {
+		return err
 	}
-	w.Owned = w.Claim != nil && w.Claim.Annotations[annotationRestore] == string(r.UID)
+	obs.Owned = obs.Claim != nil && obs.Claim.Annotations[annotationRestore] == string(r.UID)
 	job, err := k.jobs.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: jobName(r)})
 	switch {
 	case err != nil:
-		return w, err
+		return err
 	case job != nil && !reconcile.OwnerOf(k, r).Controls(job):
-		w.Conflict = ControllerOf(job)
-		return w, nil
+		obs.Conflict = ControllerOf(job)
+		return nil
 	case job != nil:
-		w.Job, err = k.jobs.Follow(ctx, job)
-		return w, err
+		obs.Job, err = k.jobs.Follow(ctx, job)
+		return err
 	}
-	return w, k.begin(ctx, r, &w)
+	return k.begin(ctx, r, obs)
 }
 
 // begin reads the source of a restore, and the model of its volume.
-func (k *DataRestores) begin(ctx context.Context, r *backupv1.DataRestore, w *DataRestoreWorld) (err error) {
+func (k *DataRestores) begin(ctx context.Context, r *backupv1.DataRestore, obs *DataRestoreObservation) (err error) {
 	of := Of{Kind: backupv1.GroupVersion.WithKind(r.Spec.Of.Kind), Namespace: r.Namespace, Name: r.Spec.Of.Name}
-	if w.Source, err = k.jobs.Source(ctx, of, r.Spec.Of.Component+"-restore"); err != nil || w.Owned {
+	if obs.Source, err = k.jobs.Source(ctx, of, r.Spec.Of.Component+"-restore"); err != nil || obs.Owned {
 		return err
 	}
-	if w.Source == nil {
+	if obs.Source == nil {
 		members, err := k.jobs.membersSource(ctx, of)
-		w.HasMembers = members != nil
+		obs.HasMembers = members != nil
 		return err
 	}
-	if w.Taken, err = k.taken(ctx, r); err != nil || w.Taken != "" {
+	if obs.Taken, err = k.taken(ctx, r); err != nil || obs.Taken != "" {
 		return err
 	}
-	own, err := k.claim(ctx, r.Namespace, databaseClaim(&w.Source.Template))
-	w.Model = modelOf(r, own)
+	own, err := k.claim(ctx, r.Namespace, databaseClaim(&obs.Source.Template))
+	obs.Model = modelOf(r, own)
 	return err
 }
 

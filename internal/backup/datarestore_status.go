@@ -24,7 +24,7 @@ type restoreVerdict struct {
 }
 
 // judgeRestore computes the phase of a restore whose status is not final.
-func judgeRestore(r *backupv1.DataRestore, w DataRestoreWorld) restoreVerdict {
+func judgeRestore(r *backupv1.DataRestore, obs DataRestoreObservation) restoreVerdict {
 	pending := func(reason, format string, args ...any) restoreVerdict {
 		return restoreVerdict{backupv1.PhasePending, reason, fmt.Sprintf(format, args...)}
 	}
@@ -32,50 +32,50 @@ func judgeRestore(r *backupv1.DataRestore, w DataRestoreWorld) restoreVerdict {
 		return restoreVerdict{backupv1.PhaseFailed, reason, fmt.Sprintf(format, args...)}
 	}
 	claim := claimName(r)
-	if w.Job == nil && !w.Owned && IsCopy(r) {
+	if obs.Job == nil && !obs.Owned && IsCopy(r) {
 		return failed(backupv1.ReasonCopied, "%s", CopyText(backupv1.KindDataRestore, r)+". The running database is not touched")
 	}
 	switch {
-	case w.Conflict != "":
-		return pending(backupv1.ReasonJobConflict, "Job %s is there and belongs to %s: delete it, or create a DataRestore of another name", jobName(r), w.Conflict)
-	case hasLostClaim(r, w):
+	case obs.Conflict != "":
+		return pending(backupv1.ReasonJobConflict, "Job %s is there and belongs to %s: delete it, or create a DataRestore of another name", jobName(r), obs.Conflict)
+	case hasLostClaim(r, obs):
 		return failed(backupv1.ReasonVolumeDeleted, "claim %s was deleted before the restore was seen to end: create another DataRestore", claim)
-	case isMarkDue(r, w):
+	case isMarkDue(r, obs):
 		return restoreVerdict{backupv1.PhaseChecking, backupv1.ReasonRunning, "the database is whole; claim " + claim + " is marked. The running database is not touched"}
-	case w.Job != nil:
-		return judgeRestoreJob(r, w.Job)
+	case obs.Job != nil:
+		return judgeRestoreJob(r, obs.Job)
 	case r.Status.Job != "":
 		return failed(backupv1.ReasonJobDeleted, "Job %s was deleted before it was seen to end: create another DataRestore", jobName(r))
-	case w.Claim != nil && !w.Owned:
+	case obs.Claim != nil && !obs.Owned:
 		return pending(backupv1.ReasonVolumeConflict, "claim %s is there, and this restore has not made it: nothing is restored to it. Create a DataRestore with another name", claim)
-	case w.HasMembers:
+	case obs.HasMembers:
 		return pending(backupv1.ReasonSourceNotFound, "the mysql of %s %s has several members, whose backups no DataRestore restores: create another one with spec.mysql.restoreFrom",
 			r.Spec.Of.Kind, r.Spec.Of.Name)
-	case w.Source == nil:
+	case obs.Source == nil:
 		return pending(backupv1.ReasonSourceNotFound, "%s %s of this namespace has no backup of %s: declare spec.%s.backup in it, or correct spec.of",
 			r.Spec.Of.Kind, r.Spec.Of.Name, r.Spec.Of.Component, r.Spec.Of.Component)
-	case w.Taken != "":
-		return pending(backupv1.ReasonNameInUse, "%s is there, so a database cannot get the name %s: create a DataRestore with another spec.databaseName", w.Taken, r.Spec.DatabaseName)
-	case w.Claim == nil && w.Model == nil:
-		return pending(backupv1.ReasonSizeUnknown, "claim %s of the database is not there, so its size is not known: create a DataRestore with spec.storage.size", databaseClaim(&w.Source.Template))
+	case obs.Taken != "":
+		return pending(backupv1.ReasonNameInUse, "%s is there, so a database cannot get the name %s: create a DataRestore with another spec.databaseName", obs.Taken, r.Spec.DatabaseName)
+	case obs.Claim == nil && obs.Model == nil:
+		return pending(backupv1.ReasonSizeUnknown, "claim %s of the database is not there, so its size is not known: create a DataRestore with spec.storage.size", databaseClaim(&obs.Source.Template))
 	}
 	return restoreVerdict{Phase: backupv1.PhasePending}
 }
 
 // hasLostClaim reports whether the restore's claim was deleted.
-func hasLostClaim(r *backupv1.DataRestore, w DataRestoreWorld) bool {
-	if r.Status.ClaimUID != "" && (!w.Owned || string(w.Claim.UID) != r.Status.ClaimUID || w.Claim.DeletionTimestamp != nil) {
+func hasLostClaim(r *backupv1.DataRestore, obs DataRestoreObservation) bool {
+	if r.Status.ClaimUID != "" && (!obs.Owned || string(obs.Claim.UID) != r.Status.ClaimUID || obs.Claim.DeletionTimestamp != nil) {
 		return true
 	}
-	return w.Job != nil && hasSucceeded(w.Job) && r.Spec.DatabaseName != "" && !w.Owned
+	return obs.Job != nil && hasSucceeded(obs.Job) && r.Spec.DatabaseName != "" && !obs.Owned
 }
 
 // hasSucceeded reports whether the Job has restored the database, and its pod reported success.
 func hasSucceeded(j *Job) bool { return j.HasSucceeded() }
 
 // isMarkDue reports whether the claim still lacks the mark that its database is complete. Without the mark no switch to it is made.
-func isMarkDue(r *backupv1.DataRestore, w DataRestoreWorld) bool {
-	return r.Spec.DatabaseName != "" && w.Job != nil && hasSucceeded(w.Job) && w.Owned && w.Claim.Annotations[object.AnnotationRestoredTo] == ""
+func isMarkDue(r *backupv1.DataRestore, obs DataRestoreObservation) bool {
+	return r.Spec.DatabaseName != "" && obs.Job != nil && hasSucceeded(obs.Job) && obs.Owned && obs.Claim.Annotations[object.AnnotationRestoredTo] == ""
 }
 
 func judgeRestoreJob(r *backupv1.DataRestore, j *Job) restoreVerdict {
@@ -180,7 +180,7 @@ func orUnknown(at *time.Time) string {
 func format(at time.Time) string { return at.UTC().Format(time.RFC3339) }
 
 // Status writes the observation to the status of a DataRestore. It does not change a final status.
-func (*DataRestores) Status(r *backupv1.DataRestore, seen reconcile.Seen[DataRestoreWorld], now metav1.Time) {
+func (*DataRestores) Status(r *backupv1.DataRestore, seen reconcile.Seen[DataRestoreObservation], now metav1.Time) {
 	s := &r.Status
 	s.ObservedGeneration = seen.Generation
 	if isFinalRestore(s.Phase) {
@@ -211,12 +211,12 @@ func (*DataRestores) Status(r *backupv1.DataRestore, seen reconcile.Seen[DataRes
 }
 
 // fillRestore copies the state of the claim, the Job and its report to the status.
-func fillRestore(r *backupv1.DataRestore, w DataRestoreWorld) {
+func fillRestore(r *backupv1.DataRestore, obs DataRestoreObservation) {
 	s := &r.Status
-	if w.Owned && s.ClaimUID == "" {
-		s.Claim, s.ClaimUID = w.Claim.Name, string(w.Claim.UID)
+	if obs.Owned && s.ClaimUID == "" {
+		s.Claim, s.ClaimUID = obs.Claim.Name, string(obs.Claim.UID)
 	}
-	j := w.Job
+	j := obs.Job
 	if j == nil {
 		return
 	}

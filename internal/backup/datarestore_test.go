@@ -60,40 +60,40 @@ func TestVerdictsOfRestores(t *testing.T) {
 	for name, c := range map[string]struct {
 		job, claim string // those in the status
 		began      string // the UID in the annotation
-		world      DataRestoreWorld
+		observed   DataRestoreObservation
 		phase      backupv1.Phase
 		reason     string
 		makes      []string
 	}{
-		"no source":             {world: DataRestoreWorld{}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
-		"several members":       {world: DataRestoreWorld{HasMembers: true}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
-		"the name is taken":     {world: DataRestoreWorld{Source: template(), Model: model, Taken: "StatefulSet x"}, phase: backupv1.PhasePending, reason: backupv1.ReasonNameInUse},
-		"a copy, no status":     {began: "other", world: DataRestoreWorld{Source: template(), Model: model}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
-		"a copy, and its claim": {began: "other", world: DataRestoreWorld{Source: template(), Model: model, Claim: claimWith("other")}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
-		"begun":                 {began: "r", world: DataRestoreWorld{Source: template(), Model: model}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: []string{StepCreateClaim, StepCreateJob}},
-		"no size":               {world: DataRestoreWorld{Source: template()}, phase: backupv1.PhasePending, reason: backupv1.ReasonSizeUnknown},
-		"another's claim":       {world: DataRestoreWorld{Source: template(), Model: model, Claim: claimWith("other")}, phase: backupv1.PhasePending, reason: backupv1.ReasonVolumeConflict},
-		"another's Job":         {world: DataRestoreWorld{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
-		"nothing is there":      {world: DataRestoreWorld{Source: template(), Model: model}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: []string{StepCreateClaim, StepCreateJob}},
-		"the claim is there":    {claim: "c", world: DataRestoreWorld{Source: template(), Claim: own, Owned: true}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: []string{StepCreateJob}},
-		"the claim was deleted": {claim: "c", world: DataRestoreWorld{Source: template(), Model: model}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonVolumeDeleted},
-		"the claim is a new one": {claim: "other", world: DataRestoreWorld{Source: template(), Claim: own, Owned: true, Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}},
+		"no source":             {observed: DataRestoreObservation{}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
+		"several members":       {observed: DataRestoreObservation{HasMembers: true}, phase: backupv1.PhasePending, reason: backupv1.ReasonSourceNotFound},
+		"the name is taken":     {observed: DataRestoreObservation{Source: template(), Model: model, Taken: "StatefulSet x"}, phase: backupv1.PhasePending, reason: backupv1.ReasonNameInUse},
+		"a copy, no status":     {began: "other", observed: DataRestoreObservation{Source: template(), Model: model}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
+		"a copy, and its claim": {began: "other", observed: DataRestoreObservation{Source: template(), Model: model, Claim: claimWith("other")}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonCopied},
+		"begun":                 {began: "r", observed: DataRestoreObservation{Source: template(), Model: model}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: []string{StepCreateClaim, StepCreateJob}},
+		"no size":               {observed: DataRestoreObservation{Source: template()}, phase: backupv1.PhasePending, reason: backupv1.ReasonSizeUnknown},
+		"another's claim":       {observed: DataRestoreObservation{Source: template(), Model: model, Claim: claimWith("other")}, phase: backupv1.PhasePending, reason: backupv1.ReasonVolumeConflict},
+		"another's Job":         {observed: DataRestoreObservation{Conflict: "CronJob a"}, phase: backupv1.PhasePending, reason: backupv1.ReasonJobConflict},
+		"nothing is there":      {observed: DataRestoreObservation{Source: template(), Model: model}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: []string{StepCreateClaim, StepCreateJob}},
+		"the claim is there":    {claim: "c", observed: DataRestoreObservation{Source: template(), Claim: own, Owned: true}, phase: backupv1.PhasePending, reason: backupv1.ReasonRunning, makes: []string{StepCreateJob}},
+		"the claim was deleted": {claim: "c", observed: DataRestoreObservation{Source: template(), Model: model}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonVolumeDeleted},
+		"the claim is a new one": {claim: "other", observed: DataRestoreObservation{Source: template(), Claim: own, Owned: true, Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}},
 			phase: backupv1.PhaseFailed, reason: backupv1.ReasonVolumeDeleted},
-		"validating":                       {world: DataRestoreWorld{Job: &Job{UID: "1"}}, phase: backupv1.PhaseValidating, reason: backupv1.ReasonRunning},
-		"does not start":                   {world: DataRestoreWorld{Job: &Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseValidating, reason: backupv1.ReasonPodNotStarting},
-		"suspended":                        {world: DataRestoreWorld{Job: &Job{UID: "1", IsSuspended: true, Stuck: "it is suspended"}}, phase: backupv1.PhaseValidating, reason: backupv1.ReasonJobSuspended},
-		"its pod is refused":               {world: DataRestoreWorld{Job: &Job{UID: "1", Stuck: "exceeded quota"}}, phase: backupv1.PhaseValidating, reason: backupv1.ReasonPodNotStarting},
-		"succeeded, and a sidecar runs on": {world: DataRestoreWorld{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: good}}, phase: backupv1.PhasePrepared, reason: backupv1.ReasonPrepared},
-		"failed, and a sidecar runs on":    {world: DataRestoreWorld{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 43}}, phase: backupv1.PhaseFailed, reason: "WrongKey"},
-		"building":                         {world: DataRestoreWorld{Job: &Job{UID: "1", IsAtWork: true}}, phase: backupv1.PhaseBuilding, reason: backupv1.ReasonRunning},
-		"building again":                   {world: DataRestoreWorld{Job: &Job{UID: "1", IsAtWork: true, Result: bad}}, phase: backupv1.PhaseBuilding, reason: backupv1.ReasonRunning},
-		"replaying":                        {world: DataRestoreWorld{Job: &Job{UID: "1", IsAtWork: true, IsStarted: true}}, phase: backupv1.PhaseReplaying, reason: backupv1.ReasonRunning},
-		"checking":                         {world: DataRestoreWorld{Job: &Job{UID: "1", IsAtWork: true, IsStarted: true, IsReady: true}}, phase: backupv1.PhaseChecking, reason: backupv1.ReasonRunning},
-		"prepared":                         {claim: "c", world: DataRestoreWorld{Claim: own, Owned: true, Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhasePrepared, reason: backupv1.ReasonPrepared},
-		"succeeded, no report":             {world: DataRestoreWorld{Job: &Job{UID: "1", Done: true, Succeeded: true}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonResultLost},
-		"failed":                           {world: DataRestoreWorld{Job: &Job{UID: "1", Done: true, Result: bad}}, phase: backupv1.PhaseFailed, reason: "WrongKey"},
-		"failed, no report":                {world: DataRestoreWorld{Job: &Job{UID: "1", Done: true, Reason: "DeadlineExceeded"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
-		"the Job was deleted":              {job: "1", world: DataRestoreWorld{Source: template(), Model: model}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobDeleted},
+		"validating":                       {observed: DataRestoreObservation{Job: &Job{UID: "1"}}, phase: backupv1.PhaseValidating, reason: backupv1.ReasonRunning},
+		"does not start":                   {observed: DataRestoreObservation{Job: &Job{UID: "1", Waiting: "ImagePullBackOff"}}, phase: backupv1.PhaseValidating, reason: backupv1.ReasonPodNotStarting},
+		"suspended":                        {observed: DataRestoreObservation{Job: &Job{UID: "1", IsSuspended: true, Stuck: "it is suspended"}}, phase: backupv1.PhaseValidating, reason: backupv1.ReasonJobSuspended},
+		"its pod is refused":               {observed: DataRestoreObservation{Job: &Job{UID: "1", Stuck: "exceeded quota"}}, phase: backupv1.PhaseValidating, reason: backupv1.ReasonPodNotStarting},
+		"succeeded, and a sidecar runs on": {observed: DataRestoreObservation{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: good}}, phase: backupv1.PhasePrepared, reason: backupv1.ReasonPrepared},
+		"failed, and a sidecar runs on":    {observed: DataRestoreObservation{Job: &Job{UID: "1", Held: []string{"istio-proxy"}, HasReported: true, Result: bad, Exit: 43}}, phase: backupv1.PhaseFailed, reason: "WrongKey"},
+		"building":                         {observed: DataRestoreObservation{Job: &Job{UID: "1", IsAtWork: true}}, phase: backupv1.PhaseBuilding, reason: backupv1.ReasonRunning},
+		"building again":                   {observed: DataRestoreObservation{Job: &Job{UID: "1", IsAtWork: true, Result: bad}}, phase: backupv1.PhaseBuilding, reason: backupv1.ReasonRunning},
+		"replaying":                        {observed: DataRestoreObservation{Job: &Job{UID: "1", IsAtWork: true, IsStarted: true}}, phase: backupv1.PhaseReplaying, reason: backupv1.ReasonRunning},
+		"checking":                         {observed: DataRestoreObservation{Job: &Job{UID: "1", IsAtWork: true, IsStarted: true, IsReady: true}}, phase: backupv1.PhaseChecking, reason: backupv1.ReasonRunning},
+		"prepared":                         {claim: "c", observed: DataRestoreObservation{Claim: own, Owned: true, Job: &Job{UID: "1", Done: true, Succeeded: true, Result: good}}, phase: backupv1.PhasePrepared, reason: backupv1.ReasonPrepared},
+		"succeeded, no report":             {observed: DataRestoreObservation{Job: &Job{UID: "1", Done: true, Succeeded: true}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonResultLost},
+		"failed":                           {observed: DataRestoreObservation{Job: &Job{UID: "1", Done: true, Result: bad}}, phase: backupv1.PhaseFailed, reason: "WrongKey"},
+		"failed, no report":                {observed: DataRestoreObservation{Job: &Job{UID: "1", Done: true, Reason: "DeadlineExceeded"}}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobFailed},
+		"the Job was deleted":              {job: "1", observed: DataRestoreObservation{Source: template(), Model: model}, phase: backupv1.PhaseFailed, reason: backupv1.ReasonJobDeleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -102,13 +102,13 @@ func TestVerdictsOfRestores(t *testing.T) {
 			if c.began != "" {
 				r.Annotations = map[string]string{object.AnnotationStarted: c.began}
 			}
-			decided := k.Decide(r, reconcile.Seen[DataRestoreWorld]{}.PlanSeen, c.world)
+			decided := k.Decide(r, reconcile.PlanSeen{}, &c.observed)
 			var makes []string
 			for _, step := range decided.Steps {
 				makes = append(makes, step.Name)
 			}
 			assert.DeepEqual(t, makes, c.makes)
-			k.Status(r, reconcile.Seen[DataRestoreWorld]{Generation: 1, Observed: &c.world}, metav1.Now())
+			k.Status(r, reconcile.Seen[DataRestoreObservation]{Generation: 1, Observed: &c.observed}, metav1.Now())
 			assert.Equal(t, r.Status.Phase, c.phase)
 			assert.Equal(t, r.Status.Reason, c.reason)
 			assert.Assert(t, r.Status.Message != "")
@@ -117,7 +117,7 @@ func TestVerdictsOfRestores(t *testing.T) {
 			assert.Equal(t, decided.LookAgain == 0, final)
 			assert.Equal(t, meta.IsStatusConditionTrue(r.Status.Conditions, backupv1.ConditionReady), c.phase == backupv1.PhasePrepared)
 			before := r.DeepCopy()
-			k.Status(r, reconcile.Seen[DataRestoreWorld]{Generation: 1, Observed: &c.world}, metav1.NewTime(time.Now().Add(time.Hour)))
+			k.Status(r, reconcile.Seen[DataRestoreObservation]{Generation: 1, Observed: &c.observed}, metav1.NewTime(time.Now().Add(time.Hour)))
 			assert.DeepEqual(t, r, before)
 		})
 	}

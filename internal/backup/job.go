@@ -134,7 +134,7 @@ func ControllerOf(job *batchv1.Job) string {
 	if ref := metav1.GetControllerOfNoCopy(job); ref != nil {
 		return ref.Kind + " " + ref.Name
 	}
-	return "nobody"
+	return "no controller"
 }
 
 // Source returns the CronJob of a resource with a value of object.LabelBackup, or nil.
@@ -260,7 +260,7 @@ func (j *Job) Why() string {
 		text = j.Reason
 	}
 	if text == "" {
-		text = "Kubernetes does not say why"
+		text = "Kubernetes reports no reason"
 	}
 	if j.Exit != 0 {
 		text += fmt.Sprintf("; exit code %d", j.Exit)

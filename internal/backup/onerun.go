@@ -17,16 +17,18 @@ import (
 )
 
 // oneRun has the methods that are the same for both kinds: a resource is one run of a Job.
-type oneRun[T client.Object] struct{}
+type oneRun[T client.Object, O any] struct{}
 
 // Paused returns false: the kind has no field for a pause.
-func (oneRun[T]) Paused(T) bool { return false }
+func (oneRun[T, O]) Paused(T) bool { return false }
 
 // Forget does nothing: nothing is cached.
-func (oneRun[T]) Forget(string, string) {}
+func (oneRun[T, O]) Forget(string, string) {}
 
 // Plan returns no objects: what a run needs is created once, and neither recreated nor corrected.
-func (oneRun[T]) Plan(T, reconcile.Inputs) (*reconcile.Plan, error) { return &reconcile.Plan{}, nil }
+func (oneRun[T, O]) Plan(T, reconcile.Inputs, *O) (*reconcile.Plan, error) {
+	return &reconcile.Plan{}, nil
+}
 
 // watchJobs maps events of Jobs to the resources of a kind that own them.
 func watchJobs(b *builder.Builder, kind schema.GroupKind) {

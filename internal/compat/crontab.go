@@ -36,18 +36,18 @@ func NewCronTabs(renderer *render.Renderer, c client.Client, live client.Reader,
 func cronTab(c *stablev1.CronTab, agent string) (chart string, values map[string]any, err error) {
 	spec := &c.Spec
 	if err := schedule.Check(spec.CronSpec); err != nil {
-		return "", nil, render.Mistake("spec.cronSpec", "%v", err)
+		return "", nil, render.FieldError("spec.cronSpec", "%v", err)
 	}
 	if !schedule.IsDue(spec.CronSpec) {
-		return "", nil, render.Mistake("spec.cronSpec", "'%s' is never due", spec.CronSpec)
+		return "", nil, render.FieldError("spec.cronSpec", "'%s' is never due", spec.CronSpec)
 	}
 	if err := schedule.CheckZone(spec.TimeZone); err != nil {
-		return "", nil, render.Mistake("spec.timeZone", "%v", err)
+		return "", nil, render.FieldError("spec.timeZone", "%v", err)
 	}
 	v := container(&spec.Container)
 	if dsv1.HasSeconds(spec.CronSpec) {
 		if len(spec.Command) == 0 {
-			return "", nil, render.Mistake("spec.command", "is required with the schedule '%s': it has seconds, so the command is started at each tick "+
+			return "", nil, render.FieldError("spec.command", "is required with the schedule '%s': it has seconds, so the command is started at each tick "+
 				"in a pod that stays, and the image's own entrypoint is not known. Set command, such as [sh, -c, date]", spec.CronSpec)
 		}
 		v["agentImage"] = agent
@@ -74,11 +74,11 @@ func isSuspended(c *stablev1.CronTab) bool {
 }
 
 // reportRuns sets what the status of a CronTab has of its CronJob.
-func reportRuns(c *stablev1.CronTab, w World) {
+func reportRuns(c *stablev1.CronTab, obs Observation) {
 	s, job := &c.Status, &batchv1.CronJob{}
 	s.LastScheduleTime, s.LastSuccessfulTime = nil, nil
-	if w.Workload == nil || w.Workload.GetKind() != object.CronJobKind.Kind ||
-		runtime.DefaultUnstructuredConverter.FromUnstructured(w.Workload.Object, job) != nil {
+	if obs.Workload == nil || obs.Workload.GetKind() != object.CronJobKind.Kind ||
+		runtime.DefaultUnstructuredConverter.FromUnstructured(obs.Workload.Object, job) != nil {
 		return
 	}
 	s.Replicas = ptr.Deref(job.Spec.JobTemplate.Spec.Parallelism, 1)

@@ -37,7 +37,7 @@ type definition[T client.Object] struct {
 	// status returns the part of the status that the kinds share.
 	status func(T) *shared.Status
 	// report sets the rest of the status; nil for none. The workload may be nil.
-	report func(resource T, w World)
+	report func(resource T, obs Observation)
 	// well returns the text of the status when all is well and the workload has none; nil: the number of pods.
 	well func(T) string
 	// live reads why a readiness probe fails; nil for a kind whose probes print no reason.
@@ -53,7 +53,7 @@ type Kind[T client.Object] struct {
 	agent  string
 }
 
-var _ reconcile.Kind[client.Object, World] = &Kind[client.Object]{}
+var _ reconcile.Kind[client.Object, Observation] = &Kind[client.Object]{}
 
 // newKind returns a kind. The client is the operator's cached one; agent is the image of the agent, or empty if it is not known.
 func newKind[T client.Object](d definition[T], renderer *render.Renderer, c client.Client, agent string) *Kind[T] {
@@ -63,8 +63,8 @@ func newKind[T client.Object](d definition[T], renderer *render.Renderer, c clie
 	return &Kind[T]{definition: d, plans: database.NewPlans(renderer), client: c, agent: agent}
 }
 
-// World is an observation.
-type World struct {
+// Observation is an observation.
+type Observation struct {
 	Workload *unstructured.Unstructured // nil if it does not exist
 	// Unready is a pod that runs and is not ready, and Probe what its readiness probe prints; empty for none.
 	Unready, Probe string
@@ -86,7 +86,7 @@ func (*Kind[T]) Paused(T) bool { return false }
 func (k *Kind[T]) Forget(namespace, name string) { k.plans.Forget(namespace, name) }
 
 // Plan returns the objects of the chart as one part.
-func (k *Kind[T]) Plan(resource T, in reconcile.Inputs) (*reconcile.Plan, error) {
+func (k *Kind[T]) Plan(resource T, in reconcile.Inputs, _ *Observation) (*reconcile.Plan, error) {
 	owner := reconcile.OwnerOf(k, resource)
 	part, err := k.plans.Part(resource, "", func() (reconcile.Part, error) { return k.part(resource, owner) })
 	if err != nil {
@@ -103,10 +103,10 @@ func (k *Kind[T]) part(resource T, owner object.Owner) (reconcile.Part, error) {
 	result := reconcile.Part{Name: partOf(owner), Kind: "Deployment", Path: "spec", NeedsDryRun: true}
 	chart, values, err := k.values(resource, k.agent)
 	if err != nil {
-		return result, reconcile.MistakeOf(err)
+		return result, reconcile.SpecErrorOf(err)
 	}
 	if values, err = database.Plain(values); err != nil {
-		return result, reconcile.MistakeOf(err)
+		return result, reconcile.SpecErrorOf(err)
 	}
 	values["instance"], values["name"], values["component"], values["managedBy"] = owner.Name, owner.Name, result.Name, object.ManagedBy
 	values["labels"] = map[string]any{object.LabelKind: owner.KindLabel(), "app": owner.Name}
@@ -126,7 +126,7 @@ func (k *Kind[T]) part(resource T, owner object.Owner) (reconcile.Part, error) {
 func partOf(owner object.Owner) string { return owner.KindLabel() }
 
 // Observe reads the workload from the cache, and why a pod is not ready.
-func (k *Kind[T]) Observe(ctx context.Context, resource T, seen reconcile.PlanSeen, pods reconcile.Pods) (w World, err error) {
+func (k *Kind[T]) Observe(ctx context.Context, resource T, seen reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) error {
 	owner := reconcile.OwnerOf(k, resource)
 	for i := range seen.Parts {
 		gvk := schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: seen.Parts[i].Kind}
@@ -136,28 +136,28 @@ func (k *Kind[T]) Observe(ctx context.Context, resource T, seen reconcile.PlanSe
 		live := object.Empty(gvk)
 		err := k.client.Get(ctx, client.ObjectKeyFromObject(resource), live)
 		if client.IgnoreNotFound(err) != nil {
-			return w, fmt.Errorf("read %s %s: %w", gvk.Kind, resource.GetName(), err)
+			return fmt.Errorf("read %s %s: %w", gvk.Kind, resource.GetName(), err)
 		}
 		if err == nil && owner.Controls(live) {
-			w.Workload = live
+			obs.Workload = live
 		}
 	}
-	if k.live == nil || w.Workload == nil || w.Workload.GetKind() == object.CronJobKind.Kind {
-		return w, nil
+	if k.live == nil || obs.Workload == nil || obs.Workload.GetKind() == object.CronJobKind.Kind {
+		return nil
 	}
 	all, err := pods(ctx, partOf(owner))
 	for _, pod := range all {
 		if health.Unready(pod) {
-			w.Unready, w.Probe = pod.Name, database.ProbeFailure(ctx, k.live, pod)
+			obs.Unready, obs.Probe = pod.Name, database.ProbeFailure(ctx, k.live, pod)
 			break
 		}
 	}
-	return w, err
+	return err
 }
 
 // Decide returns no steps: the objects are all that there is.
-func (*Kind[T]) Decide(_ T, _ reconcile.PlanSeen, w World) reconcile.Decision {
-	if w.Unready != "" {
+func (*Kind[T]) Decide(_ T, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
+	if obs.Unready != "" {
 		return reconcile.Decision{LookAgain: lookAgain}
 	}
 	return reconcile.Decision{}

@@ -61,7 +61,7 @@ func resourceIn[T client.Object](t *testing.T, k *Kind[T], text string, defaults
 // planned returns the objects of a resource as YAML.
 func planned[T client.Object](t *testing.T, k *Kind[T], resource T) string {
 	t.Helper()
-	plan, err := k.Plan(resource, nothing)
+	plan, err := k.Plan(resource, nothing, &Observation{})
 	assert.NilError(t, err)
 	var all []string
 	for _, o := range plan.Parts[0].Objects {
@@ -120,9 +120,9 @@ func TestMistakes(t *testing.T) {
 		`cronSpec: "1 0 0 30 2 *", command: [a]`:          "spec.cronSpec: '1 0 0 30 2 *' is never due",
 		`cronSpec: "* * * * *", timeZone: Europe/Nowhere`: "spec.timeZone: 'Europe/Nowhere' is not known",
 	} {
-		_, err := tabs.Plan(resourceIn(t, tabs, "{metadata: {name: a}, spec: {image: b, "+spec+"}}", nil), nothing)
+		_, err := tabs.Plan(resourceIn(t, tabs, "{metadata: {name: a}, spec: {image: b, "+spec+"}}", nil), nothing, &Observation{})
 		assert.ErrorContains(t, err, message, spec)
-		var mistake *reconcile.Mistake
+		var mistake *reconcile.SpecError
 		assert.Assert(t, errors.As(err, &mistake) && mistake.Reason == reconcile.ReasonInvalidSpec, "%s: %v", spec, err)
 	}
 }
@@ -131,7 +131,7 @@ func TestMistakes(t *testing.T) {
 func TestUnknownAgent(t *testing.T) {
 	t.Parallel()
 	tabs := NewCronTabs(renderer, nil, nil, "")
-	plan, err := tabs.Plan(resourceIn(t, tabs, `{metadata: {name: a}, spec: {image: b, cronSpec: "* * * * * *", command: [c]}}`, nil), nothing)
+	plan, err := tabs.Plan(resourceIn(t, tabs, `{metadata: {name: a}, spec: {image: b, cronSpec: "* * * * * *", command: [c]}}`, nil), nothing, &Observation{})
 	assert.NilError(t, err)
 	assert.Equal(t, plan.Parts[0].Doubt.Culprit.Reason, "AgentUnknown")
 }

@@ -30,7 +30,7 @@ const (
 )
 
 // Status writes the observation to the status.
-func (k *Kind[T]) Status(resource T, seen reconcile.Seen[World], now metav1.Time) {
+func (k *Kind[T]) Status(resource T, seen reconcile.Seen[Observation], now metav1.Time) {
 	s, owner := k.status(resource), reconcile.OwnerOf(k, resource)
 	s.ObservedGeneration = seen.Generation
 	s.LabelSelector = database.Selector(owner, partOf(owner))
@@ -51,10 +51,10 @@ func (k *Kind[T]) Status(resource T, seen reconcile.Seen[World], now metav1.Time
 }
 
 // count sets the numbers of the Deployment.
-func count(s *shared.Status, w World) {
+func count(s *shared.Status, obs Observation) {
 	s.Ready, s.Replicas, s.UpdatedReplicas, s.ReadyReplicas, s.AvailableReplicas, s.UnavailableReplicas = "", 0, 0, 0, 0, 0
 	d := &appsv1.Deployment{}
-	if w.Workload == nil || w.Workload.GetKind() != "Deployment" || runtime.DefaultUnstructuredConverter.FromUnstructured(w.Workload.Object, d) != nil {
+	if obs.Workload == nil || obs.Workload.GetKind() != "Deployment" || runtime.DefaultUnstructuredConverter.FromUnstructured(obs.Workload.Object, d) != nil {
 		return
 	}
 	n := &d.Status
@@ -64,7 +64,7 @@ func count(s *shared.Status, w World) {
 }
 
 // assess derives the texts of the status from the health of the part. well is the text when all is well; empty: the number of pods.
-func assess(s *shared.Status, well string, seen *reconcile.Seen[World]) *database.Standing {
+func assess(s *shared.Status, well string, seen *reconcile.Seen[Observation]) *database.Standing {
 	standing := &database.Standing{
 		Deleting: "being deleted, and its objects with it", WellReason: shared.ReasonSettled, Looking: "looking at the objects",
 		WaitReason: shared.ReasonPodsNotReady, Notes: database.Notes(seen.PlanSeen),
@@ -94,7 +94,7 @@ func degrade(standing *database.Standing, reason, cause string) {
 }
 
 // phaseOf returns the phase that follows another one.
-func phaseOf(before string, standing *database.Standing, seen *reconcile.Seen[World]) string {
+func phaseOf(before string, standing *database.Standing, seen *reconcile.Seen[Observation]) string {
 	switch {
 	case seen.Deleting:
 		return before

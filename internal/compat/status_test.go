@@ -37,8 +37,8 @@ func live(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 // seenOf is a pass that applied the workload, and judged it.
-func seenOf(workload *unstructured.Unstructured) reconcile.Seen[World] {
-	seen := reconcile.Seen[World]{Generation: 2, Observed: &World{Workload: workload}}
+func seenOf(workload *unstructured.Unstructured) reconcile.Seen[Observation] {
+	seen := reconcile.Seen[Observation]{Generation: 2, Observed: &Observation{Workload: workload}}
 	part := reconcile.PartSeen{Applied: true, Health: health.State{Settled: false, Hint: "Deployment a does not exist"}}
 	if workload != nil {
 		part.Health = health.Assess([]*unstructured.Unstructured{workload}, nil)
@@ -53,7 +53,7 @@ const deployment = `{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, 
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	for name, row := range map[string]struct {
-		seen                   reconcile.Seen[World]
+		seen                   reconcile.Seen[Observation]
 		phase, ready, message  string
 		isReady, isReconciling bool
 		stalled                bool
@@ -72,7 +72,7 @@ func TestStatus(t *testing.T) {
 		},
 		"nothing yet": {seen: seenOf(nil), phase: phaseCreating, message: "Deployment a does not exist", isReconciling: true},
 		"a mistake": {
-			seen:  reconcile.Seen[World]{Generation: 2, Failure: &reconcile.Failure{Reason: reconcile.ReasonInvalidSpec, Message: "spec.image: no", Stalled: true}},
+			seen:  reconcile.Seen[Observation]{Generation: 2, Failure: &reconcile.Failure{Reason: reconcile.ReasonInvalidSpec, Message: "spec.image: no", Stalled: true}},
 			phase: phaseFailed, message: "spec.image: no", stalled: true,
 		},
 	} {
@@ -124,10 +124,11 @@ func TestStatusOfAFailedRun(t *testing.T) {
 	assert.NilError(t, api.Create(t.Context(), d))
 	seen := seenOf(d)
 	seen.Parts[0].Kind = "Deployment"
-	w, err := k.Observe(t.Context(), c, seen.PlanSeen, func(context.Context, string) ([]*corev1.Pod, error) { return []*corev1.Pod{pod}, nil })
-	assert.NilError(t, err)
-	seen.Observed = &w
-	assert.Equal(t, k.Decide(c, seen.PlanSeen, w).LookAgain, lookAgain)
+	obs := &Observation{}
+	pods := func(context.Context, string) ([]*corev1.Pod, error) { return []*corev1.Pod{pod}, nil }
+	assert.NilError(t, k.Observe(t.Context(), c, seen.PlanSeen, pods, obs))
+	seen.Observed = obs
+	assert.Equal(t, k.Decide(c, seen.PlanSeen, obs).LookAgain, lookAgain)
 	k.Status(c, seen, now)
 	assert.Equal(t, c.Status.Phase, phaseDegraded)
 	assert.Equal(t, c.Status.Reason, shared.ReasonRunFailed)

@@ -48,7 +48,7 @@ func (c Cluster) Pod(ctx context.Context, name string) (proof.Pod, error) {
 // has one, has changed.
 func (c Cluster) Annotate(ctx context.Context, o *unstructured.Unstructured, at Version, annotations map[string]any) error {
 	if at.UID == "" {
-		return fmt.Errorf("annotate %s %s: the step does not say which one", o.GetKind(), o.GetName())
+		return fmt.Errorf("annotate %s %s: refused: the step has no UID", o.GetKind(), o.GetName())
 	}
 	metadata := map[string]any{"uid": at.UID, "annotations": annotations}
 	if at.Version != "" {
@@ -73,7 +73,7 @@ func (c Cluster) DeletePod(ctx context.Context, name, uid string) error {
 // deletePodAt deletes a pod, unless its UID, or its version if at has one, has changed.
 func (c Cluster) deletePodAt(ctx context.Context, name string, at Version) error {
 	if name == "" || at.UID == "" {
-		return fmt.Errorf("delete pod %q: the step does not say which one", name)
+		return fmt.Errorf("delete pod %q: refused: the step has no UID", name)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: c.Owner.Namespace, Name: name}}
 	if err := c.Client.Delete(ctx, pod, at.preconditions()); client.IgnoreNotFound(err) != nil {
@@ -133,7 +133,7 @@ func (c Cluster) DeletePodWithData(ctx context.Context, name string, at Version,
 // DeleteClaimAt deletes a claim, unless its UID or version has changed, or it belongs to another resource.
 func (c Cluster) DeleteClaimAt(ctx context.Context, name string, at Version) error {
 	if at.UID == "" {
-		return fmt.Errorf("delete claim %s: the step does not say which one", name)
+		return fmt.Errorf("delete claim %s: refused: the step has no UID", name)
 	}
 	claim, err := c.Claim(ctx, name)
 	if err != nil {

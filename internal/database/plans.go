@@ -83,26 +83,26 @@ func (p *Plans) Render(part reconcile.Part, r Rendering) (reconcile.Part, error)
 	charts := []render.Part{{Name: r.Chart, Chart: r.Chart, Values: r.Values}} // a part may have a dot, a chart not
 	rendered, err := p.renderer.Render(render.Release{Name: r.Owner.Name, Namespace: r.Owner.Namespace}, charts)
 	if err != nil {
-		return part, &reconcile.Mistake{Reason: reconcile.ReasonRenderFailed, Err: err}
+		return part, &reconcile.SpecError{Reason: reconcile.ReasonRenderFailed, Err: err}
 	}
 	if r.PodTemplate != nil {
 		if err := render.OverlayStatefulSets("spec.podTemplate", rendered[0], r.PodTemplate); err != nil {
-			return part, &reconcile.Mistake{Reason: reconcile.ReasonInvalidSpec, Err: err}
+			return part, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 		}
 	}
 	if r.BackupTemplate != nil {
 		if err := render.OverlayBackups("spec.backup.podTemplate", rendered[0], r.BackupTemplate); err != nil {
-			return part, &reconcile.Mistake{Reason: reconcile.ReasonInvalidSpec, Err: err}
+			return part, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 		}
 	}
 	if r.Settle != nil {
 		if err := r.Settle(rendered[0]); err != nil {
-			return part, &reconcile.Mistake{Reason: reconcile.ReasonRenderFailed, Err: err}
+			return part, &reconcile.SpecError{Reason: reconcile.ReasonRenderFailed, Err: err}
 		}
 	}
 	part.Objects = rendered[0]
 	if err := part.Finish(r.Owner); err != nil {
-		return part, &reconcile.Mistake{Reason: reconcile.ReasonRenderFailed, Err: err}
+		return part, &reconcile.SpecError{Reason: reconcile.ReasonRenderFailed, Err: err}
 	}
 	return part, nil
 }

@@ -154,7 +154,7 @@ func TestEffectsNameTheirObject(t *testing.T) {
 	a := &api{objects: databasetest.There{"PersistentVolumeClaim/data-store-0": claim, "PersistentVolumeClaim/data-store-1": foreign, "Pod/store-0": pod}}
 	cache := &api{} // has none of them
 	c := database.Cluster{Client: cache, Live: a, Owner: owner}
-	const unnamed = "the step does not say which one"
+	const unnamed = "refused: the step has no UID"
 	assert.ErrorContains(t, c.DeleteClaimAt(t.Context(), "data-store-0", database.Version{}), unnamed)
 	assert.ErrorContains(t, c.DeleteClaimAt(t.Context(), "data-store-1", database.Version{UID: "uid"}), "claim data-store-1 is not of Store store")
 	assert.ErrorContains(t, c.DeletePod(t.Context(), "store-0", ""), unnamed)

@@ -51,7 +51,7 @@ type Standing struct {
 }
 
 // Explain returns the reason and the message of a status.
-func Explain[W any](s *Standing, seen reconcile.Seen[W]) (reason, message string) {
+func Explain[O any](s *Standing, seen reconcile.Seen[O]) (reason, message string) {
 	paused := ""
 	if seen.Paused {
 		paused = fmt.Sprintf("paused (%s): nothing is changed", s.PauseField)
@@ -77,7 +77,7 @@ func Explain[W any](s *Standing, seen reconcile.Seen[W]) (reason, message string
 
 // SetConditions sets the conditions that every database has. reason and message are those of the status. more sets the conditions of the
 // kind that follow the condition Ready; nil for none.
-func SetConditions[W any](c reconcile.Conditions, s *Standing, seen reconcile.Seen[W], reason, message string, more func()) {
+func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Seen[O], reason, message string, more func()) {
 	ready, stalled, degraded := s.Settled && !seen.Deleting, s.Hopeless && !seen.Deleting, s.Degraded && !seen.Deleting
 	cause, problem := reason, message
 	switch {

@@ -26,7 +26,7 @@ func Selector(owner object.Owner, part string) string {
 
 // Doing returns the name and the message of the running step. Both are empty while the operator waits (the step named wait), or may not
 // act.
-func Doing[W any](seen reconcile.Seen[W], wait string) (step, text string) {
+func Doing[O any](seen reconcile.Seen[O], wait string) (step, text string) {
 	if seen.Paused || seen.Deleting || seen.Failure != nil || len(seen.Decision.Steps) == 0 {
 		return "", ""
 	}

@@ -59,8 +59,8 @@ func (v *view) certificates(c reconcile.Conditions) {
 	switch {
 	case clientSecret(v.ec) == "":
 		meta.RemoveStatusCondition(c.List, etcdv1.ConditionCertificatesValid)
-	case len(v.world.certificates) > 0:
-		reason, message := worst(v.world.certificates, renewer(v.ec), c.Now.Time)
+	case len(v.observed.certificates) > 0:
+		reason, message := worst(v.observed.certificates, renewer(v.ec), c.Now.Time)
 		c.Set(etcdv1.ConditionCertificatesValid, reason == "", etcdv1.ReasonCertificatesValid, "all certificates are valid for long enough", reason, message)
 	}
 }
@@ -68,7 +68,7 @@ func (v *view) certificates(c reconcile.Conditions) {
 // renewer describes how the certificates of a cluster are renewed.
 func renewer(ec *etcdv1.EtcdCluster) string {
 	if ec.Spec.TLS.Mode == etcdv1.TLSAuto {
-		return "the operator renews certificates, and has not: its log says why. Set spec.tls.rotation to a new value where it is an authority (ca.crt)"
+		return "renewal by the operator is overdue: its log has the cause. Set spec.tls.rotation to a new value where it is an authority (ca.crt)"
 	}
 	return "renew it, or look at what renews it"
 }

@@ -39,7 +39,7 @@ func (v *view) conditions(s *etcdv1.EtcdClusterStatus, standing *database.Standi
 		v.available(c)
 		v.certificates(c)
 		if v.seen.Observed != nil {
-			s.Backup = backupsOf(v.ec).Report(s.Backup, v.world.backups, c)
+			s.Backup = backupsOf(v.ec).Report(s.Backup, v.observed.backups, c)
 		}
 	})
 }

@@ -18,36 +18,37 @@ import (
 )
 
 // Decide returns the steps that follow from an observation.
-func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, w World) reconcile.Decision {
-	if w.Replacing {
+func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
+	decided := membership.Decide(wanted(ec), obs.View)
+	obs.model = decided.Model
+	if obs.Replacing {
 		return reconcile.Decision{LookAgain: time.Second}
 	}
-	decided := membership.Decide(wanted(ec), w.View)
 	result := reconcile.Decision{LookAgain: decided.LookAgain}
 	for _, step := range decided.Steps {
 		if step.Quiet {
 			result.Steps = append(result.Steps, reconcile.Step{
-				Name: string(membership.ActionWait), Do: func(ctx context.Context) error { return k.take(ctx, ec, w, step) },
+				Name: string(membership.ActionWait), Do: func(ctx context.Context) error { return k.take(ctx, ec, obs, step) },
 			})
 			continue
 		}
 		result.Steps = append(result.Steps, reconcile.Step{
 			Name: string(step.Action), Message: step.Message,
-			Do: func(ctx context.Context) error { return k.take(ctx, ec, w, step) },
+			Do: func(ctx context.Context) error { return k.take(ctx, ec, obs, step) },
 		})
 	}
-	result.Steps = append(result.Steps, backup.EndHeld(k.jobs, ec.Namespace, w.backups.Jobs)...)
-	if w.View.Lagging && result.LookAgain > time.Second {
+	result.Steps = append(result.Steps, backup.EndHeld(k.jobs, ec.Namespace, obs.backups.Jobs)...)
+	if obs.View.Lagging && result.LookAgain > time.Second {
 		result.LookAgain = time.Second
 	}
 	return result
 }
 
 // take runs a step. A failed step is decided again. Users see the failure if it repeats.
-func (k *Kind) take(ctx context.Context, ec *etcdv1.EtcdCluster, w World, step membership.Step) error {
-	err := k.servers.Take(ctx, server.Taking{
-		Access: w.access, Step: step,
-		Kubernetes: &cluster{Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, ec)}, now: k.now(), record: w.recordAt,
+func (k *Kind) take(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observation, step membership.Step) error {
+	err := k.servers.Take(ctx, server.Request{
+		Access: obs.access, Step: step,
+		Kubernetes: &cluster{Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, ec)}, now: k.now(), record: obs.recordAt,
 			rotate: func(phase membership.AuthorityPhase) error { return k.planner.keeper.rotate(ec, phase) }},
 		PeerURLs: wanted(ec).PeerURLs,
 	})

@@ -48,7 +48,7 @@ type Kind struct {
 	now      func() time.Time
 }
 
-var _ reconcile.Kind[*etcdv1.EtcdCluster, World] = &Kind{}
+var _ reconcile.Kind[*etcdv1.EtcdCluster, Observation] = &Kind{}
 
 // New returns the kind. The client is the operator's cached one; live reads from the API server.
 func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader) *Kind {
@@ -73,26 +73,26 @@ func (k *Kind) Forget(namespace, name string) {
 }
 
 // Plan returns the objects of a cluster, as one part.
-func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs) (*reconcile.Plan, error) {
+func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs, _ *Observation) (*reconcile.Plan, error) {
 	return k.planner.plan(ec, reconcile.OwnerOf(k, ec), in)
 }
 
 // Observe reads the cluster's objects, pods and claims, and queries every pod.
-func (k *Kind) Observe(ctx context.Context, ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, pods reconcile.Pods) (World, error) {
-	w := World{Problems: map[string]string{}, others: map[string]string{}}
-	if err := k.see(ctx, ec, pods, &w); err != nil {
-		return w, err
+func (k *Kind) Observe(ctx context.Context, ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) error {
+	obs.Problems, obs.others = map[string]string{}, map[string]string{}
+	if err := k.see(ctx, ec, pods, obs); err != nil {
+		return err
 	}
 	account, err := k.accounts.of(ctx, ec)
 	if err != nil {
-		return w, fmt.Errorf("read the certificates of %s: %w", ec.Name, err)
+		return fmt.Errorf("read the certificates of %s: %w", ec.Name, err)
 	}
-	w.access, w.certificates = account.access, account.certificates
-	if w.access.Authorities, w.View.Authorities, err = k.seeAuthorities(ctx, ec, w.View.Record.Authority); err != nil {
-		return w, err
+	obs.access, obs.certificates = account.access, account.certificates
+	if obs.access.Authorities, obs.View.Authorities, err = k.seeAuthorities(ctx, ec, obs.View.Record.Authority); err != nil {
+		return err
 	}
-	k.servers.Read(ctx, w.access, w.View.Pods, wanted(ec).PeerURLs)
-	w.outlive()
-	w.backups, err = backupsOf(ec).See(ctx, pods, k.jobs, reconcile.OwnerOf(k, ec))
-	return w, err
+	k.servers.Read(ctx, obs.access, obs.View.Pods, wanted(ec).PeerURLs)
+	obs.outlive()
+	obs.backups, err = backupsOf(ec).See(ctx, pods, k.jobs, reconcile.OwnerOf(k, ec))
+	return err
 }

@@ -29,8 +29,8 @@ import (
 // container is the name of etcd's container in each pod.
 const container = "etcd"
 
-// World is the observation of a cluster, as plain data.
-type World struct {
+// Observation is the observation of a cluster, as plain data.
+type Observation struct {
 	View membership.View
 	// Problems are by pod: why it does not start, as Kubernetes reports it. Others are the same without the last end of etcd's container.
 	Problems, others map[string]string
@@ -42,35 +42,36 @@ type World struct {
 	certificates []certificate
 	backups      backup.Seen
 	recordAt     database.Version
+	model        membership.Model // that Decide found
 }
 
 // see reads the Kubernetes objects of a cluster from the cache.
-func (k *Kind) see(ctx context.Context, ec *etcdv1.EtcdCluster, pods reconcile.Pods, w *World) error {
+func (k *Kind) see(ctx context.Context, ec *etcdv1.EtcdCluster, pods reconcile.Pods, obs *Observation) error {
 	var err error
-	if w.View.Record, w.recordAt, err = records.Observe(ctx, k.client, reconcile.OwnerOf(k, ec)); err != nil {
+	if obs.View.Record, obs.recordAt, err = records.Observe(ctx, k.client, reconcile.OwnerOf(k, ec)); err != nil {
 		return err
 	}
 	seen, err := database.SeePods(ctx, k.client, reconcile.OwnerOf(k, ec), pods, part)
 	if err != nil {
 		return err
 	}
-	w.View.Live, w.View.Lagging, w.Replacing = seen.Replicas, seen.Lagging, seen.Replacing
+	obs.View.Live, obs.View.Lagging, obs.Replacing = seen.Replicas, seen.Lagging, seen.Replacing
 	for _, pod := range seen.List {
-		k.seePod(pod, w)
+		k.seePod(pod, obs)
 	}
-	return k.seeClaims(ctx, ec, w)
+	return k.seeClaims(ctx, ec, obs)
 }
 
 // seePod adds a pod.
-func (k *Kind) seePod(pod database.Pod, w *World) {
+func (k *Kind) seePod(pod database.Pod, obs *Observation) {
 	now := k.now()
 	seen := membership.Pod{
 		Name: pod.Name, Ordinal: pod.Ordinal, UID: string(pod.UID), IP: pod.Status.PodIP, Terminating: pod.DeletionTimestamp != nil,
 		Outdated: pod.Outdated, Revision: pod.Labels[appsv1.ControllerRevisionHashLabelKey], Ticket: pod.Annotations[object.AnnotationTicket], Problem: pod.Problem,
 	}
 	if seen.Problem != "" {
-		w.Problems[pod.Name] = seen.Problem
-		w.others[pod.Name] = problemBesides(pod.Pod)
+		obs.Problems[pod.Name] = seen.Problem
+		obs.others[pod.Name] = problemBesides(pod.Pod)
 	}
 	ready, since := health.Readiness(pod.Pod)
 	if seen.Ready = ready; !ready {
@@ -81,7 +82,7 @@ func (k *Kind) seePod(pod database.Pod, w *World) {
 			seen.Running, seen.Crashing = c.State.Running != nil, isCrashing(pod.Pod)
 		}
 	}
-	w.View.Pods = append(w.View.Pods, seen)
+	obs.View.Pods = append(obs.View.Pods, seen)
 }
 
 // problemBesides returns the problem of a pod without the last end of etcd's container.
@@ -96,17 +97,17 @@ func problemBesides(pod *corev1.Pod) string {
 }
 
 // outlive drops the last end of etcd's container where the container runs again and its agent reports: the report explains more.
-func (w *World) outlive() {
-	for i := range w.View.Pods {
-		pod := &w.View.Pods[i]
-		if pod.Report == nil || !pod.Running || w.Problems[pod.Name] == "" {
+func (obs *Observation) outlive() {
+	for i := range obs.View.Pods {
+		pod := &obs.View.Pods[i]
+		if pod.Report == nil || !pod.Running || obs.Problems[pod.Name] == "" {
 			continue
 		}
-		if pod.Problem = w.others[pod.Name]; pod.Problem == "" {
-			delete(w.Problems, pod.Name)
+		if pod.Problem = obs.others[pod.Name]; pod.Problem == "" {
+			delete(obs.Problems, pod.Name)
 			continue
 		}
-		w.Problems[pod.Name] = pod.Problem
+		obs.Problems[pod.Name] = pod.Problem
 	}
 }
 
@@ -142,7 +143,7 @@ func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
 var environment = regexp.MustCompile(`(?i)no space left on device|disk quota exceeded|too many open files|cannot allocate memory|permission denied|read-only file system|address already in use`)
 
 // seeClaims adds the claims of the cluster's pods, including those of an earlier resource of the same name.
-func (k *Kind) seeClaims(ctx context.Context, ec *etcdv1.EtcdCluster, w *World) error {
+func (k *Kind) seeClaims(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observation) error {
 	owner := reconcile.OwnerOf(k, ec)
 	list := object.EmptyList(object.ClaimKind)
 	if err := k.client.List(ctx, list, client.InNamespace(ec.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()}); err != nil {
@@ -154,10 +155,10 @@ func (k *Kind) seeClaims(ctx context.Context, ec *etcdv1.EtcdCluster, w *World) 
 			return err
 		}
 		if ok {
-			w.View.Claims = append(w.View.Claims, claim)
+			obs.View.Claims = append(obs.View.Claims, claim)
 		}
 	}
-	slices.SortFunc(w.View.Claims, func(a, b membership.Claim) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
+	slices.SortFunc(obs.View.Claims, func(a, b membership.Claim) int { return cmp.Compare(a.Ordinal, b.Ordinal) })
 	return nil
 }
 

@@ -34,13 +34,13 @@ func newPlanner(renderer *render.Renderer, images Images, now func() time.Time) 
 // plan returns the objects of a resource.
 func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.Inputs) (*reconcile.Plan, error) {
 	if err := checkVersion(versionOf(&ec.Spec)); err != nil {
-		return nil, &reconcile.Mistake{Reason: etcdv1.ReasonUnsupportedVersion, Err: err}
+		return nil, &reconcile.SpecError{Reason: etcdv1.ReasonUnsupportedVersion, Err: err}
 	}
 	if err := checkImage(&ec.Spec); err != nil {
-		return nil, &reconcile.Mistake{Reason: reconcile.ReasonInvalidSpec, Err: err}
+		return nil, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 	}
 	if p.images.Agent == "" {
-		return nil, &reconcile.Mistake{Reason: etcdv1.ReasonAgentMissing, Err: errors.New("the operator does not know the image of its agent, without which no member starts: " +
+		return nil, &reconcile.SpecError{Reason: etcdv1.ReasonAgentMissing, Err: errors.New("the operator does not know the image of its agent, without which no member starts: " +
 			"set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image")}
 	}
 	record, err := records.Planned(in, owner)
@@ -48,7 +48,7 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.
 		return nil, err
 	}
 	if err := checkScheme(&ec.Spec, record); err != nil {
-		return nil, &reconcile.Mistake{Reason: reconcile.ReasonInvalidSpec, Err: err}
+		return nil, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 	}
 	how, err := p.planned(ec, record, in)
 	if err != nil {
@@ -105,7 +105,7 @@ func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in r
 		}
 	}
 	if how.Image == "" {
-		return how, &reconcile.Mistake{Reason: reconcile.ReasonInvalidSpec, Err: fmt.Errorf("spec.image names one image, of etcd %s, and the members are of %s: give the image without a tag and digest",
+		return how, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: fmt.Errorf("spec.image names one image, of etcd %s, and the members are of %s: give the image without a tag and digest",
 			versionOf(&ec.Spec), version)}
 	}
 	return how, nil
@@ -201,7 +201,7 @@ func (p *planner) make(ec *etcdv1.EtcdCluster, owner object.Owner, how planned, 
 	result := reconcile.Part{Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&ec.Spec), RetainsData: true}
 	v, err := values(ec, owner, how, p.images)
 	if err != nil {
-		return result, &reconcile.Mistake{Reason: reconcile.ReasonInvalidSpec, Err: err}
+		return result, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 	}
 	rendering := database.Rendering{
 		Owner: owner, Chart: chart, Values: v, BackupTemplate: ec.Spec.Backup.Template(),

@@ -256,7 +256,7 @@ func TestMistakes(t *testing.T) {
 			ec := read(t, "minimal")
 			assert.NilError(t, yaml.Unmarshal([]byte(c.spec), &ec.Spec))
 			_, err := testPlanner(t).plan(ec, ownerOf(ec), there{}.Inputs())
-			var mistake *reconcile.Mistake
+			var mistake *reconcile.SpecError
 			assert.Assert(t, errors.As(err, &mistake), "%v", err)
 			assert.Equal(t, mistake.Reason, c.reason)
 			assert.ErrorContains(t, err, c.message)

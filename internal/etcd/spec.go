@@ -198,23 +198,23 @@ func endpoints(ec *etcdv1.EtcdCluster) string {
 // wanted returns the desired state of the running cluster.
 func wanted(ec *etcdv1.EtcdCluster) membership.Want {
 	spec := &ec.Spec
-	w := membership.Want{
+	obs := membership.Want{
 		Replicas: replicasOf(spec), Version: versionOf(spec), Path: path, Pinned: isPinned(spec),
 		Maintenance: membership.Maintenance{Compact: spec.Maintenance.Compaction != nil, DefragAtLeast: defragAtLeast},
 	}
 	for ordinal := range membership.MaxReplicas {
-		w.PeerURLs = append(w.PeerURLs, scheme(spec)+"://"+podDomain(ec, ordinal)+":2380")
+		obs.PeerURLs = append(obs.PeerURLs, scheme(spec)+"://"+podDomain(ec, ordinal)+":2380")
 	}
 	if after, err := time.ParseDuration(spec.Replacement.After); err == nil {
-		w.ReplaceAfter = after
+		obs.ReplaceAfter = after
 	}
 	if percent, err := strconv.Atoi(strings.TrimSuffix(spec.Maintenance.DefragThreshold, "%")); err == nil {
-		w.Maintenance.DefragPercent = percent
+		obs.Maintenance.DefragPercent = percent
 	}
 	if spec.Recovery != nil {
-		w.Recovery = membership.Recovery{From: spec.Recovery.From, Token: spec.Recovery.Token}
+		obs.Recovery = membership.Recovery{From: spec.Recovery.From, Token: spec.Recovery.Token}
 	}
-	return w
+	return obs
 }
 
 // flags returns the flags of etcd.

@@ -16,11 +16,10 @@ import (
 )
 
 // Status writes the observation and the decision to the status of an EtcdCluster.
-func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[World], now metav1.Time) {
+func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[Observation], now metav1.Time) {
 	v := view{ec: ec, seen: seen}
 	if seen.Observed != nil {
-		v.world = *seen.Observed
-		v.model = membership.Decide(wanted(ec), v.world.View).Model
+		v.observed, v.model = *seen.Observed, seen.Observed.model
 		isWell := !database.Problem(seen.PlanSeen)
 		v.model.Restarts = v.model.Restarts && isWell
 		// A running cluster that loses all members does not start. The status of a parked one may have the members that it had.
@@ -42,17 +41,17 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[World], now me
 
 // view holds the inputs of a status.
 type view struct {
-	ec    *etcdv1.EtcdCluster
-	seen  reconcile.Seen[World]
-	world World
-	model membership.Model
+	ec       *etcdv1.EtcdCluster
+	seen     reconcile.Seen[Observation]
+	observed Observation
+	model    membership.Model
 }
 
 // count sets the numbers and the members of a status.
 func (v *view) count(s *etcdv1.EtcdClusterStatus) {
 	m := &v.model
-	s.Replicas = int32(len(v.world.View.Pods)) //nolint:gosec // a few pods
-	s.ReadyReplicas = int32(m.Healthy)         //nolint:gosec // a few members
+	s.Replicas = int32(len(v.observed.View.Pods)) //nolint:gosec // a few pods
+	s.ReadyReplicas = int32(m.Healthy)            //nolint:gosec // a few members
 	s.Ready = fmt.Sprintf("%d/%d", m.Healthy, replicasOf(&v.ec.Spec))
 	s.Verdict, s.Leader, s.Version, s.TargetVersion, s.Notes = string(m.Verdict), m.Leader, m.Version, m.Target, slices.Concat(m.Notes, v.notes())
 	s.ClusterID = ""
@@ -118,7 +117,7 @@ func (v *view) doing() (step, text string) {
 
 // settled reports whether the cluster matches the spec.
 func (v *view) settled() bool {
-	return v.seen.Observed != nil && v.seen.Failure == nil && v.model.Settled && !v.world.View.Lagging
+	return v.seen.Observed != nil && v.seen.Failure == nil && v.model.Settled && !v.observed.View.Lagging
 }
 
 // parked reports whether replicas is 0.
@@ -135,7 +134,7 @@ func (v *view) hopeless() bool {
 // well describes a settled cluster.
 func (v *view) well() string {
 	if v.parked() {
-		if left := len(v.world.View.Pods); left > 0 {
+		if left := len(v.observed.View.Pods); left > 0 {
 			return fmt.Sprintf("%d pods go: spec.replicas is 0; the data is kept", left)
 		}
 		return "no member runs: spec.replicas is 0; the data is kept"
@@ -163,7 +162,7 @@ func (v *view) waiting() string {
 	}
 	switch v.model.Verdict {
 	case membership.Fresh:
-		if len(v.world.Problems) > 0 {
+		if len(v.observed.Problems) > 0 {
 			return etcdv1.ReasonPodsNotReady
 		}
 		return etcdv1.ReasonForming
@@ -185,7 +184,7 @@ func (v *view) waitsFor() string {
 	if len(v.seen.Decision.Steps) > 0 && v.seen.Decision.Steps[0].Message != "" {
 		wait = v.seen.Decision.Steps[0].Message
 	}
-	if v.world.View.Lagging && wait == "" {
+	if v.observed.View.Lagging && wait == "" {
 		wait = "waiting for Kubernetes to look at the changed StatefulSet"
 	}
 	return v.account(wait)
@@ -193,5 +192,5 @@ func (v *view) waitsFor() string {
 
 // account puts the problem of a pod before its consequences.
 func (v *view) account(rest string) string {
-	return database.Account(v.world.Problems, v.seen.PlanSeen, rest)
+	return database.Account(v.observed.Problems, v.seen.PlanSeen, rest)
 }

@@ -32,15 +32,22 @@ func TestNoSpaceHasAReason(t *testing.T) {
 	}
 	for _, alarms := range [][]membership.Alarm{answer.Alarms, nil} {
 		answer.Alarms = alarms
-		w := World{View: membership.View{
+		obs := Observation{View: membership.View{
 			Live: 1, Record: membership.Record{Cluster: 1, Replicas: 1, Version: "3.6.16"},
 			Pods: []membership.Pod{{Name: ec.Name + "-0", UID: "u", IP: "192.0.2.1", Running: true, Ready: true, Answer: &answer}},
 		}}
-		k.Status(ec, reconcile.Seen[World]{Generation: 1, Observed: &w}, metav1.NewTime(time.Unix(1000, 0)))
+		report(k, ec, &obs, metav1.NewTime(time.Unix(1000, 0)))
 		degraded := meta.FindStatusCondition(ec.Status.Conditions, etcdv1.ConditionDegraded)
 		assert.Equal(t, ec.Status.Reason == etcdv1.ReasonSpaceUsedUp, alarms != nil, "%s: %s", ec.Status.Reason, ec.Status.Message)
 		assert.Equal(t, degraded.Reason == etcdv1.ReasonSpaceUsedUp, alarms != nil, "%s: %s", degraded.Reason, degraded.Message)
 	}
+}
+
+// report decides about an observation and writes the status.
+func report(k *Kind, ec *etcdv1.EtcdCluster, obs *Observation, now metav1.Time) {
+	seen := reconcile.Seen[Observation]{Generation: 1, Observed: obs}
+	k.Decide(ec, seen.PlanSeen, obs)
+	k.Status(ec, seen, now)
 }
 
 // An odd number of members runs. A note names an even wish, and READY counts the members that run for it.
@@ -50,7 +57,7 @@ func TestOddNumberOfMembers(t *testing.T) {
 		k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
 		ec.Spec.Replicas = ptr.To(int32(wish))
 		assert.Equal(t, wanted(ec).Replicas, runs, "spec.replicas: %d", wish)
-		k.Status(ec, reconcile.Seen[World]{Generation: 1, Observed: &World{}}, metav1.NewTime(time.Unix(1000, 0)))
+		report(k, ec, &Observation{}, metav1.NewTime(time.Unix(1000, 0)))
 		assert.Equal(t, ec.Status.Ready, fmt.Sprintf("0/%d", runs))
 		if wish == runs {
 			assert.Equal(t, len(ec.Status.Notes), 0, "%v", ec.Status.Notes)
@@ -69,8 +76,8 @@ func TestProgressDeadline(t *testing.T) {
 		k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
 		ec.Spec.ProgressDeadlineSeconds = deadline
 		for _, passed := range []time.Duration{0, 599 * time.Second, 600 * time.Second} {
-			w := World{Problems: map[string]string{"store-0": "ErrImagePull: no such image"}}
-			k.Status(ec, reconcile.Seen[World]{Generation: 1, Observed: &w}, metav1.NewTime(began.Add(passed)))
+			obs := Observation{Problems: map[string]string{"store-0": "ErrImagePull: no such image"}}
+			report(k, ec, &obs, metav1.NewTime(began.Add(passed)))
 			isOver := deadline != nil && passed == 600*time.Second
 			progressing := meta.FindStatusCondition(ec.Status.Conditions, etcdv1.ConditionProgressing)
 			degraded := meta.FindStatusCondition(ec.Status.Conditions, etcdv1.ConditionDegraded)
@@ -88,7 +95,7 @@ func TestProgressDeadline(t *testing.T) {
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
-	failed := reconcile.Seen[World]{Generation: 1, Failure: &reconcile.Failure{Reason: reconcile.ReasonStepFailed, Message: "it broke"}}
+	failed := reconcile.Seen[Observation]{Generation: 1, Failure: &reconcile.Failure{Reason: reconcile.ReasonStepFailed, Message: "it broke"}}
 	k.Status(ec, failed, metav1.NewTime(time.Unix(1000, 0)))
 	s := k.Summary(ec)
 	assert.Assert(t, !s.Ready)
@@ -105,11 +112,11 @@ func TestStarts(t *testing.T) {
 	for before, after := range map[etcdv1.Phase]etcdv1.Phase{etcdv1.PhaseParked: etcdv1.PhaseScaling, etcdv1.PhaseRunning: etcdv1.PhaseQuorumLost} {
 		k, ec := &Kind{planner: testPlanner(t)}, read(t, "minimal")
 		ec.Status.Phase, ec.Status.ReadyReplicas = before, 1
-		w := World{View: membership.View{
+		obs := Observation{View: membership.View{
 			Live: 1, Record: membership.Record{Cluster: 1, Replicas: 1, Version: "3.6.16"},
 			Claims: []membership.Claim{{Name: "data-" + ec.Name + "-0", Cluster: 1, Member: 2, Version: "3.6.16"}},
 		}}
-		k.Status(ec, reconcile.Seen[World]{Generation: 1, Observed: &w}, metav1.NewTime(time.Unix(1000, 0)))
+		report(k, ec, &obs, metav1.NewTime(time.Unix(1000, 0)))
 		assert.Equal(t, ec.Status.Phase, after, "after %s: %s", before, ec.Status.Message)
 	}
 }
@@ -117,7 +124,7 @@ func TestStarts(t *testing.T) {
 // While a StatefulSet is replaced around its pods, no step is decided.
 func TestNoStepWhileTheStatefulSetIsReplaced(t *testing.T) {
 	t.Parallel()
-	decided := (&Kind{now: time.Now}).Decide(read(t, "minimal"), reconcile.PlanSeen{}, World{Replacing: true})
+	decided := (&Kind{now: time.Now}).Decide(read(t, "minimal"), reconcile.PlanSeen{}, &Observation{Replacing: true})
 	assert.Assert(t, len(decided.Steps) == 0 && decided.LookAgain > 0)
 }
 
@@ -140,13 +147,13 @@ func TestReportsOutliveTheLastEnd(t *testing.T) {
 		"another one does not start":    {&membership.Report{}, []corev1.ContainerStatus{etcd, mesh}, "InvalidImageName"},
 		"and the agent does not report": {nil, []corev1.ContainerStatus{etcd, mesh}, ended},
 	} {
-		w := World{Problems: map[string]string{}, others: map[string]string{}}
+		obs := Observation{Problems: map[string]string{}, others: map[string]string{}}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "store-0"}}
 		pod.Status.ContainerStatuses = c.containers
-		(&Kind{now: time.Now}).seePod(database.Pod{Pod: pod, Problem: health.PodProblem(pod)}, &w)
-		w.View.Pods[0].Report = c.report
-		w.outlive()
-		assert.Equal(t, w.Problems["store-0"], c.want, name)
-		assert.Equal(t, w.View.Pods[0].Problem, c.want, name)
+		(&Kind{now: time.Now}).seePod(database.Pod{Pod: pod, Problem: health.PodProblem(pod)}, &obs)
+		obs.View.Pods[0].Report = c.report
+		obs.outlive()
+		assert.Equal(t, obs.Problems["store-0"], c.want, name)
+		assert.Equal(t, obs.View.Pods[0].Problem, c.want, name)
 	}
 }

@@ -34,7 +34,7 @@ func lastRun(object *unstructured.Unstructured) string {
 	case status.LastSuccessfulTime != nil && !status.LastSuccessfulTime.Before(status.LastScheduleTime):
 		return fmt.Sprintf("%s; last run %s, succeeded", schedule, status.LastScheduleTime.UTC().Format(layout))
 	default:
-		return fmt.Sprintf("%s; last run %s, did not succeed: `kubectl logs job/%s` says why", schedule, status.LastScheduleTime.UTC().Format(layout), lastJob(job))
+		return fmt.Sprintf("%s; last run %s, did not succeed: `kubectl logs job/%s` shows why", schedule, status.LastScheduleTime.UTC().Format(layout), lastJob(job))
 	}
 }
 

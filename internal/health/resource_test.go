@@ -101,7 +101,7 @@ func TestCronJobsTellOfTheirLastRun(t *testing.T) {
 	t.Parallel()
 	const (
 		nightly = "spec: {schedule: 30 2 * * *}"
-		failed  = "last run 2026-01-02 02:30 UTC, did not succeed: `kubectl logs job/report-29455350` says why"
+		failed  = "last run 2026-01-02 02:30 UTC, did not succeed: `kubectl logs job/report-29455350` shows why"
 	)
 	for name, test := range map[string]struct{ content, want string }{
 		"none yet":                             {nightly, "runs at 30 2 * * *"},

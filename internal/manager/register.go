@@ -122,7 +122,7 @@ func registerCompat(op *Operator, agent string) error {
 
 // registerOptional makes an operator reconcile the resources of a kind as soon as the API server serves it and lets the operator watch it. A CRD
 // alone is not enough: another operator may have installed it. When CRD and rights are removed, the operator stays ready.
-func registerOptional[T client.Object, W any](op *Operator, kind reconcile.Kind[T, W]) error {
+func registerOptional[T client.Object, O any](op *Operator, kind reconcile.Kind[T, O]) error {
 	op.lists.Optional(kind.New())
 	waiter := &crdWaiter{
 		mapper: op.GetRESTMapper(), gvk: kind.GVK(), poll: cmp.Or(op.options.OptionalPoll, optionalPoll),
@@ -133,12 +133,12 @@ func registerOptional[T client.Object, W any](op *Operator, kind reconcile.Kind[
 }
 
 // Register makes an operator reconcile the resources of a kind: from its start, or as soon as the API server serves the kind.
-func Register[T client.Object, W any](ctx context.Context, op *Operator, kind reconcile.Kind[T, W]) error {
+func Register[T client.Object, O any](ctx context.Context, op *Operator, kind reconcile.Kind[T, O]) error {
 	return op.whenServed(ctx, kind.GVK(), func(ctx context.Context) error { return control(ctx, op, kind) })
 }
 
 // control starts the controller of a kind that the API server serves.
-func control[T client.Object, W any](ctx context.Context, op *Operator, kind reconcile.Kind[T, W]) error {
+func control[T client.Object, O any](ctx context.Context, op *Operator, kind reconcile.Kind[T, O]) error {
 	gvk := kind.GVK()
 	op.definitions.add(gvk)
 	series := metrics.SeriesOf(gvk.Kind)
@@ -149,7 +149,7 @@ func control[T client.Object, W any](ctx context.Context, op *Operator, kind rec
 	if err != nil {
 		return fmt.Errorf("set up the controller of %s: %w", gvk.Kind, err)
 	}
-	if err := op.Add(&show[T, W]{op: op, kind: kind, series: series}); err != nil {
+	if err := op.Add(&show[T, O]{op: op, kind: kind, series: series}); err != nil {
 		return fmt.Errorf("show the metrics of %s: %w", gvk.Kind, err)
 	}
 	parent, ok := kind.(reconcile.Parent)

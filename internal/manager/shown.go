@@ -21,14 +21,14 @@ const scrapePatience = time.Second
 
 // show provides the cached resources of a kind to the metrics while the operator runs. It runs on a standby, too, so that no series ends
 // when the leader changes.
-type show[T client.Object, W any] struct {
+type show[T client.Object, O any] struct {
 	op     *Operator
-	kind   reconcile.Kind[T, W]
+	kind   reconcile.Kind[T, O]
 	series *metrics.Series
 }
 
 // Start provides the resources until the operator ends.
-func (s *show[T, W]) Start(ctx context.Context) error {
+func (s *show[T, O]) Start(ctx context.Context) error {
 	gvk := s.kind.GVK()
 	// The controller of the kind uses the same informer.
 	informer, err := s.op.GetCache().GetInformer(ctx, s.kind.New(), cache.BlockUntilSynced(false))
@@ -53,10 +53,10 @@ func (s *show[T, W]) Start(ctx context.Context) error {
 }
 
 // NeedLeaderElection is false: see show.
-func (*show[T, W]) NeedLeaderElection() bool { return false }
+func (*show[T, O]) NeedLeaderElection() bool { return false }
 
 // list returns the cached resources without copying them.
-func (s *show[T, W]) list(ctx context.Context) (found []metrics.Resource, err error) {
+func (s *show[T, O]) list(ctx context.Context) (found []metrics.Resource, err error) {
 	err = reconcile.EachListed(ctx, s.op.GetCache(), s.op.GetScheme(), s.kind.GVK(), func(resource T) {
 		is := s.kind.Summary(resource)
 		found = append(found, metrics.Resource{

@@ -92,11 +92,11 @@ func needsAgent(spec Declared, live *unstructured.Unstructured, all *Databases, 
 	case !IsUnknown(objects):
 		return nil
 	case spec.RestoreFrom != nil && live == nil:
-		return reconcile.MistakeOf(render.Mistake(spec.Path+".restoreFrom", "needs "+unknown+"; without it the database would start empty"))
+		return reconcile.SpecErrorOf(render.FieldError(spec.Path+".restoreFrom", "needs "+unknown+"; without it the database would start empty"))
 	case spec.ImportFrom != nil && live == nil:
-		return reconcile.MistakeOf(render.Mistake(spec.Path+".importFrom", "needs "+unknown+"; without it the database would start empty"))
+		return reconcile.SpecErrorOf(render.FieldError(spec.Path+".importFrom", "needs "+unknown+"; without it the database would start empty"))
 	case all != nil && all.IsStopping:
-		return reconcile.MistakeOf(render.Mistake(spec.Path+".name", "is another database than the one in use, and a switch needs "+unknown))
+		return reconcile.SpecErrorOf(render.FieldError(spec.Path+".name", "is another database than the one in use, and a switch needs "+unknown))
 	}
 	return nil
 }
@@ -144,7 +144,7 @@ func isFree(parts []reconcile.Part, name string) error {
 	for i := range parts {
 		for _, o := range parts[i].Objects {
 			if o.GroupVersionKind() == object.ConfigMapKind && o.GetName() == name {
-				return reconcile.MistakeOf(&render.Error{Field: parts[i].Path + ".name",
+				return reconcile.SpecErrorOf(&render.Error{Field: parts[i].Path + ".name",
 					Message: fmt.Sprintf("ConfigMap %s is the record of the data of spec.mysql; choose another name", name)})
 			}
 		}

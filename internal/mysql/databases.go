@@ -83,7 +83,7 @@ func FindDatabases(spec Declared, in reconcile.Inputs) (*Databases, error) {
 		}
 	}
 	if d.Active == "" {
-		return nil, reconcile.MistakeOf(errors.New(d.Message))
+		return nil, reconcile.SpecErrorOf(errors.New(d.Message))
 	}
 	if claim, err := in.Lookup(object.ClaimKind.Kind, ClaimName(d.Active)); err != nil || claim == nil {
 		return d, err
@@ -132,7 +132,7 @@ func (d *Databases) lookLive(in reconcile.Inputs) error {
 			continue
 		}
 		if !d.spec.Owner.Names(live) {
-			return reconcile.MistakeOf(fmt.Errorf("ConfigMap %s is not this DataService's, but %s's: spec.mysql.name has to be another one", live.GetName(), object.OwnerText(live)))
+			return reconcile.SpecErrorOf(fmt.Errorf("ConfigMap %s is not this DataService's, but %s's: spec.mysql.name has to be another one", live.GetName(), object.OwnerText(live)))
 		}
 		if _, _, is := ReadRecord(live); is {
 			d.records[database] = live

@@ -5,116 +5,83 @@ package mysql
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/render"
 )
 
-// Form is the form in which a DataService declares its database, and what exists of it in another form. One server and a MySQLCluster keep
-// their data differently, so that neither may start in the place of the other.
-type Form struct {
-	// Name is that of the wanted database, and IsReplicated whether it is a MySQLCluster. IsElsewhere: it runs elsewhere. IsImported: a new one
-	// is copied from a running server.
-	Name                                  string
-	IsReplicated, IsElsewhere, IsImported bool
-
-	// Records are those of databases of one server. IsTaken reports whether a Service of that name belongs to the DataService itself.
-	Records []Record
-	IsTaken bool
-	// Clusters are the MySQLClusters of the DataService.
-	Clusters []string
-	// Claim has the data of the first pod of a database of that name: ClaimOfServer, ClaimOfCluster or "".
-	Claim string
-	// Mark is that of the volume with the data of one server of that name, by its clean record; "" for none.
-	Mark string
-	// Left names what exists of one server of that name.
-	Left []string
-	// Cluster is the MySQLCluster of that name; nil for none.
-	Cluster *unstructured.Unstructured
-}
-
-// Stage is the state of a change of the form.
-type Stage string
-
-// The stages. One server becomes several members in the order Check, Remove, Declared. The write in between is the claim's label. An import
-// begins with Import.
-const (
-	StageDeclared Stage = ""       // the declared form runs
-	StageKeep     Stage = "Keep"   // a MySQLCluster goes on where one server is declared
-	StageImport   Stage = "Import" // one server is copied from a running one, and becomes several members when it has the data
-	StageCheck    Stage = "Check"  // one server runs, until its data may become that of the first member
-	StageRemove   Stage = "Remove" // the objects and the pod of one server go, and its volume stays
-)
-
-// Stage returns the stage of the change to the declared form.
-func (f *Form) Stage() Stage {
-	switch {
-	case f.IsElsewhere:
-	case f.Claim == ClaimOfCluster && len(f.Left) > 0:
-		return StageRemove
-	case f.Stays():
-		return StageKeep
-	case f.IsReplicated && f.Claim == ClaimOfServer && f.isOnlyServer():
-		return StageCheck
-	case f.IsReplicated && f.IsImported && f.Claim != ClaimOfCluster && len(f.Clusters) == 0 && !f.hasData():
-		return StageImport
+// FindForm returns the declared form and what exists of another one. The error is for users if that form may not run: then nothing is changed.
+func FindForm(spec Declared, in reconcile.Inputs) (*Form, error) {
+	form, err := formOf(spec, in)
+	if err != nil {
+		return nil, fmt.Errorf("look for a database in another form: %w", err)
 	}
-	return StageDeclared
-}
-
-// hasData reports whether a database of one server is recorded as having data.
-func (f *Form) hasData() bool {
-	return slices.ContainsFunc(f.Records, func(r Record) bool { return r.isClean() || r.HasData && r.Database == f.Name })
-}
-
-// Stays reports whether one server is declared, and the database is a MySQLCluster all the same: its data is that of members.
-func (f *Form) Stays() bool {
-	return !f.IsElsewhere && !f.IsReplicated && (f.Claim == ClaimOfCluster || slices.Contains(f.Clusters, f.Name))
-}
-
-// isOnlyServer reports whether the database of that name is one server, and the only one in use.
-func (f *Form) isOnlyServer() bool {
-	return len(f.Clusters) == 0 && slices.ContainsFunc(f.Records, func(r Record) bool { return r.Database == f.Name && r.isClean() }) &&
-		!slices.ContainsFunc(f.Records, func(r Record) bool { return r.Database != f.Name && r.isClean() })
-}
-
-// The owners of a claim, by its label.
-const (
-	ClaimOfServer  = "mysql"
-	ClaimOfCluster = "mysql.cluster"
-)
-
-// Refusal returns the field that must change and why, or "" if the declared form may run. What runs goes on as it is.
-func (f *Form) Refusal() (field, why string) {
-	const keep = "; until then the database goes on as it is"
-	switch {
-	case f.Stage() == StageCheck, f.Stage() == StageImport:
-		return "", ""
-	case f.IsReplicated, f.Stays():
-		return f.refusesMembers()
-	case len(f.Clusters) == 0:
-		return "", ""
-	case f.IsElsewhere && !slices.Contains(f.Clusters, f.Name):
-		return "", "" // it is removed when the other one answers, and its claims stay
-	case f.IsElsewhere:
-		return "name", fmt.Sprintf("must be another one than %s while MySQLCluster %s runs, whose Service has that name%s", f.Name, f.Name, keep)
+	if field, why := form.Refusal(); why != "" {
+		return nil, reconcile.SpecErrorOf(render.FieldError(spec.Path+"."+field, "%s", why))
 	}
-	return "name", fmt.Sprintf("must be %s, or replica above 1: MySQLCluster %s has the data%s", f.Clusters[0], f.Clusters[0], keep)
+	return form, nil
 }
 
-func (f *Form) refusesMembers() (field, why string) {
-	const how = "Set replica back to 1 and remove replication. To have several members, restore a dump of it into a database of another DataService"
-	for i := range f.Records {
-		if r := &f.Records[i]; r.isClean() && (r.Database != f.Name || f.Claim != ClaimOfCluster) {
-			return "replica", fmt.Sprintf("makes several members, and database %s, which is one server, has data that would not be taken along. %s; "+
-				"or, to go on without the data, choose another name and delete ConfigMap %s", r.Database, how, RecordName(r.Database))
+func formOf(spec Declared, in reconcile.Inputs) (*Form, error) {
+	form := &Form{Name: spec.Database, IsReplicated: spec.IsReplicated(), IsElsewhere: spec.Workload == "", IsImported: spec.MySQL != nil && spec.ImportFrom != nil}
+	clusters, err := in.List("MySQLCluster")
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range clusters {
+		form.Clusters = append(form.Clusters, o.GetName())
+		if o.GetName() == form.Name {
+			form.Cluster = o
 		}
 	}
-	switch {
-	case f.Claim == ClaimOfServer:
-		return "replica", fmt.Sprintf("makes several members, and PersistentVolumeClaim %s is that of one server. %s; or choose another name", ClaimName(f.Name), how)
-	case f.IsTaken && f.Claim != ClaimOfCluster:
-		return "name", fmt.Sprintf("must be another one than %s: Service %s is that of the database as it was before", f.Name, f.Name)
+	claim, err := in.LookupAny(object.ClaimKind.Kind, ClaimName(spec.Database))
+	if err != nil {
+		return nil, err
 	}
-	return "", ""
+	if claim != nil {
+		form.Claim = claim.GetLabels()[object.LabelComponent]
+	}
+	if !form.IsReplicated && !form.Stays() {
+		return form, nil
+	}
+	records, err := in.List(object.ConfigMapKind.Kind)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range records {
+		if r, _, is := ReadRecord(o); is && o.GetLabels()[object.LabelComponent] == Component {
+			form.Records = append(form.Records, r)
+			if r.Database == form.Name && r.isClean() {
+				form.Mark, _, _ = unstructured.NestedString(o.Object, "data", keyID)
+			}
+		}
+	}
+	return form, form.findServer(in)
+}
+
+// findServer looks for what exists of one server: the objects whose names a MySQLCluster uses, too, and the pod.
+func (f *Form) findServer(in reconcile.Inputs) error {
+	for _, of := range []struct{ kind, suffix string }{
+		{"StatefulSet", ""}, {"Deployment", ""}, {"Service", ""}, {"NetworkPolicy", ""}, {"PodDisruptionBudget", ""},
+		{"CronJob", "-backup"}, {"CronJob", "-prune"}, {"CronJob", "-verify"}, {"Deployment", "-archive"},
+	} {
+		found, err := in.Lookup(of.kind, f.Name+of.suffix)
+		if err != nil {
+			return err
+		}
+		if found != nil {
+			f.Left = append(f.Left, of.kind+" "+f.Name+of.suffix)
+			f.IsTaken = f.IsTaken || of.kind == "Service"
+		}
+	}
+	pods, err := in.Pods(Component)
+	for _, pod := range pods {
+		if !IsOther(f.Name, pod) {
+			f.Left = append(f.Left, "Pod "+pod.Name)
+		}
+	}
+	return err
 }

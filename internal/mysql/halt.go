@@ -5,141 +5,90 @@ package mysql
 
 import (
 	"fmt"
-	"slices"
-	"strconv"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// annotation, on a live workload, marks it as halted by the operator and stores its former number of pods.
-const annotation = "d3os-product.com.d3os/halted"
-
-// nowhere is a node label that no node has.
-const nowhere = "d3os-product.com.d3os/halted"
-
-var replicas = []string{"spec", "replicas"}
-
-// Lookup returns the live object of a kind and name, or nil.
-type Lookup func(kind, name string) (*unstructured.Unstructured, error)
-
-// IsHalted reports whether the operator halted a live workload. It is false for nil.
-func IsHalted(live *unstructured.Unstructured) bool {
-	return live != nil && live.GetAnnotations()[annotation] != ""
-}
-
-// IsAny reports whether the live workload of a planned object is halted.
-func IsAny(planned []*unstructured.Unstructured, lookup Lookup) (bool, error) {
-	for _, o := range planned {
-		if !isWorkload(o) {
-			continue
+// Halt plans the users of the database without pods during a switch, and until the database in use serves. own is the part of the
+// database.
+func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bool) error {
+	for _, part := range users {
+		wasHalted, err := IsAny(part.Objects, d.in.Lookup)
+		if err != nil {
+			return err
 		}
-		live, err := lookup(o.GetKind(), o.GetName())
-		if err != nil || IsHalted(live) {
-			return err == nil, err
+		isSwitched := d.IsStopping || d.IsBarred || d.IsOther
+		switch {
+		case isSwitched || wasHalted && !serves:
+			err = d.halt(part)
+		case wasHalted:
+			d.IsStarting = true
+			part.Objects, err = Resume(part.Objects, d.in.Lookup, d.spec.Owner)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	return false, nil
+	if own != nil && len(d.Halted) > 0 {
+		own.After = nil // otherwise it could wait for a halted part, which waits for it
+	}
+	return nil
 }
 
-// Halt returns the planned objects in a form without pods. It copies objects before it changes them.
-func Halt(planned []*unstructured.Unstructured, lookup Lookup, owner object.Owner) ([]*unstructured.Unstructured, error) {
-	return change(planned, lookup, owner, func(o, live *unstructured.Unstructured) (bool, error) {
-		annotations := o.GetAnnotations()
-		if annotations == nil {
-			annotations = map[string]string{}
-		}
-		annotations[annotation] = strconv.FormatInt(former(live), 10)
-		o.SetAnnotations(annotations)
-		switch o.GetKind() {
-		case object.CronJobKind.Kind:
-			return true, unstructured.SetNestedField(o.Object, true, "spec", "suspend")
-		case "DaemonSet":
-			return true, unstructured.SetNestedField(o.Object, "true", "spec", "template", "spec", "nodeSelector", nowhere)
-		}
-		return true, unstructured.SetNestedField(o.Object, int64(0), replicas...)
-	})
+// halt plans a part without pods. Halting waits for no other part; resuming does, as a new revision.
+func (d *Databases) halt(part *reconcile.Part) (err error) {
+	part.Objects, err = Halt(part.Objects, d.in.Lookup, d.spec.Owner)
+	if err != nil {
+		return err
+	}
+	part.After, part.Revision = nil, object.Sum([]byte("halted "+part.Revision))
+	part.Doubt = &reconcile.Doubt{} // not ready, but no user has to act
+	part.Notes = append(part.Notes, "has no pods while the database is switched")
+	d.Halted = append(d.Halted, haltedPart{part.Name, Workloads(part.Objects)})
+	remains, err := remainsOf(part.Name, Workloads(part.Objects), d.in.Lookup, d.in.Pods)
+	d.Remains = append(d.Remains, remains...)
+	return err
 }
 
-// Resume returns the planned objects in the form that ends a halt. A workload without planned replicas gets its former number once. Without
-// a halted workload the objects are as planned.
-func Resume(planned []*unstructured.Unstructured, lookup Lookup, owner object.Owner) ([]*unstructured.Unstructured, error) {
-	return change(planned, lookup, owner, func(o, live *unstructured.Unstructured) (bool, error) {
-		_, isPlanned, _ := unstructured.NestedInt64(o.Object, replicas...)
-		if isPlanned || !IsHalted(live) || o.GetKind() != "Deployment" && o.GetKind() != "StatefulSet" {
-			return false, nil
-		}
-		return true, unstructured.SetNestedField(o.Object, former(live), replicas...)
-	})
-}
-
-// change returns the objects with changed copies of those workloads for which set returns true.
-func change(planned []*unstructured.Unstructured, lookup Lookup, owner object.Owner, set func(o, live *unstructured.Unstructured) (bool, error)) ([]*unstructured.Unstructured, error) {
-	result := slices.Clone(planned)
-	for i, o := range planned {
-		if !isWorkload(o) {
-			continue
-		}
+// remainsOf lists running objects of a halted part.
+func remainsOf(name string, workloads []*unstructured.Unstructured, lookup Lookup, pods func(part string) ([]*corev1.Pod, error)) (remains []string, err error) {
+	for _, o := range workloads {
 		live, err := lookup(o.GetKind(), o.GetName())
 		if err != nil {
 			return nil, err
 		}
-		o = object.Unfinished(o)
-		is, err := set(o, live)
-		if err == nil && is {
-			_, err = object.Finish(o, owner)
-			result[i] = o
-		}
-		if err != nil {
-			return nil, fmt.Errorf("plan %s %s for a halt: %w", o.GetKind(), o.GetName(), err)
+		if MayRun(live) {
+			remains = append(remains, o.GetKind()+" "+o.GetName())
 		}
 	}
-	return result, nil
+	found, err := pods(name)
+	for _, pod := range found {
+		if isAlive(pod) {
+			remains = append(remains, "Pod "+pod.Name)
+		}
+	}
+	return remains, err
 }
 
-// former returns the number of pods of a workload before it was halted, or 1 if unknown: an autoscaler continues from there.
-func former(live *unstructured.Unstructured) int64 {
-	if live == nil {
-		return 1
-	}
-	if n, err := strconv.ParseInt(live.GetAnnotations()[annotation], 10, 32); err == nil {
-		return n
-	}
-	n, found, err := unstructured.NestedInt64(live.Object, replicas...)
-	if !found || err != nil {
-		return 1
-	}
-	return n
+// isAlive reports whether containers of a pod may run.
+func isAlive(pod *corev1.Pod) bool {
+	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// MayRun reports whether pods of a live workload may still exist or start although it is halted. It is false for nil.
-func MayRun(live *unstructured.Unstructured) bool {
-	if live == nil {
-		return false
+// otherPod returns a pod of another database, read from the API server, or "".
+func otherPod(database string, in reconcile.Inputs) (string, error) {
+	pods, err := in.PodsLive(Component)
+	if err != nil {
+		return "", fmt.Errorf("look whether a pod of another database than %s is there: %w", database, err)
 	}
-	number := func(path ...string) int64 { n, _, _ := unstructured.NestedInt64(live.Object, path...); return n }
-	switch live.GetKind() {
-	case object.CronJobKind.Kind:
-		isSuspended, _, _ := unstructured.NestedBool(live.Object, "spec", "suspend")
-		active, _, _ := unstructured.NestedSlice(live.Object, "status", "active")
-		return !isSuspended || len(active) > 0
-	case "DaemonSet":
-		return !IsHalted(live) || number("status", "observedGeneration") < live.GetGeneration() || number("status", "currentNumberScheduled") > 0
+	for _, pod := range pods {
+		if IsOther(database, pod) && !isProbe(pod) {
+			return pod.Name, nil
+		}
 	}
-	planned, found, _ := unstructured.NestedInt64(live.Object, replicas...)
-	return !found || planned > 0 || number("status", "observedGeneration") < live.GetGeneration() || number("status", "replicas") > 0
-}
-
-// Workloads returns the planned objects that have pods.
-func Workloads(planned []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return slices.DeleteFunc(slices.Clone(planned), func(o *unstructured.Unstructured) bool { return !isWorkload(o) })
-}
-
-func isWorkload(o *unstructured.Unstructured) bool {
-	switch o.GetKind() {
-	case "Deployment", "StatefulSet", "DaemonSet", object.CronJobKind.Kind:
-		return true
-	}
-	return false
+	return "", nil
 }

@@ -4,166 +4,229 @@
 package mysql
 
 import (
-	"encoding/json"
+	"context"
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
+	"d3os.com/d3os-operator/internal/render"
 )
 
-// partMembers is the part of the pods that judge whether the data of one server can become that of a member, and containerMembers their container.
-const (
-	partMembers      = Component + ".members"
-	containerMembers = "members"
-)
-
-// Takeover is the change of one server to several members: what is known of the server, and what follows from that.
-type Takeover struct {
-	// Database is its name, and Mark that of the volume by the record.
-	Database, Mark string
-	// Image is that of the members. Job is the name of the Job that judges the data for this spec.
-	Image, Job string
-
-	// Record, Claim and Workload are those of the server. Pods are its pods, and Checks those that judge its data.
-	Record, Claim, Workload *unstructured.Unstructured
-	Pods, Checks            []*corev1.Pod
-	in                      reconcile.Inputs
-	spec                    Declared
-	// IsUnknown reports whether the operator does not know the image of the agent.
-	IsUnknown bool
+// As returns a copy of a DataService whose mysql is declared in the form that runs.
+func (f *Form) As(ds *dsv1.DataService) *dsv1.DataService {
+	changed, m := *ds, *ds.Spec.MySQL
+	one := int32(1)
+	switch stage := f.Stage(); stage {
+	case StageCheck, StageImport:
+		m.Replica, m.Replication = &one, nil
+		if stage == StageCheck {
+			m.Backup = f.begun(m.Backup)
+		}
+	default:
+		m.Replication = &dsv1.MySQLReplication{}
+	}
+	changed.Spec.MySQL = &m
+	return &changed
 }
 
-// longestReport bounds what a Job reports, in bytes.
-const longestReport = 400
-
-// What follows for a takeover.
-const (
-	takeoverWaits   = ""
-	takeoverRefused = "Refused"
-	takeoverCheck   = "CheckData"     // make the Job that judges the data
-	takeoverHand    = "HandOverClaim" // let the claim be that of the first member: the server stops, and is not started again
-)
-
-// Decide returns what follows, and a message for users.
-func (t *Takeover) Decide() (act, message string) {
-	if why := t.refusal(); why != "" {
-		return takeoverRefused, why
+// begun returns what one server has of declared backups: to begin the rest would restart it, and it is about to become several members.
+func (f *Form) begun(declared *dsv1.Backup) *dsv1.Backup {
+	if declared == nil || !slices.Contains(f.Left, "CronJob "+f.Name+"-backup") {
+		return nil
 	}
-	d := &Database{Name: t.Database, Pods: t.Pods}
-	d.Part()
-	pod := d.readyPod()
-	switch {
-	case pod == nil || reportedID(pod) == "":
-		return takeoverWaits, "several members are wanted: waits until the server is ready"
-	case reportedID(pod) != t.Mark:
-		return takeoverRefused, fmt.Sprintf("makes several members, and the server runs on a volume with the mark %s, not %s", reportedID(pod), t.Mark)
+	b := *declared
+	if !slices.Contains(f.Left, "Deployment "+f.Name+"-archive") {
+		b.PointInTime = nil
 	}
-	check, hasEnded := t.check()
-	switch {
-	case !hasEnded && check:
-		return takeoverWaits, "several members are wanted: waits until Job " + t.Job + " has looked at the data"
-	case !hasEnded:
-		return takeoverCheck, fmt.Sprintf("several members are wanted: Job %s looks whether they can have the data", t.Job)
-	}
-	reported, why := t.reported()
-	switch {
-	case why != "":
-		return takeoverRefused, fmt.Sprintf("makes several members, which cannot have the data: %s. Then delete Job %s", why, t.Job)
-	case reported != t.Mark:
-		return takeoverRefused, fmt.Sprintf("makes several members, and Job %s found a volume with the mark %q, not %s", t.Job, reported, t.Mark)
-	}
-	return takeoverHand, fmt.Sprintf("PersistentVolumeClaim %s becomes that of the first member: the server restarts once", ClaimName(t.Database))
+	return &b
 }
 
-// refusal returns why the server cannot become several members as it is, or "".
-func (t *Takeover) refusal() string {
-	const first = "makes several members, and "
-	switch image := t.image(); {
-	case t.IsUnknown:
-		return first + "needs the image of the agent, which the operator does not know: set RELATED_IMAGE_AGENT"
-	case t.Mark == "":
-		return first + "the volume of the one server has no mark, so that no member could recognise it: let its pod start again with a guard first"
-	case t.Workload == nil:
-		return first + "the one server must run as a StatefulSet first: set kind StatefulSet with replica 1"
-	case t.Image == "":
-		return fmt.Sprintf("%sthe members would have another image by default: set image to %s, which the server runs", first, image)
-	case image != t.Image:
-		return fmt.Sprintf("%sthe image of the members would be %s, and the server runs %s: change the image before or after, not together", first, t.Image, image)
-	case t.Claim == nil || t.Claim.GetDeletionTimestamp() != nil || metav1.GetControllerOf(t.Claim) != nil:
-		return fmt.Sprintf("%sPersistentVolumeClaim %s does not stay when the server goes", first, ClaimName(t.Database))
-	case !slices.Equal(accessModes(t.Claim), []string{string(corev1.ReadWriteOnce)}):
-		return fmt.Sprintf("%sPersistentVolumeClaim %s must have the access mode ReadWriteOnce alone: nothing can look at its data while the server runs", first, ClaimName(t.Database))
+// PlanTakeover plans how the server of a form becomes a MySQLCluster with an image. spec is the declared database, and parts are the parts of the
+// one server. Where the change is refused, the error is for users, and nothing is changed.
+func PlanTakeover(spec Declared, form *Form, image string, parts []reconcile.Part, in reconcile.Inputs) (*Takeover, error) {
+	t := &Takeover{Database: form.Name, Mark: form.Mark, Image: image, Job: fmt.Sprintf("%s-members-%d", form.Name, spec.Generation), in: in, spec: spec}
+	for i := range parts {
+		t.IsUnknown = t.IsUnknown || parts[i].Name == Component && IsUnknown(parts[i].Objects)
 	}
-	if claimed, _, _ := unstructured.NestedString(t.Record.Object, "data", keyClaim); claimed != string(t.Claim.GetUID()) {
-		return fmt.Sprintf("%sPersistentVolumeClaim %s is not the recorded one", first, ClaimName(t.Database))
-	}
-	return ""
-}
-
-func accessModes(claim *unstructured.Unstructured) []string {
-	modes, _, _ := unstructured.NestedStringSlice(claim.Object, "spec", "accessModes")
-	return modes
-}
-
-// image returns the image of the server, or "".
-func (t *Takeover) image() string {
-	if t.Workload == nil {
-		return ""
-	}
-	containers, _, _ := unstructured.NestedSlice(t.Workload.Object, "spec", "template", "spec", "containers")
-	for _, c := range containers {
-		if container, _ := c.(map[string]any); nameOf(c) == t.Database {
-			image, _ := container["image"].(string)
-			return image
+	var err error
+	for kind, to := range map[string]**unstructured.Unstructured{object.ConfigMapKind.Kind: &t.Record, object.ClaimKind.Kind: &t.Claim, object.StatefulSetKind.Kind: &t.Workload} {
+		name := map[string]string{object.ConfigMapKind.Kind: RecordName(form.Name), object.ClaimKind.Kind: ClaimName(form.Name)}[kind]
+		if name == "" {
+			name = form.Name
+		}
+		if *to, err = in.Lookup(kind, name); err != nil {
+			return nil, err
 		}
 	}
-	return ""
-}
-
-// check reports whether a pod judges the data, or has.
-func (t *Takeover) check() (exists, hasEnded bool) {
-	for _, pod := range t.Checks {
-		if pod.Labels[labelJobName] == t.Job && pod.DeletionTimestamp == nil {
-			exists = true
-			hasEnded = hasEnded || ended(pod) != nil
-		}
+	if t.Record == nil {
+		return nil, fmt.Errorf("%w: ConfigMap %s is gone", reconcile.ErrAgain, RecordName(form.Name))
 	}
-	return exists, hasEnded
+	if t.Pods, err = in.Pods(Component); err != nil {
+		return nil, err
+	}
+	if t.Checks, err = in.Pods(partMembers); err != nil {
+		return nil, err
+	}
+	if act, message := t.Decide(); act == takeoverRefused {
+		return nil, reconcile.SpecErrorOf(render.FieldError(spec.Path+".replica", "%s. Until then the database goes on as one server", message))
+	}
+	return t, nil
 }
 
-// labelJobName is the label of the pods of a Job.
-const labelJobName = "batch.kubernetes.io/job-name"
+// Note describes what a takeover does, for users.
+func (t *Takeover) Note() string {
+	_, message := t.Decide()
+	return message
+}
 
-// ended returns how the judging container of a pod has ended, or nil. One that reported nothing is tried again by its Job.
-func ended(pod *corev1.Pod) *corev1.ContainerStateTerminated {
-	for _, c := range pod.Status.ContainerStatuses {
-		if c.Name == containerMembers && c.State.Terminated != nil && c.State.Terminated.Message != "" {
-			return c.State.Terminated
-		}
+// Steps returns the next write of a takeover; nil if it waits.
+func (t *Takeover) Steps(c client.Client) []reconcile.Step {
+	act, message := t.Decide()
+	do := map[string]func(context.Context, client.Client) error{takeoverCheck: t.makeJob, takeoverHand: t.handOver}[act]
+	if do == nil {
+		return nil
+	}
+	return []reconcile.Step{{Name: act, Message: message, Do: func(ctx context.Context) error { return do(ctx, c) }}}
+}
+
+func (t *Takeover) makeJob(ctx context.Context, c client.Client) error {
+	of := backup.Of{Kind: t.spec.Owner.GroupVersionKind, Namespace: t.spec.Owner.Namespace, Name: t.spec.Owner.Name}
+	source, err := backup.Reader{Client: c}.Source(ctx, of, Component+"-members")
+	if err != nil || source == nil { // the plan makes it
+		return err
+	}
+	if err := c.Create(ctx, source.Job(t.Job, of.Namespace), client.FieldOwner(apply.FieldManager)); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("make Job %s: %w", t.Job, err)
 	}
 	return nil
 }
 
-// reported returns the mark of the volume that can become a member's, or why it cannot.
-func (t *Takeover) reported() (mark, why string) {
-	for _, pod := range t.Checks {
-		end := ended(pod)
-		if end == nil || pod.Labels[labelJobName] != t.Job {
-			continue
-		}
-		var r struct{ ID, Reason, Message string }
-		switch err := json.Unmarshal([]byte(end.Message), &r); {
-		case err != nil:
-			return "", "the report of Pod " + pod.Name + " cannot be read"
-		case r.Reason != "" || end.ExitCode != 0:
-			return "", r.Message[:min(len(r.Message), longestReport)]
-		default:
-			mark = r.ID
+// handOver makes the claim of the server that of the first member. It is the only write from which there is no way back by the spec alone.
+func (t *Takeover) handOver(ctx context.Context, c client.Client) error {
+	again := func(format string, args ...any) error {
+		return fmt.Errorf("%w: "+format, append([]any{reconcile.ErrAgain}, args...)...)
+	}
+	if generation, err := t.in.Generation(); err != nil || generation != t.spec.Generation {
+		return again("the DataService has changed (%v)", err)
+	}
+	record, err := t.in.LookupLive(object.ConfigMapKind.Kind, RecordName(t.Database))
+	if err != nil {
+		return err
+	}
+	if record == nil || record.GetResourceVersion() != t.Record.GetResourceVersion() {
+		return again("ConfigMap %s has changed", RecordName(t.Database))
+	}
+	claim, err := t.in.LookupLive(object.ClaimKind.Kind, ClaimName(t.Database))
+	if err != nil {
+		return err
+	}
+	if claim == nil || claim.GetResourceVersion() != t.Claim.GetResourceVersion() {
+		return again("PersistentVolumeClaim %s has changed", ClaimName(t.Database))
+	}
+	if err := t.isFree(ctx, c); err != nil {
+		return err
+	}
+	member := object.Owner{GroupVersionKind: clusterKind, Namespace: t.spec.Owner.Namespace, Name: t.Database}
+	changed := claim.DeepCopy()
+	labels := changed.GetLabels()
+	delete(labels, object.LabelPartOf)
+	for name, value := range member.Labels(ClaimOfCluster) {
+		labels[name] = value
+	}
+	changed.SetLabels(labels)
+	if err := c.Patch(ctx, changed, client.MergeFromWithOptions(claim, client.MergeFromWithOptimisticLock{}), client.FieldOwner(apply.FieldManager)); err != nil {
+		return fmt.Errorf("make PersistentVolumeClaim %s that of the first member: %w", ClaimName(t.Database), err)
+	}
+	return nil
+}
+
+// isFree returns an error if an object exists that the MySQLCluster would need, or that an earlier one of that name has left. Nothing could be
+// formed with it, and one server would be gone by then.
+func (t *Takeover) isFree(ctx context.Context, c client.Client) error {
+	taken := func(o *unstructured.Unstructured) error {
+		return fmt.Errorf("make several members of %s: %s %s exists: delete it if it is not needed, or set replica back to 1", t.Database, o.GetKind(), o.GetName())
+	}
+	for _, of := range []struct{ kind, name string }{
+		{"Service", "-read"}, {"Service", "-headless"}, {"ConfigMap", "-replication"}, {"ConfigMap", "-config"}, {"ConfigMap", "-databases"}, {"PodDisruptionBudget", ""},
+	} {
+		if found, err := t.in.LookupLive(of.kind, t.Database+of.name); err != nil || found != nil {
+			if err == nil {
+				err = taken(found)
+			}
+			return err
 		}
 	}
-	return mark, ""
+	for ordinal := 1; ordinal < maxMembers; ordinal++ {
+		if found, err := t.in.LookupLive(object.ClaimKind.Kind, fmt.Sprintf("data-%s-%d", t.Database, ordinal)); err != nil || found != nil {
+			if err == nil {
+				err = taken(found)
+			}
+			return err
+		}
+	}
+	other := object.Empty(clusterKind)
+	err := c.Get(ctx, client.ObjectKey{Namespace: t.spec.Owner.Namespace, Name: t.Database}, other)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err == nil {
+		err = taken(other)
+	}
+	return err
+}
+
+// maxMembers is the highest number of members.
+const maxMembers = 5
+
+// clusterKind is the kind of databases of several members.
+var clusterKind = object.Resources[2]
+
+// Adopt gives the MySQLCluster of a part the mark of the volume that it begins with, and takes away the backup to restore where there is data
+// already: the API server refuses that field for one that exists without it. Objects are shared, and copied.
+func (f *Form) Adopt(part *reconcile.Part, owner object.Owner) error {
+	if f == nil || f.Mark == "" && !f.isFormed() {
+		return nil
+	}
+	objects := make([]*unstructured.Unstructured, 0, len(part.Objects))
+	for _, o := range part.Objects {
+		if o.GroupVersionKind() == clusterKind {
+			o = object.Unfinished(o)
+			if f.Mark != "" {
+				annotate(o, object.AnnotationAdopt, f.Mark)
+			}
+			unstructured.RemoveNestedField(o.Object, "spec", fieldRestore)
+			if _, err := object.Finish(o, owner); err != nil {
+				return err
+			}
+		}
+		objects = append(objects, o)
+	}
+	part.Objects = objects
+	return nil
+}
+
+// fieldRestore is the field of a MySQLCluster with the backup that a new database is made of.
+const fieldRestore = "restoreFrom"
+
+// isFormed reports whether the MySQLCluster exists and begins with no backup, so that it cannot be given one any more.
+func (f *Form) isFormed() bool {
+	if f.Cluster == nil {
+		return false
+	}
+	_, restores, _ := unstructured.NestedMap(f.Cluster.Object, "spec", fieldRestore)
+	return !restores
+}
+
+// Vacate plans the part of a database without objects, so that those of one server go. Its claim is that of the first member already.
+func (f *Form) Vacate(part *reconcile.Part) {
+	part.Objects, part.Revision, part.ReplacesAtOnce, part.Doubt = nil, "", true, &reconcile.Doubt{}
+	part.Notes = append(part.Notes, fmt.Sprintf("becomes several members: it restarts once, after %s has gone", f.Left[len(f.Left)-1]))
 }

@@ -111,7 +111,7 @@ func missing() health.State {
 func TestWhatAComponentWaitsFor(t *testing.T) {
 	t.Parallel()
 	sick := seenOf("mysql", health.State{Desired: 1, Problem: "pod mysql-0: Unschedulable: m", Culprit: health.Culprit{Kind: "Pod", Name: "mysql-0", Reason: "Unschedulable"}})
-	got := Compute(dsv1.DataServiceStatus{}, Observation{Generation: 1, Components: []reconcile.PartSeen{sick, seenOf("uuc", up), held("auth", "mysql", "uuc")}}, noon)
+	got := Compute(dsv1.DataServiceStatus{}, StatusInput{Generation: 1, Components: []reconcile.PartSeen{sick, seenOf("uuc", up), held("auth", "mysql", "uuc")}}, noon)
 	assert.Equal(t, got.Components[2].Message, "waits for mysql (Pod mysql-0: Unschedulable), uuc")
 	assert.DeepEqual(t, componentStatus(held("auth", "mysql", "uuc"), &dsv1.ComponentStatus{}).WaitsFor, []string{"mysql", "uuc"})
 	assert.DeepEqual(t, componentStatus(seenOf("auth", starting), was(dsv1.PhasePending)).WaitsFor, []string(nil))
@@ -129,8 +129,8 @@ func TestAMissingObjectIsTold(t *testing.T) {
 		"auth: Service auth does not exist":                    missing(),
 		"auth: one of its objects is missing or being deleted": unnamed,
 	} {
-		see := func(state health.State) Observation {
-			return Observation{Generation: 1, Paused: true, Components: []reconcile.PartSeen{seenOf("auth", state)}}
+		see := func(state health.State) StatusInput {
+			return StatusInput{Generation: 1, Paused: true, Components: []reconcile.PartSeen{seenOf("auth", state)}}
 		}
 		got := Compute(Compute(dsv1.DataServiceStatus{}, see(up), noon), see(state), noon)
 		c := meta.FindStatusCondition(got.Conditions, dsv1.ConditionDegraded)
@@ -143,8 +143,8 @@ func TestAMissingObjectIsTold(t *testing.T) {
 // written. A status without times, from an older operator, is not written to add them.
 func TestTheTimeOfAPhase(t *testing.T) {
 	t.Parallel()
-	see := func(state health.State) Observation {
-		return Observation{Generation: 1, Components: []reconcile.PartSeen{seenOf("auth", state)}}
+	see := func(state health.State) StatusInput {
+		return StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("auth", state)}}
 	}
 	at := func(s dsv1.DataServiceStatus) *metav1.Time { return s.Components[0].LastTransitionTime }
 	well := Compute(dsv1.DataServiceStatus{}, see(up), noon)
@@ -182,7 +182,7 @@ func TestWhatMayPassByItselfIsTold(t *testing.T) {
 		want string
 	}{
 		"pods are missing":   {"StatefulSet", health.State{Desired: 1, Hint: "StatefulSet auth: 0 of 1", HintCulprit: set}, "StatefulSet auth: 0 of 1"},
-		"no answer":          {"ThirdParty", health.State{Desired: 1, Hint: "pod uuc-probe-1: not ready", HintCulprit: pod}, "the third party has not answered the check yet; `kubectl describe pod uuc-probe-1` says what the check gets"},
+		"no answer":          {"ThirdParty", health.State{Desired: 1, Hint: "pod uuc-probe-1: not ready", HintCulprit: pod}, "the third party has not answered the check yet; `kubectl describe pod uuc-probe-1` shows what the check gets"},
 		"a pod starts":       {"Deployment", health.State{Desired: 1, Hint: "pod auth-1: not ready", HintCulprit: pod}, ""},
 		"the probe starts":   {"ThirdParty", health.State{Desired: 1, Hint: "Deployment uuc-probe: 0/1", HintCulprit: health.Culprit{Kind: "Deployment"}}, ""},
 		"it came up":         {"ThirdParty", health.State{Settled: true, Ready: 1, Desired: 1}, ""},
@@ -214,10 +214,10 @@ func TestAStatefulSetThatDoesNotStartIsDegraded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			see := func(state health.State) Observation {
+			see := func(state health.State) StatusInput {
 				c := seenOf("mysql", state)
 				c.Kind = test.kind
-				return Observation{Generation: 1, Components: []reconcile.PartSeen{c}}
+				return StatusInput{Generation: 1, Components: []reconcile.PartSeen{c}}
 			}
 			first := Compute(dsv1.DataServiceStatus{}, see(unbound), noon)
 			at := metav1.NewTime(noon.Add(test.after))
@@ -249,7 +249,7 @@ func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 		"it is not bound":   {unbound, BindDeadline, "mysql: PersistentVolumeClaim data: it is not bound; [mysql]->auth"},
 		"pods are refused":  {refused, 0, "mysql: StatefulSet mysql: 0 of 1 pods exist; [mysql]->auth"},
 	} {
-		seen := Observation{Generation: 1, Components: []reconcile.PartSeen{seenOf("mysql", test.seen), held("auth", "mysql")}}
+		seen := StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("mysql", test.seen), held("auth", "mysql")}}
 		first := Compute(dsv1.DataServiceStatus{}, seen, noon)
 		assert.Equal(t, Compute(first, seen, metav1.NewTime(noon.Add(test.after))).Message, test.want, name)
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // conditions computes every condition from the new status.
-func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataServiceStatus, now metav1.Time) []metav1.Condition {
+func conditions(prev []metav1.Condition, seen StatusInput, next dsv1.DataServiceStatus, now metav1.Time) []metav1.Condition {
 	result := slices.Clone(prev)
 	c := reconcile.Conditions{List: &result, Generation: seen.Generation, Now: now}
 	failing := seen.Failure != nil || count(next.Components, dsv1.PhaseFailed)+count(next.Components, dsv1.PhaseDegraded) > 0
@@ -37,12 +37,12 @@ func conditions(prev []metav1.Condition, seen Observation, next dsv1.DataService
 }
 
 // isReady reports whether everything in the spec is running.
-func isReady(seen Observation, next dsv1.DataServiceStatus) bool {
+func isReady(seen StatusInput, next dsv1.DataServiceStatus) bool {
 	return seen.Failure == nil && !seen.Deleting && seen.Switch == nil && count(next.Components, dsv1.PhaseRunning) == len(next.Components)
 }
 
 // reasonOf returns why not everything is ready.
-func reasonOf(seen Observation, next dsv1.DataServiceStatus, failing bool) string {
+func reasonOf(seen StatusInput, next dsv1.DataServiceStatus, failing bool) string {
 	switch {
 	case seen.Failure != nil:
 		return seen.Failure.Reason
@@ -58,7 +58,7 @@ func reasonOf(seen Observation, next dsv1.DataServiceStatus, failing bool) strin
 
 // operatorChange sets the condition for a change that the operator causes. A turn ends when every component is ready in its new revision. A
 // waiting message stays while its reason is the same: it would otherwise change with every other turn.
-func operatorChange(conditions []metav1.Condition, seen Observation, ready bool, now metav1.Time) []metav1.Condition {
+func operatorChange(conditions []metav1.Condition, seen StatusInput, ready bool, now metav1.Time) []metav1.Condition {
 	before := meta.FindStatusCondition(conditions, dsv1.ConditionOperatorChange)
 	hadTurn := before != nil && before.Status == metav1.ConditionTrue
 	c := metav1.Condition{
@@ -83,7 +83,7 @@ func operatorChange(conditions []metav1.Condition, seen Observation, ready bool,
 }
 
 // tellSwitch sets the condition for a switch to another database while one is in progress. Without an observation it keeps the condition.
-func tellSwitch(conditions *[]metav1.Condition, prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) {
+func tellSwitch(conditions *[]metav1.Condition, prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) {
 	var v *backup.Verdict
 	switch {
 	case seen.Switch != nil:
@@ -110,7 +110,7 @@ func failingReason(components []dsv1.ComponentStatus) string {
 }
 
 // trouble returns the message without the pause, which has a separate condition.
-func trouble(seen Observation, next dsv1.DataServiceStatus) string {
+func trouble(seen StatusInput, next dsv1.DataServiceStatus) string {
 	if seen.Paused && seen.Failure == nil {
 		if problem := problems(next.Components); problem != "" {
 			return problem

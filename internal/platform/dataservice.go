@@ -60,8 +60,8 @@ type Kind struct {
 }
 
 var (
-	_ reconcile.Kind[*dsv1.DataService, World] = &Kind{}
-	_ reconcile.Parent                         = &Kind{}
+	_ reconcile.Kind[*dsv1.DataService, Observation] = &Kind{}
+	_ reconcile.Parent                               = &Kind{}
 )
 
 // New returns the kind. The client writes during switches of databases; live reads from the API server. Both are nil for a caller that only
@@ -90,7 +90,7 @@ func (k *Kind) Forget(namespace, name string) {
 }
 
 // Plan returns the parts of a platform: its components.
-func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs) (*reconcile.Plan, error) {
+func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs, obs *Observation) (*reconcile.Plan, error) {
 	f, err := k.formOf(declared, in)
 	if err != nil {
 		return nil, err
@@ -104,13 +104,13 @@ func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs) (*reconcile
 		ds = ptr.To(*ds)
 		ds.Spec.MySQL = used
 		if graph, err = k.planner.Graph(ds); err != nil {
-			return nil, reconcile.MistakeOf(err)
+			return nil, reconcile.SpecErrorOf(err)
 		}
 	}
 	secrets, err := k.keeper.Plan(ds, graph, in.Lookup, &plan.Users{Live: in.LookupLive, List: in.List})
 	if err != nil {
 		if field := (*render.Error)(nil); errors.As(err, &field) {
-			return nil, reconcile.MistakeOf(err)
+			return nil, reconcile.SpecErrorOf(err)
 		}
 		return nil, &reconcile.SecretError{Err: err}
 	}
@@ -120,7 +120,7 @@ func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs) (*reconcile
 	}
 	planned, err := k.planner.Make(ds, graph, secrets.Credentials)
 	if err != nil {
-		return nil, reconcile.MistakeOf(err)
+		return nil, reconcile.SpecErrorOf(err)
 	}
 	result := &reconcile.Plan{
 		Secrets:      secrets.Secrets,
@@ -145,7 +145,8 @@ func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs) (*reconcile
 	if err := planDatabase(ds, graph, planned, result, databases, in); err != nil {
 		return nil, err
 	}
-	return result, f.apply(result, databases, in)
+	obs.Databases, result.IsRequested = databases, databases != nil && databases.IsAtWork()
+	return result, f.apply(result, obs, in)
 }
 
 // databases returns the state of the databases, or nil if none of one server runs in the cluster.
@@ -189,7 +190,6 @@ func planDatabase(ds *dsv1.DataService, graph *component.Graph, planned *plan.Pl
 	if databases == nil {
 		return nil
 	}
-	result.Found = databases
 	return databases.Halt(users, own, data.Serves)
 }
 
@@ -242,12 +242,12 @@ const podsShown = time.Second
 //   - for a backup Job that other containers keep from ending: its deletion;
 //   - while the latest moments cannot be restored, a backup may become overdue,
 //     or a StatefulSet starts: another pass.
-func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, w World) reconcile.Decision {
-	if next := k.decideSwitch(seen, w); next != nil {
+func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, obs *Observation) reconcile.Decision {
+	if next := k.decideSwitch(seen, obs); next != nil {
 		return *next
 	}
-	if w.Import.IsRunning() {
-		return reconcile.Decision{Steps: w.Import.Steps(k.client), LookAgain: mysql.ImportSeen}
+	if obs.Import.IsRunning() {
+		return reconcile.Decision{Steps: obs.Import.Steps(k.client), LookAgain: mysql.ImportSeen}
 	}
 	for _, part := range seen.Parts {
 		h := part.Health
@@ -255,19 +255,19 @@ func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, w World) re
 			return reconcile.Decision{LookAgain: podsShown}
 		}
 	}
-	if w.AfterGap != nil {
-		return reconcile.Decision{Steps: []reconcile.Step{mysql.BackUp(k.client, w.AfterGap)}, LookAgain: backupsSeen}
+	if obs.AfterGap != nil {
+		return reconcile.Decision{Steps: []reconcile.Step{mysql.BackUp(k.client, obs.AfterGap)}, LookAgain: backupsSeen}
 	}
-	if steps := backup.EndHeld(k.jobs, ds.Namespace, w.Backups.Unfinished); len(steps) > 0 {
+	if steps := backup.EndHeld(k.jobs, ds.Namespace, obs.Backups.Unfinished); len(steps) > 0 {
 		return reconcile.Decision{Steps: steps, LookAgain: backupsSeen}
 	}
-	if _, _, recoverable := mysql.JudgeBackups(nil, w.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
+	if _, _, recoverable := mysql.JudgeBackups(nil, obs.Backups, time.Time{}); recoverable != nil && !recoverable.Good {
 		return reconcile.Decision{LookAgain: backupsSeen}
 	}
-	if b := w.Backups.Declared; b != nil {
+	if b := obs.Backups.Declared; b != nil {
 		return reconcile.Decision{LookAgain: backupsDue}
 	}
-	if after := w.Members.LookAgain(); after > 0 {
+	if after := obs.Members.LookAgain(); after > 0 {
 		return reconcile.Decision{LookAgain: after}
 	}
 	return reconcile.Decision{LookAgain: startsSeen(ds, seen.Parts)}
@@ -275,16 +275,16 @@ func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, w World) re
 
 // decideSwitch returns what follows while one server becomes several members, and during a switch; nil if neither has to go on first. Services
 // without pods wait for an import, which waits for its cut-over: while the switch has no write, the import goes on.
-func (k *Kind) decideSwitch(seen reconcile.PlanSeen, w World) *reconcile.Decision {
+func (k *Kind) decideSwitch(seen reconcile.PlanSeen, obs *Observation) *reconcile.Decision {
 	next := &reconcile.Decision{LookAgain: podsShown}
-	switch d := w.Databases; {
+	switch d := obs.Databases; {
 	case d == nil:
 		return nil
 	case d.IsLeaving:
 	case d.Takeover != nil:
 		next.Steps = d.Takeover.Steps(k.client)
 	case d.IsAtWork():
-		if next.Steps = d.Steps(k.client, seen); len(next.Steps) == 0 && w.Import.IsRunning() {
+		if next.Steps = d.Steps(k.client, seen); len(next.Steps) == 0 && obs.Import.IsRunning() {
 			return nil
 		}
 	default:
@@ -311,20 +311,15 @@ func startsSeen(ds *dsv1.DataService, parts []reconcile.PartSeen) (after time.Du
 }
 
 // Status writes the observation to the status of a DataService.
-func (k *Kind) Status(ds *dsv1.DataService, seen reconcile.Seen[World], now metav1.Time) {
-	observation := Observation{Generation: seen.Generation, Paused: seen.Paused, Deleting: seen.Deleting, Components: seen.Parts, Kept: seen.Kept}
-	if p := seen.Pace; p != nil {
-		observation.Pace = &Pace{Granted: p.Granted, Reason: p.Reason, Message: p.Message}
+func (k *Kind) Status(ds *dsv1.DataService, seen reconcile.Seen[Observation], now metav1.Time) {
+	input := StatusInput{
+		Generation: seen.Generation, Paused: seen.Paused, Deleting: seen.Deleting, Components: seen.Parts, Kept: seen.Kept,
+		Pace: seen.Pace, Failure: seen.Failure,
 	}
-	if f := seen.Failure; f != nil {
-		observation.Failure = &Failure{Reason: f.Reason, Message: f.Message, Stalled: f.Stalled}
+	if obs := seen.Observed; obs != nil {
+		input.Members, input.Backups, input.Import, input.Switch = obs.Members, &obs.Backups, obs.Import, obs.Databases.Switch()
 	}
-	if seen.Observed != nil {
-		observation.Members = seen.Observed.Members
-		observation.Backups, observation.Import = &seen.Observed.Backups, seen.Observed.Import
-		observation.Switch = seen.Observed.Databases.Switch()
-	}
-	ds.Status = Compute(ds.Status, observation, now)
+	ds.Status = Compute(ds.Status, input, now)
 }
 
 // notes returns notes for users on a component that may be healthy.

@@ -28,7 +28,7 @@ func TestDecideCutOverOfSwitch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := (&Kind{}).Decide(&dsv1.DataService{}, reconcile.PlanSeen{}, World{
+			got := (&Kind{}).Decide(&dsv1.DataService{}, reconcile.PlanSeen{}, &Observation{
 				Databases: &mysql.Databases{IsStarting: true}, Import: &mysql.Import{Declared: &dsv1.ImportFrom{CutOver: c.cutOver}, Pod: c.pod},
 			})
 			assert.Equal(t, len(got.Steps) > 0, c.step != "")

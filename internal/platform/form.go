@@ -35,7 +35,7 @@ type form struct {
 func (k *Kind) formOf(declared *dsv1.DataService, in reconcile.Inputs) (*form, error) {
 	graph, err := k.planner.Graph(declared)
 	if err != nil {
-		return nil, reconcile.MistakeOf(err)
+		return nil, reconcile.SpecErrorOf(err)
 	}
 	f := &form{ds: declared, graph: graph, declared: declared, declaredGraph: graph}
 	c := graph.Get(component.MySQL)
@@ -52,7 +52,7 @@ func (k *Kind) formOf(declared *dsv1.DataService, in reconcile.Inputs) (*form, e
 	}
 	f.ds = f.As(declared)
 	if f.graph, err = k.planner.Graph(f.ds); err != nil {
-		return nil, reconcile.MistakeOf(err)
+		return nil, reconcile.SpecErrorOf(err)
 	}
 	f.graph.Get(component.MySQL).ChecksMembers = f.stage == mysql.StageCheck
 	return f, nil
@@ -68,7 +68,7 @@ func (k *Kind) trials(f *form, credentials values.Credentials) ([]reconcile.Tria
 	}
 	wanted, err := k.planner.Make(f.declared, f.declaredGraph, credentials)
 	if err != nil {
-		return nil, reconcile.MistakeOf(err)
+		return nil, reconcile.SpecErrorOf(err)
 	}
 	var trials []reconcile.Trial
 	for i := range wanted.Components {
@@ -86,8 +86,8 @@ func (k *Kind) trials(f *form, credentials values.Credentials) ([]reconcile.Tria
 	return trials, nil
 }
 
-// apply adds to a plan what the form of mysql needs.
-func (f *form) apply(result *reconcile.Plan, databases *mysql.Databases, in reconcile.Inputs) error {
+// apply adds to a plan what the form of mysql needs, and stores in obs which database is in use.
+func (f *form) apply(result *reconcile.Plan, obs *Observation, in reconcile.Inputs) error {
 	c := f.graph.Get(component.MySQL)
 	if c == nil || c.Kind == component.ThirdParty {
 		return nil
@@ -104,19 +104,17 @@ func (f *form) apply(result *reconcile.Plan, databases *mysql.Databases, in reco
 		if err != nil {
 			return err
 		}
-		databases.Takeover = takeover
+		obs.Databases.Takeover = takeover
 		own.Notes = append(own.Notes, takeover.Note())
 	case f.stage == mysql.StageRemove:
 		f.Vacate(own)
-		result.Found = &mysql.Databases{IsLeaving: true}
+		obs.Databases = &mysql.Databases{IsLeaving: true}
 	case c.Kind == component.Managed:
 		members, err := mysql.MembersOf(f.declared.Spec.MySQL.Backup, f.Cluster)
 		if err != nil {
 			return err
 		}
-		if members != nil {
-			result.Found = members
-		}
+		obs.Members = members
 		return f.Adopt(own, plan.OwnerOf(f.ds))
 	}
 	return nil

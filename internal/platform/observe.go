@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// World is the observation in addition to the components: backup pods, and the agent of an import. Running servers are not queried.
-type World struct {
+// Observation is the observation in addition to the components: backup pods, and the agent of an import. Running servers are not queried.
+type Observation struct {
 	Backups mysql.Observed
 	// Databases shows which database is in use; nil if none runs in the cluster.
 	Databases *mysql.Databases
@@ -39,42 +39,38 @@ const backupsSeen = 15 * time.Second
 const backupsDue = 30 * time.Second
 
 // Observe reads backup pods from the cache.
-func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, seen reconcile.PlanSeen, pods reconcile.Pods) (World, error) {
-	w := World{}
-	w.Databases, _ = seen.Found.(*mysql.Databases)
+func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, _ reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) (err error) {
 	if ds.Spec.MySQL == nil {
-		return w, nil
+		return nil
 	}
 	name := string(component.MySQL)
 	if ds.Spec.MySQL.ImportFrom != nil {
 		own, err := pods(ctx, name)
 		if err != nil {
-			return w, err
+			return err
 		}
-		if w.Import, err = w.Databases.SeeImport(ctx, own); err != nil {
-			return w, err
+		if obs.Import, err = obs.Databases.SeeImport(ctx, own); err != nil {
+			return err
 		}
-		if w.Databases == nil || w.Databases.IsLeaving { // the server that made the copy becomes the first member, or has
-			w.Import = &mysql.Import{Declared: ds.Spec.MySQL.ImportFrom, IsDone: true}
+		if obs.Databases == nil || obs.Databases.IsLeaving { // the server that made the copy becomes the first member, or has
+			obs.Import = &mysql.Import{Declared: ds.Spec.MySQL.ImportFrom, IsDone: true}
 		}
 	}
-	w.Members, _ = seen.Found.(*mysql.Members)
-	if ds.Spec.MySQL.Backup == nil || w.Members != nil {
-		return w, nil
+	if ds.Spec.MySQL.Backup == nil || obs.Members != nil {
+		return nil
 	}
-	w.Backups = mysql.Observed{Declared: ds.Spec.MySQL.Backup, Component: name, IsStopped: ptr.Deref(ds.Spec.MySQL.Replica, 1) == 0}
-	var err error
-	if w.Backups.Jobs, err = pods(ctx, name+backup.PartJobs); err != nil {
-		return w, err
+	obs.Backups = mysql.Observed{Declared: ds.Spec.MySQL.Backup, Component: name, IsStopped: ptr.Deref(ds.Spec.MySQL.Replica, 1) == 0}
+	if obs.Backups.Jobs, err = pods(ctx, name+backup.PartJobs); err != nil {
+		return err
 	}
-	if w.Backups.Unfinished, err = k.jobs.Unfinished(ctx, ds.Namespace, ds.Name, name); err != nil {
-		return w, err
+	if obs.Backups.Unfinished, err = k.jobs.Unfinished(ctx, ds.Namespace, ds.Name, name); err != nil {
+		return err
 	}
-	if w.Backups.Declared.PointInTime != nil {
-		if w.Backups.Archive, err = pods(ctx, name+mysql.PartArchive); err != nil {
-			return w, err
+	if obs.Backups.Declared.PointInTime != nil {
+		if obs.Backups.Archive, err = pods(ctx, name+mysql.PartArchive); err != nil {
+			return err
 		}
-		w.AfterGap, err = mysql.JobAfterGap(ctx, k.client, backup.Of{Kind: k.GVK(), Namespace: ds.Namespace, Name: ds.Name}, name, w.Backups.Gap())
+		obs.AfterGap, err = mysql.JobAfterGap(ctx, k.client, backup.Of{Kind: k.GVK(), Namespace: ds.Namespace, Name: ds.Name}, name, obs.Backups.Gap())
 	}
-	return w, err
+	return err
 }

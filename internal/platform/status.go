@@ -17,28 +17,14 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Failure explains why the spec cannot be reconciled.
-type Failure struct {
-	Reason  string
-	Message string
-	// Stalled reports whether only an external change helps. Otherwise the operator keeps trying.
-	Stalled bool
-}
-
-// Pace is the result of a request for a turn to change running pods.
-type Pace struct {
-	Granted         bool
-	Reason, Message string // why it waits
-}
-
-// Observation is the observation of a DataService in one pass.
-type Observation struct {
+// StatusInput holds the inputs of the status of a DataService.
+type StatusInput struct {
 	Generation int64
 	Paused     bool
 	Deleting   bool
-	Pace       *Pace // the result of the request for a turn; nil if none was needed
-	Kept       bool  // the spec of this generation was added to the history
-	Failure    *Failure
+	Pace       *reconcile.Pace // the result of the request for a turn; nil if none was needed
+	Kept       bool            // the spec of this generation was added to the history
+	Failure    *reconcile.Failure
 	Components []reconcile.PartSeen // in the order of the graph; empty without a plan
 	Backups    *mysql.Observed      // nil if they were not observed: the status keeps its values
 	Members    *mysql.Members       // the backups of several members; nil for none
@@ -47,7 +33,7 @@ type Observation struct {
 }
 
 // Compute returns the status after an observation. It equals prev, including times, if nothing visible to a user has changed.
-func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv1.DataServiceStatus {
+func Compute(prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) dsv1.DataServiceStatus {
 	next := dsv1.DataServiceStatus{ObservedGeneration: seen.Generation, Components: prev.Components, Ready: prev.Ready, Backup: prev.Backup}
 	if seen.Components != nil {
 		next.Components = components(prev.Components, seen.Components, seen.Import, now)
@@ -74,7 +60,7 @@ func Compute(prev dsv1.DataServiceStatus, seen Observation, now metav1.Time) dsv
 
 // history returns the history after an observation. It begins with the first change under an operator that keeps a history: for
 // DataServices at rest nothing is written.
-func history(prev dsv1.DataServiceStatus, seen Observation, ready bool) *dsv1.History {
+func history(prev dsv1.DataServiceStatus, seen StatusInput, ready bool) *dsv1.History {
 	if prev.History == nil && prev.ObservedGeneration == seen.Generation {
 		return nil
 	}
@@ -134,7 +120,7 @@ func importing(next, prev *dsv1.ComponentStatus, i *mysql.Import) {
 	next.Message, next.Culprit = i.Message(), nil
 }
 
-func phase(prev dsv1.Phase, seen Observation, components []dsv1.ComponentStatus) dsv1.Phase {
+func phase(prev dsv1.Phase, seen StatusInput, components []dsv1.ComponentStatus) dsv1.Phase {
 	has := func(p dsv1.Phase) bool { return count(components, p) > 0 }
 	switch {
 	case seen.Deleting:
@@ -163,7 +149,7 @@ func phase(prev dsv1.Phase, seen Observation, components []dsv1.ComponentStatus)
 	}
 }
 
-func message(seen Observation, next dsv1.DataServiceStatus) string {
+func message(seen StatusInput, next dsv1.DataServiceStatus) string {
 	switch {
 	case seen.Deleting:
 		return "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete"

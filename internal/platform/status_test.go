@@ -117,7 +117,7 @@ func conditionsOf(s dsv1.DataServiceStatus) []string {
 
 // scenario is a sequence of observations; the test checks the last one.
 type scenario struct {
-	history    []Observation
+	history    []StatusInput
 	phase      dsv1.Phase
 	ready      string
 	message    string
@@ -132,53 +132,53 @@ const (
 )
 
 func scenarios() map[string]scenario {
-	see := func(components ...reconcile.PartSeen) Observation {
-		return Observation{Generation: 1, Components: components}
+	see := func(components ...reconcile.PartSeen) StatusInput {
+		return StatusInput{Generation: 1, Components: components}
 	}
 	revised := func(c reconcile.PartSeen) reconcile.PartSeen { c.Revision = "r2"; return c }
 	well := see(seenOf("mysql", up), seenOf("auth", up))
-	failed := func(stalled bool) Observation {
-		return Observation{Generation: 2, Failure: &Failure{Reason: dsv1.ReasonInvalidSpec, Message: "spec.auth.name: m", Stalled: stalled}}
+	failed := func(stalled bool) StatusInput {
+		return StatusInput{Generation: 2, Failure: &reconcile.Failure{Reason: dsv1.ReasonInvalidSpec, Message: "spec.auth.name: m", Stalled: stalled}}
 	}
-	paused := func(o Observation) Observation { o.Paused = true; return o }
+	paused := func(o StatusInput) StatusInput { o.Paused = true; return o }
 	return map[string]scenario{
-		"nothing declared": {[]Observation{{Generation: 1, Components: []reconcile.PartSeen{}}}, dsv1.PhaseRunning, "0/0", "no component is declared", allWell},
-		"nothing started":  {[]Observation{see(held("mysql", "eureka"), held("auth", "mysql"))}, dsv1.PhasePending, "0/2", "mysql->auth", working},
-		"creating":         {[]Observation{see(seenOf("mysql", starting), held("auth", "mysql"))}, dsv1.PhaseCreating, "0/2", "[mysql]->auth", working},
-		"half created":     {[]Observation{see(seenOf("mysql", starting), held("auth", "mysql")), see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseCreating, "1/2", "mysql->[auth]", working},
+		"nothing declared": {[]StatusInput{{Generation: 1, Components: []reconcile.PartSeen{}}}, dsv1.PhaseRunning, "0/0", "no component is declared", allWell},
+		"nothing started":  {[]StatusInput{see(held("mysql", "eureka"), held("auth", "mysql"))}, dsv1.PhasePending, "0/2", "mysql->auth", working},
+		"creating":         {[]StatusInput{see(seenOf("mysql", starting), held("auth", "mysql"))}, dsv1.PhaseCreating, "0/2", "[mysql]->auth", working},
+		"half created":     {[]StatusInput{see(seenOf("mysql", starting), held("auth", "mysql")), see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseCreating, "1/2", "mysql->[auth]", working},
 		// A running platform is not Creating after the loss of its status.
-		"running":                     {[]Observation{well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
-		"updating":                    {[]Observation{well, see(seenOf("mysql", up), revised(seenOf("auth", starting)))}, dsv1.PhaseUpdating, "1/2", "mysql->[auth]", working},
-		"updating, held back":         {[]Observation{well, see(revised(seenOf("mysql", starting)), reconcile.PartSeen{Name: "auth", Revision: "r2", Exists: true, Health: up, WaitsFor: []string{"mysql"}})}, dsv1.PhaseUpdating, "0/2", "[mysql]->auth", working},
-		"a component more":            {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", up), seenOf("web", starting))}, dsv1.PhaseUpdating, "2/3", "mysql->auth->[web]", working},
-		"a component more, held back": {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", up), held("web", "proxy"))}, dsv1.PhaseUpdating, "2/3", "mysql->auth->web", working},
-		"a component less":            {[]Observation{well, see(seenOf("mysql", up))}, dsv1.PhaseRunning, "1/1", "mysql", allWell},
-		"scaling":                     {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", health.State{Ready: 1, Desired: 2}))}, dsv1.PhaseScaling, "1/2", "mysql->[auth]", working},
-		"degraded":                    {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", broken))}, dsv1.PhaseDegraded, "1/2", "auth: pod a: ImagePullBackOff: m", failing},
-		"data lost": {[]Observation{well, see(seenOf("mysql", lost), seenOf("auth", broken))}, dsv1.PhaseDegraded, "0/2", "mysql: PersistentVolumeClaim a: DataLost: m (and 1 more: see status.components)",
+		"running":                     {[]StatusInput{well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
+		"updating":                    {[]StatusInput{well, see(seenOf("mysql", up), revised(seenOf("auth", starting)))}, dsv1.PhaseUpdating, "1/2", "mysql->[auth]", working},
+		"updating, held back":         {[]StatusInput{well, see(revised(seenOf("mysql", starting)), reconcile.PartSeen{Name: "auth", Revision: "r2", Exists: true, Health: up, WaitsFor: []string{"mysql"}})}, dsv1.PhaseUpdating, "0/2", "[mysql]->auth", working},
+		"a component more":            {[]StatusInput{well, see(seenOf("mysql", up), seenOf("auth", up), seenOf("web", starting))}, dsv1.PhaseUpdating, "2/3", "mysql->auth->[web]", working},
+		"a component more, held back": {[]StatusInput{well, see(seenOf("mysql", up), seenOf("auth", up), held("web", "proxy"))}, dsv1.PhaseUpdating, "2/3", "mysql->auth->web", working},
+		"a component less":            {[]StatusInput{well, see(seenOf("mysql", up))}, dsv1.PhaseRunning, "1/1", "mysql", allWell},
+		"scaling":                     {[]StatusInput{well, see(seenOf("mysql", up), seenOf("auth", health.State{Ready: 1, Desired: 2}))}, dsv1.PhaseScaling, "1/2", "mysql->[auth]", working},
+		"degraded":                    {[]StatusInput{well, see(seenOf("mysql", up), seenOf("auth", broken))}, dsv1.PhaseDegraded, "1/2", "auth: pod a: ImagePullBackOff: m", failing},
+		"data lost": {[]StatusInput{well, see(seenOf("mysql", lost), seenOf("auth", broken))}, dsv1.PhaseDegraded, "0/2", "mysql: PersistentVolumeClaim a: DataLost: m (and 1 more: see status.components)",
 			strings.ReplaceAll(failing, "ComponentFailing", "DataLost")},
-		"degraded while creating": {[]Observation{see(seenOf("mysql", broken), held("auth", "mysql"))}, dsv1.PhaseDegraded, "0/2", "mysql: pod a: ImagePullBackOff: m", both},
-		"two degraded":            {[]Observation{see(seenOf("mysql", broken), seenOf("auth", broken), seenOf("web", broken))}, dsv1.PhaseDegraded, "0/3", "mysql: pod a: ImagePullBackOff: m (and 2 more: see status.components)", failing},
-		"ill of itself":           {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseDegraded, "1/2", "auth: Deployment: Available: 0/1", failing},
-		"recovered":               {[]Observation{well, see(seenOf("mysql", up), seenOf("auth", broken)), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
-		"a component refused":     {[]Observation{well, see(seenOf("mysql", up), reconcile.PartSeen{Name: "auth", Revision: "r2", Error: "no"})}, dsv1.PhaseFailed, "1/2", "auth: no", failing},
-		"invalid": {[]Observation{failed(true)}, dsv1.PhaseFailed, "", "spec.auth.name: m",
+		"degraded while creating": {[]StatusInput{see(seenOf("mysql", broken), held("auth", "mysql"))}, dsv1.PhaseDegraded, "0/2", "mysql: pod a: ImagePullBackOff: m", both},
+		"two degraded":            {[]StatusInput{see(seenOf("mysql", broken), seenOf("auth", broken), seenOf("web", broken))}, dsv1.PhaseDegraded, "0/3", "mysql: pod a: ImagePullBackOff: m (and 2 more: see status.components)", failing},
+		"ill of itself":           {[]StatusInput{well, see(seenOf("mysql", up), seenOf("auth", starting))}, dsv1.PhaseDegraded, "1/2", "auth: Deployment: Available: 0/1", failing},
+		"recovered":               {[]StatusInput{well, see(seenOf("mysql", up), seenOf("auth", broken)), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
+		"a component refused":     {[]StatusInput{well, see(seenOf("mysql", up), reconcile.PartSeen{Name: "auth", Revision: "r2", Error: "no"})}, dsv1.PhaseFailed, "1/2", "auth: no", failing},
+		"invalid": {[]StatusInput{failed(true)}, dsv1.PhaseFailed, "", "spec.auth.name: m",
 			"Degraded=True(InvalidSpec) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(InvalidSpec) Stalled=True(InvalidSpec)"},
-		"invalid after well": {[]Observation{well, failed(true)}, dsv1.PhaseFailed, "2/2", "spec.auth.name: m",
+		"invalid after well": {[]StatusInput{well, failed(true)}, dsv1.PhaseFailed, "2/2", "spec.auth.name: m",
 			"Degraded=True(InvalidSpec) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(InvalidSpec) Stalled=True(InvalidSpec)"},
-		"failed, retried": {[]Observation{well, failed(false)}, dsv1.PhaseFailed, "2/2", "spec.auth.name: m",
+		"failed, retried": {[]StatusInput{well, failed(false)}, dsv1.PhaseFailed, "2/2", "spec.auth.name: m",
 			"Degraded=True(InvalidSpec) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(InvalidSpec)"},
-		"valid again": {[]Observation{well, failed(true), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
-		"paused": {[]Observation{well, paused(well)}, dsv1.PhasePaused, "2/2", "paused: nothing is changed until spec.paused is false",
+		"valid again": {[]StatusInput{well, failed(true), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
+		"paused": {[]StatusInput{well, paused(well)}, dsv1.PhasePaused, "2/2", "paused: nothing is changed until spec.paused is false",
 			"Degraded=False(Healthy) Paused=True(Paused) Progressing=False(Settled) Ready=True(AllReady)"},
-		"paused midway": {[]Observation{paused(see(seenOf("mysql", starting), held("auth", "mysql")))}, dsv1.PhasePaused, "0/2", "paused: nothing is changed until spec.paused is false",
+		"paused midway": {[]StatusInput{paused(see(seenOf("mysql", starting), held("auth", "mysql")))}, dsv1.PhasePaused, "0/2", "paused: nothing is changed until spec.paused is false",
 			"Degraded=False(Healthy) Paused=True(Paused) Progressing=False(Settled) Ready=False(ComponentsNotReady)"},
-		"paused while ill": {[]Observation{well, paused(see(seenOf("mysql", up), seenOf("auth", broken)))}, dsv1.PhasePaused, "1/2", "paused: nothing is changed until spec.paused is false",
+		"paused while ill": {[]StatusInput{well, paused(see(seenOf("mysql", up), seenOf("auth", broken)))}, dsv1.PhasePaused, "1/2", "paused: nothing is changed until spec.paused is false",
 			"Degraded=True(ComponentFailing) Paused=True(Paused) Progressing=False(Settled) Ready=False(ComponentFailing)"},
-		"resumed": {[]Observation{well, paused(well), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
-		"deleted": {[]Observation{well, {Generation: 2, Deleting: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete",
+		"resumed": {[]StatusInput{well, paused(well), well}, dsv1.PhaseRunning, "2/2", "mysql->auth", allWell},
+		"deleted": {[]StatusInput{well, {Generation: 2, Deleting: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete",
 			"Degraded=False(Healthy) Paused=False(NotPaused) Progressing=False(Settled) Ready=False(Deleting)"},
-		"deleted while paused": {[]Observation{paused(well), {Generation: 2, Deleting: true, Paused: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete",
+		"deleted while paused": {[]StatusInput{paused(well), {Generation: 2, Deleting: true, Paused: true}}, dsv1.PhaseTerminating, "2/2", "being deleted; volumes with data and the Secrets that open them stay, unless spec.mysql.storage.retention is Delete",
 			"Degraded=False(Healthy) Paused=True(Paused) Progressing=False(Settled) Ready=False(Deleting)"},
 	}
 }
@@ -239,20 +239,20 @@ func TestHistory(t *testing.T) {
 	for name, test := range map[string]struct {
 		was      *dsv1.History
 		observed int64 // before
-		seen     Observation
+		seen     StatusInput
 		want     *dsv1.History
 	}{
-		"new":                            {nil, 0, Observation{Generation: 1, Kept: true, Components: ill}, &dsv1.History{Generation: 1}},
-		"new, refused at first":          {nil, 0, Observation{Generation: 1, Components: ill}, &dsv1.History{}},
-		"new, accepted in the end":       {&dsv1.History{}, 1, Observation{Generation: 1, Kept: true, Components: ill}, &dsv1.History{Generation: 1}},
-		"ready":                          {&dsv1.History{Generation: 1}, 1, Observation{Generation: 1, Components: well}, &dsv1.History{Generation: 1, ReadyGeneration: 1}},
-		"changed":                        {old, 3, Observation{Generation: 4, Kept: true, Components: ill}, &dsv1.History{Generation: 4, ReadyGeneration: 2}},
-		"changed, and ready at once":     {old, 3, Observation{Generation: 4, Kept: true, Components: well}, &dsv1.History{Generation: 4, ReadyGeneration: 4}},
-		"changed, and refused":           {old, 3, Observation{Generation: 4, Failure: &Failure{Reason: "InvalidSpec"}}, old},
-		"paused":                         {old, 3, Observation{Generation: 4, Paused: true, Components: well}, old},
-		"of an older operator, at rest":  {nil, 3, Observation{Generation: 3, Components: well}, nil},
-		"of an older operator, changed":  {nil, 3, Observation{Generation: 4, Kept: true, Components: ill}, &dsv1.History{Generation: 4}},
-		"of an older operator, degraded": {nil, 3, Observation{Generation: 3, Components: ill}, nil},
+		"new":                            {nil, 0, StatusInput{Generation: 1, Kept: true, Components: ill}, &dsv1.History{Generation: 1}},
+		"new, refused at first":          {nil, 0, StatusInput{Generation: 1, Components: ill}, &dsv1.History{}},
+		"new, accepted in the end":       {&dsv1.History{}, 1, StatusInput{Generation: 1, Kept: true, Components: ill}, &dsv1.History{Generation: 1}},
+		"ready":                          {&dsv1.History{Generation: 1}, 1, StatusInput{Generation: 1, Components: well}, &dsv1.History{Generation: 1, ReadyGeneration: 1}},
+		"changed":                        {old, 3, StatusInput{Generation: 4, Kept: true, Components: ill}, &dsv1.History{Generation: 4, ReadyGeneration: 2}},
+		"changed, and ready at once":     {old, 3, StatusInput{Generation: 4, Kept: true, Components: well}, &dsv1.History{Generation: 4, ReadyGeneration: 4}},
+		"changed, and refused":           {old, 3, StatusInput{Generation: 4, Failure: &reconcile.Failure{Reason: "InvalidSpec"}}, old},
+		"paused":                         {old, 3, StatusInput{Generation: 4, Paused: true, Components: well}, old},
+		"of an older operator, at rest":  {nil, 3, StatusInput{Generation: 3, Components: well}, nil},
+		"of an older operator, changed":  {nil, 3, StatusInput{Generation: 4, Kept: true, Components: ill}, &dsv1.History{Generation: 4}},
+		"of an older operator, degraded": {nil, 3, StatusInput{Generation: 3, Components: ill}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
@@ -25,10 +24,7 @@ func (*Kind) IsChangedByOperator(ds *dsv1.DataService, plan *reconcile.Plan) boo
 		return phase == dsv1.PhaseRunning || phase == dsv1.PhaseScaling || phase == dsv1.PhaseDegraded
 	}
 	isBusy := func(c dsv1.ComponentStatus) bool { return !rests(c.Phase) }
-	if d, _ := plan.Found.(*mysql.Databases); d != nil && d.IsAtWork() { // a user requested it
-		return false
-	}
-	if s.ObservedGeneration != ds.Generation || !rests(s.Phase) || slices.ContainsFunc(s.Components, isBusy) {
+	if plan.IsRequested || s.ObservedGeneration != ds.Generation || !rests(s.Phase) || slices.ContainsFunc(s.Components, isBusy) {
 		return false
 	}
 	return slices.ContainsFunc(plan.Parts, func(p reconcile.Part) bool { return p.Known != "" && p.Known != p.Revision })

@@ -17,10 +17,10 @@ import (
 // A turn is awaited, granted, used and ended. A waiting DataService is as ready as before.
 func TestTurn(t *testing.T) {
 	t.Parallel()
-	status := Compute(dsv1.DataServiceStatus{}, Observation{Generation: 1, Components: []reconcile.PartSeen{seenOf("auth", up)}}, noon)
-	status = Compute(status, Observation{Generation: 1, Components: []reconcile.PartSeen{seenOf("auth", up)}}, noon)
-	next := func(seen reconcile.PartSeen, pace *Pace) {
-		status = Compute(status, Observation{Generation: 1, Pace: pace, Components: []reconcile.PartSeen{seen}}, later)
+	status := Compute(dsv1.DataServiceStatus{}, StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("auth", up)}}, noon)
+	status = Compute(status, StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("auth", up)}}, noon)
+	next := func(seen reconcile.PartSeen, pace *reconcile.Pace) {
+		status = Compute(status, StatusInput{Generation: 1, Pace: pace, Components: []reconcile.PartSeen{seen}}, later)
 	}
 	turn := func() string {
 		c := meta.FindStatusCondition(status.Conditions, dsv1.ConditionOperatorChange)
@@ -33,20 +33,20 @@ func TestTurn(t *testing.T) {
 	waits := seenOf("auth", up)
 	waits.Applied, waits.Held, waits.Revision = false, true, "r2"
 
-	next(waits, &Pace{Reason: dsv1.ReasonWaitsForOthers, Message: "for a"})
+	next(waits, &reconcile.Pace{Reason: dsv1.ReasonWaitsForOthers, Message: "for a"})
 	assert.Equal(t, turn(), "False WaitsForOthers for a")
 	assert.Assert(t, ready() && status.Phase == dsv1.PhaseRunning && status.Components[0].Revision == "r1")
-	next(waits, &Pace{Reason: dsv1.ReasonWaitsForOthers, Message: "for b"})
+	next(waits, &reconcile.Pace{Reason: dsv1.ReasonWaitsForOthers, Message: "for b"})
 	assert.Equal(t, turn(), "False WaitsForOthers for a", "others' turns are no reason to write")
-	next(waits, &Pace{Reason: dsv1.ReasonStopped, Message: "b is Degraded"})
+	next(waits, &reconcile.Pace{Reason: dsv1.ReasonStopped, Message: "b is Degraded"})
 	assert.Equal(t, turn(), "False Stopped b is Degraded")
 
 	sick := waits
 	sick.Health = starting
-	next(sick, &Pace{Reason: dsv1.ReasonStopped, Message: "b is Degraded"})
+	next(sick, &reconcile.Pace{Reason: dsv1.ReasonStopped, Message: "b is Degraded"})
 	assert.Equal(t, status.Phase, dsv1.PhaseDegraded, "what waits and is not well says so")
 
-	next(waits, &Pace{Granted: true})
+	next(waits, &reconcile.Pace{Granted: true})
 	assert.Equal(t, turn(), "True RollingOut this version of the operator changes what runs")
 	assert.Assert(t, ready())
 	changed := seenOf("auth", starting)
@@ -63,7 +63,7 @@ func TestTurn(t *testing.T) {
 	assert.Equal(t, turn(), "none")
 	assert.Assert(t, ready() && status.Components[0].Revision == "r2")
 
-	next(waits, &Pace{Reason: dsv1.ReasonWaitsForOthers, Message: "for a"})
+	next(waits, &reconcile.Pace{Reason: dsv1.ReasonWaitsForOthers, Message: "for a"})
 	next(seenOf("auth", up), nil) // the previous version is back
 	assert.Equal(t, turn(), "none")
 }

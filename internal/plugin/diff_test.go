@@ -41,7 +41,7 @@ func planOf(t *testing.T, spec string) (*dsv1.DataService, *reconcile.Plan) {
 	nothing := func(string, string) (*unstructured.Unstructured, error) { return nil, nil }
 	planned, err := kind.Plan(ds, reconcile.Inputs{Lookup: nothing, LookupAny: nothing, LookupLive: nothing,
 		List: func(string) ([]*unstructured.Unstructured, error) { return nil, nil },
-		Pods: func(string) ([]*corev1.Pod, error) { return nil, nil }, PodsLive: func(string) ([]*corev1.Pod, error) { return nil, nil }})
+		Pods: func(string) ([]*corev1.Pod, error) { return nil, nil }, PodsLive: func(string) ([]*corev1.Pod, error) { return nil, nil }}, &platform.Observation{})
 	assert.NilError(t, err)
 	return ds, planned
 }

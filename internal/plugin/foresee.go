@@ -173,5 +173,5 @@ func (o *Operator) plan(ctx context.Context, r *Reader, ds *dsv1.DataService, th
 		Pods:       func(part string) ([]*corev1.Pod, error) { return r.Pods(ctx, Selector(ds.Name, part)) },
 		PodsLive:   func(part string) ([]*corev1.Pod, error) { return r.Pods(ctx, Selector(ds.Name, part)) },
 		Generation: func() (int64, error) { return ds.Generation, nil }, // the generation of the spec under test
-	})
+	}, &platform.Observation{})
 }

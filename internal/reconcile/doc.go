@@ -8,7 +8,7 @@
 //     into the status, and returns. A watch event or a timer starts the next pass.
 //   - plan.go, engine.go, part.go and prune.go make the cluster follow a plan: they apply its parts in the order of their dependencies,
 //     remove what is no longer planned, and report the state of each part.
-//   - day2.go takes one step of a decision, only while this replica of the operator holds the lease.
+//   - step.go takes one step of a decision, only while this replica of the operator holds the lease.
 //   - gate.go and pace.go limit concurrent rollouts when a new version of the operator changes resources: at most a number at once, and no
 //     further one after a resource has become Degraded.
 //   - revision.go and history.go store the earlier specs of a resource as ControllerRevisions.

@@ -43,7 +43,7 @@ func (e *stepError) Unwrap() error { return e.err }
 func classify(err error, again time.Duration) *stepError {
 	var (
 		known      *stepError
-		mistake    *Mistake
+		mistake    *SpecError
 		refused    *RefusedError
 		conflict   *apply.ConflictError
 		notAdopted *apply.NotAdoptedError

@@ -62,7 +62,7 @@ func TestClassify(t *testing.T) {
 		"prune: conflict":            {&PruneError{Err: apierrors.NewConflict(deployments, "auth", nil)}, stepError{reason: ReasonPruneFailed, transient: true}},
 		"contested":                  {&apply.ContestedError{RetryAfter: time.Second}, stepError{reason: ReasonContested, retryAfter: time.Second}},
 		"an object of another owner": {&apply.ConflictError{}, stepError{reason: ReasonObjectConflict, stalled: true}},
-		"a mistake":                  {&Mistake{Reason: "X", Err: context.Canceled}, stepError{reason: "X", stalled: true, final: true}},
+		"a mistake":                  {&SpecError{Reason: "X", Err: context.Canceled}, stepError{reason: "X", stalled: true, final: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -21,7 +21,7 @@ import (
 
 // keep adds an accepted spec to the history of its resource. That it cannot is logged and tried again in
 // the next pass; nothing else waits for it.
-func (r *Reconciler[T, W]) keep(ctx context.Context, resource T, seen *Seen[W]) {
+func (r *Reconciler[T, O]) keep(ctx context.Context, resource T, seen *Seen[O]) {
 	historian, ok := any(r.kind).(Historian[T])
 	if !ok || seen.Paused || seen.Parts == nil {
 		return
@@ -42,7 +42,7 @@ func (r *Reconciler[T, W]) keep(ctx context.Context, resource T, seen *Seen[W]) 
 
 // writeRevision creates a revision, unless an operator created it and ended before it could report that. It drops those that
 // are too many.
-func (r *Reconciler[T, W]) writeRevision(ctx context.Context, revision *appsv1.ControllerRevision, ready int64) error {
+func (r *Reconciler[T, O]) writeRevision(ctx context.Context, revision *appsv1.ControllerRevision, ready int64) error {
 	revision.Annotations[object.AnnotationWriter] = r.parts.Version
 	err := r.parts.Live.Create(ctx, revision, client.FieldOwner(apply.FieldManager))
 	if err != nil && !apierrors.IsAlreadyExists(err) {

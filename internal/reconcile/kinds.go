@@ -21,13 +21,12 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Kind is one kind of resource. T is its Go type, a pointer. W is the result of Observe: plain data about the running system, without
-// connections.
+// Kind is one kind of resource. T is its Go type, a pointer. O is its observation: what one pass finds and decides about the running system.
 //
-// In every pass the controller calls Plan, applies the plan, and then calls Observe, Decide and Status, in that order. Only the first step
-// of a decision is taken. Then the pass ends, and the next one observes again. So after a crash at any point the next operator observes,
-// too.
-type Kind[T client.Object, W any] interface {
+// In every pass the controller calls Plan, applies the plan, and then calls Observe, Decide and Status, in that order. Plan, Observe and
+// Decide store in the pass's observation what the later calls need. Only the first step of a decision is taken. Then the pass ends, and the
+// next one begins with an empty observation. So after a crash at any point the next operator observes, too.
+type Kind[T client.Object, O any] interface {
 	// GVK is the kind's group, version and kind.
 	GVK() schema.GroupVersionKind
 	// New returns an empty resource to read into. Its Go type has a field Status and is in the operator's scheme.
@@ -37,20 +36,20 @@ type Kind[T client.Object, W any] interface {
 	Paused(resource T) bool
 
 	// Plan returns the objects of a resource. It reads only from in, and changes nothing. An error that only a change of the resource can
-	// fix is a *Mistake.
-	Plan(resource T, in Inputs) (*Plan, error)
+	// fix is a *SpecError.
+	Plan(resource T, in Inputs, obs *O) (*Plan, error)
 
 	// Observe reads the running system within the time of ctx, and changes nothing. Unreachable servers are part of the observation. An
 	// error means that no observation was possible.
-	Observe(ctx context.Context, resource T, seen PlanSeen, pods Pods) (W, error)
+	Observe(ctx context.Context, resource T, seen PlanSeen, pods Pods, obs *O) error
 
-	// Decide returns the next steps for the resource and the observation. It is pure and total: every observation has a decision, if only
-	// to wait for a user.
-	Decide(resource T, seen PlanSeen, observed W) Decision
+	// Decide returns the next steps for the resource and the observation. It is total and depends on nothing else: every observation has a
+	// decision, if only to wait for a user. It is called for a paused resource, too, whose steps are dropped.
+	Decide(resource T, seen PlanSeen, obs *O) Decision
 
 	// Status writes the observation into the resource's status. It is pure. If nothing visible to a user has changed, the status stays
 	// equal, including times.
-	Status(resource T, seen Seen[W], now metav1.Time)
+	Status(resource T, seen Seen[O], now metav1.Time)
 
 	// Summary returns the summary of a resource's status, for events and metrics.
 	Summary(resource T) Summary
@@ -122,8 +121,8 @@ type Decision struct {
 	LookAgain time.Duration
 }
 
-// Seen holds all observations of a resource in one pass.
-type Seen[W any] struct {
+// Seen holds everything that one pass found about a resource.
+type Seen[O any] struct {
 	PlanSeen
 
 	Generation int64
@@ -131,7 +130,7 @@ type Seen[W any] struct {
 	Deleting   bool
 	Pace       *Pace    // the result of the request for a turn; nil if none was needed
 	Kept       bool     // the spec of this generation was added to the history in this pass
-	Observed   *W       // nil if nothing was observed in this pass
+	Observed   *O       // nil if nothing was observed in this pass
 	Decision   Decision // for the observation
 	Failure    *Failure // why the resource cannot be reconciled; nil if it can
 }
@@ -174,24 +173,24 @@ type Summary struct {
 // Doing holds the name and the message of a running step.
 type Doing struct{ Step, Text string }
 
-// Mistake is an error in a resource that only a change of the resource can fix.
-type Mistake struct {
+// SpecError is an error in a resource that only a change of the resource can fix.
+type SpecError struct {
 	Reason string // ReasonInvalidSpec or ReasonRenderFailed
 	Err    error
 }
 
-func (e *Mistake) Error() string { return e.Err.Error() }
+func (e *SpecError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *Mistake) Unwrap() error { return e.Err }
+func (e *SpecError) Unwrap() error { return e.Err }
 
-// MistakeOf wraps an error that only a change of the spec can fix. Its reason depends on whether the error names a field.
-func MistakeOf(err error) error {
+// SpecErrorOf wraps an error that only a change of the spec can fix. Its reason depends on whether the error names a field.
+func SpecErrorOf(err error) error {
 	var field *render.Error
 	if errors.As(err, &field) {
-		return &Mistake{Reason: ReasonInvalidSpec, Err: err}
+		return &SpecError{Reason: ReasonInvalidSpec, Err: err}
 	}
-	return &Mistake{Reason: ReasonRenderFailed, Err: err}
+	return &SpecError{Reason: ReasonRenderFailed, Err: err}
 }
 
 // Reasons of failures of all kinds. They are part of the API: conditions contain them.
@@ -210,7 +209,7 @@ const (
 )
 
 // OwnerOf returns a resource as an object.Owner.
-func OwnerOf[T client.Object, W any](kind Kind[T, W], resource T) object.Owner {
+func OwnerOf[T client.Object, O any](kind Kind[T, O], resource T) object.Owner {
 	return object.Owner{
 		GroupVersionKind: kind.GVK(), Namespace: resource.GetNamespace(), Name: resource.GetName(), UID: resource.GetUID(),
 	}

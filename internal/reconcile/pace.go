@@ -24,7 +24,7 @@ const askAgain = 5 * time.Minute
 
 // pace reports whether a resource that the operator changes on its own account has to wait for its turn. One that gets it
 // waits once more, until its status has it: then the next operator knows it, too, if this one ends.
-func (r *Reconciler[T, W]) pace(ctx context.Context, resource T, plan *Plan) (*Pace, error) {
+func (r *Reconciler[T, O]) pace(ctx context.Context, resource T, plan *Plan) (*Pace, error) {
 	paced, ok := any(r.kind).(Paced[T])
 	if !ok || r.gate == nil || r.kind.Paused(resource) {
 		return nil, nil
@@ -46,7 +46,7 @@ func (r *Reconciler[T, W]) pace(ctx context.Context, resource T, plan *Plan) (*P
 
 // members are all resources of the kind, as the cache has them: what it does not show of this operator's own writes, the gate
 // knows.
-func (r *Reconciler[T, W]) members(ctx context.Context, paced Paced[T]) (all []Member, err error) {
+func (r *Reconciler[T, O]) members(ctx context.Context, paced Paced[T]) (all []Member, err error) {
 	err = EachListed(ctx, r.client, r.client.Scheme(), r.kind.GVK(), func(resource T) { all = append(all, paced.Turn(resource)) },
 		client.DisableReadYourWritesConsistency)
 	return all, err
@@ -77,7 +77,7 @@ func EachListed[T client.Object](ctx context.Context, reader client.Reader, sche
 }
 
 // watchTurns has those that wait ask again when another's turn is over, or when that is well again.
-func (r *Reconciler[T, W]) watchTurns(b *builder.Builder) {
+func (r *Reconciler[T, O]) watchTurns(b *builder.Builder) {
 	paced, ok := any(r.kind).(Paced[T])
 	if !ok || r.gate == nil {
 		return

@@ -17,7 +17,7 @@ import (
 )
 
 // protected is a pass whose panic is an error: it is reported in the status of the resource, and other resources are not concerned.
-func (r *Reconciler[T, W]) protected(ctx context.Context, resource T) (seen Seen[W], err error) {
+func (r *Reconciler[T, O]) protected(ctx context.Context, resource T) (seen Seen[O], err error) {
 	seen.Generation = resource.GetGeneration()
 	err = workers.Protect(func() (err error) {
 		seen, err = r.pass(ctx, resource)
@@ -32,9 +32,9 @@ func (r *Reconciler[T, W]) protected(ctx context.Context, resource T) (seen Seen
 
 // plan calls the kind. A panic is a fault of the operator with this very spec: it is tried again each minute, as other inputs than the
 // spec may have caused it.
-func (r *Reconciler[T, W]) plan(ctx context.Context, resource T, owner object.Owner) (plan *Plan, err error) {
+func (r *Reconciler[T, O]) plan(ctx context.Context, resource T, owner object.Owner, obs *O) (plan *Plan, err error) {
 	err = workers.Protect(func() (err error) {
-		plan, err = r.kind.Plan(resource, r.inputs(ctx, owner))
+		plan, err = r.kind.Plan(resource, r.inputs(ctx, owner), obs)
 		return err
 	})
 	var panicked *workers.PanicError
@@ -47,33 +47,34 @@ func (r *Reconciler[T, W]) plan(ctx context.Context, resource T, owner object.Ow
 
 // pass is the whole of a reconciliation but its report and its step. Everything is planned before
 // anything is written, so that a resource that cannot be carried out changes nothing.
-func (r *Reconciler[T, W]) pass(ctx context.Context, resource T) (Seen[W], error) {
-	seen := Seen[W]{Generation: resource.GetGeneration(), Paused: r.kind.Paused(resource), Deleting: r.isDeleting(resource)}
+func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error) {
+	seen := Seen[O]{Generation: resource.GetGeneration(), Paused: r.kind.Paused(resource), Deleting: r.isDeleting(resource)}
 	if seen.Deleting {
 		return seen, nil
 	}
 	owner := OwnerOf(r.kind, resource)
-	err := ErrPlanAgain
+	obs, err := new(O), ErrPlanAgain
 	for errors.Is(err, ErrPlanAgain) {
-		err = r.carry(ctx, resource, owner, &seen)
+		*obs = *new(O)
+		err = r.carry(ctx, resource, owner, obs, &seen)
 	}
 	if err != nil {
 		return seen, err
 	}
 	pods := func(ctx context.Context, part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) }
-	observed, err := r.kind.Observe(ctx, resource, seen.PlanSeen, pods) // outside of a turn: servers may be slow to answer
-	if err != nil {
+	if err := r.kind.Observe(ctx, resource, seen.PlanSeen, pods, obs); err != nil { // outside of a turn: servers may be slow to answer
 		return seen, &stepError{reason: ReasonObserveFailed, err: err}
 	}
-	seen.Observed = &observed
+	decision := r.kind.Decide(resource, seen.PlanSeen, obs)
 	if !seen.Paused {
-		seen.Decision = r.kind.Decide(resource, seen.PlanSeen, observed)
+		seen.Decision = decision
 	}
+	seen.Observed = obs
 	return seen, nil
 }
 
 // carry plans a resource and applies the plan. A large resource has a turn for both.
-func (r *Reconciler[T, W]) carry(ctx context.Context, resource T, owner object.Owner, seen *Seen[W]) error {
+func (r *Reconciler[T, O]) carry(ctx context.Context, resource T, owner object.Owner, obs *O, seen *Seen[O]) error {
 	leave, err := r.parts.Heavy.enter(r.kind.GVK().Kind, resource)
 	if err != nil {
 		return err
@@ -83,7 +84,7 @@ func (r *Reconciler[T, W]) carry(ctx context.Context, resource T, owner object.O
 	if err != nil {
 		return err
 	}
-	plan, err := r.plan(ctx, resource, owner)
+	plan, err := r.plan(ctx, resource, owner, obs)
 	if err == nil {
 		seen.Pace, err = r.pace(ctx, resource, plan)
 	}
@@ -98,14 +99,13 @@ func (r *Reconciler[T, W]) carry(ctx context.Context, resource T, owner object.O
 	if errors.Is(err, ErrPlanAgain) {
 		return err
 	}
-	seen.Found = plan.Found
 	if !IsNamespaceEnding(err) {
 		r.keep(ctx, resource, seen)
 	}
 	return err
 }
 
-func (r *Reconciler[T, W]) inputs(ctx context.Context, owner object.Owner) Inputs {
+func (r *Reconciler[T, O]) inputs(ctx context.Context, owner object.Owner) Inputs {
 	return Inputs{
 		Lookup: func(kind, name string) (*unstructured.Unstructured, error) {
 			return r.engine.Lookup(ctx, owner, kind, name)

@@ -112,8 +112,8 @@ type Plan struct {
 	// Adopt is called with a live Secret with values that the plan does not have. It reports whether the plan has to be made again with the
 	// values in use.
 	Adopt func(live *unstructured.Unstructured) bool
-	// Found passes results of the kind's planning to its Observe. The engine does not read it.
-	Found any
+	// IsRequested reports whether a user requested the change of running pods, such as a switch of databases.
+	IsRequested bool
 }
 
 // PartSeen is the observed state of one part.
@@ -139,7 +139,6 @@ type PartSeen struct {
 // PlanSeen is the observed state of an owner in one pass.
 type PlanSeen struct {
 	Parts []PartSeen // in the order of the plan; nil without a plan
-	Found any        // see Plan
 }
 
 func (s *PlanSeen) part(name string) *PartSeen {

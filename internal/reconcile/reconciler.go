@@ -26,12 +26,12 @@ import (
 const reportAfter = 10 * time.Second
 
 // Reconciler makes the cluster follow the resources of one kind.
-type Reconciler[T client.Object, W any] struct {
-	kind     Kind[T, W]
+type Reconciler[T client.Object, O any] struct {
+	kind     Kind[T, O]
 	client   client.Client
 	engine   *Engine
 	runner   *Runner
-	reporter *reporter[T, W]
+	reporter *reporter[T, O]
 	failures *failures
 	// retryRefused is the time that a spec that an admission webhook or policy refused waits for its next
 	// try: the policy may change without an event.
@@ -66,19 +66,33 @@ type Parts struct {
 }
 
 // NewReconciler returns a Reconciler of one kind.
-func NewReconciler[T client.Object, W any](kind Kind[T, W], series *metrics.Series, parts Parts) *Reconciler[T, W] {
+func NewReconciler[T client.Object, O any](kind Kind[T, O], series *metrics.Series, parts Parts) *Reconciler[T, O] {
 	var gate *Gate
 	if parts.MaxRollouts > 0 {
 		gate = NewGate(parts.MaxRollouts)
 	}
-	return &Reconciler[T, W]{
+	return &Reconciler[T, O]{
 		gate: gate, kind: kind, client: parts.Client, engine: parts.Engine, runner: NewRunner(parts.Lease), failures: newFailures(), parts: parts,
 		reporter: newReporter(kind, parts.Client, parts.Recorder, series), retryRefused: cmp.Or(parts.RetryRefused, retryRefused),
 	}
 }
 
-// Reconcile is one pass over one resource.
-func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
+// Reconcile is one pass over one resource:
+//
+//  1. Read the resource. If it was deleted, drop what is cached of it.
+//  2. Wait for a turn if the spec is large (heavy.go).
+//  3. Plan: the kind renders all objects (Kind.Plan). A wrong spec ends the pass here, before the first write.
+//  4. Ask for a turn if the operator, not the user, changes running pods (pace.go, gate.go).
+//  5. Apply the plan: Secrets and records, then parts in waves, then prune (engine.go, part.go, prune.go).
+//  6. Keep the spec in the history if it was accepted (history.go).
+//  7. Observe the running system (Kind.Observe).
+//  8. Decide the next steps (Kind.Decide).
+//  9. Write the status if a user would see a difference, with the next step in it (report.go).
+//  10. Take the first step, while this replica holds the lease (step.go).
+//  11. Return the time of the next pass; a watch event may start it earlier.
+//
+// Steps 2 to 8 are in pass.go. A failure of any of them is reported in the status (failed).
+func (r *Reconciler[T, O]) Reconcile(ctx context.Context, request ctrl.Request) (ctrl.Result, error) {
 	resource := r.kind.New()
 	if err := r.client.Get(ctx, request.NamespacedName, resource); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -93,7 +107,7 @@ func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) 
 	}
 	if IsNamespaceEnding(err) {
 		r.leaving.Store(request.NamespacedName, resource.GetUID())
-		seen, err = Seen[W]{Generation: resource.GetGeneration(), Paused: seen.Paused, Deleting: true}, nil
+		seen, err = Seen[O]{Generation: resource.GetGeneration(), Paused: seen.Paused, Deleting: true}, nil
 	}
 	if errors.Is(err, ErrOwnerGone) {
 		return ctrl.Result{}, nil // the event that it is gone is on its way
@@ -107,7 +121,7 @@ func (r *Reconciler[T, W]) Reconcile(ctx context.Context, request ctrl.Request) 
 // step takes the first step that was decided, after the status has named it. While a resource fails,
 // the status is written after the step, which reports whether that is over: else it would say in turn
 // that the step is being taken and that it failed.
-func (r *Reconciler[T, W]) step(ctx context.Context, resource T, seen Seen[W]) (result ctrl.Result, err error) {
+func (r *Reconciler[T, O]) step(ctx context.Context, resource T, seen Seen[O]) (result ctrl.Result, err error) {
 	key := client.ObjectKeyFromObject(resource)
 	failing := r.failures.has(key)
 	if !failing {
@@ -145,7 +159,7 @@ func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
 // failed reports why a resource cannot be carried out and returns the time of the next try. What is likely to
 // pass by itself, such as a conflict with another writer, is tried again first and reported when it
 // lasts.
-func (r *Reconciler[T, W]) failed(ctx context.Context, resource T, seen Seen[W], err error) (ctrl.Result, error) {
+func (r *Reconciler[T, O]) failed(ctx context.Context, resource T, seen Seen[O], err error) (ctrl.Result, error) {
 	failed := classify(err, r.retryRefused)
 	key := client.ObjectKeyFromObject(resource)
 	if failed.transient && !r.failures.lasts(key) {
@@ -167,7 +181,7 @@ func (r *Reconciler[T, W]) failed(ctx context.Context, resource T, seen Seen[W],
 	}
 }
 
-func (r *Reconciler[T, W]) forget(key types.NamespacedName) {
+func (r *Reconciler[T, O]) forget(key types.NamespacedName) {
 	r.kind.Forget(key.Namespace, key.Name)
 	if r.gate != nil {
 		r.gate.Forget(key)
@@ -180,7 +194,7 @@ func (r *Reconciler[T, W]) forget(key types.NamespacedName) {
 
 // isDeleting reports whether a resource goes, by itself or with its namespace. Owner references then
 // take everything with them.
-func (r *Reconciler[T, W]) isDeleting(resource T) bool {
+func (r *Reconciler[T, O]) isDeleting(resource T) bool {
 	uid, leaving := r.leaving.Load(client.ObjectKeyFromObject(resource))
 	return resource.GetDeletionTimestamp() != nil || leaving && uid == resource.GetUID()
 }

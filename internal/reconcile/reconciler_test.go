@@ -44,19 +44,20 @@ func (actor) Forget(string, string)           {}
 func (actor) Summary(ds *dsv1.DataService) Summary {
 	return Summary{Phase: string(ds.Status.Phase)}
 }
-func (a actor) Plan(*dsv1.DataService, Inputs) (*Plan, error) {
+func (a actor) Plan(*dsv1.DataService, Inputs, *string) (*Plan, error) {
 	if a.plan != nil {
 		a.plan()
 	}
 	return &Plan{}, nil
 }
 
-func (a actor) Decide(*dsv1.DataService, PlanSeen, string) Decision {
+func (a actor) Decide(*dsv1.DataService, PlanSeen, *string) Decision {
 	return Decision{Steps: []Step{{Name: "Act", Do: a.step}}}
 }
 
-func (a actor) Observe(ctx context.Context, _ *dsv1.DataService, _ PlanSeen, _ Pods) (string, error) {
-	return a.observe(ctx)
+func (a actor) Observe(ctx context.Context, _ *dsv1.DataService, _ PlanSeen, _ Pods, obs *string) (err error) {
+	*obs, err = a.observe(ctx)
+	return err
 }
 
 func (actor) Status(ds *dsv1.DataService, seen Seen[string], _ metav1.Time) {

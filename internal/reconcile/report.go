@@ -35,8 +35,8 @@ const (
 )
 
 // reporter publishes what happened: status, events, metrics.
-type reporter[T client.Object, W any] struct {
-	kind     Kind[T, W]
+type reporter[T client.Object, O any] struct {
+	kind     Kind[T, O]
 	client   client.Client
 	recorder events.EventRecorder
 	series   *metrics.Series
@@ -44,13 +44,13 @@ type reporter[T client.Object, W any] struct {
 	written  map[types.NamespacedName]time.Time // last status write
 }
 
-func newReporter[T client.Object, W any](kind Kind[T, W], c client.Client, recorder events.EventRecorder, series *metrics.Series) *reporter[T, W] {
-	return &reporter[T, W]{kind: kind, client: c, recorder: recorder, series: series, written: map[types.NamespacedName]time.Time{}}
+func newReporter[T client.Object, O any](kind Kind[T, O], c client.Client, recorder events.EventRecorder, series *metrics.Series) *reporter[T, O] {
+	return &reporter[T, O]{kind: kind, client: c, recorder: recorder, series: series, written: map[types.NamespacedName]time.Time{}}
 }
 
 // report writes the status if a user would see a difference. It returns the resource with the status
 // that the API server has then: a pass may report twice, and the second patch must start from there.
-func (r *reporter[T, W]) report(ctx context.Context, resource T, seen Seen[W]) (T, ctrl.Result, error) {
+func (r *reporter[T, O]) report(ctx context.Context, resource T, seen Seen[O]) (T, ctrl.Result, error) {
 	reported := resource.DeepCopyObject().(T)
 	r.kind.Status(reported, seen, metav1.Now())
 	boundStatus(reported)
@@ -74,20 +74,20 @@ func (r *reporter[T, W]) report(ctx context.Context, resource T, seen Seen[W]) (
 	return reported, ctrl.Result{}, nil
 }
 
-func (r *reporter[T, W]) wait(key types.NamespacedName) time.Duration {
+func (r *reporter[T, O]) wait(key types.NamespacedName) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return time.Until(r.written[key].Add(progressEvery))
 }
 
-func (r *reporter[T, W]) forget(key types.NamespacedName) {
+func (r *reporter[T, O]) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.written, key)
 }
 
 // announce records an event when a resource becomes ready, stops being ready, fails, or is worked on.
-func (r *reporter[T, W]) announce(ctx context.Context, resource T, was, is Summary) {
+func (r *reporter[T, O]) announce(ctx context.Context, resource T, was, is Summary) {
 	events := r.recorderFor(resource)
 	if is.Doing.Step != "" && is.Doing != was.Doing {
 		events.Record(ctx, Event{
@@ -115,7 +115,7 @@ func (r *reporter[T, W]) announce(ctx context.Context, resource T, was, is Summa
 }
 
 // field refers to a field of a resource.
-func (r *reporter[T, W]) field(resource T, path string) *corev1.ObjectReference {
+func (r *reporter[T, O]) field(resource T, path string) *corev1.ObjectReference {
 	gvk := r.kind.GVK()
 	return &corev1.ObjectReference{
 		APIVersion: gvk.GroupVersion().String(), Kind: gvk.Kind, Namespace: resource.GetNamespace(), Name: resource.GetName(),
@@ -124,7 +124,7 @@ func (r *reporter[T, W]) field(resource T, path string) *corev1.ObjectReference 
 }
 
 // resourceRecorder records events about one resource.
-func (r *reporter[T, W]) recorderFor(resource T) Recorder {
+func (r *reporter[T, O]) recorderFor(resource T) Recorder {
 	return resourceRecorder{recorder: r.recorder, resource: resource}
 }
 

@@ -53,7 +53,7 @@ type Options struct {
 
 // SetupWithManager registers the reconciler and its watches. The indexes of package kube have to be
 // there already.
-func (r *Reconciler[T, W]) SetupWithManager(mgr ctrl.Manager, options Options) error {
+func (r *Reconciler[T, O]) SetupWithManager(mgr ctrl.Manager, options Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(r.kind.GVK().Kind)).
 		Watches(r.kind.New(), &libhandler.InstrumentedEnqueueRequestForObject[client.Object]{},
 			builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, statusChanged(), resynced()))).
@@ -77,7 +77,7 @@ func (r *Reconciler[T, W]) SetupWithManager(mgr ctrl.Manager, options Options) e
 
 // WatchChildren triggers passes for what happens to resources of another kind that are objects of this one's. The API
 // server has to serve that kind. It may be called after the start.
-func (r *Reconciler[T, W]) WatchChildren(c cache.Cache, child schema.GroupVersionKind) error {
+func (r *Reconciler[T, O]) WatchChildren(c cache.Cache, child schema.GroupVersionKind) error {
 	err := r.controller.Watch(source.Kind[client.Object](c, object.Empty(child), handler.EnqueueRequestsFromMapFunc(r.toResource), ownedChanged()))
 	if err != nil {
 		return fmt.Errorf("watch %s: %w", child.Kind, err)
@@ -87,7 +87,7 @@ func (r *Reconciler[T, W]) WatchChildren(c cache.Cache, child schema.GroupVersio
 
 // toResource maps an object to the resource of this kind that it belongs to: its controller, or the
 // resource that its labels name where it has none, such as retained data and pods.
-func (r *Reconciler[T, W]) toResource(_ context.Context, obj client.Object) []ctrl.Request {
+func (r *Reconciler[T, O]) toResource(_ context.Context, obj client.Object) []ctrl.Request {
 	found := object.OwnerOf(r.kind.GVK().GroupKind(), obj)
 	if found.Name == "" {
 		return nil

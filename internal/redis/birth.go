@@ -31,7 +31,7 @@ func (p *planner) agents(rc *redisv1.RedisCluster, record topology.Record, in re
 		return agents{}, nil
 	}
 	if p.images.Agent == "" {
-		return agents{}, &reconcile.Mistake{Reason: redisv1.ReasonAgentMissing, Err: errors.New("the operator does not know the image of its agent, without which nothing is " +
+		return agents{}, &reconcile.SpecError{Reason: redisv1.ReasonAgentMissing, Err: errors.New("the operator does not know the image of its agent, without which nothing is " +
 			"backed up or restored: set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image")}
 	}
 	found := agents{p.images.Agent, p.images.Agent}

@@ -40,7 +40,7 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, standing *database.Stan
 	if v.seen.Failure == nil && !isSupported(v.rc.Spec.Version) {
 		notes = append(notes, unsupported(v.rc.Spec.Version)+". The pods keep their image")
 	}
-	if v.world.NoSettings {
+	if v.observed.NoSettings {
 		notes = append(notes, fmt.Sprintf("spec.pod[0].configmap: ConfigMap %s did not exist when the pods started: create it; servers read it when they start the next time",
 			podOf(&v.rc.Spec).ConfigMap))
 	}
@@ -49,8 +49,8 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, standing *database.Stan
 	}
 	c.While(redisv1.ConditionSpecIgnored, len(notes) > 0, redisv1.ReasonNotSupported, strings.Join(notes, "; "))
 	if v.seen.Observed != nil {
-		s.Backup = backupsOf(v.rc).Report(s.Backup, v.world.backups, c)
-		shards := together(v.world.Nodes)
+		s.Backup = backupsOf(v.rc).Report(s.Backup, v.observed.backups, c)
+		shards := together(v.observed.Nodes)
 		c.While(redisv1.ConditionColocated, len(shards) > 0, redisv1.ReasonSameNode, strings.Join(shards, "; ")+
 			": the node's end would take all copies of their slots; add nodes, or set antiAffinity to Hard")
 	}

@@ -24,8 +24,8 @@ func (v *view) count(s *redisv1.RedisClusterStatus, now metav1.Time) {
 	}
 	s.Replicas, s.Shards, s.Instances = 0, 0, nil
 	well := 0
-	for i := range v.world.Nodes {
-		node := &v.world.Nodes[i]
+	for i := range v.observed.Nodes {
+		node := &v.observed.Nodes[i]
 		if node.UID == "" {
 			continue
 		}
@@ -47,13 +47,13 @@ func (v *view) count(s *redisv1.RedisClusterStatus, now metav1.Time) {
 		}
 	}
 	s.Slots = int32(v.decided.Model.Served) //nolint:gosec // 16384 at most
-	s.Ready = fmt.Sprintf("%d/%d", well, len(v.world.Nodes))
+	s.Ready = fmt.Sprintf("%d/%d", well, len(v.observed.Nodes))
 }
 
 // instance returns the status entry of one pod and its Redis.
 func (v *view) instance(node *topology.Node) redisv1.Instance {
 	made := redisv1.Instance{
-		Name: node.Pod, HostName: node.Host, HostIP: v.world.HostIPs[node.Pod],
+		Name: node.Pod, HostName: node.Host, HostIP: v.observed.HostIPs[node.Pod],
 		DomainName: fmt.Sprintf("%s.%s-headless.%s.svc", node.Pod, v.rc.Name, v.rc.Namespace),
 	}
 	if node.IP != "" {
@@ -80,7 +80,7 @@ func (v *view) instance(node *topology.Node) redisv1.Instance {
 // judge returns whether a node serves, and else the reason.
 func (v *view) judge(node *topology.Node) (status, reason, message string) {
 	no := string(metav1.ConditionFalse)
-	problem := v.world.Problems[node.Pod]
+	problem := v.observed.Problems[node.Pod]
 	switch {
 	case node.Terminating:
 		return no, "Terminating", "the pod is being deleted"
@@ -97,7 +97,7 @@ func (v *view) judge(node *topology.Node) (status, reason, message string) {
 		return no, redisv1.ReasonRefuses, node.Refuses
 	case !node.Replication.Master && !node.Replication.LinkUp:
 		return no, "LinkDown", "the link to its master is down"
-	case !node.StateOK && v.world.Record.Formed:
+	case !node.StateOK && v.observed.Record.Formed:
 		return no, "ClusterDown", "by its own view the cluster is not well"
 	case !node.Ready:
 		return no, "NotReady", "the pod is not ready"

@@ -23,9 +23,9 @@ func ignored(spec *redisv1.RedisClusterSpec) []string {
 	if volumes := podOf(spec).Volumes; volumes != nil && volumes.Type == "nfs" {
 		switch name := volumes.PersistentVolumeClaimName; {
 		case name == "":
-			notes = append(notes, "spec.pod[0].volumes is of type nfs without persistentVolumeClaimName: each pod has a claim of its own")
+			notes = append(notes, "spec.pod[0].volumes is of type nfs without persistentVolumeClaimName: each pod has its own claim")
 		case !isClaimName(name):
-			notes = append(notes, fmt.Sprintf("spec.pod[0].volumes.persistentVolumeClaimName: no claim can be named %q: each pod has a claim of its own", name))
+			notes = append(notes, fmt.Sprintf("spec.pod[0].volumes.persistentVolumeClaimName: no claim can be named %q: each pod has its own claim", name))
 		}
 	}
 	return notes

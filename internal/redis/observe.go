@@ -29,8 +29,8 @@ import (
 // container is the name of Redis' container in each pod.
 const container = "redis"
 
-// World is the observation of a cluster, as plain data.
-type World struct {
+// Observation is the observation of a cluster, as plain data.
+type Observation struct {
 	Nodes  []topology.Node
 	Record topology.Record
 	// HostIPs and Problems are by pod: the address of the Kubernetes node, and why a pod does not start.
@@ -51,71 +51,71 @@ type World struct {
 	access   server.Access
 	recordAt database.Version
 	backups  backup.Seen
+	decided  topology.Decision // that Decide found
 }
 
 // Observe reads the record, the StatefulSets and pods, and queries every server of the cluster.
-func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ reconcile.PlanSeen, pods reconcile.Pods) (World, error) {
-	w := World{HostIPs: map[string]string{}, Problems: map[string]string{}}
-	var err error
-	if w.Record, w.recordAt, err = records.Observe(ctx, k.client, reconcile.OwnerOf(k, rc)); err != nil {
-		return w, err
+func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) (err error) {
+	obs.HostIPs, obs.Problems = map[string]string{}, map[string]string{}
+	if obs.Record, obs.recordAt, err = records.Observe(ctx, k.client, reconcile.OwnerOf(k, rc)); err != nil {
+		return err
 	}
-	if rc.Spec.RestoreFrom != nil && !w.Record.Formed {
-		if w.Announced, err = k.isAnnounced(ctx, rc); err != nil {
-			return w, err
+	if rc.Spec.RestoreFrom != nil && !obs.Record.Formed {
+		if obs.Announced, err = k.isAnnounced(ctx, rc); err != nil {
+			return err
 		}
 	}
 	sets, err := k.sets(ctx, rc)
 	if err != nil {
-		return w, err
+		return err
 	}
 	live, err := pods(ctx, part)
 	if err != nil {
-		return w, err
+		return err
 	}
 	for _, set := range sets {
-		w.Lagging = w.Lagging || database.IsLagging(set)
+		obs.Lagging = obs.Lagging || database.IsLagging(set)
 	}
-	w.place(rc, sets, live)
-	if w.access, w.Password, err = k.accounts.access(ctx, rc); err != nil {
-		return w, err
+	obs.place(rc, sets, live)
+	if obs.access, obs.Password, err = k.accounts.access(ctx, rc); err != nil {
+		return err
 	}
 	settings := slices.Sorted(maps.Keys(settingsOf(rc.Spec.Config).live))
-	k.servers.Read(ctx, clusterKey(rc.Namespace, rc.Name), w.access, w.Nodes, settings)
-	if err := k.judgePassword(ctx, rc, &w); err != nil {
-		return w, err
+	k.servers.Read(ctx, clusterKey(rc.Namespace, rc.Name), obs.access, obs.Nodes, settings)
+	if err := k.judgePassword(ctx, rc, obs); err != nil {
+		return err
 	}
-	w.Lagging = k.planner.holds.judge(rc, w.Nodes) || w.Lagging
-	if w.NoSettings, err = k.sources.missing(ctx, rc, live); err != nil {
-		return w, err
+	obs.Lagging = k.planner.holds.judge(rc, obs.Nodes) || obs.Lagging
+	if obs.NoSettings, err = k.sources.missing(ctx, rc, live); err != nil {
+		return err
 	}
-	model := topology.Merge(wanted(rc, w.Announced), w.Record, w.Nodes)
-	metrics.Redis.Set(client.ObjectKeyFromObject(rc), model.Served, states(w.Nodes), lost(model))
-	w.backups, err = backupsOf(rc).See(ctx, pods, k.jobs, reconcile.OwnerOf(k, rc))
-	return w, err
+	model := topology.Merge(wanted(rc, obs.Announced), obs.Record, obs.Nodes)
+	metrics.Redis.Set(client.ObjectKeyFromObject(rc), model.Served, states(obs.Nodes), lost(model))
+	obs.backups, err = backupsOf(rc).See(ctx, pods, k.jobs, reconcile.OwnerOf(k, rc))
+	return err
 }
 
 // judgePassword records which servers accept the password, and marks those that a restart would unlock.
-func (k *Kind) judgePassword(ctx context.Context, rc *redisv1.RedisCluster, w *World) error {
+func (k *Kind) judgePassword(ctx context.Context, rc *redisv1.RedisCluster, obs *Observation) error {
 	refuses := func(n topology.Node) bool { return n.Problem == server.NotLetIn }
-	taken := slices.ContainsFunc(w.Nodes, func(n topology.Node) bool { return n.Reached })
-	refused := slices.ContainsFunc(w.Nodes, refuses)
-	k.planner.passwords.prove(rc, w.access.Password, taken, refused)
+	taken := slices.ContainsFunc(obs.Nodes, func(n topology.Node) bool { return n.Reached })
+	refused := slices.ContainsFunc(obs.Nodes, refuses)
+	k.planner.passwords.prove(rc, obs.access.Password, taken, refused)
 	if !refused {
-		if slices.ContainsFunc(w.Nodes, func(n topology.Node) bool { return !n.Running }) {
+		if slices.ContainsFunc(obs.Nodes, func(n topology.Node) bool { return !n.Running }) {
 			var err error
-			w.Password, err = k.accounts.lookAgain(ctx, rc)
+			obs.Password, err = k.accounts.lookAgain(ctx, rc)
 			return err
 		}
 		return nil
 	}
-	stands, differs, err := k.accounts.refused(ctx, rc, w.access, taken)
+	stands, differs, err := k.accounts.refused(ctx, rc, obs.access, taken)
 	if err != nil {
 		return err
 	}
-	w.OtherPassword = differs
-	for i := range w.Nodes {
-		w.Nodes[i].Locked = stands && refuses(w.Nodes[i])
+	obs.OtherPassword = differs
+	for i := range obs.Nodes {
+		obs.Nodes[i].Locked = stands && refuses(obs.Nodes[i])
 	}
 	return nil
 }
@@ -142,12 +142,12 @@ func (k *Kind) sets(ctx context.Context, rc *redisv1.RedisCluster) (map[int]*app
 
 // place adds a node for each pod that should exist, in order. A pod counts if its StatefulSet is the cluster's, and if its name is one that
 // the StatefulSet assigns: labels alone prove nothing.
-func (w *World) place(rc *redisv1.RedisCluster, sets map[int]*appsv1.StatefulSet, pods []*corev1.Pod) {
+func (obs *Observation) place(rc *redisv1.RedisCluster, sets map[int]*appsv1.StatefulSet, pods []*corev1.Pod) {
 	live := map[string]*corev1.Pod{}
 	for _, pod := range pods {
 		live[pod.Name] = pod
 	}
-	counts := topology.Planned(wantedShards(&rc.Spec), w.Record)
+	counts := topology.Planned(wantedShards(&rc.Spec), obs.Record)
 	for shard, set := range sets {
 		for len(counts) <= shard {
 			counts = append(counts, 0)
@@ -161,15 +161,15 @@ func (w *World) place(rc *redisv1.RedisCluster, sets map[int]*appsv1.StatefulSet
 			if pod := live[node.Pod]; pod != nil && set != nil && metav1.IsControlledBy(pod, set) {
 				fill(&node, pod, set)
 				node.Outdated = node.Outdated && replacesPods(&rc.Spec)
-				w.HostIPs[node.Pod] = pod.Status.HostIP
+				obs.HostIPs[node.Pod] = pod.Status.HostIP
 				if problem := health.PodProblem(pod); problem != "" {
-					w.Problems[node.Pod] = problem
+					obs.Problems[node.Pod] = problem
 				}
 			}
-			if node.UID == "" && w.Record.Parked {
+			if node.UID == "" && obs.Record.Parked {
 				continue // it has stopped
 			}
-			w.Nodes = append(w.Nodes, node)
+			obs.Nodes = append(obs.Nodes, node)
 		}
 	}
 }

@@ -53,18 +53,18 @@ func TestOnlyOwnPodsAreDialled(t *testing.T) {
 	t.Parallel()
 	rc, own, foreign := read(t, "minimal"), testSet(0, 2), testSet(7, 2)
 	outside := testPod("cache-0-1", foreign)
-	w := World{HostIPs: map[string]string{}, Problems: map[string]string{}}
-	w.place(rc, map[int]*appsv1.StatefulSet{0: own}, []*corev1.Pod{
+	obs := Observation{HostIPs: map[string]string{}, Problems: map[string]string{}}
+	obs.place(rc, map[int]*appsv1.StatefulSet{0: own}, []*corev1.Pod{
 		testPod("cache-0-0", own), outside, testPod("cache-1-0", nil), testPod("cache-9-0", own), testPod("other", own),
 	})
 	var dialled []string
-	for _, node := range w.Nodes {
+	for _, node := range obs.Nodes {
 		if node.IP != "" || node.UID != "" {
 			dialled = append(dialled, node.Pod)
 		}
 	}
 	assert.DeepEqual(t, dialled, []string{"cache-0-0"})
-	assert.Equal(t, len(w.Nodes), 6, "the others are missed")
+	assert.Equal(t, len(obs.Nodes), 6, "the others are missed")
 }
 
 func TestNodes(t *testing.T) {
@@ -74,16 +74,16 @@ func TestNodes(t *testing.T) {
 	old.Labels[appsv1.ControllerRevisionHashLabelKey] = "old"
 	going := testPod("cache-0-2", set)
 	going.DeletionTimestamp = &metav1.Time{}
-	place := func() World {
-		w := World{HostIPs: map[string]string{}, Problems: map[string]string{}, Record: topology.Record{Formed: true, Shards: []int{2, 2, 2, 2}}}
-		w.place(rc, map[int]*appsv1.StatefulSet{0: set}, []*corev1.Pod{testPod("cache-0-0", set), old, going})
-		return w
+	place := func() Observation {
+		obs := Observation{HostIPs: map[string]string{}, Problems: map[string]string{}, Record: topology.Record{Formed: true, Shards: []int{2, 2, 2, 2}}}
+		obs.place(rc, map[int]*appsv1.StatefulSet{0: set}, []*corev1.Pod{testPod("cache-0-0", set), old, going})
+		return obs
 	}
-	w := place()
-	assert.Equal(t, len(w.Nodes), 3+2+2+2, "a pod that the StatefulSet still has, and a shard that is still in the record")
-	assert.DeepEqual(t, w.Nodes[0], topology.Node{Pod: "cache-0-0", UID: "cache-0-0", Host: "node", IP: "10.0.0.1", Running: true, Ready: true})
-	assert.Assert(t, w.Nodes[1].Outdated && w.Nodes[2].Terminating && w.Nodes[3].Problem != "")
-	assert.Equal(t, w.HostIPs["cache-0-0"], "192.0.2.1")
+	obs := place()
+	assert.Equal(t, len(obs.Nodes), 3+2+2+2, "a pod that the StatefulSet still has, and a shard that is still in the record")
+	assert.DeepEqual(t, obs.Nodes[0], topology.Node{Pod: "cache-0-0", UID: "cache-0-0", Host: "node", IP: "10.0.0.1", Running: true, Ready: true})
+	assert.Assert(t, obs.Nodes[1].Outdated && obs.Nodes[2].Terminating && obs.Nodes[3].Problem != "")
+	assert.Equal(t, obs.HostIPs["cache-0-0"], "192.0.2.1")
 	rc.Spec.Pod = podOnDelete
 	assert.Assert(t, !place().Nodes[1].Outdated, "OnDelete: a person replaces pods")
 	rc.Spec.Pod = nil
@@ -226,16 +226,16 @@ func TestSettings(t *testing.T) {
 func TestWanted(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "sample")
-	w := wanted(rc, false)
-	assert.DeepEqual(t, w.Shards, []int{3, 2, 2})
-	assert.DeepEqual(t, w.Assign[1].From, []string{"nodeId3", "nodeId4"})
-	assert.Equal(t, w.Assign[0].Slots, 2000)
+	obs := wanted(rc, false)
+	assert.DeepEqual(t, obs.Shards, []int{3, 2, 2})
+	assert.DeepEqual(t, obs.Assign[1].From, []string{"nodeId3", "nodeId4"})
+	assert.Equal(t, obs.Assign[0].Slots, 2000)
 	assert.Equal(t, pipelineOf(&rc.Spec), 100)
 	rc = read(t, "minimal")
 	rc.Annotations = map[string]string{redisv1.AnnotationConsent: " 0-99, abc "}
-	w = wanted(rc, false)
-	assert.Assert(t, w.Assign == nil)
-	assert.DeepEqual(t, w.Consent, []string{"0-99", "abc"})
+	obs = wanted(rc, false)
+	assert.Assert(t, obs.Assign == nil)
+	assert.DeepEqual(t, obs.Consent, []string{"0-99", "abc"})
 	assert.Equal(t, pipelineOf(&rc.Spec), defaultPipeline)
 }
 

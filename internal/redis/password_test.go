@@ -13,13 +13,11 @@ import (
 
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/object"
-	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/redis/server"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
@@ -83,9 +81,9 @@ func TestRefusedPasswordIsNamedFirst(t *testing.T) {
 	_, _, err = k.accounts.access(t.Context(), rc)
 	assert.NilError(t, err)
 	reader.password, now = "p\r\n", now.Add(readAgain)
-	w := World{Nodes: []topology.Node{{Pod: "cache-0-0"}}}
-	assert.NilError(t, k.judgePassword(t.Context(), rc, &w))
-	k.Status(rc, reconcile.Seen[World]{Observed: &w}, metav1.Now())
+	obs := Observation{Nodes: []topology.Node{{Pod: "cache-0-0"}}}
+	assert.NilError(t, k.judgePassword(t.Context(), rc, &obs))
+	report(k, rc, &obs, nil)
 	assert.Assert(t, strings.HasPrefix(rc.Status.Message, "the key password of Secret mine is not used: it has the control character 0x0d"), rc.Status.Message)
 }
 
@@ -250,9 +248,9 @@ func TestUnsupportedVersionKeepsWhatRuns(t *testing.T) {
 // Pods of a shard on one node are reported.
 func TestTogether(t *testing.T) {
 	t.Parallel()
-	w := running()
-	assert.Equal(t, len(together(w.Nodes)), 0)
-	w.Nodes[3].Host = w.Nodes[2].Host
-	assert.DeepEqual(t, together(w.Nodes), []string{"shard 1 has all of its pods on node node-2"})
-	assert.DeepEqual(t, states(w.Nodes), map[string]int{"master": 3, "replica": 3, "loading": 0, "unreachable": 0})
+	obs := running()
+	assert.Equal(t, len(together(obs.Nodes)), 0)
+	obs.Nodes[3].Host = obs.Nodes[2].Host
+	assert.DeepEqual(t, together(obs.Nodes), []string{"shard 1 has all of its pods on node node-2"})
+	assert.DeepEqual(t, states(obs.Nodes), map[string]int{"master": 3, "replica": 3, "loading": 0, "unreachable": 0})
 }

@@ -108,7 +108,7 @@ func withRunningImage(rc *redisv1.RedisCluster, shards int, in reconcile.Inputs)
 			return rc, nil
 		}
 	}
-	return nil, &reconcile.Mistake{Reason: redisv1.ReasonUnsupportedVersion, Err: errors.New(unsupported(rc.Spec.Version))}
+	return nil, &reconcile.SpecError{Reason: redisv1.ReasonUnsupportedVersion, Err: errors.New(unsupported(rc.Spec.Version))}
 }
 
 // annotationPods is on a StatefulSet of a parked cluster: the number of its pods otherwise.
@@ -138,7 +138,7 @@ func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, how planned
 	}
 	v, err := values(rc, owner, how, p.images)
 	if err != nil {
-		return result, &reconcile.Mistake{Reason: reconcile.ReasonInvalidSpec, Err: err}
+		return result, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 	}
 	rendering := database.Rendering{Owner: owner, Chart: chart, Values: v, BackupTemplate: rc.Spec.Backup.Template()}
 	if rc.Spec.PodTemplate != nil {

@@ -280,7 +280,7 @@ func TestMistakes(t *testing.T) {
 			rc := read(t, "minimal")
 			assert.NilError(t, yaml.Unmarshal([]byte(c.spec), &rc.Spec))
 			_, err := testPlanner(t).plan(rc, ownerOf(rc), there{}.Inputs())
-			var mistake *reconcile.Mistake
+			var mistake *reconcile.SpecError
 			assert.Assert(t, errors.As(err, &mistake), "%v", err)
 			assert.Equal(t, mistake.Reason, c.reason)
 			assert.ErrorContains(t, err, c.message)
@@ -359,6 +359,6 @@ func TestNoRestoreWithoutTheAgent(t *testing.T) {
 	_, err := p.plan(read(t, "minimal"), ownerOf(read(t, "minimal")), there{}.Inputs())
 	assert.NilError(t, err)
 	_, err = p.plan(read(t, "backup"), ownerOf(read(t, "backup")), there{}.Inputs())
-	mistake := &reconcile.Mistake{}
+	mistake := &reconcile.SpecError{}
 	assert.Assert(t, errors.As(err, &mistake) && mistake.Reason == redisv1.ReasonAgentMissing, "%v", err)
 }

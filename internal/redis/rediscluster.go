@@ -45,7 +45,7 @@ type Kind struct {
 	sources  *sources
 }
 
-var _ reconcile.Kind[*redisv1.RedisCluster, World] = &Kind{}
+var _ reconcile.Kind[*redisv1.RedisCluster, Observation] = &Kind{}
 
 // Images are the images and the namespace of the operator's configuration.
 type Images struct {
@@ -84,35 +84,36 @@ func (k *Kind) Forget(namespace, name string) {
 func clusterKey(namespace, name string) string { return namespace + "/" + name }
 
 // Plan returns the objects of a cluster, as one part.
-func (k *Kind) Plan(rc *redisv1.RedisCluster, in reconcile.Inputs) (*reconcile.Plan, error) {
+func (k *Kind) Plan(rc *redisv1.RedisCluster, in reconcile.Inputs, _ *Observation) (*reconcile.Plan, error) {
 	return k.planner.plan(rc, reconcile.OwnerOf(k, rc), in)
 }
 
 // Decide returns the steps that follow from an observation.
-func (k *Kind) Decide(rc *redisv1.RedisCluster, _ reconcile.PlanSeen, w World) reconcile.Decision {
-	decided := topology.Decide(wanted(rc, w.Announced), w.Record, w.Nodes)
+func (k *Kind) Decide(rc *redisv1.RedisCluster, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
+	decided := topology.Decide(wanted(rc, obs.Announced), obs.Record, obs.Nodes)
+	obs.decided = decided
 	result := reconcile.Decision{LookAgain: decided.LookAgain}
 	for _, step := range decided.Steps {
 		result.Steps = append(result.Steps, reconcile.Step{
 			Name: string(step.Action), Message: step.Message,
-			Do: func(ctx context.Context) error { return k.take(ctx, rc, w, step) },
+			Do: func(ctx context.Context) error { return k.take(ctx, rc, obs, step) },
 		})
 	}
-	if result.LookAgain == 0 || w.Lagging {
+	if result.LookAgain == 0 || obs.Lagging {
 		result.LookAgain = time.Second
 	}
-	if len(result.Steps) == 0 && decided.Model.Settled && !w.Lagging {
+	if len(result.Steps) == 0 && decided.Model.Settled && !obs.Lagging {
 		result.LookAgain = atRest
 	}
-	result.Steps = append(result.Steps, backup.EndHeld(k.jobs, rc.Namespace, w.backups.Jobs)...)
+	result.Steps = append(result.Steps, backup.EndHeld(k.jobs, rc.Namespace, obs.backups.Jobs)...)
 	return result
 }
 
 // take runs a step. A failed step is decided again. Users see the failure if it repeats.
-func (k *Kind) take(ctx context.Context, rc *redisv1.RedisCluster, w World, step topology.Step) error {
-	err := k.servers.Take(ctx, server.Taking{
-		Cluster: clusterKey(rc.Namespace, rc.Name), Access: w.access, Step: step, Pipeline: pipelineOf(&rc.Spec),
-		Kubernetes: &cluster{Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, rc)}, record: w.recordAt, isNeverUp: step.Proof.NeverUp},
+func (k *Kind) take(ctx context.Context, rc *redisv1.RedisCluster, obs *Observation, step topology.Step) error {
+	err := k.servers.Take(ctx, server.Request{
+		Cluster: clusterKey(rc.Namespace, rc.Name), Access: obs.access, Step: step, Pipeline: pipelineOf(&rc.Spec),
+		Kubernetes: &cluster{Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, rc)}, record: obs.recordAt, isNeverUp: step.Proof.NeverUp},
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", reconcile.ErrAgain, err)

@@ -210,22 +210,22 @@ func pipelineOf(spec *redisv1.RedisClusterSpec) int {
 // wanted returns the desired state of the running cluster.
 func wanted(rc *redisv1.RedisCluster, announced bool) topology.Wanted {
 	settings := settingsOf(rc.Spec.Config)
-	w := topology.Wanted{
+	obs := topology.Wanted{
 		Generation: rc.Generation, Shards: wantedShards(&rc.Spec), Parked: isParked(&rc.Spec), Settings: settings.live, NodeTimeout: nodeTimeout(settings.live),
 		Restores: rc.Spec.RestoreFrom != nil, Announced: announced,
 	}
 	if consent := rc.Annotations[redisv1.AnnotationConsent]; consent != "" {
-		w.Consent = list(consent)
+		obs.Consent = list(consent)
 	}
 	strategy := rc.Spec.UpdateStrategy
 	if strategy == nil || strategy.Type != "AssignReceive" {
-		return w
+		return obs
 	}
-	w.Assign = []topology.Assignment{}
+	obs.Assign = []topology.Assignment{}
 	for _, entry := range strategy.AssignStrategies {
-		w.Assign = append(w.Assign, topology.Assignment{Slots: int(entry.Slots), From: list(entry.FromReplicas)})
+		obs.Assign = append(obs.Assign, topology.Assignment{Slots: int(entry.Slots), From: list(entry.FromReplicas)})
 	}
-	return w
+	return obs
 }
 
 // list splits a comma-separated list.

@@ -16,11 +16,10 @@ import (
 )
 
 // Status writes the observation and the decision to the status of a RedisCluster.
-func (k *Kind) Status(rc *redisv1.RedisCluster, seen reconcile.Seen[World], now metav1.Time) {
+func (k *Kind) Status(rc *redisv1.RedisCluster, seen reconcile.Seen[Observation], now metav1.Time) {
 	v := view{rc: rc, seen: seen}
 	if seen.Observed != nil {
-		v.world = *seen.Observed
-		v.decided = topology.Decide(wanted(rc, v.world.Announced), v.world.Record, v.world.Nodes)
+		v.observed, v.decided = *seen.Observed, seen.Observed.decided
 	}
 	s := &rc.Status
 	s.ObservedGeneration = seen.Generation
@@ -40,10 +39,10 @@ func (k *Kind) Status(rc *redisv1.RedisCluster, seen reconcile.Seen[World], now 
 
 // view holds the inputs of a status.
 type view struct {
-	rc      *redisv1.RedisCluster
-	seen    reconcile.Seen[World]
-	world   World
-	decided topology.Decision
+	rc       *redisv1.RedisCluster
+	seen     reconcile.Seen[Observation]
+	observed Observation
+	decided  topology.Decision
 	// wasServed reports whether all slots were served when the status was last written.
 	wasServed bool
 }
@@ -78,7 +77,7 @@ func (v *view) phaseAfter(before redisv1.Phase) redisv1.Phase {
 		return before
 	case after != redisv1.PhaseRunning:
 		return after
-	case v.world.Lagging:
+	case v.observed.Lagging:
 		return redisv1.PhaseUpgrading
 	case v.unwell() == nil && step != string(topology.ActionFailover): // after one, the nodes do not agree for a moment
 		return after
@@ -92,8 +91,8 @@ func (v *view) phaseAfter(before redisv1.Phase) redisv1.Phase {
 
 // unwell returns the first pod that does not serve, or nil.
 func (v *view) unwell() *topology.Node {
-	for i := range v.world.Nodes {
-		node := &v.world.Nodes[i]
+	for i := range v.observed.Nodes {
+		node := &v.observed.Nodes[i]
 		if status, _, _ := v.judge(node); status != string(metav1.ConditionTrue) {
 			return node
 		}
@@ -136,7 +135,7 @@ func (v *view) settled() bool {
 		return v.seen.Failure == nil && model.Settled
 	}
 	return v.seen.Observed != nil && v.seen.Failure == nil && model.Settled && model.Redundant && model.Served == topology.Slots &&
-		!v.world.Lagging && v.unwell() == nil
+		!v.observed.Lagging && v.unwell() == nil
 }
 
 // hopeless reports whether a user must act.
@@ -164,9 +163,9 @@ func (v *view) explain(standing *database.Standing) (reason, message string) {
 // password describes the problem with the password in the Secret and its fix, or returns "".
 func (v *view) password() string {
 	switch {
-	case v.world.Password != "":
-		return v.world.Password + ". No server starts without it: put the password of the servers there"
-	case v.world.OtherPassword:
+	case v.observed.Password != "":
+		return v.observed.Password + ". No server starts without it: put the password of the servers there"
+	case v.observed.OtherPassword:
 		return fmt.Sprintf("Secret %s has another password than the servers take, and a pod that starts now cannot join them: "+
 			"put the former one back, and change it on the servers first", secretOf(v.rc))
 	}
@@ -207,9 +206,9 @@ func (v *view) waiting() string {
 		return redisv1.ReasonRefuses
 	case len(model.Failing) > 0:
 		return redisv1.ReasonStepFails
-	case !v.world.Record.Formed && v.unwell() != nil:
+	case !v.observed.Record.Formed && v.unwell() != nil:
 		return redisv1.ReasonPodsNotReady
-	case !v.world.Record.Formed:
+	case !v.observed.Record.Formed:
 		return redisv1.ReasonForming
 	case model.Verdict != topology.Complete && model.Verdict != topology.Fresh && model.Verdict != topology.Healing && model.Verdict != "":
 		return string(model.Verdict)
@@ -232,7 +231,7 @@ func (v *view) waitsFor() string {
 	if wait == "" {
 		wait = v.decided.Model.Reason
 	}
-	if v.world.Lagging && wait == "" {
+	if v.observed.Lagging && wait == "" {
 		wait = "waiting for what was changed to reach Kubernetes"
 	}
 	return v.account(database.Join(database.Blocked(v.seen.PlanSeen), wait))
@@ -245,7 +244,7 @@ func (v *view) account(rest string) string {
 
 // causes puts what servers and Kubernetes report before a text. A problem of a pod that the text repeats is shortened to its reason there.
 func (v *view) causes(rest string) string {
-	for _, problem := range v.world.Problems {
+	for _, problem := range v.observed.Problems {
 		if reason, _, found := strings.Cut(problem, ": "); found {
 			rest = strings.ReplaceAll(rest, problem, reason)
 		}
@@ -256,8 +255,8 @@ func (v *view) causes(rest string) string {
 // refusing names the servers that refuse requests of clients, and why. It returns "" if there are none.
 func (v *view) refusing() string {
 	var all []string
-	for i := range v.world.Nodes {
-		if node := &v.world.Nodes[i]; node.Refuses != "" {
+	for i := range v.observed.Nodes {
+		if node := &v.observed.Nodes[i]; node.Refuses != "" {
 			all = append(all, node.Pod+": "+node.Refuses)
 		}
 	}
@@ -270,9 +269,9 @@ func (v *view) refusing() string {
 // podProblem describes the first pod that does not start.
 func (v *view) podProblem() string {
 	text, more := "", 0
-	for i := range v.world.Nodes {
-		node := &v.world.Nodes[i]
-		problem := v.world.Problems[node.Pod]
+	for i := range v.observed.Nodes {
+		node := &v.observed.Nodes[i]
+		problem := v.observed.Problems[node.Pod]
 		switch {
 		case problem == "":
 		case text == "":
@@ -289,7 +288,7 @@ func (v *view) podProblem() string {
 
 // firstUnwell describes the first pod that does not serve, if neither its server nor Kubernetes reports a cause.
 func (v *view) firstUnwell() string {
-	if node := v.unwell(); node != nil && v.decided.Model.Settled && node.Refuses == "" && v.world.Problems[node.Pod] == "" {
+	if node := v.unwell(); node != nil && v.decided.Model.Settled && node.Refuses == "" && v.observed.Problems[node.Pod] == "" {
 		_, _, message := v.judge(node)
 		return "pod " + node.Pod + ": " + message
 	}

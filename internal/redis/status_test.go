@@ -23,8 +23,8 @@ import (
 )
 
 // running returns the observation of a healthy cluster of six pods.
-func running() World {
-	w := World{
+func running() Observation {
+	obs := Observation{
 		Record:  topology.Record{Formed: true, Shards: []int{2, 2, 2}, Nodes: map[string]string{}},
 		HostIPs: map[string]string{}, Problems: map[string]string{},
 	}
@@ -53,14 +53,14 @@ func running() World {
 		view := append([]topology.Entry(nil), lines...)
 		view[i].Myself = true
 		name := fmt.Sprintf("cache-%d-%d", shard, pod)
-		w.Record.Nodes[name] = own.ID
-		w.Nodes = append(w.Nodes, topology.Node{
+		obs.Record.Nodes[name] = own.ID
+		obs.Nodes = append(obs.Nodes, topology.Node{
 			Pod: name, UID: name, Shard: shard, Ordinal: pod, Host: fmt.Sprintf("node-%d", i), IP: own.IP, Running: true, Ready: true,
 			Reached: true, ID: own.ID, View: view, StateOK: true, Version: "7.0.15",
 			Replication: topology.Replication{Master: pod == 0, MasterHost: fmt.Sprintf("10.0.%d.0", shard), MasterPort: 6379, LinkUp: pod == 1, Replicas: 1 - pod},
 		})
 	}
-	return w
+	return obs
 }
 
 func statusKind(t *testing.T) *Kind {
@@ -69,38 +69,40 @@ func statusKind(t *testing.T) *Kind {
 }
 
 // report runs a pass that writes the status for an observation.
-func report(k *Kind, rc *redisv1.RedisCluster, w *World, failure *reconcile.Failure) {
-	seen := reconcile.Seen[World]{Generation: rc.Generation, Paused: rc.Spec.Pause, Deleting: rc.DeletionTimestamp != nil, Observed: w, Failure: failure}
-	if w != nil && !seen.Paused {
-		seen.Decision = k.Decide(rc, seen.PlanSeen, *w)
+func report(k *Kind, rc *redisv1.RedisCluster, obs *Observation, failure *reconcile.Failure) {
+	seen := reconcile.Seen[Observation]{Generation: rc.Generation, Paused: rc.Spec.Pause, Deleting: rc.DeletionTimestamp != nil, Observed: obs, Failure: failure}
+	if obs != nil {
+		if decision := k.Decide(rc, seen.PlanSeen, obs); !seen.Paused {
+			seen.Decision = decision
+		}
 	}
 	k.Status(rc, seen, metav1.NewTime(time.Unix(1000, 0)))
 }
 
 // change makes an observation out of that of a healthy cluster.
-type change = func(*redisv1.RedisCluster, *World)
+type change = func(*redisv1.RedisCluster, *Observation)
 
 // of changes the resource, node a node, and nodes all of them.
 func of(do func(*redisv1.RedisCluster)) change {
-	return func(rc *redisv1.RedisCluster, _ *World) { do(rc) }
+	return func(rc *redisv1.RedisCluster, _ *Observation) { do(rc) }
 }
 
 func node(i int, do func(*topology.Node)) change {
-	return func(_ *redisv1.RedisCluster, w *World) { do(&w.Nodes[i]) }
+	return func(_ *redisv1.RedisCluster, obs *Observation) { do(&obs.Nodes[i]) }
 }
 
 func nodes(do func(int, *topology.Node)) change {
-	return func(_ *redisv1.RedisCluster, w *World) {
-		for i := range w.Nodes {
-			do(i, &w.Nodes[i])
+	return func(_ *redisv1.RedisCluster, obs *Observation) {
+		for i := range obs.Nodes {
+			do(i, &obs.Nodes[i])
 		}
 	}
 }
 
 // setting is a setting that the servers do not have yet.
-func setting(rc *redisv1.RedisCluster, w *World) {
+func setting(rc *redisv1.RedisCluster, obs *Observation) {
 	rc.Spec.Config = map[string]redisv1.Setting{"maxmemory": "1gb"}
-	nodes(func(_ int, n *topology.Node) { n.Settings = map[string]string{"maxmemory": "0"} })(rc, w)
+	nodes(func(_ int, n *topology.Node) { n.Settings = map[string]string{"maxmemory": "0"} })(rc, obs)
 }
 
 func TestStatus(t *testing.T) {
@@ -117,11 +119,11 @@ func TestStatus(t *testing.T) {
 	eight := of(func(rc *redisv1.RedisCluster) { rc.Spec.Replicas = ptr.To[int32](8) })
 	paused := of(func(rc *redisv1.RedisCluster) { rc.Spec.Pause = true })
 	notReady := node(1, func(n *topology.Node) { n.Ready = false })
-	fails := func(_ *redisv1.RedisCluster, w *World) {
-		w.Nodes[0].Failures = []topology.Failure{{Action: topology.ActionMoveSlots, Target: w.Nodes[2].ID, Cause: "the memory is full"}}
-		w.Nodes[0].View[0].Migrating = map[int]string{0: w.Nodes[2].ID}
-		w.Nodes[2].View[2].Importing = map[int]string{0: w.Nodes[0].ID}
-		w.Nodes[0].SlotKeys, w.Nodes[2].SlotKeys, w.Nodes[4].SlotKeys = map[int]int64{0: 1}, map[int]int64{0: 1}, map[int]int64{0: 0}
+	fails := func(_ *redisv1.RedisCluster, obs *Observation) {
+		obs.Nodes[0].Failures = []topology.Failure{{Action: topology.ActionMoveSlots, Target: obs.Nodes[2].ID, Cause: "the memory is full"}}
+		obs.Nodes[0].View[0].Migrating = map[int]string{0: obs.Nodes[2].ID}
+		obs.Nodes[2].View[2].Importing = map[int]string{0: obs.Nodes[0].ID}
+		obs.Nodes[0].SlotKeys, obs.Nodes[2].SlotKeys, obs.Nodes[4].SlotKeys = map[int]int64{0: 1}, map[int]int64{0: 1}, map[int]int64{0: 0}
 	}
 	type row struct {
 		phase             redisv1.Phase
@@ -148,8 +150,8 @@ func TestStatus(t *testing.T) {
 		"a server refuses writes":   served(failed, redisv1.ReasonRefuses, "5/6", bad, node(2, func(n *topology.Node) { n.Refuses = "it refuses writes, its disk fails" })),
 		"while it is scaled, a move keeps failing": served(scaling, "", "6/6", bad, was(scaling), eight, fails),
 		"while it is upgraded, a pod is not ready": served(upgrading, redisv1.ReasonPodsNotReady, "5/6", works, was(upgrading), notReady),
-		"new":                                {redisv1.PhaseCreating, redisv1.ReasonPodsNotReady, "0/6", 0, works, []change{nodes(absent), func(_ *redisv1.RedisCluster, w *World) { w.Record = topology.Record{} }}, false, true},
-		"Kubernetes lags":                    served(upgrading, redisv1.ReasonWorking, "6/6", works, func(_ *redisv1.RedisCluster, w *World) { w.Lagging = true }),
+		"new":                                {redisv1.PhaseCreating, redisv1.ReasonPodsNotReady, "0/6", 0, works, []change{nodes(absent), func(_ *redisv1.RedisCluster, obs *Observation) { obs.Record = topology.Record{} }}, false, true},
+		"Kubernetes lags":                    served(upgrading, redisv1.ReasonWorking, "6/6", works, func(_ *redisv1.RedisCluster, obs *Observation) { obs.Lagging = true }),
 		"two more":                           served(scaling, "", "6/6", works, eight),
 		"after it is scaled, a master moves": served(scaling, string(topology.ActionFailover), "6/6", works, was(scaling), nodes(func(i int, n *topology.Node) { n.Host = fmt.Sprint("node-", i%2) })),
 		"a setting":                          served(runs, string(topology.ActionConfigure), "6/6", works, setting),
@@ -161,15 +163,15 @@ func TestStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			k, rc, w := statusKind(t), read(t, "minimal"), running()
+			k, rc, obs := statusKind(t), read(t, "minimal"), running()
 			for _, change := range c.changes {
-				change(rc, &w)
+				change(rc, &obs)
 			}
 			var failure *reconcile.Failure
 			if c.refused {
 				failure = &reconcile.Failure{Reason: redisv1.ReasonUnsupportedVersion, Message: "spec.version: too old", Stalled: true}
 			}
-			observed := &w
+			observed := &obs
 			if !c.observed {
 				observed = nil
 			}
@@ -199,17 +201,17 @@ func TestStatus(t *testing.T) {
 // An instance has the fields of the earlier operator's.
 func TestInstances(t *testing.T) {
 	t.Parallel()
-	k, rc, w := statusKind(t), read(t, "minimal"), running()
-	w.HostIPs["cache-0-1"] = "192.0.2.1"
-	report(k, rc, &w, nil)
+	k, rc, obs := statusKind(t), read(t, "minimal"), running()
+	obs.HostIPs["cache-0-1"] = "192.0.2.1"
+	report(k, rc, &obs, nil)
 	now := metav1.NewTime(time.Unix(1000, 0))
 	assert.DeepEqual(t, rc.Status.Instances[1], redisv1.Instance{
-		Name: "cache-0-1", Instance: "10.0.0.1:6379", Type: "slave", MasterNodeID: w.Nodes[0].ID, NodeID: w.Nodes[1].ID,
+		Name: "cache-0-1", Instance: "10.0.0.1:6379", Type: "slave", MasterNodeID: obs.Nodes[0].ID, NodeID: obs.Nodes[1].ID,
 		DomainName: "cache-0-1.cache-headless.data.svc", HostName: "node-1", HostIP: "192.0.2.1", Status: "True", LastTransitionTime: &now,
 	})
 	assert.Equal(t, rc.Status.Instances[0].Slots, "0-5460")
-	w.Problems["cache-0-1"] = "ImagePullBackOff: no such image"
-	report(k, rc, &w, nil)
+	obs.Problems["cache-0-1"] = "ImagePullBackOff: no such image"
+	report(k, rc, &obs, nil)
 	assert.Equal(t, rc.Status.Instances[1].Reason, "ImagePullBackOff")
 	assert.Equal(t, rc.Status.Instances[1].Message, "no such image")
 }
@@ -221,24 +223,24 @@ func TestDocumentedQuery(t *testing.T) {
 	page, err := os.ReadFile("../../docs/redis.md")
 	assert.NilError(t, err)
 	assert.Assert(t, strings.Contains(string(page), query), "docs/redis.md does not have this query")
-	k, rc, w := statusKind(t), read(t, "minimal"), running()
-	report(k, rc, &w, nil)
+	k, rc, obs := statusKind(t), read(t, "minimal"), running()
+	report(k, rc, &obs, nil)
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(rc)
 	assert.NilError(t, err)
 	path, out := jsonpath.New("query").AllowMissingKeys(true), &strings.Builder{} // as kubectl get does
 	assert.NilError(t, path.Parse(query))
 	assert.NilError(t, path.Execute(out, content))
 	lines := strings.Split(out.String(), "\n")
-	assert.Equal(t, lines[0], "cache-0-0\tmaster\t"+w.Nodes[0].ID+"\t\t0-5460")
-	assert.Equal(t, lines[1], "cache-0-1\tslave\t"+w.Nodes[1].ID+"\t"+w.Nodes[0].ID+"\t")
+	assert.Equal(t, lines[0], "cache-0-0\tmaster\t"+obs.Nodes[0].ID+"\t\t0-5460")
+	assert.Equal(t, lines[1], "cache-0-1\tslave\t"+obs.Nodes[1].ID+"\t"+obs.Nodes[0].ID+"\t")
 	assert.Equal(t, len(lines), 7)
 }
 
 // A cluster is parked, and starts again, without being reported as failed. A loss afterwards is.
 func TestStatusWhileParked(t *testing.T) {
 	t.Parallel()
-	k, rc, w := statusKind(t), read(t, "minimal"), running()
-	all := w.Nodes
+	k, rc, obs := statusKind(t), read(t, "minimal"), running()
+	all := obs.Nodes
 	absent := make([]topology.Node, len(all))
 	for i, n := range all {
 		absent[i] = topology.Node{Pod: n.Pod, Shard: n.Shard, Ordinal: n.Ordinal, Problem: "the pod does not exist"}
@@ -260,8 +262,8 @@ func TestStatusWhileParked(t *testing.T) {
 		{6, false, all, redisv1.PhaseRunning, "6/6", redisv1.ReasonAllServed, true, false},
 		{6, false, absent, redisv1.PhaseFailed, "0/6", string(topology.Unknown), false, true},
 	} {
-		rc.Spec.Replicas, w.Record.Parked, w.Nodes = &c.replicas, c.parked, c.nodes
-		report(k, rc, &w, nil)
+		rc.Spec.Replicas, obs.Record.Parked, obs.Nodes = &c.replicas, c.parked, c.nodes
+		report(k, rc, &obs, nil)
 		s := &rc.Status
 		assert.Equal(t, s.Phase, c.phase, "%d: %s", i, s.Message)
 		assert.Equal(t, s.Ready, c.ready, "%d", i)
@@ -274,13 +276,13 @@ func TestStatusWhileParked(t *testing.T) {
 // A change that takes longer than its deadline is reported with the cause.
 func TestProgressDeadline(t *testing.T) {
 	t.Parallel()
-	k, rc, w := statusKind(t), read(t, "minimal"), running()
+	k, rc, obs := statusKind(t), read(t, "minimal"), running()
 	rc.Spec.ProgressDeadlineSeconds = ptr.To[int32](600)
-	w.Nodes[1].Ready = false
-	report(k, rc, &w, nil)
+	obs.Nodes[1].Ready = false
+	report(k, rc, &obs, nil)
 	assert.Assert(t, meta.IsStatusConditionTrue(rc.Status.Conditions, redisv1.ConditionProgressing))
 	meta.FindStatusCondition(rc.Status.Conditions, redisv1.ConditionProgressing).LastTransitionTime = metav1.NewTime(time.Unix(400, 0))
-	report(k, rc, &w, nil)
+	report(k, rc, &obs, nil)
 	progressing := meta.FindStatusCondition(rc.Status.Conditions, redisv1.ConditionProgressing)
 	assert.Equal(t, string(progressing.Status)+" "+progressing.Reason, "False "+redisv1.ReasonProgressDeadlineExceeded)
 	degraded := meta.FindStatusCondition(rc.Status.Conditions, redisv1.ConditionDegraded)
@@ -299,12 +301,12 @@ func TestMessageBeginsWithTheProblem(t *testing.T) {
 		"at rest": {of(func(*redisv1.RedisCluster) {}), ""}, "a step": {setting, ""},
 		"paused": {of(func(rc *redisv1.RedisCluster) { rc.Spec.Pause = true }), "paused (spec.pause): nothing is changed; "},
 	} {
-		k, rc, w := statusKind(t), read(t, "minimal"), running()
-		n := &w.Nodes[1]
+		k, rc, obs := statusKind(t), read(t, "minimal"), running()
+		n := &obs.Nodes[1]
 		*n = topology.Node{Pod: n.Pod, UID: n.UID, Shard: n.Shard, Ordinal: n.Ordinal, IP: n.IP, NotStarted: problem, Problem: "connection refused"}
-		w.Problems[n.Pod] = problem
-		c.change(rc, &w)
-		report(k, rc, &w, nil)
+		obs.Problems[n.Pod] = problem
+		c.change(rc, &obs)
+		report(k, rc, &obs, nil)
 		assert.Assert(t, strings.HasPrefix(rc.Status.Message, c.before+"pod cache-0-1: "+problem), "%s: %s", name, rc.Status.Message)
 		assert.Equal(t, strings.Count(rc.Status.Message, problem), 1, "%s: %s", name, rc.Status.Message)
 	}
@@ -313,15 +315,15 @@ func TestMessageBeginsWithTheProblem(t *testing.T) {
 // The summary for events and metrics matches the status.
 func TestSummary(t *testing.T) {
 	t.Parallel()
-	k, rc, w := statusKind(t), read(t, "minimal"), running()
-	report(k, rc, &w, nil)
+	k, rc, obs := statusKind(t), read(t, "minimal"), running()
+	report(k, rc, &obs, nil)
 	s := k.Summary(rc)
 	assert.Assert(t, s.Ready && s.Problem == "" && s.Doing == reconcile.Doing{} && len(s.Parts) == 1 && s.Parts[0].Ready && s.Parts[0].Pods == 6)
 	assert.Equal(t, s.ReadyText, "all 16384 slots are served by 3 shards (pods: 6/6)")
 	assert.Assert(t, len(s.Claims) == 6 && s.Claims[1] == "data-cache-0-1", "%v", s.Claims)
 	rc.Spec.Pod = []redisv1.Pod{{Volumes: &redisv1.Volumes{Type: "nfs", PersistentVolumeClaimName: "shared"}}}
 	assert.DeepEqual(t, k.Summary(rc).Claims, []string{"shared"})
-	report(k, rc, &w, &reconcile.Failure{Reason: reconcile.ReasonStepFailed, Message: "it broke"})
+	report(k, rc, &obs, &reconcile.Failure{Reason: reconcile.ReasonStepFailed, Message: "it broke"})
 	s = k.Summary(rc)
 	assert.Assert(t, !s.Ready)
 	assert.Equal(t, s.ProblemReason+": "+s.Problem, "StepFailed: it broke")
@@ -330,12 +332,12 @@ func TestSummary(t *testing.T) {
 // A decision becomes steps. At rest the next pass is 30 seconds later.
 func TestDecide(t *testing.T) {
 	t.Parallel()
-	k, rc, w := statusKind(t), read(t, "minimal"), running()
-	decision := k.Decide(rc, reconcile.Seen[World]{}.PlanSeen, w)
+	k, rc, obs := statusKind(t), read(t, "minimal"), running()
+	decision := k.Decide(rc, reconcile.PlanSeen{}, &obs)
 	assert.Equal(t, len(decision.Steps), 0)
 	assert.Equal(t, decision.LookAgain, atRest)
-	w.Lagging = true
-	assert.Equal(t, k.Decide(rc, reconcile.Seen[World]{}.PlanSeen, w).LookAgain, time.Second)
-	decision = k.Decide(rc, reconcile.Seen[World]{}.PlanSeen, World{})
+	obs.Lagging = true
+	assert.Equal(t, k.Decide(rc, reconcile.PlanSeen{}, &obs).LookAgain, time.Second)
+	decision = k.Decide(rc, reconcile.PlanSeen{}, &Observation{})
 	assert.Assert(t, decision.LookAgain > 0 && decision.LookAgain <= 10*time.Second)
 }

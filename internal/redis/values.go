@@ -50,7 +50,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 	}
 	for _, key := range slices.Sorted(maps.Keys(pod.Annotations)) {
 		if problems := render.AnnotationKey(key); len(problems) > 0 {
-			return nil, render.Mistake("spec.pod[0].annotations", "%s", problems[0])
+			return nil, render.FieldError("spec.pod[0].annotations", "%s", problems[0])
 		}
 	}
 	settings := settingsOf(spec.Config)

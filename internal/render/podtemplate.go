@@ -23,7 +23,7 @@ import (
 func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[string]any, error) {
 	var patch map[string]any
 	if err := json.Unmarshal(podTemplate, &patch); err != nil {
-		return nil, Mistake(path, "%v", err)
+		return nil, FieldError(path, "%v", err)
 	}
 	if err := checkSize(path, patch, maxItems, new(int)); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 		return err
 	})
 	if err != nil {
-		return nil, Mistake(path, "%v", err)
+		return nil, FieldError(path, "%v", err)
 	}
 	result := &corev1.PodTemplateSpec{}
 	if err := Decode(path, merged, result); err != nil {
@@ -67,7 +67,7 @@ const WorkContainer = "backup"
 func OverlayJobs(path string, template map[string]any, podTemplate []byte) (map[string]any, error) {
 	var patch map[string]any
 	if err := json.Unmarshal(podTemplate, &patch); err != nil {
-		return nil, Mistake(path, "%v", err)
+		return nil, FieldError(path, "%v", err)
 	}
 	work := WorkContainer
 	if containers, _, _ := unstructured.NestedSlice(template, "spec", "containers"); len(containers) > 0 {

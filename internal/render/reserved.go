@@ -56,12 +56,12 @@ func CheckClaims(path string, pod *corev1.PodSpec) error {
 		at := fmt.Sprintf("%s, volume %q, ephemeral.volumeClaimTemplate.metadata", path, pod.Volumes[i].Name)
 		for _, key := range slices.Sorted(maps.Keys(metadata.Labels)) {
 			if problems := LabelKey(key); len(problems) > 0 {
-				return Mistake(at+".labels", "%s", problems[0])
+				return FieldError(at+".labels", "%s", problems[0])
 			}
 		}
 		for _, key := range slices.Sorted(maps.Keys(metadata.Annotations)) {
 			if problems := AnnotationKey(key); len(problems) > 0 {
-				return Mistake(at+".annotations", "%s", problems[0])
+				return FieldError(at+".annotations", "%s", problems[0])
 			}
 		}
 	}
@@ -74,12 +74,12 @@ func checkOwn(path, what string, rendered, merged map[string]string, changed fun
 	path += ".metadata." + what + "s"
 	for _, key := range slices.Sorted(maps.Keys(merged)) {
 		if _, ok := rendered[key]; !ok && object.IsReserved(key) {
-			return Mistake(path, "%s %s is the operator's own and may not be set: remove it from the podTemplate", what, key)
+			return FieldError(path, "%s %s is the operator's own and may not be set: remove it from the podTemplate", what, key)
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(rendered)) {
 		if value, ok := merged[key]; (object.IsReserved(key) || changed(key)) && (!ok || value != rendered[key]) {
-			return Mistake(path, "%s %s is the operator's own and may not be changed: remove it from the podTemplate", what, key)
+			return FieldError(path, "%s %s is the operator's own and may not be changed: remove it from the podTemplate", what, key)
 		}
 	}
 	return nil

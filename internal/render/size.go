@@ -19,10 +19,10 @@ func CheckSize(path string, value any) error {
 
 func checkSize(path string, value any, limit int, values *int) error {
 	tooMany := func(n int) error {
-		return Mistake(path, "too large: a list or an object in it has %d items, and at most %d are allowed", n, limit)
+		return FieldError(path, "too large: a list or an object in it has %d items, and at most %d are allowed", n, limit)
 	}
 	if *values++; *values > maxValues {
-		return Mistake(path, "too large: it has more than %d values in all; split it", maxValues)
+		return FieldError(path, "too large: it has more than %d values in all; split it", maxValues)
 	}
 	switch v := value.(type) {
 	case map[string]any:

@@ -21,8 +21,8 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Field + ": " + e.Message }
 
-// Mistake returns an *Error.
-func Mistake(path, format string, args ...any) error {
+// FieldError returns an *Error.
+func FieldError(path, format string, args ...any) error {
 	return &Error{Field: path, Message: fmt.Sprintf(format, args...)}
 }
 
@@ -31,18 +31,18 @@ func Mistake(path, format string, args ...any) error {
 func Decode(path string, value, into any) error {
 	data, err := json.Marshal(value)
 	if err != nil {
-		return Mistake(path, "%v", err)
+		return FieldError(path, "%v", err)
 	}
 	unknown, err := strictjson.UnmarshalStrict(data, into, strictjson.DisallowUnknownFields)
 	if err != nil {
-		return Mistake(path, "%s", strings.TrimPrefix(err.Error(), "json: "))
+		return FieldError(path, "%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if len(unknown) > 0 {
 		var field strictjson.FieldError
 		if errors.As(unknown[0], &field) {
-			return Mistake(path+"."+field.FieldPath(), "%s", unknownField(reflect.TypeOf(into), field.FieldPath()))
+			return FieldError(path+"."+field.FieldPath(), "%s", unknownField(reflect.TypeOf(into), field.FieldPath()))
 		}
-		return Mistake(path, "%v", unknown[0])
+		return FieldError(path, "%v", unknown[0])
 	}
 	return nil
 }

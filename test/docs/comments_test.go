@@ -8,18 +8,13 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
-	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
-	"gotest.tools/v3/golden"
-	"sigs.k8s.io/yaml"
 )
 
 // unplain matches the habits of docs/develop/style.md in comments and string literals of Go code: a definition by a question word,
@@ -56,17 +51,9 @@ func found(fset *token.FileSet, f *ast.File, isTest bool) []string {
 	return texts
 }
 
-// Comments and messages of Go code follow docs/develop/style.md. A folder that broke it when the rule came has a budget in
-// testdata/budget.yaml, which can only fall.
+// Comments and messages of Go code follow docs/develop/style.md.
 func TestStyleOfCode(t *testing.T) {
 	t.Parallel()
-	budget := map[string]int{}
-	const file = "testdata/budget.yaml"
-	data, err := os.ReadFile(file)
-	assert.NilError(t, err)
-	assert.NilError(t, yaml.UnmarshalStrict(data, &budget))
-
-	broken := map[string][]string{}
 	assert.NilError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
@@ -82,31 +69,11 @@ func TestStyleOfCode(t *testing.T) {
 			return err
 		}
 		folder, err := filepath.Rel(root, filepath.Dir(path))
-		broken[folder] = append(broken[folder], found(fset, f, strings.HasSuffix(path, "_test.go") || strings.HasPrefix(folder, "test"))...)
+		for _, text := range found(fset, f, strings.HasSuffix(path, "_test.go") || strings.HasPrefix(folder, "test")) {
+			t.Errorf("breaks docs/develop/style.md: %s", text)
+		}
 		return err
 	}))
-
-	for _, folder := range slices.Sorted(maps.Keys(broken)) {
-		if n := len(broken[folder]); n > budget[folder] {
-			t.Errorf("%s breaks docs/develop/style.md %d times, %d are allowed:\n\t%s", folder, n, budget[folder], strings.Join(broken[folder], "\n\t"))
-		}
-	}
-	for folder, allowed := range budget {
-		switch n := len(broken[folder]); {
-		case n >= allowed:
-		case !golden.FlagUpdate():
-			t.Errorf("%s breaks docs/develop/style.md %d times and has a budget of %d: lower it (go test ./test/docs -update)", folder, n, allowed)
-		case n == 0:
-			delete(budget, folder)
-		default:
-			budget[folder] = n
-		}
-	}
-	if golden.FlagUpdate() {
-		data, err := yaml.Marshal(budget)
-		assert.NilError(t, err)
-		assert.NilError(t, os.WriteFile(file, data, 0o600))
-	}
 }
 
 // Each habit is found in a comment and in a string, and plain text is not.

@@ -18,13 +18,15 @@ type Member struct {
 	Data         string // identifies the data on its volume; empty without any
 }
 
-// World is the observation of a ledger, as plain data.
-type World struct {
+// Observation is the observation of a ledger, as plain data.
+type Observation struct {
 	Record   Record
 	NewData  string   // identifies data that is still to be created; empty until the record can be written
 	Members  []Member // the pods that exist, by ordinal
 	Waiting  bool     // Kubernetes has not processed the latest StatefulSet yet
 	Password string
+
+	verdict Verdict // that the kind decided
 }
 
 // State describes a ledger.
@@ -68,13 +70,13 @@ type Verdict struct {
 
 // Decide returns the state of a ledger and the next step. Rules run in order: each relies on those before it. A ledger with a record gets no
 // new data: an empty volume then means loss.
-func Decide(replicas int, w World) Verdict {
-	if wait := waits(replicas, w); wait != "" {
+func Decide(replicas int, obs Observation) Verdict {
+	if wait := waits(replicas, obs); wait != "" {
 		return Verdict{State: Waiting, Message: wait}
 	}
-	data, source := w.Record.Data, (*Member)(nil)
-	for i := range w.Members {
-		m := &w.Members[i]
+	data, source := obs.Record.Data, (*Member)(nil)
+	for i := range obs.Members {
+		m := &obs.Members[i]
 		if m.Data == "" {
 			continue
 		}
@@ -83,18 +85,18 @@ func Decide(replicas int, w World) Verdict {
 		}
 		data, source = m.Data, m
 	}
-	first := w.Members[0]
+	first := obs.Members[0]
 	switch {
 	case source == nil && data != "":
 		return Verdict{State: DataLost, Message: fmt.Sprintf("no pod has data %s: restore a volume, or remove annotation %s to start empty", data, records.Annotation)}
-	case source == nil && w.NewData == "":
+	case source == nil && obs.NewData == "":
 		return Verdict{State: Waiting, Message: "waiting for the record"}
 	case source == nil:
-		return Verdict{State: Empty, Step: &Step{Action: Create, Message: "create the data of " + first.Pod, To: first, Data: w.NewData}}
-	case w.Record.Data == "":
+		return Verdict{State: Empty, Step: &Step{Action: Create, Message: "create the data of " + first.Pod, To: first, Data: obs.NewData}}
+	case obs.Record.Data == "":
 		return Verdict{State: Found, Step: &Step{Action: Write, Message: "record data " + data, Data: data}}
 	}
-	for _, m := range w.Members {
+	for _, m := range obs.Members {
 		if m.Data == "" {
 			return Verdict{State: Copying, Step: &Step{Action: Copy, Message: fmt.Sprintf("copy the data of %s to %s", source.Pod, m.Pod), To: m, From: *source, Data: data}}
 		}
@@ -103,11 +105,11 @@ func Decide(replicas int, w World) Verdict {
 }
 
 // waits returns what decisions wait for, or "".
-func waits(replicas int, w World) string {
-	if w.Waiting || len(w.Members) != replicas {
-		return fmt.Sprintf("waiting for Kubernetes: %d of %d pods exist", len(w.Members), replicas)
+func waits(replicas int, obs Observation) string {
+	if obs.Waiting || len(obs.Members) != replicas {
+		return fmt.Sprintf("waiting for Kubernetes: %d of %d pods exist", len(obs.Members), replicas)
 	}
-	for _, m := range w.Members {
+	for _, m := range obs.Members {
 		if m.Problem != "" {
 			return "pod " + m.Pod + ": " + m.Problem
 		}

@@ -37,13 +37,13 @@ func TestDecide(t *testing.T) {
 		"other data than another pod":  {members: []example.Member{has, {Pod: "a", Data: "2"}}, state: example.OtherData},
 		"the record was lost, no data": {example.Record{}, false, []example.Member{empty, empty}, example.Empty, "create the data of a"},
 	} {
-		got, step := example.Decide(2, example.World{Record: c.record, NewData: "9", Waiting: c.waiting, Members: c.members}), ""
+		got, step := example.Decide(2, example.Observation{Record: c.record, NewData: "9", Waiting: c.waiting, Members: c.members}), ""
 		if got.Step != nil {
 			step = got.Step.Message
 		}
 		assert.Equal(t, got.State, c.state, name)
 		assert.Equal(t, step, c.step, name)
 	}
-	unseen := example.Decide(1, example.World{Members: []example.Member{empty}})
+	unseen := example.Decide(1, example.Observation{Members: []example.Member{empty}})
 	assert.Assert(t, unseen.State == example.Waiting && unseen.Step == nil, "without the record no data is created")
 }

@@ -54,7 +54,7 @@ type Kind struct {
 	members Client
 }
 
-var _ reconcile.Kind[*Ledger, World] = &Kind{}
+var _ reconcile.Kind[*Ledger, Observation] = &Kind{}
 
 // Register adds the kind to an operator. transport leads to the members.
 func Register(op *manager.Operator, gv schema.GroupVersion, transport http.RoundTripper) error {
@@ -95,9 +95,9 @@ func passwordOf(l *Ledger) types.NamespacedName {
 func isPassword(data map[string][]byte) bool { return len(data[keyPassword]) > 0 }
 
 // Plan returns the objects of the chart as one part, and the Secret with the password.
-func (k *Kind) Plan(l *Ledger, in reconcile.Inputs) (*reconcile.Plan, error) {
+func (k *Kind) Plan(l *Ledger, in reconcile.Inputs, _ *Observation) (*reconcile.Plan, error) {
 	if _, found := l.Spec.Settings["password"]; found {
-		return nil, &reconcile.Mistake{Reason: reconcile.ReasonInvalidSpec, Err: fmt.Errorf("spec.settings: may not have 'password': it is in Secret %s", passwordOf(l).Name)}
+		return nil, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: fmt.Errorf("spec.settings: may not have 'password': it is in Secret %s", passwordOf(l).Name)}
 	}
 	owner := reconcile.OwnerOf(k, l)
 	record, err := records.Planned(in, owner)
@@ -145,39 +145,41 @@ func (k *Kind) secret(l *Ledger, owner object.Owner, in reconcile.Inputs, record
 }
 
 // Observe reads the record and the pods from the cache, and asks each pod which data it has.
-func (k *Kind) Observe(ctx context.Context, l *Ledger, _ reconcile.PlanSeen, pods reconcile.Pods) (World, error) {
-	owner, w := reconcile.OwnerOf(k, l), World{Password: string(k.secrets.Known(passwordOf(l))[keyPassword])}
+func (k *Kind) Observe(ctx context.Context, l *Ledger, _ reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) error {
+	owner := reconcile.OwnerOf(k, l)
+	obs.Password = string(k.secrets.Known(passwordOf(l))[keyPassword])
 	record, at, err := records.Observe(ctx, k.client, owner)
 	if err != nil {
-		return w, err
+		return err
 	}
 	seen, err := database.SeePods(ctx, k.client, owner, pods, part)
 	if err != nil {
-		return w, err
+		return err
 	}
-	w.Record, w.NewData, w.Waiting = record, string(at.UID), seen.Lagging
+	obs.Record, obs.NewData, obs.Waiting = record, string(at.UID), seen.Lagging
 	for _, pod := range seen.List {
 		m := Member{Pod: pod.Name, UID: string(pod.UID), IP: pod.Status.PodIP, Problem: pod.Problem}
-		if data, err := k.members.Data(ctx, host(l, pod.Name), w.Password); err == nil {
+		if data, err := k.members.Data(ctx, host(l, pod.Name), obs.Password); err == nil {
 			m.Data, m.Problem = data, ""
 		} else if m.Problem == "" {
 			m.Problem = "it does not answer"
 		}
-		w.Members = append(w.Members, m)
+		obs.Members = append(obs.Members, m)
 	}
-	return w, nil
+	return nil
 }
 
 func host(l *Ledger, pod string) string { return pod + "." + l.Name + "." + l.Namespace + ".svc" }
 
 // Decide returns the step that follows from an observation.
-func (k *Kind) Decide(l *Ledger, _ reconcile.PlanSeen, w World) reconcile.Decision {
-	verdict := Decide(int(l.Spec.Replicas), w)
+func (k *Kind) Decide(l *Ledger, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
+	verdict := Decide(int(l.Spec.Replicas), *obs)
+	obs.verdict = verdict
 	step := verdict.Step
 	switch {
 	case step != nil:
 		return reconcile.Decision{LookAgain: soon, Steps: []reconcile.Step{{Name: string(step.Action), Message: step.Message, Do: func(ctx context.Context) error {
-			if err := k.take(ctx, l, w, *step); err != nil {
+			if err := k.take(ctx, l, obs, *step); err != nil {
 				return fmt.Errorf("%w: %w", reconcile.ErrAgain, err)
 			}
 			return nil
@@ -189,13 +191,13 @@ func (k *Kind) Decide(l *Ledger, _ reconcile.PlanSeen, w World) reconcile.Decisi
 }
 
 // take takes a step if its record and its pods are still those of the decision, as the API server has them.
-func (k *Kind) take(ctx context.Context, l *Ledger, w World, step Step) error {
+func (k *Kind) take(ctx context.Context, l *Ledger, obs *Observation, step Step) error {
 	cluster := database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, l)}
 	record, at, err := records.Observe(ctx, k.live, cluster.Owner)
 	switch {
 	case err != nil:
 		return err
-	case record != w.Record:
+	case record != obs.Record:
 		return errors.New("the record has changed")
 	case step.Action == Write:
 		return records.Write(ctx, cluster, at, Record{Data: step.Data})
@@ -213,17 +215,17 @@ func (k *Kind) take(ctx context.Context, l *Ledger, w World, step Step) error {
 		}
 	}
 	if step.Action == Copy {
-		return k.members.Copy(ctx, host(l, step.To.Pod), w.Password, step.From.Pod)
+		return k.members.Copy(ctx, host(l, step.To.Pod), obs.Password, step.From.Pod)
 	}
-	return k.members.Create(ctx, host(l, step.To.Pod), w.Password, step.Data)
+	return k.members.Create(ctx, host(l, step.To.Pod), obs.Password, step.Data)
 }
 
 // Status writes the observation and the decision to the status.
-func (*Kind) Status(l *Ledger, seen reconcile.Seen[World], now metav1.Time) {
+func (*Kind) Status(l *Ledger, seen reconcile.Seen[Observation], now metav1.Time) {
 	s, verdict := &l.Status, Verdict{}
 	s.ObservedGeneration = seen.Generation
 	if seen.Observed != nil {
-		verdict = Decide(int(l.Spec.Replicas), *seen.Observed)
+		verdict = seen.Observed.verdict
 		whole := 0
 		for _, m := range seen.Observed.Members {
 			if m.Problem == "" && m.Data != "" {

@@ -88,12 +88,10 @@ func all(t *testing.T) []kind {
 	}
 }
 
-func planned[T client.Object](t *testing.T, k interface {
-	Plan(T, reconcile.Inputs) (*reconcile.Plan, error)
-}, resource T, spec map[string]any, in reconcile.Inputs) (client.Object, error) {
+func planned[T client.Object, O any](t *testing.T, k reconcile.Kind[T, O], resource T, spec map[string]any, in reconcile.Inputs) (client.Object, error) {
 	t.Helper()
 	into(t, map[string]any{"metadata": map[string]any{"name": "a", "namespace": "data"}, "spec": spec}, resource)
-	_, err := k.Plan(resource, in)
+	_, err := k.Plan(resource, in, new(O))
 	return resource, err
 }
 

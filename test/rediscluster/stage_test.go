@@ -262,7 +262,7 @@ func (s *scene) clientsOf(cluster string) *redis.ClusterClient {
 		var errs []error
 		for _, pod := range s.serversOf(cluster) {
 			c := s.node(pod)
-			slots, err := c.ClusterSlots(ctx).Result() //nolint:staticcheck // it is what the client wants
+			slots, err := c.ClusterSlots(ctx).Result() //nolint:staticcheck // the client wants it
 			if err = errors.Join(err, c.Close()); err == nil && len(slots) > 0 {
 				return slots, nil
 			}

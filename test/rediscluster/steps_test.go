@@ -16,6 +16,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/redis/server"
 	"d3os.com/d3os-operator/internal/redis/topology"
 	"d3os.com/d3os-operator/test/databasetest/redistest"
@@ -49,8 +50,11 @@ func (h hand) Record(context.Context, topology.Record) error {
 }
 func (h hand) DeletePod(context.Context, topology.Place) error { return errors.New("a pod is deleted") }
 
+// Held reports that no operator leads.
+func (h hand) Held() bool { return true }
+
 func (h hand) take(step topology.Step) error {
-	return h.servers.Take(h.Ctx, server.Taking{Cluster: name, Access: server.Access{Password: h.taken()}, Step: step, Kubernetes: h})
+	return h.servers.Take(reconcile.WithLease(h.Ctx, h), server.Request{Cluster: name, Access: server.Access{Password: h.taken()}, Step: step, Kubernetes: h})
 }
 
 // place is a pod as steps name it.

@@ -20,13 +20,13 @@ type cluster struct {
 	id       ID   // 0 while unknown
 	proven   bool // a quorum confirmed the member list in this pass
 	list     []Member
-	members  []*seat // all members, by ordinal; members without a pod of this cluster last
-	voters   []*seat
-	learners []*seat
-	at       map[int]*seat // by ordinal
-	leader   *seat
+	members  []*memberState // all members, by ordinal; members without a pod of this cluster last
+	voters   []*memberState
+	learners []*memberState
+	at       map[int]*memberState // by ordinal
+	leader   *memberState
 	alarms   []Alarm
-	behind   map[*seat]bool // alive, but with far less data than the others
+	behind   map[*memberState]bool // alive, but with far less data than the others
 
 	alarmed   bool // the alarm CORRUPT is raised
 	agreed    bool // although a quorum has the same keys:
@@ -42,8 +42,8 @@ type cluster struct {
 	dataLost bool // so many members lost their data that the others cannot form a quorum
 }
 
-// seat is a member and the pod that it runs in, or should run in.
-type seat struct {
+// memberState is a member and the pod that it runs in, or should run in.
+type memberState struct {
 	Member
 	ordinal int // -1: no pod of this cluster
 	pod     *Pod
@@ -55,7 +55,7 @@ type seat struct {
 const lagEntries = 5000
 
 func newCluster(want Want, view View) *cluster {
-	c := &cluster{want: want, View: view, pods: map[int]*Pod{}, claims: map[int]*Claim{}, at: map[int]*seat{}, behind: map[*seat]bool{}}
+	c := &cluster{want: want, View: view, pods: map[int]*Pod{}, claims: map[int]*Claim{}, at: map[int]*memberState{}, behind: map[*memberState]bool{}}
 	for i := range view.Pods {
 		c.pods[view.Pods[i].Ordinal] = &view.Pods[i]
 	}
@@ -64,7 +64,7 @@ func newCluster(want Want, view View) *cluster {
 	}
 	c.identify()
 	c.readList()
-	c.seatMembers()
+	c.placeMembers()
 	c.compare()
 	c.findLeader()
 	return c
@@ -126,9 +126,9 @@ func (c *cluster) readList() {
 	}
 }
 
-func (c *cluster) seatMembers() {
+func (c *cluster) placeMembers() {
 	for _, m := range c.list {
-		s := &seat{Member: m, ordinal: c.ordinalOf(m)}
+		s := &memberState{Member: m, ordinal: c.ordinalOf(m)}
 		if s.ordinal >= 0 {
 			s.pod, s.claim = c.pods[s.ordinal], c.claims[s.ordinal]
 			if s.pod != nil && s.pod.Answer != nil && s.pod.Answer.Member == m.ID {
@@ -138,7 +138,7 @@ func (c *cluster) seatMembers() {
 		}
 		c.members = append(c.members, s)
 	}
-	slices.SortStableFunc(c.members, func(a, b *seat) int {
+	slices.SortStableFunc(c.members, func(a, b *memberState) int {
 		if (a.ordinal < 0) != (b.ordinal < 0) {
 			return b.ordinal - a.ordinal
 		}
@@ -181,7 +181,7 @@ func (c *cluster) ordinalOf(m Member) int {
 }
 
 // healthy reports whether a voter answers linearizable reads, has the keys of a quorum, and is not being deleted.
-func (c *cluster) healthy(s *seat) bool {
+func (c *cluster) healthy(s *memberState) bool {
 	return s.answer != nil && s.answer.Linear && !s.pod.Terminating && (!c.alarmed || slices.Contains(c.good, s.ID))
 }
 
@@ -223,8 +223,8 @@ func (p *Pod) deletePod() Step {
 func (c *Claim) at() ClaimAt { return ClaimAt{c.UID, c.ResourceVersion} }
 
 // healthyBut returns the healthy voters except one.
-func (c *cluster) healthyBut(but *seat) []*seat {
-	var found []*seat
+func (c *cluster) healthyBut(but *memberState) []*memberState {
+	var found []*memberState
 	for _, s := range c.voters {
 		if s != but && c.healthy(s) {
 			found = append(found, s)
@@ -245,8 +245,8 @@ func (c *cluster) allWell() bool {
 	return c.proven
 }
 
-// via returns the member that receives requests for changes: the leader, else any healthy voter.
-func (c *cluster) via(but *seat) Place {
+// requestTarget returns the member that receives requests for changes: the leader, else any healthy voter.
+func (c *cluster) requestTarget(but *memberState) Place {
 	if c.leader != nil && c.leader != but && c.healthy(c.leader) {
 		return c.leader.place()
 	}
@@ -256,7 +256,7 @@ func (c *cluster) via(but *seat) Place {
 	return Place{}
 }
 
-func (s *seat) place() Place {
+func (s *memberState) place() Place {
 	place := Place{Member: s.ID}
 	if s.pod != nil {
 		place = s.pod.place()
@@ -275,16 +275,16 @@ func (p *Pod) place() Place {
 	return place
 }
 
-func places(seats []*seat) []Place {
+func places(states []*memberState) []Place {
 	var all []Place
-	for _, s := range seats {
+	for _, s := range states {
 		all = append(all, s.place())
 	}
 	return all
 }
 
 // name returns the name of a member for messages: that of its pod, else its own, else its id.
-func (s *seat) name() string {
+func (s *memberState) name() string {
 	switch {
 	case s.pod != nil:
 		return s.pod.Name
@@ -295,7 +295,7 @@ func (s *seat) name() string {
 	}
 }
 
-func (c *cluster) member(id ID) *seat {
+func (c *cluster) member(id ID) *memberState {
 	for _, s := range c.members {
 		if s.ID == id {
 			return s

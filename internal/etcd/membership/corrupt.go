@@ -98,7 +98,7 @@ func (c *cluster) mendCorrupt() []Step {
 	}
 	for _, alarm := range c.alarms {
 		if alarm.Kind == AlarmCorrupt {
-			return c.do(PhaseRecovering, Step{Action: ActionDisarm, Via: c.via(nil), Alarm: alarm, Expect: c.list, Compared: c.answering()},
+			return c.do(PhaseRecovering, Step{Action: ActionDisarm, Via: c.requestTarget(nil), Alarm: alarm, Expect: c.list, Compared: c.answering()},
 				"end the alarm CORRUPT of member %s: all %d voters have the same keys", alarm.Member, len(c.voters))
 		}
 	}

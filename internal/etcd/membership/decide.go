@@ -315,7 +315,7 @@ func (c *cluster) details(verdict Verdict) string {
 	for _, s := range c.members {
 		switch {
 		case s.ordinal < 0:
-			return fmt.Sprintf("member %s (%s) is none of this cluster's pods: remove it with etcdctl if nobody needs it", s.ID, s.Name)
+			return fmt.Sprintf("member %s (%s) is none of this cluster's pods: remove it with etcdctl if it is not needed", s.ID, s.Name)
 		case s.Learner || !c.healthy(s):
 			return fmt.Sprintf("%s: %s", s.name(), s.pod.trouble())
 		}

@@ -120,7 +120,7 @@ func TestDecide(t *testing.T) {
 			s.want.Recovery = Recovery{"p-1", "u"}
 		}, QuorumLost, ActionWait, "it is not known whether p-0 has data"},
 		"a recovery first notes that its token is used": {func(s *scene) { s.empty(1, 2); s.view.Record.Tokens, s.view.Record.Survivor = "t", "p-0" }, QuorumLost, ActionMarkClaim, "the token t is used"},
-		"one stale member does not know of another":     {stale, QuorumLost, ActionWait, "no quorum says whether that was removed"},
+		"one stale member does not know of another":     {stale, QuorumLost, ActionWait, "no quorum can confirm whether that was removed"},
 		"one stale member, with consent":                {func(s *scene) { stale(s); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-2"},
 		"a copy of another cluster's volumes": {func(s *scene) {
 			s.empty(0, 1, 2)

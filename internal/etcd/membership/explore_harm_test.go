@@ -22,7 +22,7 @@ func TestExploreFindsHarm(t *testing.T) {
 			c := newCluster(want, view)
 			for _, s := range c.voters {
 				if c.proven && s.answer == nil {
-					return Decision{Steps: []Step{{Action: ActionRemove, Member: s.ID, Via: c.via(s)}}}
+					return Decision{Steps: []Step{{Action: ActionRemove, Member: s.ID, Via: c.requestTarget(s)}}}
 				}
 			}
 			return Decide(want, view)
@@ -38,7 +38,7 @@ func TestExploreFindsHarm(t *testing.T) {
 		"it promotes at once": {func(want Want, view View) Decision {
 			c := newCluster(want, view)
 			for _, s := range c.learners {
-				return Decision{Steps: []Step{{Action: ActionPromote, Member: s.ID, Via: c.via(s)}}}
+				return Decision{Steps: []Step{{Action: ActionPromote, Member: s.ID, Via: c.requestTarget(s)}}}
 			}
 			return Decide(want, view)
 		}, budget{}, "votes without the data", 0, ""},

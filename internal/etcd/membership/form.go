@@ -172,11 +172,11 @@ func (c *cluster) markPositions() []Step {
 	return nil
 }
 
-func (c *cluster) markOf(s *seat) Mark {
+func (c *cluster) markOf(s *memberState) Mark {
 	return Mark{Cluster: c.id, Member: s.ID, Version: s.answer.Version, Position: s.answer.Position(), Tokens: c.Record.Tokens}
 }
 
-func (c *cluster) markClaim(s *seat, mark Mark) Step {
+func (c *cluster) markClaim(s *memberState, mark Mark) Step {
 	return Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: s.place()}
 }
 
@@ -193,7 +193,7 @@ func (c *cluster) unblock() []Step {
 		leaves := claim != nil && claim.Terminating
 		step := p.deletePod()
 		if c.proven && leaves {
-			step.Via, step.Expect = c.via(nil), c.list // a quorum has removed the member that owned the data
+			step.Via, step.Expect = c.requestTarget(nil), c.list // a quorum has removed the member that owned the data
 		}
 		switch {
 		case p.Outdated && !c.Lagging && (!p.Running || p.Crashing || p.Report != nil):

@@ -23,7 +23,7 @@ const (
 )
 
 // fateOf returns the fate of a member. Only the report of the agent in its pod can show that the member is lost.
-func (c *cluster) fateOf(s *seat) (is fate, why string) {
+func (c *cluster) fateOf(s *memberState) (is fate, why string) {
 	switch {
 	case s.answer != nil:
 		return alive, ""
@@ -45,7 +45,7 @@ func (c *cluster) fateOf(s *seat) (is fate, why string) {
 	case c.member(report.Member) != nil:
 		return swapped, fmt.Sprintf("its volume has the data of member %s", report.Member)
 	case !c.proven:
-		return unknown, fmt.Sprintf("its volume has the data of member %s, and no quorum says whether that was removed", report.Member)
+		return unknown, fmt.Sprintf("its volume has the data of member %s, and no quorum can confirm whether that was removed", report.Member)
 	default:
 		return lost, fmt.Sprintf("its volume has the data of member %s, which was removed", report.Member)
 	}

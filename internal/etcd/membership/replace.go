@@ -6,7 +6,7 @@ package membership
 import "slices"
 
 // broken returns why a voter must be replaced, and the evidence, or "".
-func (c *cluster) broken(s *seat) (why string, shown Evidence) {
+func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	is, why := c.fateOf(s)
 	switch {
 	case is == lost:
@@ -21,7 +21,7 @@ func (c *cluster) broken(s *seat) (why string, shown Evidence) {
 		return "", ""
 	}
 	// If no healthy member runs the same revision, its image, a flag or a limit may be wrong.
-	if !slices.ContainsFunc(c.healthyBut(s), func(other *seat) bool { return other.pod != nil && other.pod.Revision == s.pod.Revision }) {
+	if !slices.ContainsFunc(c.healthyBut(s), func(other *memberState) bool { return other.pod != nil && other.pod.Revision == s.pod.Revision }) {
 		c.blocked("%s ends again and again, and is not replaced: no healthy member runs its revision, so the template may be wrong (%s). "+
 			"Take the last change of the spec back; or, if it is the volume that is wrong, delete its claim and its pod", s.name(), s.pod.trouble())
 		return "", ""
@@ -61,8 +61,8 @@ func (c *cluster) removeLost() []Step {
 	return nil
 }
 
-func (c *cluster) remove(s *seat, healthy []*seat) Step {
-	return Step{Action: ActionRemove, Member: s.ID, Via: c.via(s), Expect: c.list, Healthy: places(healthy), Ordinal: s.ordinal}
+func (c *cluster) remove(s *memberState, healthy []*memberState) Step {
+	return Step{Action: ActionRemove, Member: s.ID, Via: c.requestTarget(s), Expect: c.list, Healthy: places(healthy), Ordinal: s.ordinal}
 }
 
 // learner completes a started change. An added member gets its ticket, and its vote once it has the data. A failed learner is removed,
@@ -77,7 +77,7 @@ func (c *cluster) learner() []Step {
 
 // busy reports whether a learner receives the data. A learner that does not start does not block the replacement of voters.
 func (c *cluster) busy() bool {
-	return slices.ContainsFunc(c.learners, func(s *seat) bool {
+	return slices.ContainsFunc(c.learners, func(s *memberState) bool {
 		return s.answer != nil || s.pod != nil && s.pod.Running && s.pod.Report == nil
 	})
 }
@@ -104,20 +104,20 @@ func (c *cluster) startOrPromote() []Step {
 }
 
 // promote makes a learner a voter once it answers and has the data.
-func (c *cluster) promote(phase string, s *seat) []Step {
+func (c *cluster) promote(phase string, s *memberState) []Step {
 	switch {
 	case s.Name == "":
 		return c.wait(phase, "%s joins the cluster", s.name())
-	case c.behind[s] || c.via(s) == (Place{}): // without a voter's answer nothing shows how much the learner lacks
+	case c.behind[s] || c.requestTarget(s) == (Place{}): // without a voter's answer nothing shows how much the learner lacks
 		return c.wait(phase, "%s gets the data", s.name())
 	default:
-		return c.do(phase, Step{Action: ActionPromote, Member: s.ID, Via: c.via(s), Expect: c.list, Healthy: []Place{s.place()}, Ordinal: s.ordinal},
+		return c.do(phase, Step{Action: ActionPromote, Member: s.ID, Via: c.requestTarget(s), Expect: c.list, Healthy: []Place{s.place()}, Ordinal: s.ordinal},
 			"let %s vote: it has the data", s.name())
 	}
 }
 
 // startLearner starts a learner that does not answer.
-func (c *cluster) startLearner(phase string, s *seat) []Step {
+func (c *cluster) startLearner(phase string, s *memberState) []Step {
 	p := s.pod
 	switch {
 	case p == nil || p.Terminating:
@@ -141,17 +141,17 @@ func (c *cluster) startLearner(phase string, s *seat) []Step {
 }
 
 // startUnseen starts a learner whose agent does not report.
-func (c *cluster) startUnseen(phase string, s *seat) []Step {
+func (c *cluster) startUnseen(phase string, s *memberState) []Step {
 	p := s.pod
 	switch {
 	case c.runsRemoved(p):
 		step := p.deletePod()
-		step.Via, step.Expect = c.via(nil), c.list
+		step.Via, step.Expect = c.requestTarget(nil), c.list
 		return c.do(phase, step, "delete pod %s: member %s, which was removed from the cluster, runs in the place of the learner %s", p.Name, p.Answer.Member, s.ID)
 	case c.want.ReplaceAfter > 0 && p.Crashing && p.NotReadyFor >= c.want.ReplaceAfter:
 		return c.do(phase, c.remove(s, nil), "remove the learner %s: %s", p.Name, p.trouble())
 	case p.Silent && c.isBeyondGap():
-		return c.do(phase, Step{Action: ActionAppend, Via: c.via(s)}, "append an entry to the log that changes nothing: %s may have all others, and serves only after one more", p.Name)
+		return c.do(phase, Step{Action: ActionAppend, Via: c.requestTarget(s)}, "append an entry to the log that changes nothing: %s may have all others, and serves only after one more", p.Name)
 	default:
 		return c.wait(phase, "%s starts: %s", p.Name, p.trouble())
 	}
@@ -169,12 +169,12 @@ const applyGap = 5000
 
 // isBeyondGap reports whether the log is so long that a member with a snapshot of it waits for one more entry.
 func (c *cluster) isBeyondGap() bool {
-	return slices.ContainsFunc(c.voters, func(s *seat) bool { return s.answer != nil && s.answer.Index > applyGap })
+	return slices.ContainsFunc(c.voters, func(s *memberState) bool { return s.answer != nil && s.answer.Index > applyGap })
 }
 
 // letJoin gives a learner that waits with an empty volume its ticket. Before that it marks the claim with the learner's id: if the learner
 // never answers, the mark shows that its data is not needed.
-func (c *cluster) letJoin(phase string, s *seat) []Step {
+func (c *cluster) letJoin(phase string, s *memberState) []Step {
 	p := s.pod
 	switch {
 	case s.claim == nil || s.claim.Terminating:
@@ -184,7 +184,7 @@ func (c *cluster) letJoin(phase string, s *seat) []Step {
 		return c.do(phase, Step{Action: ActionMarkClaim, Ordinal: s.ordinal, Claim: s.claim.at(), Mark: mark, Pod: p.place()},
 			"note on claim %s that it is for member %s", s.claim.Name, s.ID)
 	case p.Ticket != JoinTicket(s.ID):
-		return c.do(phase, Step{Action: ActionTicket, Pod: p.place(), Ticket: JoinTicket(s.ID), Member: s.ID, Via: c.via(s), Expect: c.list},
+		return c.do(phase, Step{Action: ActionTicket, Pod: p.place(), Ticket: JoinTicket(s.ID), Member: s.ID, Via: c.requestTarget(s), Expect: c.list},
 			"let %s start as member %s", p.Name, s.ID)
 	default:
 		return c.wait(phase, "%s starts as member %s", p.Name, s.ID)
@@ -206,7 +206,7 @@ func (c *cluster) strangers() []Step {
 	for _, s := range c.members {
 		if s.ordinal < 0 {
 			c.stuck = true
-			c.blocked("member %s (%s) is none of this cluster's pods: remove it with etcdctl if nobody needs it", s.ID, s.Name)
+			c.blocked("member %s (%s) is none of this cluster's pods: remove it with etcdctl if it is not needed", s.ID, s.Name)
 		}
 	}
 	return nil
@@ -260,7 +260,7 @@ func (c *cluster) clearVolume(phase string, ordinal int) []Step {
 			return nil
 		}
 		step := p.deletePod()
-		step.Via, step.Expect = c.via(nil), c.list
+		step.Via, step.Expect = c.requestTarget(nil), c.list
 		return c.do(phase, step, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)
 	}
 	if p != nil && p.Report != nil && p.Report.Volume == VolumeForeign {
@@ -271,7 +271,7 @@ func (c *cluster) clearVolume(phase string, ordinal int) []Step {
 	if owner == 0 || c.member(owner) != nil {
 		return nil
 	}
-	step := Step{Action: ActionDeleteClaim, Ordinal: ordinal, Claim: claim.at(), Member: owner, Via: c.via(nil), Expect: c.list}
+	step := Step{Action: ActionDeleteClaim, Ordinal: ordinal, Claim: claim.at(), Member: owner, Via: c.requestTarget(nil), Expect: c.list}
 	if p != nil {
 		step.Pod = p.place()
 	}

@@ -40,7 +40,7 @@ func (c *cluster) model(verdict Verdict) Model {
 	return m
 }
 
-func (c *cluster) stateOf(s *seat) MemberState {
+func (c *cluster) stateOf(s *memberState) MemberState {
 	state := MemberState{Name: s.name(), ID: s.ID, Ordinal: s.ordinal}
 	if s.answer != nil {
 		state.Version, state.Size = s.answer.Version, s.answer.Size

@@ -10,13 +10,13 @@ import "slices"
 // its Secrets have is replaced like one of an old revision.
 func (c *cluster) roll() []Step {
 	switch {
-	case slices.ContainsFunc(c.members, (*seat).refuses):
+	case slices.ContainsFunc(c.members, (*memberState).refuses):
 		c.stuck = true
 		return c.blocked("members refuse the certificate authorities in the Secrets of the cluster, so no pod is replaced: restore the former Secrets, or set spec.replicas to 0 and back to change to these")
 	case c.Lagging:
 		return nil
 	}
-	var outdated []*seat
+	var outdated []*memberState
 	for _, s := range c.voters {
 		if s.ordinal < 0 || s.pod == nil || !s.pod.Outdated && !s.trustsFormer() || s.pod.Terminating {
 			continue
@@ -46,11 +46,11 @@ func (c *cluster) roll() []Step {
 	if len(c.voters) > 1 {
 		return c.moveLeader(PhaseUpgrading, leader, "its pod is to be replaced")
 	}
-	return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s %s: the cluster has no other member and does not answer meanwhile", leader.pod.Name, leader.successor())
+	return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s %s: the cluster has no other member and does not answer until then", leader.pod.Name, leader.successor())
 }
 
 // successor describes the pod that replaces a member's pod.
-func (s *seat) successor() string {
+func (s *memberState) successor() string {
 	if s.pod.Outdated {
 		return "by one of the latest revision"
 	}
@@ -58,8 +58,8 @@ func (s *seat) successor() string {
 }
 
 // deletePod returns the step that deletes a member's pod. It is refused if the member list has changed: the others may be no quorum then.
-func (c *cluster) deletePod(s *seat, others []*seat) Step {
-	return Step{Action: ActionDeletePod, Pod: s.place(), Via: c.via(nil), Expect: c.list, Healthy: places(others), Ordinal: s.ordinal}
+func (c *cluster) deletePod(s *memberState, others []*memberState) Step {
+	return Step{Action: ActionDeletePod, Pod: s.place(), Via: c.requestTarget(nil), Expect: c.list, Healthy: places(others), Ordinal: s.ordinal}
 }
 
 // revise records the wanted version if there is no quorum and the minor version of the data is the same. The recorded version may be why

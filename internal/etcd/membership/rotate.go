@@ -35,23 +35,23 @@ type Trust struct {
 }
 
 // trustsFormer reports whether a member started with other authorities than its Secrets have: etcd reads them only at its start.
-func (s *seat) trustsFormer() bool {
+func (s *memberState) trustsFormer() bool {
 	return s.answer != nil && s.answer.Trust != nil && !s.answer.Trust.Latest
 }
 
 // refuses reports whether a member refuses certificates of the authorities in the Secrets. A new pod would be locked out.
-func (s *seat) refuses() bool {
+func (s *memberState) refuses() bool {
 	return s.answer != nil && s.answer.Trust != nil && s.answer.Trust.Refuses
 }
 
 // lacksTrust reports whether a member does not show that it uses the authorities and certificates of its Secrets.
-func (s *seat) lacksTrust() bool {
+func (s *memberState) lacksTrust() bool {
 	return s.ordinal < 0 || s.Learner || s.answer == nil || s.answer.Trust == nil || !s.answer.Trust.Latest || !s.answer.Trust.Signed
 }
 
 // shareAuthority reports whether all members use the authorities and certificates of their Secrets.
 func (c *cluster) shareAuthority() bool {
-	return c.allWell() && !c.Lagging && !slices.ContainsFunc(c.members, (*seat).lacksTrust)
+	return c.allWell() && !c.Lagging && !slices.ContainsFunc(c.members, (*memberState).lacksTrust)
 }
 
 // noteAuthority records the authorities whose certificates all members accept, and clears the record when no pod is left. It changes nothing
@@ -63,7 +63,7 @@ func (c *cluster) noteAuthority(verdict Verdict) []Step {
 		record.Authority = Fingerprint{}
 	case verdict == Complete && a != nil && (a.Phase == AuthoritiesAtRest || a.Held) && c.shareAuthority():
 		record.Authority = a.Fingerprint
-		step.Via, step.Expect, step.Healthy = c.via(nil), c.list, places(c.members)
+		step.Via, step.Expect, step.Healthy = c.requestTarget(nil), c.list, places(c.members)
 	}
 	if record == c.Record {
 		return nil
@@ -91,7 +91,7 @@ func (c *cluster) rotate() []Step {
 	case a.Phase == AuthoritiesTrust && a.Fingerprint != c.Record.Authority:
 		return nil // noteAuthority comes first
 	}
-	step := Step{Action: ActionRotate, Authorities: a.Phase, Via: c.via(nil), Expect: c.list, Healthy: places(c.members)}
+	step := Step{Action: ActionRotate, Authorities: a.Phase, Via: c.requestTarget(nil), Expect: c.list, Healthy: places(c.members)}
 	text := map[AuthorityPhase]string{
 		AuthoritiesAtRest: "make new certificate authorities, and let all trust the former and the new ones",
 		AuthoritiesTrust:  "let the new certificate authorities sign: all members trust them",

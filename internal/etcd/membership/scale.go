@@ -67,14 +67,14 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 		// second one.
 		return c.blocked("%s is not added: %d voters answer, and with it %d would have to", p.Name, len(well), need)
 	}
-	return c.do(phase, Step{Action: ActionAddLearner, PeerURL: c.want.PeerURLs[ordinal], Via: c.via(nil), Expect: c.list, Healthy: places(well), Ordinal: ordinal, Pod: p.place()},
+	return c.do(phase, Step{Action: ActionAddLearner, PeerURL: c.want.PeerURLs[ordinal], Via: c.requestTarget(nil), Expect: c.list, Healthy: places(well), Ordinal: ordinal, Pod: p.place()},
 		"add %s to the cluster, as a learner", p.Name)
 }
 
 // shrink removes the unwanted member with the highest ordinal if the others form a quorum without it. Its pod is deleted next, then its
 // claim.
 func (c *cluster) shrink() []Step {
-	var last *seat
+	var last *memberState
 	for _, s := range c.voters {
 		if s.ordinal >= c.want.Replicas && (last == nil || s.ordinal > last.ordinal) {
 			last = s
@@ -108,7 +108,7 @@ func (c *cluster) retire() []Step {
 		return c.record(PhaseScaling, func(r *Record) { r.Replicas = keep }, "plan no pods from ordinal %d on: they are no members", keep)
 	}
 	if c.Live > keep {
-		return c.do(PhaseScaling, Step{Action: ActionScale, Ordinal: keep, Via: c.via(nil), Expect: c.list},
+		return c.do(PhaseScaling, Step{Action: ActionScale, Ordinal: keep, Via: c.requestTarget(nil), Expect: c.list},
 			"take away the pods from ordinal %d on: they are no members", keep)
 	}
 	for ordinal, p := range c.pods {
@@ -121,9 +121,9 @@ func (c *cluster) retire() []Step {
 
 // moveLeader transfers the leadership to a healthy member. It prefers a wanted member, then one of the latest revision, then the lowest
 // ordinal.
-func (c *cluster) moveLeader(phase string, from *seat, why string) []Step {
-	var heir *seat
-	goes := func(s *seat) bool { return s.ordinal >= c.want.Replicas }
+func (c *cluster) moveLeader(phase string, from *memberState, why string) []Step {
+	var heir *memberState
+	goes := func(s *memberState) bool { return s.ordinal >= c.want.Replicas }
 	for _, s := range c.healthyBut(from) {
 		if s.ordinal < 0 || c.behind[s] {
 			continue
@@ -133,7 +133,7 @@ func (c *cluster) moveLeader(phase string, from *seat, why string) []Step {
 		}
 	}
 	if heir == nil {
-		return c.blocked("%s leads the cluster, and nobody can take over", from.name())
+		return c.blocked("%s leads the cluster, and no other member can take over", from.name())
 	}
 	return c.do(phase, Step{Action: ActionMoveLeader, Via: from.place(), Member: heir.ID, Ordinal: heir.ordinal},
 		"let %s lead the cluster in place of %s: %s", heir.name(), from.name(), why)

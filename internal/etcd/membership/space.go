@@ -7,7 +7,7 @@ package membership
 func (c *cluster) disarmGone() []Step {
 	for _, alarm := range c.alarms {
 		if alarm.Kind != AlarmCorrupt && alarm.Member != 0 && c.member(alarm.Member) == nil {
-			return c.do(PhaseRecovering, Step{Action: ActionDisarm, Via: c.via(nil), Alarm: alarm}, "end the alarm %s of member %s, which was removed", alarm.Kind, alarm.Member)
+			return c.do(PhaseRecovering, Step{Action: ActionDisarm, Via: c.requestTarget(nil), Alarm: alarm}, "end the alarm %s of member %s, which was removed", alarm.Kind, alarm.Member)
 		}
 	}
 	return nil
@@ -36,7 +36,7 @@ func (c *cluster) space() []Step {
 	}
 	asked := c.leader
 	if asked == nil {
-		return c.blocked("the space is used up, and nobody leads the cluster")
+		return c.blocked("the space is used up, and the cluster has no leader")
 	}
 	if !asked.answer.Compacted {
 		return c.do(PhaseDegraded, Step{Action: ActionCompact, Via: asked.place(), Revision: asked.answer.Revision},
@@ -72,7 +72,7 @@ func (c *cluster) defrag() []Step {
 // defragAbove rewrites the database file of one member if its unused part is too large. The member does not answer during that, so all
 // members must be healthy, and it must not lead.
 func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) []Step {
-	var leader *seat
+	var leader *memberState
 	for _, s := range c.voters {
 		if s.answer == nil || s.answer.Size < max(atLeast, 1) || (s.answer.Size-s.answer.Used)*100 <= percent*s.answer.Size {
 			continue

@@ -265,7 +265,7 @@ func (p *pair) lead(m mMember) {
 		return
 	}
 	p.leader = from
-	if p.change(fmt.Sprintf("move the leader to member %d", m.id), mStep{action: ActionMoveLeader, via: Place{Member: ID(from)}, member: ID(m.id)},
+	if p.change(fmt.Sprintf("move the leader to member %d", m.id), mStep{action: ActionMoveLeader, requestTarget: Place{Member: ID(from)}, member: ID(m.id)},
 		func(ctx context.Context, c *clientv3.Client) error { // one of them leads and executes it
 			_, err := c.MoveLeader(ctx, p.etcdIDs[m.id])
 			return err

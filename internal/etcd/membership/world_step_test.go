@@ -12,19 +12,19 @@ import (
 
 // mStep is a step that is stored in a state, so it must be comparable.
 type mStep struct {
-	action          Action
-	ordinal         int
-	pod, via        Place
-	member          ID
-	peerURL, ticket string
-	claim           ClaimAt
-	mark            Mark
-	record, was     Record
-	expect, healthy string
-	expects         bool
-	phase           AuthorityPhase
-	evidence        Evidence
-	silent          bool
+	action             Action
+	ordinal            int
+	pod, requestTarget Place
+	member             ID
+	peerURL, ticket    string
+	claim              ClaimAt
+	mark               Mark
+	record, was        Record
+	expect, healthy    string
+	expects            bool
+	phase              AuthorityPhase
+	evidence           Evidence
+	silent             bool
 }
 
 // key returns a comparable form of a member list.
@@ -42,7 +42,7 @@ func key(list []Member) string {
 
 func pack(s Step) mStep {
 	packed := mStep{
-		action: s.Action, ordinal: s.Ordinal, pod: s.Pod, via: s.Via, member: s.Member, peerURL: s.PeerURL, ticket: s.Ticket, claim: s.Claim, mark: s.Mark, evidence: s.Evidence, silent: s.Quiet,
+		action: s.Action, ordinal: s.Ordinal, pod: s.Pod, requestTarget: s.Via, member: s.Member, peerURL: s.PeerURL, ticket: s.Ticket, claim: s.Claim, mark: s.Mark, evidence: s.Evidence, silent: s.Quiet,
 	}
 	packed.was, packed.phase = s.Was, s.Authorities
 	if s.Record != nil {
@@ -61,12 +61,12 @@ var errRefused = errors.New("refused")
 
 // take executes a step as package server does, with its proofs. An error other than errRefused is harm by the operator.
 func (w *world) take(s mStep) error {
-	if s.via == (Place{}) && slices.Contains([]Action{ActionAddLearner, ActionPromote, ActionRemove, ActionMoveLeader, ActionRotate}, s.action) {
+	if s.requestTarget == (Place{}) && slices.Contains([]Action{ActionAddLearner, ActionPromote, ActionRemove, ActionMoveLeader, ActionRotate}, s.action) {
 		return errRefused
 	}
-	if s.via != (Place{}) {
-		p := w.pods[w.placeOf(s.via.Pod)]
-		if p.phase != running || podUIDs[p.uid] != s.via.UID || ID(p.as) != s.via.Member || p.terminating {
+	if s.requestTarget != (Place{}) {
+		p := w.pods[w.placeOf(s.requestTarget.Pod)]
+		if p.phase != running || podUIDs[p.uid] != s.requestTarget.UID || ID(p.as) != s.requestTarget.Member || p.terminating {
 			return errRefused
 		}
 	}
@@ -215,7 +215,7 @@ func (w *world) effect(s mStep) error {
 		}
 		*m = mMember{}
 	case ActionMoveLeader:
-		if uint8(s.via.Member) != w.leader || m == nil || !w.runs(m.id) {
+		if uint8(s.requestTarget.Member) != w.leader || m == nil || !w.runs(m.id) {
 			return errRefused
 		}
 		w.leader = m.id

@@ -95,7 +95,7 @@ func each(ips []string, do func(i int)) {
 }
 
 // compare proves which voters have the keys of a quorum at present, and which have others.
-func (t *taker) compare(ctx context.Context) (good, bad []membership.ID, err error) {
+func (t *executor) compare(ctx context.Context) (good, bad []membership.ID, err error) {
 	var ips []string
 	for _, place := range t.Step.Compared {
 		c, _, err := t.prove(ctx, place)

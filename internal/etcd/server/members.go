@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/etcd/membership"
 )
 
-func (t *taker) addLearner(ctx context.Context) error {
+func (t *executor) addLearner(ctx context.Context) error {
 	c, _, err := t.expected(ctx)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (t *taker) addLearner(ctx context.Context) error {
 // leader's progress of the learner; this limit is checked on the learner itself.
 const lagEntries = 5000
 
-func (t *taker) promote(ctx context.Context) error {
+func (t *executor) promote(ctx context.Context) error {
 	c, status, err := t.expected(ctx)
 	if err != nil {
 		return err
@@ -59,7 +59,7 @@ func (t *taker) promote(ctx context.Context) error {
 	})
 }
 
-func (t *taker) remove(ctx context.Context) error {
+func (t *executor) remove(ctx context.Context) error {
 	c, _, err := t.expected(ctx)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func (t *taker) remove(ctx context.Context) error {
 	})
 }
 
-func (t *taker) moveLeader(ctx context.Context) error {
+func (t *executor) moveLeader(ctx context.Context) error {
 	c, status, err := t.prove(ctx, t.Step.Via)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (t *taker) moveLeader(ctx context.Context) error {
 	})
 }
 
-func (t *taker) compact(ctx context.Context) error {
+func (t *executor) compact(ctx context.Context) error {
 	c, _, err := t.prove(ctx, t.Step.Via)
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func (t *taker) compact(ctx context.Context) error {
 	})
 }
 
-func (t *taker) defrag(ctx context.Context) error {
+func (t *executor) defrag(ctx context.Context) error {
 	c, _, err := t.prove(ctx, t.Step.Via)
 	if err != nil {
 		return err
@@ -119,7 +119,7 @@ func (t *taker) defrag(ctx context.Context) error {
 	})
 }
 
-func (t *taker) record(ctx context.Context) error {
+func (t *executor) record(ctx context.Context) error {
 	if t.Step.Record == nil {
 		return errors.New("the step has no record")
 	}
@@ -131,7 +131,7 @@ func (t *taker) record(ctx context.Context) error {
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Record(ctx, *t.Step.Record) })
 }
 
-func (t *taker) markClaim(ctx context.Context) error {
+func (t *executor) markClaim(ctx context.Context) error {
 	return t.effect(ctx, func(ctx context.Context) error {
 		return t.Kubernetes.MarkClaim(ctx, t.Step.Ordinal, t.Step.Claim, t.Step.Mark)
 	})
@@ -139,7 +139,7 @@ func (t *taker) markClaim(ctx context.Context) error {
 
 // ticket annotates a pod with a ticket. To seed, no trace of a cluster may exist. To join, the member must be a learner that was never
 // started. To continue alone, no quorum may answer.
-func (t *taker) ticket(ctx context.Context) error {
+func (t *executor) ticket(ctx context.Context) error {
 	switch {
 	case t.Step.Ticket == membership.TicketSeed:
 		if err := t.Kubernetes.NeverFormed(ctx); err != nil {
@@ -162,9 +162,9 @@ func (t *taker) ticket(ctx context.Context) error {
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Ticket(ctx, t.Step.Pod, t.Step.Ticket) })
 }
 
-func (t *taker) deletePod(ctx context.Context) error {
+func (t *executor) deletePod(ctx context.Context) error {
 	if t.Step.Pod.Pod == "" || t.Step.Pod.UID == "" {
-		return proof.Refuse("the step does not say which pod it is for")
+		return proof.Refuse("the step names no pod")
 	}
 	if len(t.Step.Expect) > 0 {
 		if err := t.proveList(ctx); err != nil {
@@ -186,7 +186,7 @@ func (t *taker) deletePod(ctx context.Context) error {
 }
 
 // deleteClaim deletes a claim with the data of a member that a quorum has removed.
-func (t *taker) deleteClaim(ctx context.Context) error {
+func (t *executor) deleteClaim(ctx context.Context) error {
 	if err := t.proveList(ctx); err != nil {
 		return err
 	}

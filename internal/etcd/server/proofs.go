@@ -14,7 +14,7 @@ import (
 )
 
 // look queries a pod again. Both results are nil if neither etcd nor the agent answers, or the pod has no address.
-func (t *taker) look(ctx context.Context, place membership.Place) (*membership.Report, *membership.Answer) {
+func (t *executor) look(ctx context.Context, place membership.Place) (*membership.Report, *membership.Answer) {
 	if place.IP == "" {
 		return nil, nil
 	}
@@ -33,7 +33,7 @@ func (t *taker) look(ctx context.Context, place membership.Place) (*membership.R
 }
 
 // isExpected reports whether a pod has a member of the cluster, or its data.
-func (t *taker) isExpected(report *membership.Report, answer *membership.Answer) bool {
+func (t *executor) isExpected(report *membership.Report, answer *membership.Answer) bool {
 	id := membership.ID(0)
 	switch {
 	case answer != nil:
@@ -45,7 +45,7 @@ func (t *taker) isExpected(report *membership.Report, answer *membership.Answer)
 }
 
 // proveUseless proves again that the removed member's data is of no use.
-func (t *taker) proveUseless(ctx context.Context) error {
+func (t *executor) proveUseless(ctx context.Context) error {
 	if t.Step.Evidence == "" {
 		return nil // the member is not wanted, or a learner
 	}
@@ -85,7 +85,7 @@ func (t *taker) proveUseless(ctx context.Context) error {
 
 // isLost reports whether the agent's report shows that the member's data is lost: the volume is empty, its data is outdated, or it belongs
 // to a member that is not expected.
-func (t *taker) isLost(report *membership.Report) bool {
+func (t *executor) isLost(report *membership.Report) bool {
 	if report.Volume != membership.VolumeData {
 		return report.Volume == membership.VolumeEmpty
 	}
@@ -94,7 +94,7 @@ func (t *taker) isLost(report *membership.Report) bool {
 }
 
 // proveSame proves that all voters have the same keys.
-func (t *taker) proveSame(ctx context.Context) error {
+func (t *executor) proveSame(ctx context.Context) error {
 	if err := t.proveList(ctx); err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func (t *taker) proveSame(ctx context.Context) error {
 
 // proveStays proves that deleting a pod loses no needed data. Its claim stays, its volume is empty, or a quorum has removed the member that
 // owns the data.
-func (t *taker) proveStays(ctx context.Context, report *membership.Report, answer *membership.Answer) error {
+func (t *executor) proveStays(ctx context.Context, report *membership.Report, answer *membership.Answer) error {
 	leaving, err := t.Kubernetes.Leaving(ctx, t.Step.Ordinal)
 	if err != nil || !leaving {
 		return err
@@ -130,7 +130,7 @@ func (t *taker) proveStays(ctx context.Context, report *membership.Report, answe
 }
 
 // proveAlone proves that the record of the recovery has not changed, and that no quorum answers in any pod.
-func (t *taker) proveAlone(ctx context.Context) error {
+func (t *executor) proveAlone(ctx context.Context) error {
 	record, err := t.Kubernetes.Recorded(ctx)
 	if err != nil {
 		return err
@@ -151,12 +151,12 @@ func (t *taker) proveAlone(ctx context.Context) error {
 }
 
 // scale lowers the replicas of the StatefulSet. A quorum must confirm the member list, which shows that the removed pods are no members.
-func (t *taker) scale(ctx context.Context) error {
+func (t *executor) scale(ctx context.Context) error {
 	if err := t.proveList(ctx); err != nil {
 		return err
 	}
 	if t.Step.Ordinal < 1 {
-		return proof.Refuse("the step does not say how many pods stay")
+		return proof.Refuse("the step has no number of pods")
 	}
 	return t.effect(ctx, func(ctx context.Context) error { return t.Kubernetes.Scale(ctx, t.Step.Ordinal) })
 }

@@ -55,8 +55,8 @@ type Tap interface {
 // ErrNotYet reports that etcd refuses a step at the moment, as it does for a few seconds after each change.
 var ErrNotYet = errors.New("not yet")
 
-// Taking is one step and its inputs.
-type Taking struct {
+// Request is one step and its inputs.
+type Request struct {
 	Access     Access
 	Step       membership.Step
 	Kubernetes Kubernetes
@@ -64,15 +64,15 @@ type Taking struct {
 	PeerURLs []string
 }
 
-type taker struct {
-	Taking
+type executor struct {
+	Request
 	servers *Servers
 }
 
 // Take runs one step. Before the effect it proves that the step is still right, and returns an error that wraps proof.ErrRefused if it is
 // not. It does not wait for the consequences: the next pass observes them.
-func (s *Servers) Take(ctx context.Context, taking Taking) error {
-	t := &taker{Taking: taking, servers: s}
+func (s *Servers) Take(ctx context.Context, request Request) error {
+	t := &executor{Request: request, servers: s}
 	do := map[membership.Action]func(context.Context) error{
 		membership.ActionWait:        func(context.Context) error { return nil },
 		membership.ActionRecord:      t.record,
@@ -98,7 +98,7 @@ func (s *Servers) Take(ctx context.Context, taking Taking) error {
 }
 
 // effect runs the step's only effect if this replica holds the lease.
-func (t *taker) effect(ctx context.Context, have func(context.Context) error) error {
+func (t *executor) effect(ctx context.Context, have func(context.Context) error) error {
 	if err := reconcile.Held(ctx); err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func (t *taker) effect(ctx context.Context, have func(context.Context) error) er
 
 // prove returns a client of a member after it has checked the pod and the ids of member and cluster against the step. The caller closes the
 // client.
-func (t *taker) prove(ctx context.Context, place membership.Place) (*clientv3.Client, *clientv3.StatusResponse, error) {
+func (t *executor) prove(ctx context.Context, place membership.Place) (*clientv3.Client, *clientv3.StatusResponse, error) {
 	if place.Pod == "" || place.UID == "" || place.IP == "" || place.Member == 0 || place.Cluster == 0 {
-		return nil, nil, proof.Refuse("the step does not say which member it is for: %+v", place)
+		return nil, nil, proof.Refuse("the step names no member: %+v", place)
 	}
 	pod, err := t.Kubernetes.Pod(ctx, place.Pod)
 	if err != nil {
@@ -151,7 +151,7 @@ func (t *taker) prove(ctx context.Context, place membership.Place) (*clientv3.Cl
 }
 
 // expected proves the member that gets the request, that a quorum agrees with it, and that its member list is the one of the decision.
-func (t *taker) expected(ctx context.Context) (*clientv3.Client, *clientv3.StatusResponse, error) {
+func (t *executor) expected(ctx context.Context) (*clientv3.Client, *clientv3.StatusResponse, error) {
 	c, status, err := t.prove(ctx, t.Step.Via)
 	if err != nil {
 		return nil, nil, err
@@ -172,7 +172,7 @@ func (t *taker) expected(ctx context.Context) (*clientv3.Client, *clientv3.Statu
 }
 
 // proveList proves that a quorum has the member list of the decision.
-func (t *taker) proveList(ctx context.Context) error {
+func (t *executor) proveList(ctx context.Context) error {
 	c, _, err := t.expected(ctx)
 	if err != nil {
 		return err
@@ -181,7 +181,7 @@ func (t *taker) proveList(ctx context.Context) error {
 }
 
 // healthy proves, in parallel, that the members that the step relies on answer linearizable reads.
-func (t *taker) healthy(ctx context.Context) error {
+func (t *executor) healthy(ctx context.Context) error {
 	errs := make([]error, len(t.Step.Healthy))
 	var all workers.Group
 	for i, place := range t.Step.Healthy {
@@ -222,7 +222,7 @@ func done(err error, already ...error) error {
 	return err
 }
 
-func (t *taker) disarm(ctx context.Context) error {
+func (t *executor) disarm(ctx context.Context) error {
 	c, _, err := t.prove(ctx, t.Step.Via)
 	if err != nil {
 		return err
@@ -244,7 +244,7 @@ func (t *taker) disarm(ctx context.Context) error {
 }
 
 // append makes etcd commit the revocation of a lease that cannot exist, which changes nothing.
-func (t *taker) append(ctx context.Context) error {
+func (t *executor) append(ctx context.Context) error {
 	c, _, err := t.prove(ctx, t.Step.Via)
 	if err != nil {
 		return err

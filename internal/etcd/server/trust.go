@@ -142,7 +142,7 @@ func certificatesIn(text []byte) (found []*x509.Certificate) {
 }
 
 // rotate begins the next phase in the replacement of the certificate authorities.
-func (t *taker) rotate(ctx context.Context) error {
+func (t *executor) rotate(ctx context.Context) error {
 	if err := t.proveTrust(ctx); err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (t *taker) rotate(ctx context.Context) error {
 
 // proveTrust proves that each member of the quorum's list answers, accepts the authorities of its Secrets, and shows a certificate of the
 // signing authority.
-func (t *taker) proveTrust(ctx context.Context) error {
+func (t *executor) proveTrust(ctx context.Context) error {
 	if len(t.Step.Healthy) == 0 || len(t.Step.Healthy) != len(t.Step.Expect) {
 		return proof.Refuse("%d of %d members are asked", len(t.Step.Healthy), len(t.Step.Expect))
 	}

@@ -85,7 +85,7 @@ func observed(mc *mysqlv1.MySQLCluster, seen backupsSeen) mysql.Observed {
 func (v *view) reportBackups(known *mysqlv1.BackupStatus, c reconcile.Conditions) *mysqlv1.BackupStatus {
 	before := ptr.Deref(known, mysqlv1.BackupStatus{})
 	if b := v.mc.Spec.Backup; b == nil || b.Verify == nil && b.PointInTime == nil {
-		next := backupsOf(v.mc).Report(&before.ClusterBackupStatus, v.world.backups.Seen, c)
+		next := backupsOf(v.mc).Report(&before.ClusterBackupStatus, v.observed.backups.Seen, c)
 		(*backup.Verdict)(nil).Set(c, mysqlv1.ConditionRecoverable)
 		if next == nil {
 			return nil
@@ -96,7 +96,7 @@ func (v *view) reportBackups(known *mysqlv1.BackupStatus, c reconcile.Conditions
 	}
 	next, healthy, recoverable := mysql.JudgeBackups(&dsv1.BackupStatus{
 		LastSuccessful: before.LastSuccessful, LastID: before.LastID, LastVerified: before.LastVerified, VerifiedID: before.VerifiedID,
-	}, observed(v.mc, v.world.backups), c.Now.Time)
+	}, observed(v.mc, v.observed.backups), c.Now.Time)
 	result := &mysqlv1.BackupStatus{
 		ClusterBackupStatus: backupv1.ClusterBackupStatus{LastSuccessful: next.LastSuccessful, LastID: next.LastID},
 		LastVerified:        next.LastVerified, VerifiedID: next.VerifiedID, Since: before.Since,

@@ -44,7 +44,7 @@ func (v *view) phase(before *mysqlv1.MySQLClusterStatus) mysqlv1.Phase {
 	switch {
 	case isScaled:
 		during = mysqlv1.PhaseScaling
-	case v.world.Lagging && before.Phase == mysqlv1.PhaseRunning:
+	case v.observed.Lagging && before.Phase == mysqlv1.PhaseRunning:
 		during = mysqlv1.PhaseUpgrading
 	}
 	return v.unsettled(during)
@@ -52,7 +52,7 @@ func (v *view) phase(before *mysqlv1.MySQLClusterStatus) mysqlv1.Phase {
 
 // unsettled returns the phase of a database that is not as it should be, during a change or not.
 func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
-	hasProblem := len(v.world.Problems) > 0
+	hasProblem := len(v.observed.Problems) > 0
 	change := func(otherwise mysqlv1.Phase) mysqlv1.Phase {
 		switch during { //nolint:exhaustive // the others are no changes
 		case "", mysqlv1.PhasePending, mysqlv1.PhaseCreating, mysqlv1.PhasePaused:
@@ -68,7 +68,7 @@ func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	case replication.StateParked:
 		return mysqlv1.PhaseScaling
 	case replication.StateFresh:
-		if v.world.Pods == 0 {
+		if v.observed.Pods == 0 {
 			return mysqlv1.PhasePending
 		}
 		return mysqlv1.PhaseCreating
@@ -93,7 +93,7 @@ func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	case replication.StateSwitchWanted:
 		return change(mysqlv1.PhaseSwitching)
 	case replication.StateRecorded:
-		if v.world.isServed() {
+		if v.observed.isServed() {
 			return change(mysqlv1.PhaseDegraded)
 		}
 		return change(mysqlv1.PhaseRecovering)
@@ -109,7 +109,7 @@ const changeWaits = 30 * time.Second
 
 // unwritable returns the phase while commits wait, or cannot be made.
 func (v *view) unwritable(change func(mysqlv1.Phase) mysqlv1.Phase) mysqlv1.Phase {
-	if v.decided.Model.State == replication.StateBlocked && v.decided.Step != nil && v.now.Sub(v.world.Unwritable) < changeWaits {
+	if v.decided.Model.State == replication.StateBlocked && v.decided.Step != nil && v.now.Sub(v.observed.Unwritable) < changeWaits {
 		return change(mysqlv1.PhaseUnavailable)
 	}
 	return mysqlv1.PhaseUnavailable
@@ -119,7 +119,7 @@ func (v *view) unwritable(change func(mysqlv1.Phase) mysqlv1.Phase) mysqlv1.Phas
 func (v *view) standing(phase mysqlv1.Phase) *database.Standing {
 	step, text := v.doing()
 	s := &database.Standing{
-		Settled: v.settled(), Hopeless: v.hopeless(), Degraded: v.world.Failure != "" || isDegraded(phase), PauseField: "spec.paused",
+		Settled: v.settled(), Hopeless: v.hopeless(), Degraded: v.observed.Failure != "" || isDegraded(phase), PauseField: "spec.paused",
 		Deleting:   fmt.Sprintf("being deleted; the claims data-%s-* and the passwords stay", v.mc.Name),
 		WellReason: mysqlv1.ReasonAllFollow, Well: v.well(), Notes: v.notes(), Unwell: v.account(v.decided.Model.Message),
 		Step: step, Doing: v.account(text), Looking: "looking at the database", WaitReason: v.waiting(), Wait: v.account(v.waitsFor()),
@@ -128,8 +128,8 @@ func (v *view) standing(phase mysqlv1.Phase) *database.Standing {
 	if v.parked() {
 		s.WellReason, s.Notes = mysqlv1.ReasonParked, nil
 	}
-	if v.world.Failure != "" {
-		s.Step, s.Doing = reconcile.ReasonStepFailed, database.Join(health.Refusal(v.world.Failure), s.Doing)
+	if v.observed.Failure != "" {
+		s.Step, s.Doing = reconcile.ReasonStepFailed, database.Join(health.Refusal(v.observed.Failure), s.Doing)
 		s.CauseReason = ""
 	}
 	return s
@@ -156,13 +156,13 @@ func (v *view) available(c reconcile.Conditions) {
 		c.Set(mysqlv1.ConditionRedundant, false, "", "", mysqlv1.ReasonParked, "spec.replicas is 0")
 		return
 	}
-	c.Set(mysqlv1.ConditionAvailable, v.world.isServed(), mysqlv1.ReasonWritable, "the primary can be written",
+	c.Set(mysqlv1.ConditionAvailable, v.observed.isServed(), mysqlv1.ReasonWritable, "the primary can be written",
 		mysqlv1.ReasonNotWritable, "no primary can be written")
-	r := v.world.Record
+	r := v.observed.Record
 	c.Set(mysqlv1.ConditionRedundant, v.copied(), mysqlv1.ReasonCopied, "another member has each acknowledged transaction",
 		mysqlv1.ReasonAlone, "no other member is known to have each acknowledged transaction")
 	var foreign []string
-	for _, m := range v.world.Members {
+	for _, m := range v.observed.Members {
 		if m.Answers && m.Volume == replication.VolumeForeign {
 			foreign = append(foreign, database.PodName(v.mc.Name, m.Ordinal))
 		}
@@ -178,8 +178,8 @@ func (v *view) available(c reconcile.Conditions) {
 
 // copied reports whether a voter follows the primary.
 func (v *view) copied() bool {
-	r := v.world.Record
-	for _, m := range v.world.Members {
+	r := v.observed.Record
+	for _, m := range v.observed.Members {
 		if r.Acknowledgements > 0 && r.IsVoter(m.Identity) && m.Running && m.Role == replication.RoleReplica && m.Connected && m.Acknowledges {
 			return true
 		}

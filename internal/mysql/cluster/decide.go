@@ -29,37 +29,38 @@ const (
 const stepLabel = "Label"
 
 // Decide returns the next step that follows from an observation.
-func (k *Kind) Decide(mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, w World) reconcile.Decision {
-	if w.Replacing {
+func (k *Kind) Decide(mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
+	decided := replication.Decide(wanted(mc, obs.Record), obs.Observation)
+	obs.decided = decided
+	if obs.Replacing {
 		return reconcile.Decision{LookAgain: time.Second}
 	}
-	decided := replication.Decide(wanted(mc, w.Record), w.Observation)
 	result := reconcile.Decision{LookAgain: pace(decided.Model.State)}
-	if !w.isSettled(mc, decided) {
+	if !obs.isSettled(mc, decided) {
 		result.LookAgain = whileWaiting
 	}
 	switch step := decided.Step; {
 	case decided.Model.State == replication.StateParked:
 		result.LookAgain = 0
-	case step != nil && !w.isGiven(*step):
+	case step != nil && !obs.isGiven(*step):
 		result.LookAgain = afterEffect
 		result.Steps = []reconcile.Step{{
 			Name: string(step.Action), Message: step.Message,
 			Do: func(ctx context.Context) error {
-				return k.remember(mc).note(k.executor(mc, w).take(ctx, *step), k.now())
+				return k.remember(mc).note(k.executor(mc, obs).take(ctx, *step), k.now())
 			},
 		}}
 	default:
-		result.Steps = k.label(mc, w)
+		result.Steps = k.label(mc, obs)
 	}
-	if job := w.backups.afterGap; job != nil {
+	if job := obs.backups.afterGap; job != nil {
 		result.Steps = append(result.Steps, mysql.BackUp(k.client, job))
 	}
-	if job := w.backups.first; job != nil && w.isSettled(mc, decided) {
+	if job := obs.backups.first; job != nil && obs.isSettled(mc, decided) {
 		result.Steps = append(result.Steps, mysql.BackUpFirst(k.client, job))
 	}
-	result.Steps = append(result.Steps, backup.EndHeld(k.jobs, mc.Namespace, w.backups.Jobs)...)
-	if w.Failing != "" && result.LookAgain > 0 {
+	result.Steps = append(result.Steps, backup.EndHeld(k.jobs, mc.Namespace, obs.backups.Jobs)...)
+	if obs.Failing != "" && result.LookAgain > 0 {
 		result.LookAgain = whileWaiting
 	}
 	return result
@@ -90,30 +91,30 @@ func (m *memory) note(err error, now time.Time) error {
 	return nil
 }
 
-func (k *Kind) executor(mc *mysqlv1.MySQLCluster, w World) executor {
+func (k *Kind) executor(mc *mysqlv1.MySQLCluster, obs *Observation) executor {
 	return executor{
 		Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, mc)},
-		connect: k.options.Connect, reach: w.reach, tap: k.options.Tap,
+		connect: k.options.Connect, reach: obs.reach, tap: k.options.Tap,
 	}
 }
 
 // isGiven reports whether a step has had its effect, and its consequence is awaited: the pod has the ticket, or is being deleted.
-func (w *World) isGiven(step replication.Step) bool {
+func (obs *Observation) isGiven(step replication.Step) bool {
 	switch step.Action { //nolint:exhaustive // the next observation shows the effect of the others
 	case replication.ActionTicket:
 		return step.Member.Ticket == step.Ticket
 	case replication.ActionDeletePod:
-		return slices.ContainsFunc(w.pods, func(p pod) bool { return p.Ordinal == step.Member.Ordinal && p.terminating })
+		return slices.ContainsFunc(obs.pods, func(p pod) bool { return p.Ordinal == step.Member.Ordinal && p.terminating })
 	}
 	return false
 }
 
 // label returns the step that labels a pod for the Service for reads, or removes the label; nil if all are as they should be. A member that
 // lags is taken out when it has lagged for ten seconds, and admitted when it has caught up.
-func (k *Kind) label(mc *mysqlv1.MySQLCluster, w World) []reconcile.Step {
-	for i, m := range w.Members {
-		one := w.pods[i]
-		isPrimary := m.Identity == w.Record.Primary && m.Role == replication.RolePrimary
+func (k *Kind) label(mc *mysqlv1.MySQLCluster, obs *Observation) []reconcile.Step {
+	for i, m := range obs.Members {
+		one := obs.pods[i]
+		isPrimary := m.Identity == obs.Record.Primary && m.Role == replication.RolePrimary
 		isReadable := m.Running && !m.Bad && (isPrimary || m.Connected && (one.readable || m.CaughtUp))
 		if one.UID == "" || one.terminating || isReadable == one.readable {
 			continue
@@ -124,7 +125,7 @@ func (k *Kind) label(mc *mysqlv1.MySQLCluster, w World) []reconcile.Step {
 			value, message = "true", fmt.Sprintf("pod %s joins Service %s-read", name, mc.Name)
 		}
 		return []reconcile.Step{{Name: stepLabel, Message: message, Do: func(ctx context.Context) error {
-			return k.remember(mc).note(k.executor(mc, w).label(ctx, name, one.UID, value), k.now())
+			return k.remember(mc).note(k.executor(mc, obs).label(ctx, name, one.UID, value), k.now())
 		}}}
 	}
 	return nil

@@ -121,6 +121,12 @@ func newBench(t *testing.T, record replication.Record) *bench {
 	return b
 }
 
+// act takes a step while the lease is held.
+func (b *bench) act(t *testing.T, step replication.Step) error {
+	t.Helper()
+	return b.take(reconcile.WithLease(t.Context(), leaseFunc(func() bool { return true })), step)
+}
+
 // member is the observation of an answer.
 func member(ordinal int) replication.Member {
 	o := (&client.Observer{}).Observe(recorded, []client.Look{{Pod: client.Pod{Ordinal: ordinal, UID: fmt.Sprint("p", ordinal)}, Answer: *answer(ordinal)}}, metav1.Time{}.Time)
@@ -163,7 +169,7 @@ func TestEffects(t *testing.T) {
 		replication.ActionPromise, replication.ActionFollow, replication.ActionServe, replication.ActionDemote, replication.ActionHeartbeat,
 	} {
 		b := newBench(t, recorded)
-		assert.NilError(t, b.take(t.Context(), order(action, 1)))
+		assert.NilError(t, b.act(t, order(action, 1)))
 		assert.DeepEqual(t, b.agents.orders, []string{string(action) + " 1"})
 		assert.DeepEqual(t, b.record(t), recorded)
 	}
@@ -171,21 +177,21 @@ func TestEffects(t *testing.T) {
 	b := newBench(t, recorded)
 	ticket := order(replication.ActionTicket, 2)
 	ticket.Ticket = "join:7:0:x"
-	assert.NilError(t, b.take(t.Context(), ticket))
+	assert.NilError(t, b.act(t, ticket))
 	assert.Equal(t, b.pod(t, 2).Annotations[object.AnnotationTicket], "join:7:0:x")
 
-	assert.NilError(t, b.take(t.Context(), order(replication.ActionDeletePod, 2)))
+	assert.NilError(t, b.act(t, order(replication.ActionDeletePod, 2)))
 	assert.Assert(t, b.pod(t, 2) == nil && b.pod(t, 1) != nil)
 
 	step := next(func(r *replication.Record) { r.Voters = r.Voters[:1] })
-	assert.NilError(t, b.take(t.Context(), step))
+	assert.NilError(t, b.act(t, step))
 	assert.DeepEqual(t, b.record(t), *step.Record)
 	assert.Equal(t, len(b.agents.orders), 0)
 
 	b.agents.err = errors.New("the agent answers Busy")
 	step = order(replication.ActionPromise, 1)
 	step.Revision = 8
-	assert.ErrorContains(t, b.take(t.Context(), step), "Busy")
+	assert.ErrorContains(t, b.act(t, step), "Busy")
 }
 
 // A step whose facts have changed since the decision has no effect.
@@ -203,7 +209,7 @@ func TestChangedFactsRefuse(t *testing.T) {
 		want   string
 	}{
 		"the record has another revision": {order(replication.ActionServe, 0), func(t *testing.T, b *bench) {
-			assert.NilError(t, b.take(t.Context(), next(func(*replication.Record) {})))
+			assert.NilError(t, b.act(t, next(func(*replication.Record) {})))
 		}, "revision 8"},
 		"the record was edited": {next(func(*replication.Record) {}), func(t *testing.T, b *bench) {
 			r := recorded
@@ -229,7 +235,7 @@ func TestChangedFactsRefuse(t *testing.T) {
 		b := newBench(t, recorded)
 		c.change(t, b)
 		before := b.record(t)
-		err := b.take(t.Context(), c.step)
+		err := b.act(t, c.step)
 		if !errors.Is(err, proof.ErrRefused) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -246,9 +252,9 @@ func TestRecordIsWrittenOnce(t *testing.T) {
 	first, second := next(func(r *replication.Record) { r.Epoch = 4 }), next(func(r *replication.Record) { r.Epoch = 5 })
 	b.tap = tap{before: func() error {
 		b.tap = nil
-		return b.take(t.Context(), first)
+		return b.act(t, first)
 	}}
-	assert.Assert(t, apierrors.IsConflict(b.take(t.Context(), second)))
+	assert.Assert(t, apierrors.IsConflict(b.act(t, second)))
 	assert.Equal(t, b.record(t).Epoch, int64(4))
 }
 

@@ -69,7 +69,7 @@ type memory struct {
 	failingSince time.Time
 }
 
-var _ reconcile.Kind[*mysqlv1.MySQLCluster, World] = &Kind{}
+var _ reconcile.Kind[*mysqlv1.MySQLCluster, Observation] = &Kind{}
 
 // New returns the kind. The client is the operator's cached one; live reads from the API server.
 func New(renderer *render.Renderer, images Images, options Options, c k8sclient.Client, live k8sclient.Reader) *Kind {
@@ -92,7 +92,7 @@ func (*Kind) New() *mysqlv1.MySQLCluster { return &mysqlv1.MySQLCluster{} }
 func (*Kind) Paused(mc *mysqlv1.MySQLCluster) bool { return mc.Spec.Paused }
 
 // Plan returns the objects of a database, as one part.
-func (k *Kind) Plan(mc *mysqlv1.MySQLCluster, in reconcile.Inputs) (*reconcile.Plan, error) {
+func (k *Kind) Plan(mc *mysqlv1.MySQLCluster, in reconcile.Inputs, _ *Observation) (*reconcile.Plan, error) {
 	return k.planner.plan(mc, reconcile.OwnerOf(k, mc), in)
 }
 
@@ -117,25 +117,25 @@ func (k *Kind) remember(mc *mysqlv1.MySQLCluster) *memory {
 }
 
 // Observe reads the objects of a database from the cache, and queries the agent in every pod.
-func (k *Kind) Observe(ctx context.Context, mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, pods reconcile.Pods) (World, error) {
-	w := World{Problems: map[string]string{}, reach: k.planner.keeper.reach(mc)}
-	if err := k.see(ctx, mc, pods, &w); err != nil {
-		return w, err
+func (k *Kind) Observe(ctx context.Context, mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) error {
+	obs.Problems, obs.reach = map[string]string{}, k.planner.keeper.reach(mc)
+	if err := k.see(ctx, mc, pods, obs); err != nil {
+		return err
 	}
 	past := k.remember(mc)
 	past.MaxLag = maxLag(&mc.Spec)
 	var all []client.Pod
-	for i := range w.pods {
-		all = append(all, w.pods[i].Pod)
+	for i := range obs.pods {
+		all = append(all, obs.pods[i].Pod)
 	}
-	w.Looks = lookAt(ctx, k.options.Connect(w.reach), w.reach, all, w.record.Primary.Ordinal)
+	obs.Looks = lookAt(ctx, k.options.Connect(obs.reach), obs.reach, all, obs.record.Primary.Ordinal)
 	now := k.now()
-	w.Observation = past.Observe(w.record, w.Looks, now)
-	w.explain(mc.Name)
-	past.see(&w, now)
+	obs.Observation = past.Observe(obs.record, obs.Looks, now)
+	obs.explain(mc.Name)
+	past.see(obs, now)
 	var err error
-	w.backups, err = k.seeBackups(ctx, mc, pods)
-	return w, err
+	obs.backups, err = k.seeBackups(ctx, mc, pods)
+	return err
 }
 
 // failureLasts is the time for which steps must fail before the status reports it. Facts that change between a decision and its step are
@@ -143,15 +143,15 @@ func (k *Kind) Observe(ctx context.Context, mc *mysqlv1.MySQLCluster, _ reconcil
 const failureLasts = 3 * time.Second
 
 // see notes since when the primary cannot be written, and adds what steps report.
-func (m *memory) see(w *World, now time.Time) {
-	if w.Failing = m.failing; w.Failing != "" && now.Sub(m.failingSince) >= failureLasts {
-		w.Failure = w.Failing
+func (m *memory) see(obs *Observation, now time.Time) {
+	if obs.Failing = m.failing; obs.Failing != "" && now.Sub(m.failingSince) >= failureLasts {
+		obs.Failure = obs.Failing
 	}
-	served := w.isServed()
+	served := obs.isServed()
 	if !served && m.unwritable.IsZero() {
 		m.unwritable = now
 	}
-	if w.Unwritable = m.unwritable; served {
+	if obs.Unwritable = m.unwritable; served {
 		m.unwritable = time.Time{}
 	}
 }

@@ -32,23 +32,23 @@ var states = []string{stateWell, stateStarting, stateEmpty, stateJoining, stateL
 const longestPosition = 256
 
 // member returns the status of a member.
-func (w *World) member(mc *mysqlv1.MySQLCluster, i int, decided replication.Decision) mysqlv1.MemberStatus {
-	m, look := w.Members[i], w.Looks[i]
+func (obs *Observation) member(mc *mysqlv1.MySQLCluster, i int, decided replication.Decision) mysqlv1.MemberStatus {
+	m, look := obs.Members[i], obs.Looks[i]
 	s := mysqlv1.MemberStatus{Name: database.PodName(mc.Name, m.Ordinal), Ordinal: int32(m.Ordinal)} //nolint:gosec // a few members
 	switch {
 	case m.Server == "":
-	case m.Identity == w.Record.Primary:
+	case m.Identity == obs.Record.Primary:
 		s.Role = "Primary"
-	case w.Record.IsVoter(m.Identity):
+	case obs.Record.IsVoter(m.Identity):
 		s.Role = "Voter"
 	case m.Role == replication.RoleReplica:
 		s.Role = "Reader"
 	}
-	s.State, s.Message = w.stateOf(m, look, decided, maxLag(&mc.Spec))
+	s.State, s.Message = obs.stateOf(m, look, decided, maxLag(&mc.Spec))
 	if m.Ordinal >= replicasOf(&mc.Spec) {
 		s.State = stateLeaving
 	}
-	if problem := w.Problems[s.Name]; problem != "" && s.State != stateWell {
+	if problem := obs.Problems[s.Name]; problem != "" && s.State != stateWell {
 		s.Message = problem
 	}
 	if m.Running {
@@ -71,7 +71,7 @@ var stateOfVolume = map[replication.Volume]struct{ state, message string }{
 }
 
 // stateOf returns the state of a member, and why it is not well.
-func (w *World) stateOf(m replication.Member, look client.Look, decided replication.Decision, maxLag int) (state, message string) {
+func (obs *Observation) stateOf(m replication.Member, look client.Look, decided replication.Decision, maxLag int) (state, message string) {
 	isErrant := decided.Model.State == replication.StateErrant && decided.Step != nil && decided.Step.Member.Ordinal == m.Ordinal
 	switch {
 	case !m.Answers && m.Silent:
@@ -88,12 +88,12 @@ func (w *World) stateOf(m replication.Member, look client.Look, decided replicat
 		return stateStarting, ""
 	case isErrant:
 		return stateErrant, "it has transactions that the primary lacks"
-	case m.Identity == w.Record.Primary:
-		if w.isServed() {
+	case m.Identity == obs.Record.Primary:
+		if obs.isServed() {
 			return stateWell, ""
 		}
 		return stateStarting, ""
-	case m.Role != replication.RoleReplica || m.Source != w.Record.Primary.Ordinal || !m.Connected:
+	case m.Role != replication.RoleReplica || m.Source != obs.Record.Primary.Ordinal || !m.Connected:
 		return stateStarting, look.Answer.State.Problem
 	case look.Answer.State.Problem != "":
 		return stateLagging, look.Answer.State.Problem

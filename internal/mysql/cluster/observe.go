@@ -29,8 +29,8 @@ const container = "mysql"
 // labelReadable is on pods that the Service for reads leads to.
 const labelReadable = "d3os-product.com.d3os/mysql-readable"
 
-// World is the observation of a database, as plain data.
-type World struct {
+// Observation is the observation of a database, as plain data.
+type Observation struct {
 	replication.Observation
 
 	// Looks are the answers of the agents, in the order of Members.
@@ -52,6 +52,7 @@ type World struct {
 	pods    []pod
 	reach   Reach
 	backups backupsSeen
+	decided replication.Decision // that Decide found
 }
 
 // pod is one pod of a database, or the place of one that does not exist.
@@ -62,31 +63,31 @@ type pod struct {
 }
 
 // see reads the Kubernetes objects of a database from the cache.
-func (k *Kind) see(ctx context.Context, mc *mysqlv1.MySQLCluster, pods reconcile.Pods, w *World) error {
+func (k *Kind) see(ctx context.Context, mc *mysqlv1.MySQLCluster, pods reconcile.Pods, obs *Observation) error {
 	var err error
-	if w.record, _, err = records.Observe(ctx, k.client, reconcile.OwnerOf(k, mc)); err != nil {
+	if obs.record, _, err = records.Observe(ctx, k.client, reconcile.OwnerOf(k, mc)); err != nil {
 		return err
 	}
 	seen, err := database.SeePods(ctx, k.client, reconcile.OwnerOf(k, mc), pods, part)
 	if err != nil {
 		return err
 	}
-	w.Lagging, w.Replacing = seen.Lagging, seen.Replacing
+	obs.Lagging, obs.Replacing = seen.Lagging, seen.Replacing
 	routed, err := k.seeRoute(ctx, mc)
 	if err != nil {
 		return err
 	}
-	for ordinal := range w.record.Pods(replicasOf(&mc.Spec)) {
-		w.pods = append(w.pods, pod{Pod: client.Pod{Ordinal: ordinal}})
+	for ordinal := range obs.record.Pods(replicasOf(&mc.Spec)) {
+		obs.pods = append(obs.pods, pod{Pod: client.Pod{Ordinal: ordinal}})
 	}
-	w.reach.IPs = map[int]string{}
+	obs.reach.IPs = map[int]string{}
 	for _, one := range seen.List {
 		if one.Ordinal < maxMembers {
-			w.seePod(one)
+			obs.seePod(one)
 		}
 	}
-	for i := range w.pods {
-		w.pods[i].Routed = database.PodName(mc.Name, w.pods[i].Ordinal) == routed
+	for i := range obs.pods {
+		obs.pods[i].Routed = database.PodName(mc.Name, obs.pods[i].Ordinal) == routed
 	}
 	return nil
 }
@@ -105,22 +106,22 @@ func (k *Kind) seeRoute(ctx context.Context, mc *mysqlv1.MySQLCluster) (string, 
 }
 
 // seePod adds a pod.
-func (w *World) seePod(live database.Pod) {
+func (obs *Observation) seePod(live database.Pod) {
 	n := live.Ordinal
-	for ordinal := len(w.pods); ordinal <= n; ordinal++ {
-		w.pods = append(w.pods, pod{Pod: client.Pod{Ordinal: ordinal}})
+	for ordinal := len(obs.pods); ordinal <= n; ordinal++ {
+		obs.pods = append(obs.pods, pod{Pod: client.Pod{Ordinal: ordinal}})
 	}
-	w.Pods++
-	w.pods[n] = pod{
+	obs.Pods++
+	obs.pods[n] = pod{
 		Pod: client.Pod{
 			Ordinal: n, UID: string(live.UID), Ticket: live.Annotations[object.AnnotationTicket],
 			Outdated: live.Outdated, Down: isDown(live.Pod),
 		},
 		terminating: live.DeletionTimestamp != nil, readable: live.Labels[labelReadable] == "true", ready: health.IsReady(live.Pod),
 	}
-	w.reach.IPs[n] = live.Status.PodIP
+	obs.reach.IPs[n] = live.Status.PodIP
 	if live.Problem != "" {
-		w.Problems[live.Name] = live.Problem
+		obs.Problems[live.Name] = live.Problem
 	}
 }
 
@@ -140,28 +141,28 @@ func isDown(live *corev1.Pod) bool {
 const ticketWait = "waiting for the operator's ticket"
 
 // explain replaces what Kubernetes reports of a pod by what its agent reports: an agent that answers runs, whatever its last end was.
-func (w *World) explain(name string) {
-	for i, m := range w.Members {
+func (obs *Observation) explain(name string) {
+	for i, m := range obs.Members {
 		if !m.Answers {
 			continue
 		}
-		pod, problem := database.PodName(name, m.Ordinal), w.Looks[i].Answer.Problem
-		delete(w.Problems, pod)
-		switch full := w.Looks[i].Answer.Full; {
+		pod, problem := database.PodName(name, m.Ordinal), obs.Looks[i].Answer.Problem
+		delete(obs.Problems, pod)
+		switch full := obs.Looks[i].Answer.Full; {
 		case full != "": // its other problems follow from that
-			w.Problems[pod] = full
+			obs.Problems[pod] = full
 		case !m.Running && problem != "" && !strings.HasSuffix(problem, ticketWait):
-			w.Problems[pod] = problem
+			obs.Problems[pod] = problem
 		}
 	}
 }
 
 // isServed reports whether the record's primary serves as recorded.
-func (w *World) isServed() bool {
-	for i, m := range w.Members {
-		if m.Identity == w.Record.Primary && w.Record.Formed {
-			return m.Running && m.Role == replication.RolePrimary && m.Epoch == w.Record.Epoch && m.Demands == w.Record.Acknowledgements &&
-				w.Looks[i].Answer.State.Writable && !m.Blocked
+func (obs *Observation) isServed() bool {
+	for i, m := range obs.Members {
+		if m.Identity == obs.Record.Primary && obs.Record.Formed {
+			return m.Running && m.Role == replication.RolePrimary && m.Epoch == obs.Record.Epoch && m.Demands == obs.Record.Acknowledgements &&
+				obs.Looks[i].Answer.State.Writable && !m.Blocked
 		}
 	}
 	return false

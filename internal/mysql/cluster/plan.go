@@ -35,7 +35,7 @@ func newPlanner(renderer *render.Renderer, images Images, now func() time.Time) 
 // plan returns the objects of a resource.
 func (p *planner) plan(mc *mysqlv1.MySQLCluster, owner object.Owner, in reconcile.Inputs) (*reconcile.Plan, error) {
 	if p.images.Agent == "" {
-		return nil, &reconcile.Mistake{Reason: mysqlv1.ReasonAgentMissing, Err: errors.New("the operator does not know the image of its agent, without which no member starts: " +
+		return nil, &reconcile.SpecError{Reason: mysqlv1.ReasonAgentMissing, Err: errors.New("the operator does not know the image of its agent, without which no member starts: " +
 			"set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image")}
 	}
 	record, err := records.Planned(in, owner)
@@ -70,7 +70,7 @@ func (p *planner) make(mc *mysqlv1.MySQLCluster, owner object.Owner, how planned
 	result := reconcile.Part{Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&mc.Spec), RetainsData: true}
 	v, err := values(mc, owner, how, p.images)
 	if err != nil {
-		return result, &reconcile.Mistake{Reason: reconcile.ReasonInvalidSpec, Err: err}
+		return result, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 	}
 	rendering := database.Rendering{
 		Owner: owner, Chart: chart, Values: v, BackupTemplate: mc.Spec.Backup.Template(),

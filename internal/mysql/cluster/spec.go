@@ -53,18 +53,18 @@ func maxLag(spec *mysqlv1.MySQLClusterSpec) int {
 // wanted returns the desired state of the running database. With failover Manual the user replaces a lost primary by naming another one.
 func wanted(mc *mysqlv1.MySQLCluster, record replication.Record) replication.Want {
 	r := &mc.Spec.Replication
-	w := replication.Want{
+	obs := replication.Want{
 		Replicas: replicasOf(&mc.Spec), WhenAlone: replication.Write, Manual: r.Failover == mysqlv1.FailoverManual, MaxVoters: maxVoters, Members: maxMembers, AcceptLoss: r.AcceptLoss,
 		Adopt: mc.Annotations[object.AnnotationAdopt],
 	}
 	if r.WhenAlone == mysqlv1.WhenAloneBlock {
-		w.WhenAlone = replication.Block
+		obs.WhenAlone = replication.Block
 	}
 	if r.Primary != nil {
-		w.Switch, w.To = true, int(*r.Primary)
-		w.Manual = w.Manual && w.To == record.Primary.Ordinal
+		obs.Switch, obs.To = true, int(*r.Primary)
+		obs.Manual = obs.Manual && obs.To == record.Primary.Ordinal
 	}
-	return w
+	return obs
 }
 
 // planned holds the inputs of a plan other than the resource.

@@ -23,13 +23,12 @@ import (
 
 // Status writes the observation and the decision to the status of a MySQLCluster. Positions alone are no reason to write it: they change
 // with each transaction.
-func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[World], now metav1.Time) {
+func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[Observation], now metav1.Time) {
 	v := view{mc: mc, seen: seen, now: now}
 	before := mc.Status.DeepCopy()
 	s := &mc.Status
 	if seen.Observed != nil {
-		v.world = *seen.Observed
-		v.decided = replication.Decide(wanted(mc, v.world.Record), v.world.Observation)
+		v.observed, v.decided = *seen.Observed, seen.Observed.decided
 		v.failover(s)
 		v.count(s)
 	}
@@ -76,26 +75,26 @@ func setPositions(s *mysqlv1.MySQLClusterStatus, all map[string]string) {
 
 // view holds the inputs of a status.
 type view struct {
-	mc      *mysqlv1.MySQLCluster
-	seen    reconcile.Seen[World]
-	now     metav1.Time
-	world   World
-	decided replication.Decision
+	mc       *mysqlv1.MySQLCluster
+	seen     reconcile.Seen[Observation]
+	now      metav1.Time
+	observed Observation
+	decided  replication.Decision
 }
 
 // failover notes a change of the primary that no user and no planned change caused, and later how long it took.
 func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
-	r := v.world.Record
+	r := v.observed.Record
 	to := database.PodName(v.mc.Name, r.Primary.Ordinal)
 	isPlanned := s.Phase == mysqlv1.PhaseSwitching || s.Phase == mysqlv1.PhaseScaling || s.Phase == mysqlv1.PhaseUpgrading
 	if r.Formed && s.Primary != "" && s.Primary != to && !isPlanned {
 		s.LastFailover = &mysqlv1.FailoverStatus{From: s.Primary, To: to, Reason: string(replication.StatePrimaryLost)}
 	}
 	last := s.LastFailover
-	if last == nil || last.To != to || last.Time != nil || !v.world.isServed() {
+	if last == nil || last.To != to || last.Time != nil || !v.observed.isServed() {
 		return
 	}
-	began := v.world.Unwritable
+	began := v.observed.Unwritable
 	if c := meta.FindStatusCondition(s.Conditions, mysqlv1.ConditionAvailable); c != nil && c.Status == metav1.ConditionFalse && (began.IsZero() || c.LastTransitionTime.Time.Before(began)) {
 		began = c.LastTransitionTime.Time // a former operator saw it first
 	}
@@ -107,7 +106,7 @@ func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 
 // count sets what was observed.
 func (v *view) count(s *mysqlv1.MySQLClusterStatus) {
-	r := v.world.Record
+	r := v.observed.Record
 	s.Primary, s.Epoch, s.Voters = "", r.Epoch, nil
 	if r.Formed {
 		s.Primary = database.PodName(v.mc.Name, r.Primary.Ordinal)
@@ -116,12 +115,12 @@ func (v *view) count(s *mysqlv1.MySQLClusterStatus) {
 		s.Voters = append(s.Voters, database.PodName(v.mc.Name, id.Ordinal))
 	}
 	wanted := replicasOf(&v.mc.Spec)
-	s.Replicas, s.ReadyReplicas = int32(v.world.Pods), 0 //nolint:gosec // a few pods
+	s.Replicas, s.ReadyReplicas = int32(v.observed.Pods), 0 //nolint:gosec // a few pods
 	s.State, s.LossToken = string(v.decided.Model.State), v.decided.Model.Token
 	s.Notes = slices.Concat(v.decided.Model.Notes, v.notes())
 	s.Members, s.Version = nil, ""
-	for i := range v.world.Members {
-		m := v.world.member(v.mc, i, v.decided)
+	for i := range v.observed.Members {
+		m := v.observed.member(v.mc, i, v.decided)
 		if m.State == stateWell && int(m.Ordinal) < wanted {
 			s.ReadyReplicas++
 		}
@@ -138,44 +137,44 @@ const longestAccounts = 300
 
 // notes returns the notes on a database that is well: volumes without room, accounts that are not as declared, and notes on objects.
 func (v *view) notes() (notes []string) {
-	for i := range v.world.Members {
-		if m := v.world.Members[i]; m.Answers && m.Identity == v.world.Record.Primary && v.world.Looks[i].Answer.Accounts != "" {
-			notes = append(notes, "accounts are not as declared: "+health.Clip(v.world.Looks[i].Answer.Accounts, longestAccounts))
+	for i := range v.observed.Members {
+		if m := v.observed.Members[i]; m.Answers && m.Identity == v.observed.Record.Primary && v.observed.Looks[i].Answer.Accounts != "" {
+			notes = append(notes, "accounts are not as declared: "+health.Clip(v.observed.Looks[i].Answer.Accounts, longestAccounts))
 		}
-		if full := v.world.Looks[i].Answer.Full; full != "" && v.world.Members[i].Answers {
-			notes = append(notes, fmt.Sprintf("%s: %s", database.PodName(v.mc.Name, v.world.Members[i].Ordinal), full))
+		if full := v.observed.Looks[i].Answer.Full; full != "" && v.observed.Members[i].Answers {
+			notes = append(notes, fmt.Sprintf("%s: %s", database.PodName(v.mc.Name, v.observed.Members[i].Ordinal), full))
 		}
 	}
 	return append(notes, database.Notes(v.seen.PlanSeen)...)
 }
 
 // isSettled reports whether the database is as the spec wants it.
-func (w *World) isSettled(mc *mysqlv1.MySQLCluster, decided replication.Decision) bool {
+func (obs *Observation) isSettled(mc *mysqlv1.MySQLCluster, decided replication.Decision) bool {
 	wanted := replicasOf(&mc.Spec)
-	if w.Lagging || w.Pods != wanted {
+	if obs.Lagging || obs.Pods != wanted {
 		return false
 	}
 	if wanted == 0 {
 		return true
 	}
-	for i := range w.Members {
-		if m := w.member(mc, i, decided); int(m.Ordinal) < wanted && m.State != stateWell {
+	for i := range obs.Members {
+		if m := obs.member(mc, i, decided); int(m.Ordinal) < wanted && m.State != stateWell {
 			return false
 		}
 	}
-	return decided.Model.State == replication.StateHealthy && w.isServed() && w.notReady() < 0
+	return decided.Model.State == replication.StateHealthy && obs.isServed() && obs.notReady() < 0
 }
 
 // notReady returns the ordinal of a pod that its agent answers for and no Service leads to yet, or -1.
-func (w *World) notReady() int {
-	return slices.IndexFunc(w.pods, func(p pod) bool { return p.UID != "" && !p.ready })
+func (obs *Observation) notReady() int {
+	return slices.IndexFunc(obs.pods, func(p pod) bool { return p.UID != "" && !p.ready })
 }
 
 // doing returns the name and the message of the running step. Labels of pods are no work on the database.
 func (v *view) doing() (step, text string) { return database.Doing(v.seen, stepLabel) }
 
 func (v *view) settled() bool {
-	return v.seen.Observed != nil && v.seen.Failure == nil && v.world.Failure == "" && v.world.isSettled(v.mc, v.decided)
+	return v.seen.Observed != nil && v.seen.Failure == nil && v.observed.Failure == "" && v.observed.isSettled(v.mc, v.decided)
 }
 
 func (v *view) parked() bool {
@@ -198,13 +197,13 @@ func (v *view) well() string {
 	if v.parked() {
 		return "no member runs: spec.replicas is 0; the data is kept"
 	}
-	return fmt.Sprintf("%s is the primary of %d members", database.PodName(v.mc.Name, v.world.Record.Primary.Ordinal), replicasOf(&v.mc.Spec))
+	return fmt.Sprintf("%s is the primary of %d members", database.PodName(v.mc.Name, v.observed.Record.Primary.Ordinal), replicasOf(&v.mc.Spec))
 }
 
 // waiting returns the reason why no step can be taken.
 func (v *view) waiting() string {
 	switch state := v.decided.Model.State; {
-	case state == replication.StateFresh && len(v.world.Problems) > 0:
+	case state == replication.StateFresh && len(v.observed.Problems) > 0:
 		return mysqlv1.ReasonPodsNotReady
 	case state == replication.StateFresh:
 		return mysqlv1.ReasonForming
@@ -229,15 +228,15 @@ func (v *view) waitsFor() string {
 		}
 		return text
 	}
-	if v.world.Lagging {
+	if v.observed.Lagging {
 		return "waiting for Kubernetes to look at the changed StatefulSet"
 	}
-	for i := range v.world.Members {
-		if m := v.world.member(v.mc, i, v.decided); m.State != stateWell {
+	for i := range v.observed.Members {
+		if m := v.observed.member(v.mc, i, v.decided); m.State != stateWell {
 			return v.alone() + strings.TrimSuffix(fmt.Sprintf("member %d is %s: %s", m.Ordinal, m.State, m.Message), ": ")
 		}
 	}
-	if ordinal := v.world.notReady(); ordinal >= 0 {
+	if ordinal := v.observed.notReady(); ordinal >= 0 {
 		return fmt.Sprintf("%s answers and is not ready: no Service leads to it", database.PodName(v.mc.Name, ordinal))
 	}
 	return "waiting for pods"
@@ -250,8 +249,8 @@ func (v *view) alone() string {
 	case "", mysqlv1.PhasePending, mysqlv1.PhaseCreating, mysqlv1.PhaseScaling:
 		return ""
 	}
-	r := v.world.Record
-	if !r.Formed || r.Acknowledgements > 0 || !v.world.isServed() || replicasOf(&v.mc.Spec) < 2 {
+	r := v.observed.Record
+	if !r.Formed || r.Acknowledgements > 0 || !v.observed.isServed() || replicasOf(&v.mc.Spec) < 2 {
 		return ""
 	}
 	return fmt.Sprintf("member %d is alone, without a copy of its data: ", r.Primary.Ordinal)
@@ -259,5 +258,5 @@ func (v *view) alone() string {
 
 // account puts the problem of a pod before its consequences.
 func (v *view) account(rest string) string {
-	return database.Account(v.world.Problems, v.seen.PlanSeen, rest)
+	return database.Account(v.observed.Problems, v.seen.PlanSeen, rest)
 }

@@ -50,13 +50,13 @@ func newScene(replicas int32) *scene {
 }
 
 // world observes the members, and moves the clock.
-func (s *scene) world(after time.Duration) World {
+func (s *scene) observed(after time.Duration) Observation {
 	s.now = s.now.Add(after)
-	w := World{Problems: map[string]string{}, record: s.record, pods: s.pods}
+	obs := Observation{Problems: map[string]string{}, record: s.record, pods: s.pods}
 	for _, p := range s.pods {
 		look := client.Look{Pod: p.Pod, Err: errors.New("no answer")}
 		if p.UID != "" {
-			w.Pods++
+			obs.Pods++
 		}
 		if a := s.answers[p.Ordinal]; a != nil {
 			look.Answer, look.Err = *a, nil
@@ -68,20 +68,20 @@ func (s *scene) world(after time.Duration) World {
 				look.Answer.State = &state
 			}
 		}
-		w.Looks = append(w.Looks, look)
+		obs.Looks = append(obs.Looks, look)
 	}
 	s.past.MaxLag = maxLag(&s.mc.Spec)
-	w.Observation = s.past.Observe(s.record, w.Looks, s.now)
-	w.explain("db")
-	s.past.see(&w, s.now)
-	return w
+	obs.Observation = s.past.Observe(s.record, obs.Looks, s.now)
+	obs.explain("db")
+	s.past.see(&obs, s.now)
+	return obs
 }
 
 // pass is one pass of the controller, without the effect of its step.
 func (s *scene) pass(after time.Duration) (reconcile.Decision, *mysqlv1.MySQLClusterStatus) {
-	w := s.world(after)
-	decided := s.Decide(s.mc, reconcile.PlanSeen{}, w)
-	s.Status(s.mc, reconcile.Seen[World]{Generation: s.mc.Generation, Observed: &w, Decision: decided}, metav1.NewTime(s.now))
+	obs := s.observed(after)
+	decided := s.Decide(s.mc, reconcile.PlanSeen{}, &obs)
+	s.Status(s.mc, reconcile.Seen[Observation]{Generation: s.mc.Generation, Observed: &obs, Decision: decided}, metav1.NewTime(s.now))
 	return decided, &s.mc.Status
 }
 
@@ -283,9 +283,10 @@ func TestReadable(t *testing.T) {
 	assert.Equal(t, len(d.Steps), 0)
 
 	b := newBench(t, recorded)
-	assert.NilError(t, b.label(t.Context(), database.PodName("db", 1), "p1", "true"))
+	ctx := reconcile.WithLease(t.Context(), leaseFunc(func() bool { return true }))
+	assert.NilError(t, b.label(ctx, database.PodName("db", 1), "p1", "true"))
 	assert.Equal(t, b.pod(t, 1).Labels[labelReadable], "true")
-	assert.NilError(t, b.label(t.Context(), database.PodName("db", 1), "p1", nil))
+	assert.NilError(t, b.label(ctx, database.PodName("db", 1), "p1", nil))
 	_, has := b.pod(t, 1).Labels[labelReadable]
 	assert.Assert(t, !has)
 }
@@ -313,9 +314,9 @@ func TestWaits(t *testing.T) {
 	d, status = s.pass(0)
 	assert.Equal(t, len(d.Steps), 0)
 	assert.Equal(t, status.Message, "member 0 makes the first data: no volume has any")
-	w := s.world(0)
-	w.Replacing = true
-	assert.Equal(t, len(s.Decide(s.mc, reconcile.PlanSeen{}, w).Steps), 0)
+	obs := s.observed(0)
+	obs.Replacing = true
+	assert.Equal(t, len(s.Decide(s.mc, reconcile.PlanSeen{}, &obs).Steps), 0)
 }
 
 // A change of the number of members is no damage.
@@ -389,9 +390,9 @@ func TestFirstBackup(t *testing.T) {
 	s.mc.Spec.Backup = &mysqlv1.Backup{PointInTime: &mysqlv1.PointInTime{}}
 	s.mc.Annotations = map[string]string{object.AnnotationAdopt: "m"}
 	makes := func() bool {
-		w := s.world(time.Second)
-		w.backups.first = &batchv1.Job{}
-		return slices.ContainsFunc(s.Decide(s.mc, reconcile.PlanSeen{}, w).Steps, func(step reconcile.Step) bool { return step.Name == "BackUpFirst" })
+		obs := s.observed(time.Second)
+		obs.backups.first = &batchv1.Job{}
+		return slices.ContainsFunc(s.Decide(s.mc, reconcile.PlanSeen{}, &obs).Steps, func(step reconcile.Step) bool { return step.Name == "BackUpFirst" })
 	}
 	assert.Assert(t, makes())
 	s.answers[2].State.Connected = false

@@ -126,14 +126,14 @@ func (c *Component) setKind() error {
 	case c.Middleware.Kind != nil:
 		var ok bool
 		if c.Kind, ok = kindOf(*c.Middleware.Kind); !ok {
-			return render.Mistake(c.Path+".kind", "must be %s, not '%s'", kindList, c.Middleware.Kind.String())
+			return render.FieldError(c.Path+".kind", "must be %s, not '%s'", kindList, c.Middleware.Kind.String())
 		}
 	case c.Name == Eureka && c.Workload.Replica != nil && *c.Workload.Replica > 1:
 		c.Kind = StatefulSet // registries address one another by names that only its pods have
 	}
 	if c.MySQL != nil && c.MySQL.IsReplicated() {
 		if c.Kind != StatefulSet {
-			return render.Mistake(c.Path+".kind", "must be StatefulSet with replica above 1 and with replication")
+			return render.FieldError(c.Path+".kind", "must be StatefulSet with replica above 1 and with replication")
 		}
 		c.Kind, c.Chart = Managed, ChartReplicated
 	}
@@ -174,18 +174,18 @@ func checkNames(components []Component) error {
 	names, objects := map[dsv1.ComponentName]string{}, map[string]string{}
 	for _, c := range components {
 		if c.isUsers() && !slices.Contains(newer, c.Name) && TableIndex(string(c.Name)) < len(table) {
-			return render.Mistake(c.Path+".name", "%q is the name of a built-in component, or reserved: choose another name", c.Name)
+			return render.FieldError(c.Path+".name", "%q is the name of a built-in component, or reserved: choose another name", c.Name)
 		}
 		if other, ok := names[c.Name]; ok {
-			return render.Mistake(c.Path+".name", "must be unique: %q is already the name of %s", c.Name, other)
+			return render.FieldError(c.Path+".name", "must be unique: %q is already the name of %s", c.Name, other)
 		}
 		if other, ok := objects[c.ObjectName]; ok {
-			return render.Mistake(c.Path+".name",
+			return render.FieldError(c.Path+".name",
 				"must be unique: %q is already the name of %s", c.ObjectName, other)
 		}
 		names[c.Name], objects[c.ObjectName] = c.Path, c.Path
 		if c.Kind == ThirdParty && (c.ThirdParty == nil || c.ThirdParty.URL == "") {
-			return render.Mistake(c.Path+".thirdParty", "must be set for kind ThirdParty, with the url of the middleware")
+			return render.FieldError(c.Path+".thirdParty", "must be set for kind ThirdParty, with the url of the middleware")
 		}
 	}
 	return nil
@@ -207,7 +207,7 @@ func connect(components []Component) error {
 		}
 		for _, name := range c.DependsOn {
 			if !isDeclared(name) {
-				return render.Mistake(c.Path+".dependsOn", "%q is not declared: declare it in the spec, or remove it here%s", name, declaredBut(components, c.Name))
+				return render.FieldError(c.Path+".dependsOn", "%q is not declared: declare it in the spec, or remove it here%s", name, declaredBut(components, c.Name))
 			}
 			if !slices.Contains(edges, name) {
 				edges = append(edges, name)
@@ -274,5 +274,5 @@ func cycleError(components []Component, done map[dsv1.ComponentName]bool) error 
 			break
 		}
 	}
-	return render.Mistake(byName[culprit].Path+".dependsOn", "components wait for one another: %s: remove one of these from dependsOn", strings.Join(cycle, " -> "))
+	return render.FieldError(byName[culprit].Path+".dependsOn", "components wait for one another: %s: remove one of these from dependsOn", strings.Join(cycle, " -> "))
 }

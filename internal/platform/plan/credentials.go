@@ -248,7 +248,7 @@ func (p *planner) given(c *component.Component, d secretData) (secret, checksum 
 			continue
 		}
 		if d[key], err = object.CleanPassword([]byte(value)); err != nil {
-			return "", "", render.Mistake(c.Path+".thirdParty."+key, "%s", err)
+			return "", "", render.FieldError(c.Path+".thirdParty."+key, "%s", err)
 		}
 	}
 	username, secretText := d[keyUsername], d[keyPassword]

@@ -62,7 +62,7 @@ func checkSizes(c *component.Component, object *unstructured.Unstructured) error
 const annotationsHold = "the annotations of an object have %d bytes in all, and at most 256 KiB (262144) are allowed: shorten them"
 
 func tooLarge(c *component.Component, field, limit string, size int) error {
-	return render.Mistake(c.Path+"."+field, "too large: "+limit, size)
+	return render.FieldError(c.Path+"."+field, "too large: "+limit, size)
 }
 
 func sizeOf(texts map[string]string) int {

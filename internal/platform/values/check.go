@@ -104,7 +104,7 @@ func peers(objects []dsv1.Object) ([]any, error) {
 		}
 		var peer any
 		if err := strictjson.UnmarshalCaseSensitivePreserveInts(objects[i].Raw, &peer); err != nil {
-			return nil, render.Mistake(path, "%v", err)
+			return nil, render.FieldError(path, "%v", err)
 		}
 		found = append(found, peer)
 	}
@@ -132,7 +132,7 @@ func list[T any](holds rule[T]) reader {
 				return nil, err
 			}
 			if field, problem := holds(item); problem != "" {
-				return nil, render.Mistake(at+"."+field, "%s", problem)
+				return nil, render.FieldError(at+"."+field, "%s", problem)
 			}
 			values[i] = withoutNulls(values[i])
 		}
@@ -151,7 +151,7 @@ func unique(field string, read reader) reader {
 		for i, item := range values.([]any) {
 			id := item.(map[string]any)[field]
 			if other, ok := first[id]; ok {
-				return nil, render.Mistake(fmt.Sprintf("%s[%d].%s", path, i, field), "must be unique: '%v' is also the %s of %s[%d]", id, field, lastOf(path), other)
+				return nil, render.FieldError(fmt.Sprintf("%s[%d].%s", path, i, field), "must be unique: '%v' is also the %s of %s[%d]", id, field, lastOf(path), other)
 			}
 			first[id] = i
 		}
@@ -178,7 +178,7 @@ func oneProtocol(read reader) reader {
 				at.protocol = "TCP"
 			}
 			if other, ok := first[at]; ok {
-				return nil, render.Mistake(fmt.Sprintf("%s[%d].port", path, i), "must be unique: %v/%v is also the port of %s[%d]", at.port, at.protocol, lastOf(path), other)
+				return nil, render.FieldError(fmt.Sprintf("%s[%d].port", path, i), "must be unique: %v/%v is also the port of %s[%d]", at.port, at.protocol, lastOf(path), other)
 			}
 			first[at] = i
 		}
@@ -200,11 +200,11 @@ func texts(name, content func(string) []string) reader {
 		fields, _ := value.(map[string]any)
 		for _, k := range slices.Sorted(maps.Keys(fields)) {
 			if problems := name(k); len(problems) > 0 {
-				return nil, render.Mistake(fmt.Sprintf("%s[%s]", path, k), "%s", problems[0])
+				return nil, render.FieldError(fmt.Sprintf("%s[%s]", path, k), "%s", problems[0])
 			}
 			if s, _ := fields[k].(string); content != nil {
 				if problems := content(s); len(problems) > 0 {
-					return nil, render.Mistake(fmt.Sprintf("%s[%s]", path, k), "%s", problems[0])
+					return nil, render.FieldError(fmt.Sprintf("%s[%s]", path, k), "%s", problems[0])
 				}
 			}
 		}
@@ -215,7 +215,7 @@ func texts(name, content func(string) []string) reader {
 func subdomain(path string, value any) (any, error) {
 	if s, _ := value.(string); s != "" {
 		if problems := validation.IsDNS1123Subdomain(s); len(problems) > 0 {
-			return nil, render.Mistake(path, "%s", problems[0])
+			return nil, render.FieldError(path, "%s", problems[0])
 		}
 	}
 	return value, nil

@@ -85,7 +85,7 @@ func checkMongoDB(c *component.Component, v map[string]any) error {
 	settings, _ := v["config"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(ownSettings)) {
 		if hasSetting(settings, name) {
-			return render.Mistake(c.Path+".config", "%s may not be set: %s; remove it", name, ownSettings[name])
+			return render.FieldError(c.Path+".config", "%s may not be set: %s; remove it", name, ownSettings[name])
 		}
 	}
 	return nil

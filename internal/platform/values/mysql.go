@@ -143,7 +143,7 @@ func checkReplicated(c *component.Component, fields map[string]any) error {
 		if instead != "" {
 			instead = "; " + instead
 		}
-		return render.Mistake(c.Path+"."+field, "may not be set for a mysql of several members (replica above 1, or replication): remove it%s", instead)
+		return render.FieldError(c.Path+"."+field, "may not be set for a mysql of several members (replica above 1, or replication): remove it%s", instead)
 	}
 	m := c.MySQL
 	given := map[string]bool{
@@ -157,19 +157,19 @@ func checkReplicated(c *component.Component, fields map[string]any) error {
 	}
 	switch {
 	case len(c.ObjectName) > longestMember:
-		return render.Mistake(c.Path+".name", "must have at most %d characters for a mysql of several members: it becomes a part of the names of Services and pods", longestMember)
+		return render.FieldError(c.Path+".name", "must have at most %d characters for a mysql of several members: it becomes a part of the names of Services and pods", longestMember)
 	case m.ImportFrom != nil && m.Image == "":
-		return render.Mistake(c.Path+".image", "must be set for an import into several members: one server of it makes the copy and becomes the first member")
+		return render.FieldError(c.Path+".image", "must be set for an import into several members: one server of it makes the copy and becomes the first member")
 	case m.Port != nil && *m.Port != mysqlPort:
 		return refuse("port", "the port is 3306")
 	case m.ServiceType == "Headless":
-		return render.Mistake(c.Path+".serviceType", "may not be 'Headless' for a mysql of several members: Service %s-headless has the names of their pods", c.ObjectName)
+		return render.FieldError(c.Path+".serviceType", "may not be 'Headless' for a mysql of several members: Service %s-headless has the names of their pods", c.ObjectName)
 	case m.ImagePullPolicy != "" && m.ImagePullPolicy != corev1.PullIfNotPresent:
-		return render.Mistake(c.Path+".imagePullPolicy", "must be IfNotPresent for a mysql of several members: use podTemplate for another one")
+		return render.FieldError(c.Path+".imagePullPolicy", "must be IfNotPresent for a mysql of several members: use podTemplate for another one")
 	case m.Storage.Retention == dsv1.RetentionDelete:
-		return render.Mistake(c.Path+".storage.retention", "must be Retain for a mysql of several members: their volumes are always kept")
+		return render.FieldError(c.Path+".storage.retention", "must be Retain for a mysql of several members: their volumes are always kept")
 	case m.Storage.AccessMode != "" && m.Storage.AccessMode != string(corev1.ReadWriteOnce):
-		return render.Mistake(c.Path+".storage.accessMode", "must be ReadWriteOnce for a mysql of several members")
+		return render.FieldError(c.Path+".storage.accessMode", "must be ReadWriteOnce for a mysql of several members")
 	}
 	return nil
 }

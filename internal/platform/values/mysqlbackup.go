@@ -93,7 +93,7 @@ func takeMembersRestore(c *component.Component, spec map[string]any) error {
 // API server is accepted: the spec has it in any case.
 func checkMembersBackup(c *component.Component) error {
 	refuse := func(field, why string) error {
-		return render.Mistake(c.Path+".backup."+field, "may not be set for a mysql of several members: remove it; %s", why)
+		return render.FieldError(c.Path+".backup."+field, "may not be set for a mysql of several members: remove it; %s", why)
 	}
 	b := c.MySQL.Backup
 	switch {

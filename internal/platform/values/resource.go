@@ -67,7 +67,7 @@ func templateOf(c *component.Component, given *dsv1.Object) (map[string]any, err
 	}
 	var template map[string]any
 	if err := strictjson.UnmarshalCaseSensitivePreserveInts(given.Raw, &template); err != nil {
-		return nil, render.Mistake(path, "%v", err)
+		return nil, render.FieldError(path, "%v", err)
 	}
 	return template, nil
 }
@@ -233,7 +233,7 @@ func checkElsewhere(c *component.Component) error {
 	for _, address := range addressesIn(tp.URL) {
 		host, port := splitPort(address)
 		if host == "" {
-			return render.Mistake(c.Path+".thirdParty.url", "each address must have a host, such as '%s://host'", scheme)
+			return render.FieldError(c.Path+".thirdParty.url", "each address must have a host, such as '%s://host'", scheme)
 		}
 		if err := checkPort(c.Path+".thirdParty.url", port); err != nil {
 			return err

@@ -123,7 +123,7 @@ func probes(path string, value any) (any, error) {
 		return nil, err
 	}
 	if given.Path != "" && !strings.HasPrefix(given.Path, "/") {
-		return nil, render.Mistake(path+".path", "must start with '/', such as '/healthz'")
+		return nil, render.FieldError(path+".path", "must start with '/', such as '/healthz'")
 	}
 	return withoutNulls(value), nil
 }
@@ -134,7 +134,7 @@ func amount(path string, v *intstr.IntOrString) error {
 		return nil
 	}
 	if v.Type == intstr.String && len(validation.IsValidPercent(v.StrVal)) > 0 || v.Type == intstr.Int && v.IntVal < 0 {
-		return render.Mistake(path, "must be a number of pods such as 1, or a percentage such as '25%%', not '%s'", v.String())
+		return render.FieldError(path, "must be a number of pods such as 1, or a percentage such as '25%%', not '%s'", v.String())
 	}
 	return nil
 }
@@ -156,7 +156,7 @@ func rollingUpdate(path string, value any) (any, error) {
 		return nil, err
 	}
 	if isZero(r.MaxSurge) && (r.MaxUnavailable == nil || isZero(r.MaxUnavailable)) {
-		return nil, render.Mistake(path+".maxUnavailable", "must be above 0 when maxSurge is 0: no pod could be replaced otherwise")
+		return nil, render.FieldError(path+".maxUnavailable", "must be above 0 when maxSurge is 0: no pod could be replaced otherwise")
 	}
 	return v, nil
 }
@@ -174,7 +174,7 @@ func disruptionBudget(path string, value any) (any, error) {
 		return nil, err
 	}
 	if b.MinAvailable != nil && b.MaxUnavailable != nil {
-		return nil, render.Mistake(path, "set either minAvailable or maxUnavailable, not both")
+		return nil, render.FieldError(path, "set either minAvailable or maxUnavailable, not both")
 	}
 	return v, nil
 }

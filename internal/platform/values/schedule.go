@@ -17,16 +17,16 @@ func checkSchedule(c *component.Component) error {
 	}
 	text := c.CronJob.Schedule
 	if err := schedule.Check(text); err != nil {
-		return render.Mistake(c.Path+".schedule", "%v", err)
+		return render.FieldError(c.Path+".schedule", "%v", err)
 	}
 	if !c.CronJob.HasSeconds() {
 		return nil
 	}
 	if !schedule.IsDue(text) {
-		return render.Mistake(c.Path+".schedule", "'%s' is never due", text)
+		return render.FieldError(c.Path+".schedule", "'%s' is never due", text)
 	}
 	if err := schedule.CheckZone(c.CronJob.TimeZone); err != nil {
-		return render.Mistake(c.Path+".timeZone", "%v", err)
+		return render.FieldError(c.Path+".timeZone", "%v", err)
 	}
 	return nil
 }

@@ -110,7 +110,7 @@ func FuzzBuild(f *testing.F) {
 		before := ds.DeepCopy()
 		graph, err := component.NewGraph(&ds.Spec)
 		if err != nil {
-			isMistake(t, err)
+			isSpecError(t, err)
 			return
 		}
 		in := Input{
@@ -123,7 +123,7 @@ func FuzzBuild(f *testing.F) {
 		for i := range graph.Components {
 			v, err := Build(in, &graph.Components[i])
 			if err != nil {
-				isMistake(t, err)
+				isSpecError(t, err)
 				continue
 			}
 			again, err := Build(in, &graph.Components[i])
@@ -134,7 +134,7 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-func isMistake(t *testing.T, err error) {
+func isSpecError(t *testing.T, err error) {
 	t.Helper()
 	var mistake *render.Error
 	assert.Assert(t, errors.As(err, &mistake), "it names no field: %v", err)

@@ -25,12 +25,12 @@ func checkTogether(c *component.Component, v map[string]any) error {
 	size, _ := v["size"].(string)
 	switch {
 	case size == string(dsv1.SizeCustom) && v["resources"] == nil:
-		return render.Mistake(c.Path+".resources", "must be set when size is 'custom': the amounts come from here")
+		return render.FieldError(c.Path+".resources", "must be set when size is 'custom': the amounts come from here")
 	case size != "" && size != string(dsv1.SizeCustom) && v["resources"] != nil:
-		return render.Mistake(c.Path+".resources", "may not be set when size is '%s': remove it, or set size to 'custom'", size)
+		return render.FieldError(c.Path+".resources", "may not be set when size is '%s': remove it, or set size to 'custom'", size)
 	}
 	if inside := v["serviceType"] == "ClusterIP" || v["serviceType"] == "Headless"; inside && onNodes(v) {
-		return render.Mistake(c.Path+".nodePort", "may not be set when serviceType is '%s': remove it, or use 'NodePort' or 'LoadBalancer'", v["serviceType"])
+		return render.FieldError(c.Path+".nodePort", "may not be set when serviceType is '%s': remove it, or use 'NodePort' or 'LoadBalancer'", v["serviceType"])
 	}
 	if c.Name == component.MySQL {
 		if err := checkMySQL(c, v); err != nil {
@@ -92,7 +92,7 @@ func checkSettings(c *component.Component, v map[string]any) error {
 		}
 	}
 	if found > maxAstral {
-		return render.Mistake(c.Path+".config", "it has %d characters beyond U+FFFF, such as emoji, and at most %d are allowed: use configFiles", found, maxAstral)
+		return render.FieldError(c.Path+".config", "it has %d characters beyond U+FFFF, such as emoji, and at most %d are allowed: use configFiles", found, maxAstral)
 	}
 	return nil
 }
@@ -102,7 +102,7 @@ func checkURL(c *component.Component) error {
 	path := c.Path + ".thirdParty.url"
 	u, err := url.Parse(c.ThirdParty.URL)
 	if err != nil {
-		return render.Mistake(path, "must be a URL such as 'https://host:443/path'") // the error would repeat all of it
+		return render.FieldError(path, "must be a URL such as 'https://host:443/path'") // the error would repeat all of it
 	}
 	return checkPort(path, u.Port())
 }
@@ -114,7 +114,7 @@ func checkPort(path, port string) error {
 	}
 	number, err := strconv.Atoi(port)
 	if err != nil || number < 1 || number > 65535 {
-		return render.Mistake(path, "must have a port from 1 to 65535, not '%s'", port)
+		return render.FieldError(path, "must have a port from 1 to 65535, not '%s'", port)
 	}
 	return nil
 }
@@ -127,7 +127,7 @@ func checkBackup(c *component.Component) error {
 	}
 	for i, user := range c.MySQL.Users {
 		if user.Name == BackupAccount || user.Name == ArchiveAccount {
-			return render.Mistake(fmt.Sprintf("%s.users[%d].name", c.Path, i), "%s is the account of backups; choose another name", user.Name)
+			return render.FieldError(fmt.Sprintf("%s.users[%d].name", c.Path, i), "%s is the account of backups; choose another name", user.Name)
 		}
 	}
 	if template := c.BackupTemplate(); template != nil {
@@ -146,7 +146,7 @@ func checkMySQL(c *component.Component, v map[string]any) error {
 	settings, _ := v["config"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		if s, _ := settings[name].(string); strings.ContainsAny(name+s, "\n\r") {
-			return render.Mistake(fmt.Sprintf("%s.config[%s]", c.Path, name), "must be one line: a setting of my.cnf cannot continue on the next one")
+			return render.FieldError(fmt.Sprintf("%s.config[%s]", c.Path, name), "must be one line: a setting of my.cnf cannot continue on the next one")
 		}
 	}
 	if err := checkBackup(c); err != nil {
@@ -154,7 +154,7 @@ func checkMySQL(c *component.Component, v map[string]any) error {
 	}
 	for i, ref := range c.MySQL.InitScripts {
 		if problems := validation.IsDNS1123Subdomain(ref.Name); len(problems) > 0 {
-			return render.Mistake(fmt.Sprintf("%s.initScripts[%d].name", c.Path, i), "%s", problems[0])
+			return render.FieldError(fmt.Sprintf("%s.initScripts[%d].name", c.Path, i), "%s", problems[0])
 		}
 	}
 	if tp := c.ThirdParty; tp != nil && tp.SecretRef != nil {
@@ -179,7 +179,7 @@ func checkMainPort(c *component.Component, v map[string]any) error {
 		}
 	}
 	if main != 0 && taken >= 0 {
-		return render.Mistake(fmt.Sprintf("%s.ports[%d].name", c.Path, taken), "'http' is the name of the main port, %[1]d: choose another name, or set port: %[1]d here to replace the main port", main)
+		return render.FieldError(fmt.Sprintf("%s.ports[%d].name", c.Path, taken), "'http' is the name of the main port, %[1]d: choose another name, or set port: %[1]d here to replace the main port", main)
 	}
 	return nil
 }
@@ -190,15 +190,15 @@ func checkRollout(c *component.Component, v map[string]any) error {
 	s := c.Service
 	switch {
 	case s.ProgressDeadlineSeconds != nil && s.MinReadySeconds != nil && *s.ProgressDeadlineSeconds <= *s.MinReadySeconds:
-		return render.Mistake(c.Path+".progressDeadlineSeconds", "must be greater than minReadySeconds: no update could succeed in time otherwise")
+		return render.FieldError(c.Path+".progressDeadlineSeconds", "must be greater than minReadySeconds: no update could succeed in time otherwise")
 	case recreate && c.Kind != component.Deployment:
-		return render.Mistake(c.Path+".strategy", "may be 'Recreate' for kind Deployment only, and this is a %s: remove it", c.Kind)
+		return render.FieldError(c.Path+".strategy", "may be 'Recreate' for kind Deployment only, and this is a %s: remove it", c.Kind)
 	case recreate && v["rollingUpdate"] != nil:
-		return render.Mistake(c.Path+".rollingUpdate", "may not be set when strategy is 'Recreate': remove one of the two")
+		return render.FieldError(c.Path+".rollingUpdate", "may not be set when strategy is 'Recreate': remove one of the two")
 	case c.Kind == component.StatefulSet && v["rollingUpdate"] != nil:
-		return render.Mistake(c.Path+".rollingUpdate", "may not be set for kind StatefulSet, which always replaces one pod after the other: remove it")
+		return render.FieldError(c.Path+".rollingUpdate", "may not be set for kind StatefulSet, which always replaces one pod after the other: remove it")
 	case c.Kind == component.DaemonSet && v["autoscaling"] != nil:
-		return render.Mistake(c.Path+".autoscaling", "may not be set for kind DaemonSet, which has one pod on each node: remove it")
+		return render.FieldError(c.Path+".autoscaling", "may not be set for kind DaemonSet, which has one pod on each node: remove it")
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (f *Facts) deleting() *Diagnosis {
 	}
 	if len(ds.Finalizers) > 0 {
 		d.Cause += "; it waits for the finalizers " + strings.Join(ds.Finalizers, ", ")
-		d.Do = []string{"the operator sets no finalizer of its own: find out who set these, and why they do not end"}
+		d.Do = []string{"the operator sets no finalizer: find out who set these, and why they do not end"}
 	}
 	return d
 }

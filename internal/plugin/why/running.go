@@ -93,7 +93,7 @@ func (f *Facts) claim() (health.Culprit, string) {
 // unbound returns why a claim is not bound, by its last event.
 func (f *Facts) unbound(claim string) (reason, message string) {
 	events := f.about(func(kind, name string) bool { return kind == "PersistentVolumeClaim" && name == claim })
-	reason, message = health.ReasonNotBound, "it has no volume, and no event says why"
+	reason, message = health.ReasonNotBound, "it has no volume, and no event shows why"
 	for i := range events {
 		if e := &events[i]; e.Type == corev1.EventTypeWarning {
 			reason, message = e.Reason, health.Essence(e.Message)

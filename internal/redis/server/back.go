@@ -66,7 +66,7 @@ return #ARGV - 2`
 // that was redirected just before a key goes back must not create that key at the target again. So the target closes the slot when it
 // returns its keys. Until the owner has them, clients are redirected between both nodes, and none reads or writes a copy. If the operator
 // crashes between two scripts, the slot is still open at the owner, or it is closed there and has all keys.
-func (t *taker) moveBack(ctx context.Context) error {
+func (t *executor) moveBack(ctx context.Context) error {
 	m, err := t.newMover(ctx)
 	if err != nil {
 		return err
@@ -96,7 +96,7 @@ func (m *mover) back(ctx context.Context, slot int) error {
 	case !now.source.Master || !now.target.Master:
 		return proof.Refuse("%s and %s are not both masters any more", owner.Pod, other.Pod)
 	case !now.source.Owned.Has(slot) || now.target.Owned.Has(slot) || now.owner[slot] != owner.ID:
-		return proof.Refuse("slot %d is not %s's by its own word and that of %s", slot, owner.Pod, other.Pod)
+		return proof.Refuse("slot %d is not %s's in its own view and that of %s", slot, owner.Pod, other.Pod)
 	case now.source.Migrating[slot] != other.ID:
 		return proof.Refuse("slot %d of %s is not being moved to %s", slot, owner.Pod, other.Pod)
 	case importing != "" && importing != owner.ID:

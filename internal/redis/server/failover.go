@@ -13,7 +13,7 @@ import (
 )
 
 // failover sends CLUSTER FAILOVER to a replica. When it returns, the failover is accepted but not completed.
-func (t *taker) failover(ctx context.Context) error {
+func (t *executor) failover(ctx context.Context) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
 		return err
@@ -62,7 +62,7 @@ func (l *link) said(ctx context.Context) (topology.Node, error) {
 }
 
 // target returns the present INFO of the step's target, after its identity is proven.
-func (t *taker) target(ctx context.Context) (topology.Node, error) {
+func (t *executor) target(ctx context.Context) (topology.Node, error) {
 	l, err := t.prove(ctx, t.Step.Target)
 	if err != nil {
 		return topology.Node{}, err
@@ -72,7 +72,7 @@ func (t *taker) target(ctx context.Context) (topology.Node, error) {
 
 // proveLinked proves, for a planned failover, that the replica copies from its expected master, and not from another server at that
 // address.
-func (t *taker) proveLinked(ctx context.Context, node *link) error {
+func (t *executor) proveLinked(ctx context.Context, node *link) error {
 	if t.Step.Target.IP == "" {
 		return nil
 	}
@@ -93,7 +93,7 @@ func (t *taker) proveLinked(ctx context.Context, node *link) error {
 
 // proveHeir proves, for a failover without the master's agreement, that the replica has the data that it was chosen for. It also proves
 // that the master is still lost, or still has no keys.
-func (t *taker) proveHeir(ctx context.Context, node *link, master string, view []topology.Entry) error {
+func (t *executor) proveHeir(ctx context.Context, node *link, master string, view []topology.Entry) error {
 	want := t.Step.Proof
 	heir, err := node.said(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (t *taker) proveHeir(ctx context.Context, node *link, master string, view [
 }
 
 // proveEmptied proves that the master has not restarted since it was observed, and has no keys, unless a user gave them up.
-func (t *taker) proveEmptied(ctx context.Context, heir topology.Node) error {
+func (t *executor) proveEmptied(ctx context.Context, heir topology.Node) error {
 	master, err := t.target(ctx)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (t *taker) proveEmptied(ctx context.Context, heir topology.Node) error {
 }
 
 // within proves that all keys of a node belong to the slots that it would own.
-func (t *taker) within(ctx context.Context, node *link, keys int64) error {
+func (t *executor) within(ctx context.Context, node *link, keys int64) error {
 	if len(t.Step.Proof.Within) == 0 {
 		return nil
 	}

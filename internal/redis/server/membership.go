@@ -16,7 +16,7 @@ import (
 )
 
 // on proves the step's node and sends it commands.
-func (t *taker) on(ctx context.Context, commands ...command) error {
+func (t *executor) on(ctx context.Context, commands ...command) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
 		return err
@@ -25,18 +25,18 @@ func (t *taker) on(ctx context.Context, commands ...command) error {
 	return err
 }
 
-func (t *taker) setEpoch(ctx context.Context) error {
+func (t *executor) setEpoch(ctx context.Context) error {
 	return t.on(ctx, command{"CLUSTER", "SET-CONFIG-EPOCH", t.Step.Epoch})
 }
 
 // bumpEpoch gives a master the highest config epoch unless it has it already, so that all nodes accept its slots.
-func (t *taker) bumpEpoch(ctx context.Context) error {
+func (t *executor) bumpEpoch(ctx context.Context) error {
 	return t.on(ctx, command{"CLUSTER", "BUMPEPOCH"})
 }
 
 // meet introduces the step's node to the target. Because the target has accepted the password and returned its id, no node of another
 // cluster joins that may have got the address since: the cluster bus has no password.
-func (t *taker) meet(ctx context.Context) error {
+func (t *executor) meet(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.Node, t.Step.Target)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (t *taker) meet(ctx context.Context) error {
 	return err
 }
 
-func (t *taker) addSlots(ctx context.Context) error {
+func (t *executor) addSlots(ctx context.Context) error {
 	// ADDSLOTSRANGE needs Redis 7. Both commands add all slots or none.
 	add := command{"CLUSTER", "ADDSLOTS"}
 	for slot := range t.Step.Slots.All {
@@ -58,7 +58,7 @@ func (t *taker) addSlots(ctx context.Context) error {
 }
 
 // dropSlots makes a node give up slots that other nodes own in their own view.
-func (t *taker) dropSlots(ctx context.Context) error {
+func (t *executor) dropSlots(ctx context.Context) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (t *taker) dropSlots(ctx context.Context) error {
 	return err
 }
 
-func (t *taker) replicate(ctx context.Context) error {
+func (t *executor) replicate(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.Node, t.Step.Target)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func (t *taker) replicate(ctx context.Context) error {
 
 // admit enables replication between nodes of a shard. The pods of each shard have a separate replication user (start.sh), so that a replica
 // cannot copy from another shard that has got its master's address. On a new node the user is disabled.
-func (t *taker) admit(ctx context.Context, links ...*link) error {
+func (t *executor) admit(ctx context.Context, links ...*link) error {
 	users := make([]string, len(links))
 	for i, l := range links {
 		user, err := l.replicationUser(ctx)
@@ -134,7 +134,7 @@ func (t *taker) admit(ctx context.Context, links ...*link) error {
 }
 
 // dismiss disables replication from an empty node until it joins: see admit.
-func (t *taker) dismiss(ctx context.Context, node *link) error {
+func (t *executor) dismiss(ctx context.Context, node *link) error {
 	user, err := node.replicationUser(ctx)
 	if err == nil && user != "" {
 		_, err = node.do(ctx, command{"ACL", "SETUSER", user, "off"})
@@ -157,7 +157,7 @@ func (l *link) replicationUser(ctx context.Context) (string, error) {
 
 // forget removes a node from the views of all others at once. While one node still has it in its view, the others learn about it again
 // after a minute. So nothing is sent unless all are reached.
-func (t *taker) forget(ctx context.Context) error {
+func (t *executor) forget(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.On...)
 	if err != nil {
 		return err
@@ -177,7 +177,7 @@ func (t *taker) forget(ctx context.Context) error {
 }
 
 // ownsNothing proves that a node owns no slot in the views of others.
-func (t *taker) ownsNothing(ctx context.Context, links []*link) error {
+func (t *executor) ownsNothing(ctx context.Context, links []*link) error {
 	return each(len(links), func(i int) error {
 		_, view, err := links[i].self(ctx)
 		for _, e := range view {
@@ -190,7 +190,7 @@ func (t *taker) ownsNothing(ctx context.Context, links []*link) error {
 }
 
 // allServed proves that the nodes of On own all slots in their own views, so that the keys of the step's node are copies.
-func (t *taker) allServed(ctx context.Context) error {
+func (t *executor) allServed(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.On...)
 	if err != nil {
 		return err
@@ -211,14 +211,14 @@ func (t *taker) allServed(ctx context.Context) error {
 		rest = rest.Minus(set)
 	}
 	if rest.Len() > 0 {
-		return proof.Refuse("%s keeps its keys: nobody says that it owns slots %s", t.Step.Node.Pod, rest)
+		return proof.Refuse("%s keeps its keys: no node reports that it owns slots %s", t.Step.Node.Pod, rest)
 	}
 	return nil
 }
 
 // slotless proves that the step's node owns no slot in its own view, and returns it with its number of keys. If a user gave up the node's
 // data by its id, the id is proof enough.
-func (t *taker) slotless(ctx context.Context) (*link, int64, error) {
+func (t *executor) slotless(ctx context.Context) (*link, int64, error) {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
 		return nil, 0, err
@@ -238,7 +238,7 @@ func (t *taker) slotless(ctx context.Context) (*link, int64, error) {
 	return node, keys, err
 }
 
-func (t *taker) reset(ctx context.Context) error {
+func (t *executor) reset(ctx context.Context) error {
 	node, keys, err := t.slotless(ctx)
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ func (t *taker) reset(ctx context.Context) error {
 	return t.dismiss(ctx, node)
 }
 
-func (t *taker) flush(ctx context.Context) error {
+func (t *executor) flush(ctx context.Context) error {
 	node, _, err := t.slotless(ctx)
 	if err != nil {
 		return err
@@ -278,7 +278,7 @@ func (t *taker) flush(ctx context.Context) error {
 	return err
 }
 
-func (t *taker) functions(ctx context.Context) error {
+func (t *executor) functions(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.Node, t.Step.Target)
 	if err != nil {
 		return err
@@ -295,7 +295,7 @@ func (t *taker) functions(ctx context.Context) error {
 	return err
 }
 
-func (t *taker) configure(ctx context.Context) error {
+func (t *executor) configure(ctx context.Context) error {
 	var commands []command
 	for _, name := range slices.Sorted(maps.Keys(t.Step.Settings)) {
 		// One by one, because Redis 6.2 accepts only one name.
@@ -309,7 +309,7 @@ func (t *taker) configure(ctx context.Context) error {
 
 // readBack records settings that the server reports with another value than was set, such as hz, which it clamps. They would otherwise
 // differ forever.
-func (t *taker) readBack(ctx context.Context) error {
+func (t *executor) readBack(ctx context.Context) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
 		return err

@@ -30,7 +30,7 @@ const (
 // for example because it has just received slots. Then the source's next message takes the slot back, and the target deletes its keys. So
 // no slot is opened or assigned before the target has the source's epoch.
 type mover struct {
-	*taker
+	*executor
 	source, target *link
 	others         []*link // every other living master
 	until, hard    time.Time
@@ -38,7 +38,7 @@ type mover struct {
 }
 
 // newMover proves the nodes of the step.
-func (t *taker) newMover(ctx context.Context) (*mover, error) {
+func (t *executor) newMover(ctx context.Context) (*mover, error) {
 	places := []topology.Place{t.Step.Node, t.Step.Target}
 	for _, place := range t.Step.On {
 		if place.ID != t.Step.Node.ID && place.ID != t.Step.Target.ID {
@@ -47,7 +47,7 @@ func (t *taker) newMover(ctx context.Context) (*mover, error) {
 	}
 	// Slots that are open when the slice ends are finished, within twice the time.
 	const slice = 5 * time.Second // in which one step moves slots
-	m := &mover{taker: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice), largest: t.Step.Largest}
+	m := &mover{executor: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice), largest: t.Step.Largest}
 	if m.largest == 0 {
 		m.largest = topology.LargestValue
 	}
@@ -66,7 +66,7 @@ func (t *taker) newMover(ctx context.Context) (*mover, error) {
 	return m, nil
 }
 
-func (t *taker) moveSlots(ctx context.Context) error {
+func (t *executor) moveSlots(ctx context.Context) error {
 	if t.Step.Mode == topology.ModeBack {
 		return t.moveBack(ctx)
 	}
@@ -76,7 +76,7 @@ func (t *taker) moveSlots(ctx context.Context) error {
 	}
 	rest := slices.Collect(t.Step.Slots.All)
 	for len(rest) > 0 && m.more(ctx, m.until) {
-		moved, err := m.some(ctx, rest[:min(len(rest), slotsAtOnce)])
+		moved, err := m.moveBatch(ctx, rest[:min(len(rest), slotsAtOnce)])
 		if err != nil {
 			return fmt.Errorf("move slots from %s to %s: %w", t.Step.Node.Pod, t.Step.Target.Pod, err)
 		}
@@ -89,13 +89,13 @@ func (m *mover) more(ctx context.Context, end time.Time) bool {
 	return ctx.Err() == nil && time.Now().Before(end)
 }
 
-// some moves a prefix of slots and returns its length.
-func (m *mover) some(ctx context.Context, slots []int) (int, error) {
+// moveBatch moves a prefix of slots and returns its length.
+func (m *mover) moveBatch(ctx context.Context, slots []int) (int, error) {
 	now, err := m.acquainted(ctx, slots)
 	if err != nil {
 		return 0, err
 	}
-	slots = now.few(slots)
+	slots = now.batch(slots)
 	var toOpen, toAccept, moving, toName []int
 	for _, slot := range slots {
 		state, err := m.judge(now, slot)
@@ -199,8 +199,8 @@ func (m *mover) acquainted(ctx context.Context, slots []int) (*sight, error) {
 	}
 }
 
-// few returns a prefix of slots: one, and more while they have few keys.
-func (s *sight) few(slots []int) []int {
+// batch returns a prefix of slots: one, and more while they have few keys.
+func (s *sight) batch(slots []int) []int {
 	keys := int64(0)
 	for i, slot := range slots {
 		keys += s.keys[slot]

@@ -13,7 +13,7 @@ import (
 )
 
 // proveStart proves that the step's target is a master that has not restarted since the decision, and so still has its data.
-func (t *taker) proveStart(ctx context.Context) error {
+func (t *executor) proveStart(ctx context.Context) error {
 	if t.Step.Proof.Run == "" {
 		return nil
 	}
@@ -29,7 +29,7 @@ func (t *taker) proveStart(ctx context.Context) error {
 
 // deletePod deletes a pod. A server that answered when the step was decided must own no slots: it may have become a master since. The only
 // pod of a shard owns slots, and must be able to write its data. A server that did not answer must still not answer.
-func (t *taker) deletePod(ctx context.Context) error {
+func (t *executor) deletePod(ctx context.Context) error {
 	var err error
 	switch {
 	case t.Step.Node.ID == "":
@@ -49,7 +49,7 @@ func (t *taker) deletePod(ctx context.Context) error {
 }
 
 // isAlone proves that the step's server is a master without a replica, which writes its data when it stops.
-func (t *taker) isAlone(ctx context.Context) error {
+func (t *executor) isAlone(ctx context.Context) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (t *taker) isAlone(ctx context.Context) error {
 }
 
 // isSilent proves that the server of the step's pod does not answer. A server that refuses the password or connections counts as silent.
-func (t *taker) isSilent(ctx context.Context) error {
+func (t *executor) isSilent(ctx context.Context) error {
 	place := t.Step.Node
 	if place.IP == "" {
 		return nil

@@ -69,7 +69,7 @@ func TestInfo(t *testing.T) {
 func TestCommandsAreToldWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	for _, access := range []Access{{Password: "hush"}, {Username: "operator", Password: "hush"}, {}} {
-		m := &mover{taker: &taker{Taking: Taking{Access: access}}, target: &link{place: topology.Place{IP: "10.0.0.7"}}}
+		m := &mover{executor: &executor{Request: Request{Access: access}}, target: &link{place: topology.Place{IP: "10.0.0.7"}}}
 		c := m.migration([]any{"somebody's key"}, true)
 		assert.Equal(t, fmt.Sprint(c), "MIGRATE 10.0.0.7 6379  0 5000 REPLACE")
 		text := fmt.Sprint([]any(c))
@@ -123,12 +123,12 @@ func TestEveryAction(t *testing.T) {
 		topology.ActionSetEpoch, topology.ActionBumpEpoch, topology.ActionMeet, topology.ActionAddSlots, topology.ActionReplicate, topology.ActionReset, topology.ActionFailover,
 		topology.ActionMoveSlots, topology.ActionMarkSlot, topology.ActionFlush, topology.ActionFunctions, topology.ActionConfigure,
 	} {
-		err := s.Take(t.Context(), Taking{Step: topology.Step{Action: action, Slots: topology.SlotSet{{From: 1, To: 1}}, Settings: map[string]string{"a": "b"}}})
+		err := s.Take(t.Context(), Request{Step: topology.Step{Action: action, Slots: topology.SlotSet{{From: 1, To: 1}}, Settings: map[string]string{"a": "b"}}})
 		assert.Assert(t, errors.Is(err, proof.ErrRefused), "%s: %v", action, err)
 	}
-	assert.NilError(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: topology.ActionWait}}))
-	assert.ErrorContains(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: "Dance"}}), `no action "Dance"`)
-	assert.ErrorContains(t, s.Take(t.Context(), Taking{Step: topology.Step{Action: topology.ActionRecord}}), "no record")
+	assert.NilError(t, s.Take(t.Context(), Request{Step: topology.Step{Action: topology.ActionWait}}))
+	assert.ErrorContains(t, s.Take(t.Context(), Request{Step: topology.Step{Action: "Dance"}}), `no action "Dance"`)
+	assert.ErrorContains(t, s.Take(t.Context(), Request{Step: topology.Step{Action: topology.ActionRecord}}), "no record")
 }
 
 // Valkey is refused by name. INFO shows which client requests a server refuses.

@@ -67,7 +67,7 @@ func (l *link) holdsNone(ctx context.Context, slots []int) error {
 
 // markSlot opens or closes slots on one node. It keeps a mark while keys depend on it: without the mark, clients could not reach keys of an
 // importing node, or those on the target of a migrating one.
-func (t *taker) markSlot(ctx context.Context) error {
+func (t *executor) markSlot(ctx context.Context) error {
 	slots := slices.Collect(t.Step.Slots.All)
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
@@ -106,7 +106,7 @@ func (t *taker) markSlot(ctx context.Context) error {
 // assignSlot sets the owner of slots on nodes. If the owner is among the nodes and does not own the slots yet, they get a new owner: then
 // no other master may hold a key of them, because it would delete it. Otherwise the other nodes only catch up with the owner's claim, and a
 // node that claims the slots may hold no key of them.
-func (t *taker) assignSlot(ctx context.Context) error {
+func (t *executor) assignSlot(ctx context.Context) error {
 	slots := slices.Collect(t.Step.Slots.All)
 	links, err := t.proveAll(ctx, t.Step.On...)
 	if err != nil {
@@ -147,7 +147,7 @@ func (t *taker) assignSlot(ctx context.Context) error {
 }
 
 // knowsAll fails if a node's view has a living master with slots that is not among the nodes of the step.
-func (t *taker) knowsAll(view []topology.Entry, of topology.Place) error {
+func (t *executor) knowsAll(view []topology.Entry, of topology.Place) error {
 	known := ids(append([]topology.Place{t.Step.Node, t.Step.Target}, t.Step.On...))
 	for _, entry := range view {
 		if entry.Master && entry.Owned.Len() > 0 && !entry.Fail && !entry.Handshake && !entry.NoAddress && !known[entry.ID] {

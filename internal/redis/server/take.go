@@ -25,8 +25,8 @@ type Kubernetes interface {
 	DeletePod(ctx context.Context, pod topology.Place) error
 }
 
-// Taking is one step and its inputs.
-type Taking struct {
+// Request is one step and its inputs.
+type Request struct {
 	Cluster string
 	Access  Access
 	Step    topology.Step
@@ -35,9 +35,9 @@ type Taking struct {
 	Kubernetes Kubernetes
 }
 
-// taker runs one step.
-type taker struct {
-	Taking
+// executor runs one step.
+type executor struct {
+	Request
 	servers *Servers
 
 	mu    sync.Mutex
@@ -46,11 +46,11 @@ type taker struct {
 
 // Take runs one step. Before each effect it proves that the step is still right, and returns an error that wraps proof.ErrRefused if it is
 // not. It does not wait for the consequences: the next pass observes them.
-func (s *Servers) Take(ctx context.Context, taking Taking) error {
-	if taking.Pipeline <= 0 {
-		taking.Pipeline = 10
+func (s *Servers) Take(ctx context.Context, request Request) error {
+	if request.Pipeline <= 0 {
+		request.Pipeline = 10
 	}
-	t := &taker{Taking: taking, servers: s, links: map[topology.Place]*link{}}
+	t := &executor{Request: request, servers: s, links: map[topology.Place]*link{}}
 	defer t.release()
 	steps := t.Step.Batch
 	if len(steps) == 0 {
@@ -73,7 +73,7 @@ func (s *Servers) Take(ctx context.Context, taking Taking) error {
 }
 
 // take runs a step that is no batch.
-func (t *taker) take(ctx context.Context) error {
+func (t *executor) take(ctx context.Context) error {
 	do := map[topology.Action]func(context.Context) error{
 		topology.ActionWait:       func(context.Context) error { return nil },
 		topology.ActionRecord:     t.record,
@@ -116,7 +116,7 @@ func (s *Servers) due(cluster string, access Access, step topology.Step) bool {
 	return true
 }
 
-func (t *taker) record(ctx context.Context) error {
+func (t *executor) record(ctx context.Context) error {
 	if t.Step.Record == nil {
 		return errors.New("the step has no record")
 	}
@@ -125,7 +125,7 @@ func (t *taker) record(ctx context.Context) error {
 
 // prove returns a connection to a node after it has checked the pod and the node's id against the step. A step uses one connection per
 // node.
-func (t *taker) prove(ctx context.Context, place topology.Place) (*link, error) {
+func (t *executor) prove(ctx context.Context, place topology.Place) (*link, error) {
 	t.mu.Lock()
 	known := t.links[place]
 	t.mu.Unlock()
@@ -133,7 +133,7 @@ func (t *taker) prove(ctx context.Context, place topology.Place) (*link, error) 
 		return known, nil
 	}
 	if place.Pod == "" || place.UID == "" || place.IP == "" || place.ID == "" {
-		return nil, proof.Refuse("the step does not say which node it is for: %+v", place)
+		return nil, proof.Refuse("the step names no node: %+v", place)
 	}
 	pod, err := t.Kubernetes.Pod(ctx, place.Pod)
 	if err != nil {
@@ -157,7 +157,7 @@ func (t *taker) prove(ctx context.Context, place topology.Place) (*link, error) 
 }
 
 // proveAll proves several nodes in parallel. It fails unless all are proved.
-func (t *taker) proveAll(ctx context.Context, places ...topology.Place) ([]*link, error) {
+func (t *executor) proveAll(ctx context.Context, places ...topology.Place) ([]*link, error) {
 	links := make([]*link, len(places))
 	err := each(len(places), func(i int) (err error) {
 		links[i], err = t.prove(ctx, places[i])
@@ -178,7 +178,7 @@ func each(n int, do func(int) error) error {
 }
 
 // release returns the connections to their pools.
-func (t *taker) release() {
+func (t *executor) release() {
 	for _, l := range t.links {
 		_ = l.conn.Close() // returns it to its pool
 	}

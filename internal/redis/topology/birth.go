@@ -45,7 +45,7 @@ func (c *cluster) unrestored() string {
 			without = append(without, n.Pod)
 		}
 	}
-	return fmt.Sprintf("the backup is not restored: slots %s have no owner, and %s no data. The log of the container d3os-restore says why. "+
+	return fmt.Sprintf("the backup is not restored: slots %s have no owner, and %s no data. The log of the container d3os-restore has the cause. "+
 		"Nothing is formed without the backup: take spec.restoreFrom away for an empty cluster", brief(c.unowned), strings.Join(without, ", "))
 }
 

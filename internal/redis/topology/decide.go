@@ -29,8 +29,8 @@ func Decide(wanted Wanted, record Record, nodes []Node) Decision {
 	verdict, reason := c.verdict(c.servedSlots)
 	c.findDoubts()
 	var steps []Step
-	for _, room := range append([]func() []Step{c.unpark}, c.rooms(verdict)...) {
-		if steps = c.due(room()); len(steps) > 0 {
+	for _, rule := range append([]func() []Step{c.unpark}, c.rules(verdict)...) {
+		if steps = c.due(rule()); len(steps) > 0 {
 			break
 		}
 	}
@@ -42,33 +42,33 @@ func Decide(wanted Wanted, record Record, nodes []Node) Decision {
 	return Decision{Model: model, Steps: steps, LookAgain: c.lookAgain(verdict, steps)}
 }
 
-// rooms returns the rules that may run under a verdict, in order. While a node that may hold slots is unknown, or slots are lost or
+// rules returns the rules that may run under a verdict, in order. While a node that may hold slots is unknown, or slots are lost or
 // contested, no rule takes slots or data from a node.
-func (c *cluster) rooms(verdict Verdict) []func() []Step {
-	type rooms = []func() []Step
+func (c *cluster) rules(verdict Verdict) []func() []Step {
+	type rules = []func() []Step
 	if verdict == Parked {
-		return rooms{c.parked}
+		return rules{c.parked}
 	}
 	if !c.record.Formed && !c.foreignFormed() {
-		return rooms{c.neverUp, c.parkUnformed, c.unblock, c.form}
+		return rules{c.neverUp, c.parkUnformed, c.unblock, c.form}
 	}
 	switch verdict {
 	case Inconsistent:
-		return rooms{c.neverUp, c.settings}
+		return rules{c.neverUp, c.settings}
 	case Unknown:
-		return rooms{c.neverUp, c.aloneDown, c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.histories, c.consent, c.settings, c.park}
+		return rules{c.neverUp, c.aloneDown, c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.histories, c.consent, c.settings, c.park}
 	case DisconnectedIntact:
-		return rooms{c.neverUp, c.epochs, c.addresses, c.links}
+		return rules{c.neverUp, c.epochs, c.addresses, c.links}
 	case MajorityLost:
-		return rooms{c.neverUp, c.addresses, c.links, c.unblock, c.promote, c.usedConsents, c.histories, c.settings, c.park}
+		return rules{c.neverUp, c.addresses, c.links, c.unblock, c.promote, c.usedConsents, c.histories, c.settings, c.park}
 	case SlotsLost, Returning:
-		return rooms{
+		return rules{
 			c.neverUp, c.aloneDown, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.histories, c.join, c.replicateEmpty, c.outsiders, c.consent,
 			c.settings, c.park,
 		}
 	default: // Complete or Healing
 	}
-	mending := rooms{
+	mending := rules{
 		c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.usedConsents,
 		// Settings and joins precede slot moves: a move may wait for one of them.
 		c.settings, c.early(c.ghosts), c.early(c.join), c.early(c.replicateEmpty), c.histories, c.openSlots, c.agree,

@@ -51,7 +51,7 @@ func (c *cluster) form() []Step {
 	if steps := c.addresses(); steps != nil {
 		return steps
 	}
-	if pair := c.apart(); pair != "" {
+	if pair := c.unacquainted(); pair != "" {
 		return wait("wait until all nodes see each other: %s", pair)
 	}
 	if len(c.unowned) > 0 {

@@ -43,7 +43,7 @@ func (c *cluster) served() SlotSet {
 
 // apart names two members that do not see each other at their present addresses, or returns "". One direction is enough. Members that are
 // still empty count too: they are joining.
-func (c *cluster) apart() string {
+func (c *cluster) unacquainted() string {
 	first, more := "", 0
 	for _, x := range c.members {
 		for _, y := range c.unseen(x, (*Entry).reaches) {
@@ -141,7 +141,7 @@ func (c *cluster) links() []Step {
 // higher config epoch. In redis 7.0.15 (tested) it is enough that the former owner no longer claims the slot; in older versions it is not.
 // So the owner takes the highest epoch. Both owners are reached, and each confirms it in its own line.
 func (c *cluster) agree() []Step {
-	if len(c.disputed) > 0 || c.apart() != "" {
+	if len(c.disputed) > 0 || c.unacquainted() != "" {
 		return nil
 	}
 	for _, x := range c.members {

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// calm returns why no slot may move and no role may change now, or "". Both need a replica in step in every shard that should have one:
+// whyNotSafe returns why no slot may move and no role may change now, or "". Both need a replica in step in every shard that should have one:
 // otherwise data that a move or failover has not copied yet exists on one node only.
-func (c *cluster) calm() string {
+func (c *cluster) whyNotSafe() string {
 	for _, s := range c.shards {
 		if len(s.owned) == 0 {
 			continue
@@ -82,7 +82,7 @@ func (c *cluster) moves() []Step {
 	if len(moves) == 0 {
 		return nil
 	}
-	if why := c.calm(); why != "" {
+	if why := c.whyNotSafe(); why != "" {
 		return c.blocked("no slot is moved now: %s", why)
 	}
 	if len(c.functions()) > 0 {

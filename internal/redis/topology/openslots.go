@@ -219,7 +219,7 @@ func (c *cluster) importFrom(target *Node, o openSlot) []Step {
 		return nil
 	} else if !e.Owned.Has(o.slot) {
 		return []Step{{Action: ActionAssignSlot, On: []Place{target.place()}, Node: target.place(), ID: o.owner.ID, Slots: SlotSet{{o.slot, o.slot}},
-			Message: fmt.Sprintf("tell %s that %s owns slot %d", target.Pod, o.owner.Pod, o.slot)}}
+			Message: fmt.Sprintf("correct the view of %s: %s owns slot %d", target.Pod, o.owner.Pod, o.slot)}}
 	}
 	return c.mark(target, o.slot, "IMPORTING", o.owner, o.owner.Pod+" is its owner now")
 }

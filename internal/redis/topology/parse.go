@@ -198,7 +198,7 @@ func (e *Entry) parseSlots(fields []string) error {
 
 func (e *Entry) parseOpen(text string) error {
 	if !e.Myself {
-		return errors.New("only the node itself tells of open slots")
+		return errors.New("only the node itself reports open slots")
 	}
 	text, closed := strings.CutSuffix(text, "]")
 	number, peer, migrating := strings.Cut(text, "->-")

@@ -164,7 +164,7 @@ func (c *cluster) aloneDown() []Step {
 
 // quiet returns why the pods of a shard may not be replaced now, or "".
 func (c *cluster) quiet(s *shard) string {
-	if why := c.calm(); why != "" {
+	if why := c.whyNotSafe(); why != "" {
 		return why
 	}
 	// A new shard that waits for a pod has no data to lose yet.

@@ -123,7 +123,7 @@ func (c *cluster) leaving(n *Node) bool {
 
 // handOver makes a pod that stays the master of a shard.
 func (c *cluster) handOver(s *shard, leaving *Node) []Step {
-	if why := c.calm(); why != "" {
+	if why := c.whyNotSafe(); why != "" {
 		return c.blocked("%s stays the master of shard %d for now: %s", leaving.Pod, s.ordinal, why)
 	}
 	for _, r := range c.replicas(leaving.ID) {

@@ -16,7 +16,7 @@ func (c *cluster) spread() []Step {
 		return nil
 	}
 	load, zones := c.mastersBy()
-	if load == nil || c.calm() != "" || c.thin() != "" {
+	if load == nil || c.whyNotSafe() != "" || c.thin() != "" {
 		return nil
 	}
 	var best *Node

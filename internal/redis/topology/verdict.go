@@ -122,7 +122,7 @@ func (c *cluster) verdict(served SlotSet) (Verdict, string) {
 	if verdict, reason := c.verdictLost(); verdict != "" {
 		return verdict, reason
 	}
-	if pair := c.apart(); pair != "" && served.Len() < Slots {
+	if pair := c.unacquainted(); pair != "" && served.Len() < Slots {
 		return DisconnectedIntact, "every slot has an owner that runs, but " + pair
 	} else if pair != "" {
 		return Healing, pair
@@ -182,7 +182,7 @@ func (c *cluster) verdictLost() (Verdict, string) {
 	switch {
 	case len(unknown) > 0:
 		return Unknown, strings.Join(slices.Concat(unknown, lost, returning), "; ") +
-			". Nothing is taken from anybody until it is reached: look at its logs, the network policy, its Kubernetes node"
+			". No node loses slots or data until it is reached: look at its logs, the network policy, its Kubernetes node"
 	case len(lost) > 0:
 		return SlotsLost, strings.Join(append(lost, returning...), "; ")
 	case len(waiting) > 0 && 2*alive <= masters:

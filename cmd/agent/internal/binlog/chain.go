@@ -167,7 +167,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 		segment, err := manifest.DecodeSegment(names[i], text)
 		if err != nil {
 			damaged[i] = err
-			return nil //nolint:nilerr // told of with the chain
+			return nil //nolint:nilerr // reported with the chain
 		}
 		folder := names[i][:strings.LastIndex(names[i], "/")+1]
 		if size, ok := look(folder + segment.Object.Name); !ok || size != segment.Object.Bytes {

@@ -179,7 +179,7 @@ func FindLatest(ctx context.Context, s store.Store) (*Entry, error) {
 		}
 	}
 	if len(entries) > 0 {
-		return nil, contract.Errorf(contract.ReasonDamaged, "all %d backups of %s are damaged: `agent list` says what of each", len(entries), s)
+		return nil, contract.Errorf(contract.ReasonDamaged, "all %d backups of %s are damaged: `agent list` reports the damage of each", len(entries), s)
 	}
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup", s)
 }

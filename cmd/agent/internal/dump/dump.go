@@ -163,7 +163,7 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 }
 
 // ErrChanged reports that a schema object changed during the dump. Another attempt may succeed.
-var ErrChanged = errors.New("tables or other objects were made, changed or dropped meanwhile")
+var ErrChanged = errors.New("tables or other objects were made, changed or dropped during the dump")
 
 // ErrCrashed reports that the dump program crashed. Crashes depend on concurrent changes, so that another attempt may succeed.
 var ErrCrashed = errors.New("the program crashed")

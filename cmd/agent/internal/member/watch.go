@@ -34,7 +34,7 @@ func (a *Agent) Watch(ctx context.Context, server int) error {
 		}
 		if err != nil && err.Error() != said {
 			said = err.Error()
-			_, _ = fmt.Fprintln(a.Log, "beside the server:", err)
+			_, _ = fmt.Fprintln(a.Log, "next to the server:", err)
 		}
 		select {
 		case <-ctx.Done():

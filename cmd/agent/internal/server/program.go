@@ -31,7 +31,7 @@ func ProgramVersion(ctx context.Context, program string) (Version, error) {
 	}
 	v, ok := ParseVersion(string(text))
 	if !ok {
-		return v, fmt.Errorf("%s says nothing of its version: %q", program, text)
+		return v, fmt.Errorf("%s reports no version: %q", program, text)
 	}
 	return v, nil
 }

@@ -116,7 +116,7 @@ func (l *Lease) replace(ctx context.Context) error {
 func (c *claim) refuses(s store.Store, of, role Role, writer string) error {
 	isOther := c.Writer != "" && writer != "" && c.Writer != writer
 	isUnnamed := (c.Writer == "" || writer == "") && of == role && c.Process != process
-	const remedy = "two databases must not share a prefix: give each a destination of its own"
+	const remedy = "two databases must not share a prefix: give each another destination"
 	switch {
 	case (isOther || isUnnamed) && time.Now().Before(c.Until):
 		return contract.Errorf(contract.ReasonRefused, "another agent (%s of %s) is writing to %s: %s", of, c.who(), s, remedy)
@@ -216,7 +216,7 @@ func (l *Lease) write(ctx context.Context) error {
 		return err
 	}
 	if err := l.store.Replace(ctx, name(l.role), text); err != nil {
-		return fmt.Errorf("say who writes to %s: %w", l.store, err)
+		return fmt.Errorf("record the writer of %s: %w", l.store, err)
 	}
 	return nil
 }

@@ -96,7 +96,7 @@ func (m *Member) State(ctx context.Context) (State, error) {
 		}
 		readOnly, err := c.Value("SELECT @@GLOBAL.super_read_only")
 		if err != nil {
-			return fmt.Errorf("ask whether the server is writable: %w", err)
+			return fmt.Errorf("check whether the server is writable: %w", err)
 		}
 		s.Writable = readOnly == "0"
 		// The relay log is read before what was executed: what leaves it in between is in the latter.

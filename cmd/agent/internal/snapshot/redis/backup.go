@@ -102,7 +102,7 @@ func (b *backup) shard(ctx context.Context, i int) error {
 	}
 	b.sources[i] = from
 	if !isReplica {
-		m.Warnings = append(m.Warnings, fmt.Sprintf("shard %d was copied from its master %s, because no replica had all of its data: a master needs memory for a copy, and answers more slowly meanwhile; "+
+		m.Warnings = append(m.Warnings, fmt.Sprintf("shard %d was copied from its master %s, because no replica had all of its data: a master needs memory for a copy, and answers more slowly during it; "+
 			"give the shard a replica, and look whether its replicas are in step", i, from.address))
 	}
 	stored, err := b.draft.Put(ctx, fmt.Sprintf("shard-%d.rdb", i), func(w io.Writer) error { return b.copy(ctx, from, w) })

@@ -50,7 +50,7 @@ func (r *Runner) Run(ctx context.Context, steps []Step) error {
 		return nil
 	}
 	step := steps[0]
-	ctx = context.WithValue(ctx, leaseKey{}, r.lease)
+	ctx = WithLease(ctx, r.lease)
 	err := Held(ctx)
 	if err == nil {
 		err = step.Do(ctx)
@@ -63,9 +63,14 @@ func (r *Runner) Run(ctx context.Context, steps []Step) error {
 
 type leaseKey struct{}
 
-// Held returns ErrNotHeld if this replica may not act any more. It returns nil for a context that is not a step's.
+// WithLease returns a context for the effects of a step, which need the lease.
+func WithLease(ctx context.Context, lease Lease) context.Context {
+	return context.WithValue(ctx, leaseKey{}, lease)
+}
+
+// Held returns ErrNotHeld if this replica may not act any more. A context without a lease may have no effect either.
 func Held(ctx context.Context) error {
-	if lease, ok := ctx.Value(leaseKey{}).(Lease); ok && !lease.Held() {
+	if lease, ok := ctx.Value(leaseKey{}).(Lease); !ok || !lease.Held() {
 		return ErrNotHeld
 	}
 	return nil

@@ -1,0 +1,169 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package mysql
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// partMembers is the part of the pods that judge whether the data of one server can become that of a member, and containerMembers their container.
+const (
+	partMembers      = Component + ".members"
+	containerMembers = "members"
+)
+
+// Takeover is the change of one server to several members: what is known of the server, and what follows from that.
+type Takeover struct {
+	// Database is its name, and Mark that of the volume by the record.
+	Database, Mark string
+	// Image is that of the members. Job is the name of the Job that judges the data for this spec.
+	Image, Job string
+
+	// Record, Claim and Workload are those of the server. Pods are its pods, and Checks those that judge its data.
+	Record, Claim, Workload *unstructured.Unstructured
+	Pods, Checks            []*corev1.Pod
+	in                      reconcile.Inputs
+	spec                    Declared
+	// IsUnknown reports whether the operator does not know the image of the agent.
+	IsUnknown bool
+}
+
+// longestReport bounds what a Job reports, in bytes.
+const longestReport = 400
+
+// What follows for a takeover.
+const (
+	takeoverWaits   = ""
+	takeoverRefused = "Refused"
+	takeoverCheck   = "CheckData"     // make the Job that judges the data
+	takeoverHand    = "HandOverClaim" // let the claim be that of the first member: the server stops, and is not started again
+)
+
+// Decide returns what follows, and a message for users.
+func (t *Takeover) Decide() (act, message string) {
+	if why := t.refusal(); why != "" {
+		return takeoverRefused, why
+	}
+	d := &Database{Name: t.Database, Pods: t.Pods}
+	d.Part()
+	pod := d.readyPod()
+	switch {
+	case pod == nil || reportedID(pod) == "":
+		return takeoverWaits, "several members are wanted: waits until the server is ready"
+	case reportedID(pod) != t.Mark:
+		return takeoverRefused, fmt.Sprintf("makes several members, and the server runs on a volume with the mark %s, not %s", reportedID(pod), t.Mark)
+	}
+	check, hasEnded := t.check()
+	switch {
+	case !hasEnded && check:
+		return takeoverWaits, "several members are wanted: waits until Job " + t.Job + " has looked at the data"
+	case !hasEnded:
+		return takeoverCheck, fmt.Sprintf("several members are wanted: Job %s looks whether they can have the data", t.Job)
+	}
+	reported, why := t.reported()
+	switch {
+	case why != "":
+		return takeoverRefused, fmt.Sprintf("makes several members, which cannot have the data: %s. Then delete Job %s", why, t.Job)
+	case reported != t.Mark:
+		return takeoverRefused, fmt.Sprintf("makes several members, and Job %s found a volume with the mark %q, not %s", t.Job, reported, t.Mark)
+	}
+	return takeoverHand, fmt.Sprintf("PersistentVolumeClaim %s becomes that of the first member: the server restarts once", ClaimName(t.Database))
+}
+
+// refusal returns why the server cannot become several members as it is, or "".
+func (t *Takeover) refusal() string {
+	const first = "makes several members, and "
+	switch image := t.image(); {
+	case t.IsUnknown:
+		return first + "needs the image of the agent, which the operator does not know: set RELATED_IMAGE_AGENT"
+	case t.Mark == "":
+		return first + "the volume of the one server has no mark, so that no member could recognise it: let its pod start again with a guard first"
+	case t.Workload == nil:
+		return first + "the one server must run as a StatefulSet first: set kind StatefulSet with replica 1"
+	case t.Image == "":
+		return fmt.Sprintf("%sthe members would have another image by default: set image to %s, which the server runs", first, image)
+	case image != t.Image:
+		return fmt.Sprintf("%sthe image of the members would be %s, and the server runs %s: change the image before or after, not together", first, t.Image, image)
+	case t.Claim == nil || t.Claim.GetDeletionTimestamp() != nil || metav1.GetControllerOf(t.Claim) != nil:
+		return fmt.Sprintf("%sPersistentVolumeClaim %s does not stay when the server goes", first, ClaimName(t.Database))
+	case !slices.Equal(accessModes(t.Claim), []string{string(corev1.ReadWriteOnce)}):
+		return fmt.Sprintf("%sPersistentVolumeClaim %s must have the access mode ReadWriteOnce alone: nothing can look at its data while the server runs", first, ClaimName(t.Database))
+	}
+	if claimed, _, _ := unstructured.NestedString(t.Record.Object, "data", keyClaim); claimed != string(t.Claim.GetUID()) {
+		return fmt.Sprintf("%sPersistentVolumeClaim %s is not the recorded one", first, ClaimName(t.Database))
+	}
+	return ""
+}
+
+func accessModes(claim *unstructured.Unstructured) []string {
+	modes, _, _ := unstructured.NestedStringSlice(claim.Object, "spec", "accessModes")
+	return modes
+}
+
+// image returns the image of the server, or "".
+func (t *Takeover) image() string {
+	if t.Workload == nil {
+		return ""
+	}
+	containers, _, _ := unstructured.NestedSlice(t.Workload.Object, "spec", "template", "spec", "containers")
+	for _, c := range containers {
+		if container, _ := c.(map[string]any); nameOf(c) == t.Database {
+			image, _ := container["image"].(string)
+			return image
+		}
+	}
+	return ""
+}
+
+// check reports whether a pod judges the data, or has.
+func (t *Takeover) check() (exists, hasEnded bool) {
+	for _, pod := range t.Checks {
+		if pod.Labels[labelJobName] == t.Job && pod.DeletionTimestamp == nil {
+			exists = true
+			hasEnded = hasEnded || ended(pod) != nil
+		}
+	}
+	return exists, hasEnded
+}
+
+// labelJobName is the label of the pods of a Job.
+const labelJobName = "batch.kubernetes.io/job-name"
+
+// ended returns how the judging container of a pod has ended, or nil. One that reported nothing is tried again by its Job.
+func ended(pod *corev1.Pod) *corev1.ContainerStateTerminated {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == containerMembers && c.State.Terminated != nil && c.State.Terminated.Message != "" {
+			return c.State.Terminated
+		}
+	}
+	return nil
+}
+
+// reported returns the mark of the volume that can become a member's, or why it cannot.
+func (t *Takeover) reported() (mark, why string) {
+	for _, pod := range t.Checks {
+		end := ended(pod)
+		if end == nil || pod.Labels[labelJobName] != t.Job {
+			continue
+		}
+		var r struct{ ID, Reason, Message string }
+		switch err := json.Unmarshal([]byte(end.Message), &r); {
+		case err != nil:
+			return "", "the report of Pod " + pod.Name + " cannot be read"
+		case r.Reason != "" || end.ExitCode != 0:
+			return "", r.Message[:min(len(r.Message), longestReport)]
+		default:
+			mark = r.ID
+		}
+	}
+	return mark, ""
+}
