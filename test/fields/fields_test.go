@@ -4,9 +4,12 @@
 package fields
 
 import (
-	"bytes"
+	"fmt"
+	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -40,7 +43,7 @@ func rendered(t *testing.T, ds *unstructured.Unstructured) []*unstructured.Unstr
 	return objects
 }
 
-// Every case shows what it changes, and its golden file says the same.
+// Every case changes manifests, and the golden file of its base lists the changed leaves. Review it as the effect of each field.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	bases, err := Bases()
@@ -51,60 +54,140 @@ func TestGolden(t *testing.T) {
 		assert.NilError(t, err)
 		before[name] = rendered(t, base)
 	}
-	for _, c := range table(t) {
-		t.Run(c.Name(), func(t *testing.T) {
-			t.Parallel()
-			changed, err := c.Changed()
-			assert.NilError(t, err)
-			text := show(t, before[c.Base], rendered(t, changed))
-			if c.Unchanged != "" {
-				assert.Equal(t, text, "", "the case says: "+c.Unchanged)
-				return
+	cases := table(t)
+	after := make([][]*unstructured.Unstructured, len(cases))
+	t.Run("render", func(t *testing.T) {
+		for i, c := range cases {
+			t.Run(c.Name(), func(t *testing.T) {
+				t.Parallel()
+				changed, err := c.Changed()
+				assert.NilError(t, err)
+				after[i] = rendered(t, changed)
+				assert.Equal(t, Compare(before[c.Base], after[i]).Empty(), c.Unchanged != "", "no manifest changes: %q", c.Unchanged)
+			})
+		}
+	})
+	for _, base := range bases {
+		t.Run(base, func(t *testing.T) {
+			var out strings.Builder
+			former := map[string]addition{}
+			for i, c := range cases {
+				if c.Base == base && c.Unchanged == "" {
+					fmt.Fprintf(&out, "\n== %s\n", c.Name())
+					show(&out, c.Name(), before[base], after[i], former)
+				}
 			}
-			assert.Assert(t, text != "", "the change is without effect")
-			golden.Assert(t, text, c.Name()+".diff")
+			golden.Assert(t, strings.TrimPrefix(out.String(), "\n"), base+".txt")
 		})
 	}
 }
 
-// show renders a difference as unified diffs of YAML: what goes, what changes, what comes.
-func show(t *testing.T, before, after []*unstructured.Unstructured) string {
-	t.Helper()
-	var out strings.Builder
+// addition is an object that a case adds.
+type addition struct {
+	by     string
+	object *unstructured.Unstructured
+}
+
+// show lists the difference that a case makes: removed objects by name, and the changed leaves of others. An added object that an earlier case
+// added, too, is compared with that one.
+func show(out *strings.Builder, name string, before, after []*unstructured.Unstructured, former map[string]addition) {
 	was, is := ByID(before), ByID(after)
 	d := Compare(before, after)
-	for _, id := range slices.Concat(d.Removed, d.Changed, d.Added) {
-		from, to, old, planned := "/dev/null", "/dev/null", "", ""
-		if was[id] != nil {
-			from, old = id, Text(was[id])
+	for _, id := range d.Removed {
+		fmt.Fprintf(out, "- %s\n", id)
+	}
+	for _, id := range d.Changed {
+		fmt.Fprintf(out, "~ %s\n%s", id, changes(was[id], is[id]))
+	}
+	for _, id := range d.Added {
+		if first, ok := former[id]; ok {
+			fmt.Fprintf(out, "+ %s, as by %s\n%s", id, first.by, changes(first.object, is[id]))
+			continue
 		}
-		if is[id] != nil {
-			to, planned = id, Text(is[id])
+		former[id] = addition{name, is[id]}
+		fmt.Fprintf(out, "+ %s\n%s", id, changes(&unstructured.Unstructured{}, is[id]))
+	}
+}
+
+// common matches the paths that changes leaves out.
+var common = regexp.MustCompile(`^$|^apiVersion$|^kind$|^metadata\.(name|namespace|ownerReferences.*|annotations\.d3os-product\.com\.d3os/digest|labels\.app\.kubernetes\.io/.*)$`)
+
+// changes lists the leaves that differ, each with its path. Digests are left out, as they follow from other leaves, and so is what all
+// objects have.
+func changes(from, to *unstructured.Unstructured) string {
+	was, is := map[string]string{}, map[string]string{}
+	flatten(was, "", from.Object)
+	flatten(is, "", to.Object)
+	paths := maps.Clone(was)
+	maps.Copy(paths, is)
+	var out strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(paths)) {
+		old, had := was[path]
+		planned, has := is[path]
+		switch {
+		case old == planned && had == has, common.MatchString(path):
+		case strings.HasSuffix(path, "annotations.checksum/config"):
+			fmt.Fprintf(&out, "    %s: another\n", path)
+		case strings.Contains(old+planned, "\n"):
+			fmt.Fprintf(&out, "    %s:\n", path)
+			for _, line := range strings.SplitAfter(string(diff.Diff("", []byte(old+"\n"), "", []byte(planned+"\n"))), "\n") {
+				if (line[:min(1, len(line))] == "+" || line[:min(1, len(line))] == "-") && !strings.HasPrefix(line, "+++") && !strings.HasPrefix(line, "---") {
+					out.WriteString("      " + line)
+				}
+			}
+		case !had:
+			fmt.Fprintf(&out, "    %s: %s\n", path, planned)
+		case !has:
+			fmt.Fprintf(&out, "    %s: %s -> none\n", path, old)
+		default:
+			fmt.Fprintf(&out, "    %s: %s -> %s\n", path, old, planned)
 		}
-		_, text, _ := bytes.Cut(diff.Diff(from, []byte(old), to, []byte(planned)), []byte("\n"))
-		out.Write(text)
 	}
 	return out.String()
 }
 
-// Two cases of one name would share a golden file, and one without a case would pass for ever; a base that nothing changes
-// is of no use.
-func TestGoldenFilesAndBasesAreUsed(t *testing.T) {
-	t.Parallel()
-	want, used := map[string]bool{}, map[string]bool{}
-	for _, c := range table(t) {
-		_, twice := want[c.Name()]
-		assert.Assert(t, !twice, "there are two cases %s", c.Name())
-		want[c.Name()], used[c.Base] = c.Unchanged == "", true
+// flatten collects the leaves of a value by their paths. Items of a list have their name in the path, or their index.
+func flatten(leaves map[string]string, path string, value any) {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, item := range v {
+			flatten(leaves, strings.TrimPrefix(path+"."+key, "."), item)
+		}
+		if len(v) == 0 {
+			leaves[path] = "{}"
+		}
+	case []any:
+		for i, item := range v {
+			at := strconv.Itoa(i)
+			if named, ok := item.(map[string]any); ok && named["name"] != nil {
+				at = fmt.Sprintf("%d %v", i, named["name"])
+			}
+			flatten(leaves, path+"["+at+"]", item)
+		}
+		if len(v) == 0 {
+			leaves[path] = "[]"
+		}
+	case string:
+		leaves[path] = v
+	default:
+		leaves[path] = fmt.Sprint(v)
 	}
-	found, err := filepath.Glob("testdata/*")
-	assert.NilError(t, err)
-	for _, file := range found {
-		assert.Assert(t, want[strings.TrimSuffix(filepath.Base(file), ".diff")], "%s has no case", file)
+}
+
+// Two cases of one name would be one in the golden files, and a base that nothing changes is of no use.
+func TestCasesAndBasesAreUsed(t *testing.T) {
+	t.Parallel()
+	names, used := map[string]bool{}, map[string]bool{}
+	for _, c := range table(t) {
+		assert.Assert(t, !names[c.Name()], "there are two cases %s", c.Name())
+		names[c.Name()], used[c.Base] = true, true
 	}
 	bases, err := Bases()
 	assert.NilError(t, err)
 	for _, base := range bases {
 		assert.Assert(t, used[base], "nothing changes %s", base)
 	}
+	found, err := filepath.Glob("testdata/*")
+	assert.NilError(t, err)
+	assert.Assert(t, len(found) == len(bases), "each base has a golden file: %v", found)
 }
