@@ -35,6 +35,7 @@ type actor struct {
 	step    func(context.Context) error
 	heavy   *Heavy // not nil: the DataService is a large one
 	paused  bool
+	decided *int // nil, or counts the calls of Decide
 }
 
 func (actor) GVK() schema.GroupVersionKind    { return dsv1.GroupVersion.WithKind(dsv1.Kind) }
@@ -52,6 +53,9 @@ func (a actor) Plan(*dsv1.DataService, Inputs, *string) (*Plan, error) {
 }
 
 func (a actor) Decide(*dsv1.DataService, PlanSeen, *string) Decision {
+	if a.decided != nil {
+		*a.decided++
+	}
 	return Decision{Steps: []Step{{Name: "Act", Do: a.step}}}
 }
 
@@ -140,14 +144,16 @@ func TestAFailingStepReportsProgress(t *testing.T) {
 	assert.Equal(t, status().Message, "two")
 }
 
-// No step of a paused resource is taken, and its status is written.
+// No step of a paused resource is taken, and its status is written. It has the decision, too, which is made once a pass.
 func TestPausedTakesNoStep(t *testing.T) {
 	t.Parallel()
+	decided := 0
 	pass, status := reconciling(t, actor{
-		paused: true, observe: func(context.Context) (string, error) { return "seen", nil }, step: func(context.Context) error { return errors.New("taken") },
+		decided: &decided, paused: true, observe: func(context.Context) (string, error) { return "seen", nil }, step: func(context.Context) error { return errors.New("taken") },
 	})
 	assert.NilError(t, pass(t.Context()))
 	assert.Equal(t, status().Message, "seen")
+	assert.Equal(t, decided, 1)
 }
 
 // A large resource is not planned while another one has the turn, and is afterwards.
