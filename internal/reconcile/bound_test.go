@@ -20,6 +20,7 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/config/crd"
@@ -54,13 +55,20 @@ func fill(v reflect.Value, text string) {
 // server, for ever. No text has control characters, which a terminal would obey.
 func TestStatusesOfEveryKindFit(t *testing.T) {
 	t.Parallel()
-	for file, resource := range map[string]client.Object{
+	resources := map[string]client.Object{
 		"d3os-product.com.d3os_dataservices":    &dsv1.DataService{},
 		"d3os-product.com.d3os_databackups":     &backupv1.DataBackup{},
 		"d3os-product.com.d3os_datarestores":    &backupv1.DataRestore{},
+		"d3os-product.com.d3os_mysqlclusters":   &mysqlv1.MySQLCluster{},
 		"etcd.database.coreos.com_etcdclusters": &etcdv1.EtcdCluster{},
 		"redis.middleware.hc.cn_redisclusters":  &redisv1.RedisCluster{},
-	} {
+	}
+	files, err := crd.Files.ReadDir("bases")
+	assert.NilError(t, err)
+	for _, file := range files {
+		assert.Check(t, resources[strings.TrimSuffix(file.Name(), ".yaml")] != nil, "the kind of %s is not in resources", file.Name())
+	}
+	for file, resource := range resources {
 		t.Run(file, func(t *testing.T) {
 			t.Parallel()
 			status := reflect.ValueOf(resource).Elem().FieldByName("Status")
