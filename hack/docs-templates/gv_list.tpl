@@ -1,11 +1,22 @@
 {{- define "gvList" -}}
-{{- $redis := eq (first .).Group "redis.middleware.hc.cn" -}}
-{{- $backup := eq (first .).Version "v1alpha1" | and (eq (first .).Group "d3os-product.com.d3os") -}}
-# {{ if $redis }}RedisCluster: {{ else if $backup }}Backups: {{ end }}API Reference
+{{- /* A kind, the title of its page, and the page that explains its fields. */ -}}
+{{- $of := list "" "" "Describing services" "services" -}}
+{{- $kinds := (first .).Kinds -}}
+{{- range list
+      (list "RedisCluster" "RedisCluster: " "Redis" "redis")
+      (list "EtcdCluster" "EtcdCluster: " "etcd" "etcd")
+      (list "MySQLCluster" "MySQLCluster: " "Replicated MySQL" "mysqlcluster")
+      (list "DataBackup" "Backups: " "Backups" "backup")
+      (list "AppService" "AppService: " "Users of other operators" "compat")
+      (list "ModelBox" "ModelBox: " "Users of other operators" "compat")
+      (list "CronTab" "CronTab: " "Users of other operators" "compat") -}}
+{{- if has (first .) $kinds -}}{{- $of = . -}}{{- end -}}
+{{- end -}}
+# {{ index $of 1 }}API Reference
 
 Every field with what it means, what it is without being given, and an example. An optional field may be `null`, which
 is the same as leaving it out. `required` and `none` in the column Default: the field must be given; without it, there
-is nothing of the kind. {{ if $redis }}[Redis](../redis.md){{ else if $backup }}[Backups](../backup.md){{ else }}[Describing services](../services.md){{ end }} explains the fields at length; [config/samples](../../config/samples)
+is nothing of the kind. [{{ index $of 2 }}](../{{ index $of 3 }}.md) explains the fields at length; [config/samples](../../config/samples)
 shows them together.
 
 {{ range . }}
