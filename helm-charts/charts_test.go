@@ -76,7 +76,7 @@ func helm(t *testing.T, arguments ...string) []byte {
 	var stderr bytes.Buffer
 	command.Stderr = &stderr
 	out, err := command.Output()
-	assert.NilError(t, err, "helm %s (set HELM, or run make bin/tools/helm):\n%s%s", strings.Join(arguments, " "), out, &stderr)
+	assert.NilError(t, err, "helm %s (set HELM, or run make test-tools):\n%s%s", strings.Join(arguments, " "), out, &stderr)
 	return out
 }
 
