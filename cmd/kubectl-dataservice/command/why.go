@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -93,7 +94,7 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 	f.Operator = c.operatorState(ctx)
 	f.Objects = objects
 	for _, o := range objects {
-		if object.IsResource(o) || slices.Contains([]schema.GroupVersionKind{appServiceKind, modelBoxKind, cronTabKind}, o.GroupVersionKind()) {
+		if object.IsResource(o) || hasInside(o.GroupVersionKind()) {
 			if err := c.inside(ctx, f, o); err != nil {
 				return nil, err
 			}
@@ -132,6 +133,11 @@ var (
 	modelBoxKind   = modelv1.GroupVersion.WithKind(modelv1.Kind)
 	cronTabKind    = stablev1.GroupVersion.WithKind(stablev1.Kind)
 )
+
+// hasInside reports whether the resources of a kind have objects and pods that a diagnosis reads. The status of a backup names its pod.
+func hasInside(gvk schema.GroupVersionKind) bool {
+	return gvk != backupKind && gvk != restoreKind && slices.Contains(slices.Collect(maps.Values(clusters)), gvk)
+}
 
 // subject reads what is asked about, with the objects and pods of the component of it that is to blame.
 func (c *cluster) subject(ctx context.Context, args []string, now time.Time) (*why.Facts, []*unstructured.Unstructured, error) {

@@ -4,9 +4,11 @@
 package command
 
 import (
+	"embed"
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -15,8 +17,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/config/compat"
+	"d3os.com/d3os-operator/config/crd"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/harness"
 )
@@ -85,6 +90,40 @@ func TestWhyOfAClusterByItself(t *testing.T) {
 		code, out, errOut := answering(t, c.answers).run(t, append([]string{"why"}, c.args...)...)
 		assert.Equal(t, code, c.code, out+errOut)
 		assert.NilError(t, harness.Mentions(out+errOut, c.says...))
+	}
+}
+
+// Each kind of the CRDs but DataService is asked about by the names that kubectl knows. The objects and pods of each are read, except those of backups.
+func TestWhyKnowsEveryKind(t *testing.T) {
+	t.Parallel()
+	for _, files := range []embed.FS{crd.Files, compat.Files} {
+		entries, err := files.ReadDir("bases")
+		assert.NilError(t, err)
+		assert.Assert(t, len(entries) > 2)
+		for _, entry := range entries {
+			data, err := files.ReadFile("bases/" + entry.Name())
+			assert.NilError(t, err)
+			var definition struct {
+				Spec struct {
+					Group string
+					Names struct {
+						Kind, Plural, Singular string
+						ShortNames             []string
+					}
+					Versions []struct{ Name string }
+				}
+			}
+			assert.NilError(t, yaml.Unmarshal(data, &definition))
+			spec := &definition.Spec
+			gvk := schema.GroupVersionKind{Group: spec.Group, Version: spec.Versions[0].Name, Kind: spec.Names.Kind}
+			if gvk.Kind == dsv1.Kind {
+				continue
+			}
+			for _, called := range append([]string{spec.Names.Singular, spec.Names.Plural}, spec.Names.ShortNames...) {
+				assert.Check(t, clusters[called] == gvk, "why %s/NAME does not ask about a %s: add it to clusters in why.go", called, gvk.Kind)
+			}
+			assert.Check(t, hasInside(gvk) == !strings.HasPrefix(gvk.Kind, "Data"), gvk.Kind)
+		}
 	}
 }
 
