@@ -15,7 +15,7 @@ to=$module/client
 
 copy=$(mktemp --directory)
 trap 'rm -rf "$copy"' EXIT
-cp --archive go.mod go.sum api "$copy"
+cp --archive --parents go.mod go.sum api internal/contract "$copy"
 rm -rf "$out"/{applyconfiguration,clientset,informers,listers}
 cd "$copy"
 find api -name '*_test.go' -delete

@@ -32,11 +32,12 @@ bin/linux/%/manager: FORCE
 bin/linux/%/agent: FORCE
 	$(if $(RELEASED),hack/release-build.sh '$(VERSION)' '$*' '$@' agent,CGO_ENABLED=0 GOOS=linux GOARCH=$* go build -C cmd/agent -trimpath -buildvcs=false -ldflags '-s -w' -o '$(CURDIR)/$@' .)
 
-# The bill of materials: the modules in the binary. The tool's own binary is none of its business.
+# The bill of materials: the modules in the binary, without folders of this repository, which are the program itself. The tool's own
+# binary is none of its business.
 bin/linux/%.cdx.json: bin/linux/% $(CYCLONEDX)
 	@command -v jq >/dev/null || $(images_sh) packages
 	@$(CYCLONEDX) bin -json -std -noserial -notimestamp -version 'v$(VERSION)' -output $@.new $< 2>$@.log || { cat $@.log >&2; exit 1; }
-	@jq 'del(.metadata.tools)' $@.new >$@ && rm $@.new $@.log
+	@jq '[.components[] | select(.version == "(devel)")."bom-ref"] as $$own | del(.metadata.tools) | walk(if type == "array" then map(select(."bom-ref"? // .ref? // . | IN($$own[]) | not)) else . end)' $@.new >$@ && rm $@.new $@.log
 
 ##@ Images
 

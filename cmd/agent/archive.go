@@ -10,11 +10,11 @@ import (
 	"os"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 	"d3os.com/d3os-operator/cmd/agent/internal/writer"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // archiving holds the flags that all archives have.

@@ -10,10 +10,10 @@ import (
 	"os"
 	"path/filepath"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/etcd"
 	etcdsnapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/etcd"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // clusters maps each kind of cluster to its backup and restore commands.

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
@@ -20,6 +19,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/writer"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // commands that work on data.

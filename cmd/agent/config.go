@@ -18,10 +18,10 @@ import (
 
 	"filippo.io/age"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/seal"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // list is a flag that may be given several times.
@@ -107,7 +107,7 @@ func secret(name string) (string, error) {
 
 // given returns what the environment has under a name, or the file that NAME_FILE names, and which of the two; neither is "".
 func given(name string) (raw []byte, from string, err error) {
-	if file := os.Getenv(name + "_FILE"); file != "" {
+	if file := os.Getenv(name + contract.InFile); file != "" {
 		if raw, err = os.ReadFile(file); err != nil {
 			return nil, "", contract.Errorf(contract.ReasonUsage, "read the file that %s_FILE names: %w", name, err)
 		}
@@ -147,7 +147,7 @@ func (c *config) open(ctx context.Context) (store.Store, error) {
 }
 
 func (c *config) login() (server.Options, error) {
-	password, err := secret("AGENT_PASSWORD")
+	password, err := secret(contract.EnvPassword)
 	if err == nil && (c.address == "" || c.user == "") {
 		err = contract.Errorf(contract.ReasonUsage, "--server and --user are required")
 	}
@@ -158,7 +158,7 @@ func (c *config) publicKeys() ([]age.Recipient, error) { return seal.ParseRecipi
 
 // privateKeys reads AGENT_IDENTITIES; none is fine for backups that are not encrypted, so neither is a missing file a failure.
 func privateKeys() ([]age.Identity, error) {
-	text, _, err := given("AGENT_IDENTITIES") // lines of text, and no password
+	text, _, err := given(contract.EnvIdentities) // lines of text, and no password
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

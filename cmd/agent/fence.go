@@ -7,8 +7,8 @@ import (
 	"context"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/importer"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // fenceServer reads whether a server is fenced; with --close or --open it changes that.
@@ -23,7 +23,7 @@ func fenceServer(arguments []string) int {
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		var err error
 		if c.user == "" {
-			if c.user, err = secret("AGENT_USER"); err != nil {
+			if c.user, err = secret(contract.EnvUser); err != nil {
 				return err
 			}
 		}

@@ -20,6 +20,7 @@ require (
 )
 
 require (
+	d3os.com/d3os-operator/internal/contract v0.0.0
 	filippo.io/edwards25519 v1.2.0 // indirect
 	filippo.io/hpke v0.4.0 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -59,3 +60,5 @@ require (
 	gopkg.in/ini.v1 v1.67.3 // indirect
 	gopkg.in/natefinch/lumberjack.v2 v2.2.1 // indirect
 )
+
+replace d3os.com/d3os-operator/internal/contract => ../../internal/contract

@@ -15,10 +15,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/importer"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 func importServer(arguments []string) int {
@@ -65,7 +65,7 @@ func importServer(arguments []string) int {
 func readTicket(file string) (isCutOver bool, accepted string) {
 	text, _ := os.ReadFile(file) // a pod without the annotation has an empty one
 	word, accepted, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
-	return word == "cut-over", accepted
+	return word == contract.TicketCutOver, accepted
 }
 
 // imports completes the options. It returns true where the volume is in use.
@@ -91,7 +91,7 @@ func (c *config) imports(ctx context.Context, o *importer.Options, more list, bi
 	}
 	ca := o.Server.CA
 	if c.user == "" {
-		if c.user, err = secret("AGENT_USER"); err != nil {
+		if c.user, err = secret(contract.EnvUser); err != nil {
 			return false, err
 		}
 	}
@@ -136,7 +136,7 @@ func serveState(ctx context.Context, address string, state *atomic.Pointer[contr
 		return nil, contract.Errorf(contract.ReasonUsage, "listen at %s: %w", address, err)
 	}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /state", func(w http.ResponseWriter, _ *http.Request) {
+	mux.HandleFunc("GET "+contract.PathState, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(state.Load()) // the client has gone
 	})

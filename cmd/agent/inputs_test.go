@@ -12,7 +12,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Flags that would make a command remove more than they state, or elsewhere, are refused before anything is read.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 const usage = `usage:
@@ -105,13 +106,6 @@ func install(to string) error {
 	return nil
 }
 
-// report is the termination message of a guard that let the server start.
-type report struct {
-	ID string `json:"id,omitempty"`
-	// FirstStart reports whether the server starts on an empty folder.
-	FirstStart bool `json:"firstStart,omitempty"`
-}
-
 func guardVolume(args []string) int {
 	flags := flag.NewFlagSet("agent guard", flag.ContinueOnError)
 	var q guard.Question
@@ -143,7 +137,7 @@ func guardVolume(args []string) int {
 	if mark == nil {
 		mark = &guard.Mark{}
 	}
-	return code(writeTermination(*termination, report{ID: mark.ID, FirstStart: q.Volume.IsEmpty}))
+	return code(writeTermination(*termination, contract.Guarded{ID: mark.ID, FirstStart: q.Volume.IsEmpty}))
 }
 
 func judge(q *guard.Question, root, data, record, server string) (*guard.Mark, *guard.Refusal, error) {

@@ -13,9 +13,9 @@ import (
 	"os/signal"
 	"syscall"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/etcd"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // startMember becomes the server of a member of a database as soon as it may; see package member.

@@ -9,12 +9,12 @@ import (
 	"os"
 	"path/filepath"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	mysqlsnapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 func backupMySQL(arguments []string) int {
@@ -36,7 +36,7 @@ func backupMySQL(arguments []string) int {
 			return contract.Errorf(contract.ReasonUsage, "--scratch: %w", err)
 		}
 		r.Host = func(ordinal int) string { return fmt.Sprintf("%s-%d.%s", *cluster, ordinal, *domain) }
-		if r.Password, err = secret("AGENT_PASSWORD"); err != nil {
+		if r.Password, err = secret(contract.EnvPassword); err != nil {
 			return err
 		}
 		if r.Programs, err = restore.FindServer(ctx); err != nil {
@@ -134,7 +134,7 @@ func archiveMySQL(arguments []string) int {
 			return contract.Errorf(contract.ReasonUsage, "--cluster, --domain and --tls are required, and --file-bytes must be 1 or more")
 		}
 		a.Host = func(ordinal int) string { return fmt.Sprintf("%s-%d.%s", *cluster, ordinal, *domain) }
-		if a.Password, err = secret("AGENT_PASSWORD"); err != nil {
+		if a.Password, err = secret(contract.EnvPassword); err != nil {
 			return err
 		}
 		if a.Recipients, err = c.publicKeys(); err != nil {

@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	redissnapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/redis"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 func backupRedis(arguments []string) int {
@@ -25,7 +25,7 @@ func backupRedis(arguments []string) int {
 			return contract.Errorf(contract.ReasonUsage, "--server must be HOST:PORT, such as 'cache:6379': %w", err)
 		}
 		var err error
-		if cluster.Password, err = secret("AGENT_PASSWORD"); err != nil {
+		if cluster.Password, err = secret(contract.EnvPassword); err != nil {
 			return err
 		}
 		if cluster.Password == "" {

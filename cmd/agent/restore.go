@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // backup opens the backup that a restore or a check reads. For "latest" a check reads the newest one, whatever earlier checks have found. A

@@ -23,6 +23,7 @@ require (
 
 require (
 	cel.dev/expr v0.25.3 // indirect
+	d3os.com/d3os-operator/internal/contract v0.0.0
 	dario.cat/mergo v1.0.1 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/BurntSushi/toml v1.6.0 // indirect
@@ -154,3 +155,5 @@ require (
 )
 
 replace d3os.com/d3os-operator => ../..
+
+replace d3os.com/d3os-operator/internal/contract => ../../internal/contract

@@ -52,12 +52,12 @@ func judgeBackupJob(b *backupv1.DataBackup, j *Job) backupVerdict {
 		return backupVerdict{backupv1.PhaseSucceeded, backupv1.ReasonResultLost, fmt.Sprintf(
 			"Job %s succeeded, so the store holds the backup; its pod was gone before its report was read: the list of the store has it", b.Name)}
 	case j.Done && j.Result != nil && !j.Result.OK:
-		return backupVerdict{backupv1.PhaseFailed, cmp.Or(j.Result.Reason, backupv1.ReasonJobFailed), j.Result.Message}
+		return backupVerdict{backupv1.PhaseFailed, cmp.Or(string(j.Result.Reason), backupv1.ReasonJobFailed), j.Result.Message}
 	case j.Done:
 		return backupVerdict{backupv1.PhaseFailed, backupv1.ReasonJobFailed, fmt.Sprintf("Job %s failed: %s", b.Name, j.Why())}
 	case j.HasFailed():
 		said := j.Failure()
-		return backupVerdict{backupv1.PhaseFailed, cmp.Or(said.Reason, backupv1.ReasonJobFailed), said.Message + "; it is not tried again: " + j.Holders()}
+		return backupVerdict{backupv1.PhaseFailed, cmp.Or(string(said.Reason), backupv1.ReasonJobFailed), said.Message + "; it is not tried again: " + j.Holders()}
 	case j.IsSuspended:
 		return backupVerdict{backupv1.PhaseRunning, backupv1.ReasonJobSuspended, "Job " + b.Name + " does not start: " + j.Stuck}
 	case j.Stuck != "":
@@ -114,11 +114,11 @@ func fillBackup(s *backupv1.DataBackupStatus, j *Job) {
 	if !j.Done && !j.HasSucceeded() || r == nil || !r.OK {
 		return
 	}
-	s.ID, s.Bytes, s.StoredBytes, s.Tables, s.Rows, s.Revision = r.ID, r.Bytes, r.StoredBytes, r.Tables, r.Rows, r.Revision
+	s.ID, s.Bytes, s.StoredBytes, s.Tables, s.Rows, s.Revision = r.ID, r.Bytes, r.StoredBytes, tablesOf(r), r.Rows, r.Revision
 	s.Size, s.ServerVersion, s.Warnings = Size(r.StoredBytes), r.Server, r.Warnings
-	s.Duration = r.Duration()
-	if p := r.Position; p != nil {
-		s.Position = &backupv1.Position{File: p.File, Offset: p.Offset, GTID: p.GTID}
+	s.Duration = durationOf(r)
+	if p := positionOf(r); p != nil {
+		s.Position = p
 	}
 }
 

@@ -25,6 +25,7 @@ import (
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -32,7 +33,7 @@ import (
 // Each observation determines the phase of the backup, and whether the Job is created.
 func TestVerdictsOfBackups(t *testing.T) {
 	t.Parallel()
-	good, bad := &Result{OK: true, ID: "id"}, &Result{Reason: "StoreFull", Message: "the store is full"}
+	good, bad := &contract.Result{OK: true, ID: "id"}, &contract.Result{Reason: "StoreFull", Message: "the store is full"}
 	for name, c := range map[string]struct {
 		known    string // the Job in the status
 		began    string // the UID in the annotation
@@ -98,7 +99,7 @@ func TestTheStatusSettles(t *testing.T) {
 	before := b.DeepCopy()
 	k.Status(b, reconcile.Seen[DataBackupObservation]{Generation: 1, Observed: &running}, later)
 	assert.DeepEqual(t, b, before)
-	done := DataBackupObservation{Job: &Job{UID: "1", Created: now, Ended: &later, Done: true, Succeeded: true, Result: &Result{OK: true, ID: "id", StoredBytes: 1536}}}
+	done := DataBackupObservation{Job: &Job{UID: "1", Created: now, Ended: &later, Done: true, Succeeded: true, Result: &contract.Result{OK: true, ID: "id", StoredBytes: 1536}}}
 	k.Status(b, reconcile.Seen[DataBackupObservation]{Generation: 1, Observed: &done}, later)
 	assert.Equal(t, b.Status.Size, "1.5 KiB")
 	assert.Assert(t, len(b.Status.Conditions) > 0)

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -28,13 +29,7 @@ const (
 	volumeIdentity  = "identity"
 	folderIdentity  = "/d3os-backup/identity"
 	folderStages    = "/tmp"
-	envIdentities   = "AGENT_IDENTITIES_FILE"
-)
-
-// Files that the agent creates when it reaches a stage (package contract of cmd/agent).
-const (
-	stageReplay = "replaying"
-	stageCheck  = "checking"
+	envIdentities   = contract.EnvIdentities + contract.InFile
 )
 
 func jobName(r *backupv1.DataRestore) string { return r.Name + "-restore" }
@@ -168,7 +163,7 @@ func restoreJob(r *backupv1.DataRestore, owner object.Owner, source *Source) *ba
 		validate.VolumeMounts = slices.DeleteFunc(validate.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == volumeData })
 		pod.InitContainers = append(pod.InitContainers, *validate)
 		c.Command = append(c.Command, "--stages="+folderStages)
-		c.StartupProbe, c.ReadinessProbe = reached(stageReplay), reached(stageCheck)
+		c.StartupProbe, c.ReadinessProbe = reached(contract.StageReplay), reached(contract.StageCheck)
 	}
 	failAtOnce(&job.Spec)
 	return job

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
@@ -94,7 +95,7 @@ func judgeRestoreJob(r *backupv1.DataRestore, j *Job) restoreVerdict {
 		return restoreVerdict{backupv1.PhaseFailed, backupv1.ReasonResultLost, fmt.Sprintf(
 			"Job %s succeeded, but its pod was gone before its report was read, so it is not known what was restored: create another DataRestore", name)}
 	case j.Done && j.Result != nil && !j.Result.OK:
-		reason := j.Result.Reason
+		reason := string(j.Result.Reason)
 		if reason == "" {
 			reason = backupv1.ReasonJobFailed
 		}
@@ -103,7 +104,7 @@ func judgeRestoreJob(r *backupv1.DataRestore, j *Job) restoreVerdict {
 		return restoreVerdict{backupv1.PhaseFailed, backupv1.ReasonJobFailed, fmt.Sprintf("Job %s failed: %s. The running database was not touched", name, j.Why())}
 	case j.HasFailed():
 		said := j.Failure()
-		return restoreVerdict{backupv1.PhaseFailed, cmp.Or(said.Reason, backupv1.ReasonJobFailed), fmt.Sprintf(
+		return restoreVerdict{backupv1.PhaseFailed, cmp.Or(string(said.Reason), backupv1.ReasonJobFailed), fmt.Sprintf(
 			"%s; it is not tried again: %s. The running database was not touched", said.Message, j.Holders())}
 	case j.IsSuspended:
 		return restoreVerdict{backupv1.PhaseValidating, backupv1.ReasonJobSuspended, "Job " + name + " does not start: " + j.Stuck}
@@ -124,7 +125,7 @@ func judgeRestoreJob(r *backupv1.DataRestore, j *Job) restoreVerdict {
 }
 
 // prepared describes the restored database and the user's options.
-func prepared(r *backupv1.DataRestore, result *Result) string {
+func prepared(r *backupv1.DataRestore, result *contract.Result) string {
 	text := fmt.Sprintf("claim %s has the database of backup %s, and it was checked; the running database was not touched. ", claimName(r), result.ID)
 	if r.Spec.DatabaseName == "" {
 		return text + "This was a rehearsal: its volume goes with this DataRestore"
@@ -135,7 +136,7 @@ func prepared(r *backupv1.DataRestore, result *Result) string {
 }
 
 // lossOf returns the part of the running database that is newer than the restored one.
-func lossOf(result *Result) *backupv1.Loss {
+func lossOf(result *contract.Result) *backupv1.Loss {
 	accept := object.LossSince(orUnknown(restoredTo(result)))
 	later := result.Later
 	if later == nil {
@@ -155,7 +156,7 @@ func lossOf(result *Result) *backupv1.Loss {
 
 // restoredTo returns the time of the last transaction of the restored database: that of the archive, or the start of the backup, from its
 // ID.
-func restoredTo(result *Result) *time.Time {
+func restoredTo(result *contract.Result) *time.Time {
 	if result.RestoredTo != nil {
 		return result.RestoredTo
 	}
@@ -231,14 +232,14 @@ func fillRestore(r *backupv1.DataRestore, obs DataRestoreObservation) {
 	if !j.HasSucceeded() {
 		return
 	}
-	s.ID, s.Bytes, s.Tables, s.Rows, s.Transactions = result.ID, result.Bytes, result.Tables, result.Rows, result.Transactions
-	s.ServerVersion, s.Warnings, s.Duration, s.Loses = result.Server, result.Warnings, result.Duration(), lossOf(result)
+	s.ID, s.Bytes, s.Tables, s.Rows, s.Transactions = result.ID, result.Bytes, tablesOf(result), result.Rows, result.Transactions
+	s.ServerVersion, s.Warnings, s.Duration, s.Loses = result.Server, result.Warnings, durationOf(result), lossOf(result)
 	if to := restoredTo(result); to != nil {
 		at := metav1.NewTime(to.Truncate(time.Second))
 		s.RestoredTo = &at
 	}
-	if p := result.Position; p != nil {
-		s.Position = &backupv1.Position{File: p.File, Offset: p.Offset, GTID: p.GTID}
+	if p := positionOf(result); p != nil {
+		s.Position = p
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -54,7 +55,7 @@ func claimWith(uid string) *corev1.PersistentVolumeClaim {
 // Each observation determines the phase of the restore, and the created objects, if any.
 func TestVerdictsOfRestores(t *testing.T) {
 	t.Parallel()
-	good, bad := &Result{OK: true, ID: "20260102T150405Z-0a1b2c3d"}, &Result{Reason: "WrongKey", Message: "another key"}
+	good, bad := &contract.Result{OK: true, ID: "20260102T150405Z-0a1b2c3d"}, &contract.Result{Reason: "WrongKey", Message: "another key"}
 	model := &Model{Size: resource.MustParse("1Gi")}
 	own := claimWith("r")
 	for name, c := range map[string]struct {
@@ -191,12 +192,12 @@ func TestLoss(t *testing.T) {
 		assert.NilError(t, err)
 		return &parsed
 	}
-	result := &Result{OK: true, ID: "20260102T150405Z-0a1b2c3d"}
+	result := &contract.Result{OK: true, ID: "20260102T150405Z-0a1b2c3d"}
 	assert.Equal(t, lossOf(result).Summary, "everything since 2026-01-02T15:04:05Z")
 	assert.Assert(t, lossOf(result).Transactions == nil)
-	result.Later = &Later{Reached: *at("2026-01-02T16:00:00Z")}
+	result.Later = &contract.Later{Reached: *at("2026-01-02T16:00:00Z")}
 	assert.Equal(t, lossOf(result).Summary, "what was committed since 2026-01-02T16:00:00Z")
 	result.Later.Transactions, result.Later.First = 3, at("2026-01-02T15:30:00Z")
 	assert.Equal(t, lossOf(result).Summary, "3 transactions since 2026-01-02T15:30:00Z, and what was committed since 2026-01-02T16:00:00Z")
-	assert.Equal(t, restoredTo(&Result{ID: "x"}) == nil, true)
+	assert.Equal(t, restoredTo(&contract.Result{ID: "x"}) == nil, true)
 }

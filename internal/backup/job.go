@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -70,11 +71,11 @@ type Job struct {
 	Created         metav1.Time
 	Ended           *metav1.Time
 	Done, Succeeded bool
-	Reason, Message string  // why Kubernetes ended it
-	Result          *Result // the report of the last pod that ended; nil for none
-	Exit            int32   // the exit code
-	Waiting         string  // why a pod does not start
-	HasReported     bool    // the working container has ended in the last pod
+	Reason, Message string           // why Kubernetes ended it
+	Result          *contract.Result // the report of the last pod that ended; nil for none
+	Exit            int32            // the exit code
+	Waiting         string           // why a pod does not start
+	HasReported     bool             // the working container has ended in the last pod
 
 	// Stuck explains why no pod runs. It is empty if one runs, or should run soon. IsSuspended reports whether the Job is suspended.
 	Stuck       string
@@ -86,7 +87,7 @@ type Job struct {
 	Others int
 
 	// Validated is the report of ContainerValidate in the last pod; nil for none.
-	Validated *Result
+	Validated *contract.Result
 	// IsAtWork reports whether Container of the last pod runs. IsStarted and IsReady are the results of its probes.
 	IsAtWork, IsStarted, IsReady bool
 

@@ -5,60 +5,54 @@ package backup
 
 import (
 	"encoding/json"
+	"math"
 	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/contract"
 )
-
-// Result is the final report of a container: the last line that the agent prints (package contract of cmd/agent).
-type Result struct {
-	OK           bool       `json:"ok"`
-	Reason       string     `json:"reason"`
-	Message      string     `json:"message"`
-	ID           string     `json:"id"`
-	Bytes        int64      `json:"bytes"`
-	StoredBytes  int64      `json:"storedBytes"`
-	Tables       int32      `json:"tables"`
-	Rows         int64      `json:"rows"`
-	Revision     int64      `json:"revision"`
-	Server       string     `json:"server"`
-	Seconds      float64    `json:"seconds"`
-	Warnings     []string   `json:"warnings"`
-	RestoredTo   *time.Time `json:"restoredTo"`
-	Transactions int64      `json:"transactions"`
-	Position     *struct {
-		File   string `json:"file"`
-		Offset int64  `json:"offset"`
-		GTID   string `json:"gtid"`
-	} `json:"position"`
-	Later *Later `json:"later"`
-}
-
-// Later describes the archive after the restored moment.
-type Later struct {
-	Transactions int64      `json:"transactions"`
-	First        *time.Time `json:"first"`
-	Reached      time.Time  `json:"reached"`
-}
-
-// Duration returns the duration of the work.
-func (r *Result) Duration() string {
-	return time.Duration(r.Seconds * float64(time.Second)).Round(time.Second).String()
-}
 
 // reasonPattern matches a part of the reasons that conditions allow. Another program may have written the message.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,63}$`)
 
+// Read parses the last line that a container of the agent printed. It drops a reason that the API does not allow. Any other text gives an
+// empty result.
+func Read(message string) contract.Result {
+	var result contract.Result
+	if json.Unmarshal([]byte(message), &result) != nil {
+		return contract.Result{}
+	}
+	if !IsReason(string(result.Reason)) {
+		result.Reason = ""
+	}
+	return result
+}
+
 // resultOf parses the final report of a container, or returns nil. A container that failed has not succeeded, whatever it reports.
-func resultOf(end *corev1.ContainerStateTerminated) *Result {
-	var result Result
-	if json.Unmarshal([]byte(end.Message), &result) != nil || !result.OK && result.Message == "" {
+func resultOf(end *corev1.ContainerStateTerminated) *contract.Result {
+	result := Read(end.Message)
+	if !result.OK && result.Message == "" {
 		return nil
 	}
 	result.OK = result.OK && end.ExitCode == 0
-	if !reasonPattern.MatchString(result.Reason) {
-		result.Reason = ""
-	}
 	return &result
 }
+
+// durationOf returns the duration of the work.
+func durationOf(r *contract.Result) string {
+	return time.Duration(r.Seconds * float64(time.Second)).Round(time.Second).String()
+}
+
+// positionOf returns the position of the data in the binary log, or nil.
+func positionOf(r *contract.Result) *backupv1.Position {
+	if r.Position == nil {
+		return nil
+	}
+	return &backupv1.Position{File: r.Position.File, Offset: int64(min(r.Position.Offset, math.MaxInt64)), GTID: r.Position.GTID}
+}
+
+// tablesOf returns the number of tables, as the API stores it.
+func tablesOf(r *contract.Result) int32 { return int32(min(max(r.Tables, 0), math.MaxInt32)) }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -113,11 +114,11 @@ func (j *Job) HasFailed() bool {
 }
 
 // Failure returns the report of a failed try, or one with its exit code.
-func (j *Job) Failure() Result {
+func (j *Job) Failure() contract.Result {
 	if j.Result != nil && !j.Result.OK {
 		return *j.Result
 	}
-	return Result{Message: fmt.Sprintf("container %s ended with exit code %d", Container, j.Exit)}
+	return contract.Result{Message: fmt.Sprintf("container %s ended with exit code %d", Container, j.Exit)}
 }
 
 // HasSucceeded reports whether the agent reports success. The Job may still run because of another container.

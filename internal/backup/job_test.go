@@ -8,6 +8,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	corev1 "k8s.io/api/core/v1"
+
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // A pod's success is final. A report of success from a failed container is ignored.
@@ -22,10 +24,10 @@ func TestReports(t *testing.T) {
 	}
 	j := &Job{}
 	j.Take(pod(11, `{"ok":false,"reason":"ServerUnreachable","message":"no answer"}`))
-	assert.Equal(t, j.Result.Reason, "ServerUnreachable")
+	assert.Equal(t, j.Result.Reason, contract.ReasonServerUnreachable)
 	j.Take(pod(137, ""))
 	assert.Equal(t, j.Exit, int32(137))
-	j.Take(pod(0, `{"ok":true,"id":"good"}`))
+	j.Take(pod(0, `{"ok":true,"id":"good","later":{"reached":"2026-01-02T15:04:07Z","newer":1},"newer":{"field":[1]}}`)) // of a newer agent
 	j.Take(pod(1, `{"ok":false,"reason":"Failed","message":"later"}`))
 	assert.Assert(t, j.Result.OK && j.Result.ID == "good")
 	j = &Job{}
@@ -40,6 +42,6 @@ func TestReports(t *testing.T) {
 		Terminated: &corev1.ContainerStateTerminated{ExitCode: 32, Message: `{"reason":"NotFound","message":"no such backup"}`},
 	}}}
 	j.Take(bad)
-	assert.Equal(t, j.Result.Reason, "NotFound")
+	assert.Equal(t, j.Result.Reason, contract.ReasonNotFound)
 	assert.Equal(t, j.Exit, int32(32))
 }

@@ -5,7 +5,6 @@ package backup
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -23,18 +23,9 @@ import (
 // of services and cron jobs that users choose.
 const PartJobs = ".backup"
 
-// Report is the final report of a pod: the last line that the agent prints (package contract of cmd/agent).
-type Report struct {
-	OK              bool
-	Reason, Message string
-	ID              string
-	// Verified reports whether a failed check had found the backup itself good before.
-	Verified bool
-}
-
 // Run is a pod that has ended.
 type Run struct {
-	Report
+	contract.Result
 
 	Ended metav1.Time
 }
@@ -55,7 +46,7 @@ func Last(pods []*corev1.Pod, label string) (good, bad *Run) {
 			if c.Name != Container || end == nil {
 				continue
 			}
-			r := &Run{Report: Read(end.Message), Ended: end.FinishedAt}
+			r := &Run{Result: Read(end.Message), Ended: end.FinishedAt}
 			if r.OK = r.OK && end.ExitCode == 0; r.OK && (good == nil || good.Ended.Before(&r.Ended)) {
 				good = r
 			} else if !r.OK && (bad == nil || bad.Ended.Before(&r.Ended)) {
@@ -67,18 +58,6 @@ func Last(pods []*corev1.Pod, label string) (good, bad *Run) {
 		}
 	}
 	return good, bad
-}
-
-// Read parses the last line of a container. It drops a reason that the API does not allow.
-func Read(message string) Report {
-	var r Report
-	if json.Unmarshal([]byte(message), &r) != nil {
-		return Report{}
-	}
-	if !reasonPattern.MatchString(r.Reason) {
-		r.Reason = ""
-	}
-	return r
 }
 
 // IsReason reports whether a condition can have a reason.
@@ -128,7 +107,7 @@ func Take(at **metav1.Time, id *string, r *Run) {
 func Judge(at *metav1.Time, id string, bad *Run, overdue string) *Verdict {
 	switch {
 	case bad.IsNewer(at):
-		return &Verdict{Reason: cmp.Or(bad.Reason, backupv1.ReasonBackupFailed), Message: lastFailed + bad.Message}
+		return &Verdict{Reason: cmp.Or(string(bad.Reason), backupv1.ReasonBackupFailed), Message: lastFailed + bad.Message}
 	case at == nil:
 		return &Verdict{Reason: backupv1.ReasonNoBackup, Message: "no backup was made yet: create a DataBackup, or wait for the schedule"}
 	case overdue != "":

@@ -9,12 +9,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // OwnWords returns the reason and the message that a container left as its termination message: a JSON object with a reason in one
 // word and a message, as the operator's agent and the charts' scripts write it. It returns "" for any other text.
 func OwnWords(message string) string {
-	var own struct{ Reason, Message string }
+	var own contract.Refusal
 	if json.Unmarshal([]byte(message), &own) != nil || own.Message == "" || !oneWord.MatchString(own.Reason) {
 		return ""
 	}

@@ -13,6 +13,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/health"
 )
 
@@ -74,7 +75,7 @@ func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdi
 	if refuted == nil || !refuted.Verified || verified != nil && !verified.Ended.Before(&refuted.Ended) || !refuted.IsNewer(s.LastSuccessful) {
 		return nil
 	}
-	return &backup.Verdict{Reason: cmp.Or(refuted.Reason, dsv1.ReasonArchiveUnusable), Message: fmt.Sprintf(
+	return &backup.Verdict{Reason: cmp.Or(string(refuted.Reason), dsv1.ReasonArchiveUnusable), Message: fmt.Sprintf(
 		"the archive behind backup %s could not be replayed by the last check: create a DataBackup, moments after it do not need that: %s", refuted.ID, refuted.Message)}
 }
 
@@ -88,7 +89,7 @@ func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now t
 		made.Message += "; backups are not checked"
 		return made
 	case refuted.IsNewer(s.LastVerified):
-		return &backup.Verdict{Reason: cmp.Or(refuted.Reason, dsv1.ReasonVerificationFailed), Message: "the last check of a backup failed: " + refuted.Message}
+		return &backup.Verdict{Reason: cmp.Or(string(refuted.Reason), dsv1.ReasonVerificationFailed), Message: "the last check of a backup failed: " + refuted.Message}
 	case s.LastVerified == nil:
 		return &backup.Verdict{Reason: dsv1.ReasonNotVerified, Message: made.Message + "; no backup was checked yet"}
 	}
@@ -142,7 +143,7 @@ func (o Observed) Gap() *metav1.Time {
 		return nil
 	}
 	for _, c := range pod.Status.ContainerStatuses {
-		if end, said := lastWord(c); c.Name == containerArchive && said.Reason == reasonGap {
+		if end, said := lastWord(c); c.Name == containerArchive && said.Reason == contract.ReasonGap {
 			return &end.FinishedAt
 		}
 	}
@@ -150,7 +151,7 @@ func (o Observed) Gap() *metav1.Time {
 }
 
 // lastWord returns the last termination of a container and its report, or nil.
-func lastWord(c corev1.ContainerStatus) (end *corev1.ContainerStateTerminated, said backup.Report) {
+func lastWord(c corev1.ContainerStatus) (end *corev1.ContainerStateTerminated, said contract.Result) {
 	if end = c.LastTerminationState.Terminated; c.State.Terminated != nil {
 		end = c.State.Terminated
 	}
@@ -166,13 +167,10 @@ func judgeContainer(c corev1.ContainerStatus, hasBackup bool, now time.Time) *ba
 	_, said := lastWord(c)
 	archives := running != nil && now.Sub(running.StartedAt.Time) > giveUp
 	switch {
-	case said.Message != "" && (!archives || said.Reason == reasonGap):
-		return &backup.Verdict{Reason: cmp.Or(said.Reason, dsv1.ReasonArchiveNotReady), Message: said.Message}
+	case said.Message != "" && (!archives || said.Reason == contract.ReasonGap):
+		return &backup.Verdict{Reason: cmp.Or(string(said.Reason), dsv1.ReasonArchiveNotReady), Message: said.Message}
 	case archives || running != nil && !hasBackup:
 		return &backup.Verdict{Reason: dsv1.ReasonNoBackup, Message: "the binary log is archived, but no backup lies on the archive: create a DataBackup, or wait for the schedule"}
 	}
 	return nil
 }
-
-// reasonGap is a reason of the agent: a new timeline does not continue the previous one.
-const reasonGap = "Gap"

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -205,7 +206,7 @@ func TestArchive(t *testing.T) {
 			_, _, recoverable := JudgeBackups(test.before, o, at(10).Time)
 			assert.Equal(t, recoverable.Reason, test.reason)
 			assert.Equal(t, recoverable.Good, test.reason == dsv1.ReasonArchived)
-			assert.Equal(t, o.Gap() != nil, test.reason == reasonGap)
+			assert.Equal(t, o.Gap() != nil, test.reason == string(contract.ReasonGap))
 			assert.Assert(t, recoverable.Message != "")
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/health"
 )
 
@@ -197,25 +198,18 @@ func (d *Database) readyPod() *corev1.Pod {
 
 var idPattern = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
-// guardReport is the report of the guard in a pod.
-type guardReport struct {
-	ID string
-	// FirstStart reports whether the guard let the server start on an empty folder.
-	FirstStart bool
-}
-
 // report returns the report of the guard that let the server of a pod start, or an empty one.
-func report(pod *corev1.Pod) guardReport {
+func report(pod *corev1.Pod) contract.Guarded {
 	for _, c := range pod.Status.InitContainerStatuses {
 		if c.Name != containerGuard || c.State.Terminated == nil || c.State.Terminated.ExitCode != 0 {
 			continue
 		}
-		var r guardReport
+		var r contract.Guarded
 		if json.Unmarshal([]byte(c.State.Terminated.Message), &r) == nil && idPattern.MatchString(r.ID) {
 			return r
 		}
 	}
-	return guardReport{}
+	return contract.Guarded{}
 }
 
 // reportedID returns the volume's mark from the report of the guard in a pod, or "".

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -47,12 +48,12 @@ func (d *Databases) SeeImport(ctx context.Context, pods []*corev1.Pod) (*Import,
 	if err != nil || set == nil || !metav1.IsControlledBy(i.Pod, set) || i.Pod.Status.PodIP == "" {
 		return i, err
 	}
-	i.State = askState(ctx, "http://"+net.JoinHostPort(i.Pod.Status.PodIP, importPort)+"/state")
+	i.State = askState(ctx, "http://"+net.JoinHostPort(i.Pod.Status.PodIP, importPort)+contract.PathState)
 	return i, nil
 }
 
 // askState returns the answer of an agent; nil for none.
-func askState(ctx context.Context, url string) *ImportState {
+func askState(ctx context.Context, url string) *contract.Import {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil
@@ -62,7 +63,7 @@ func askState(ctx context.Context, url string) *ImportState {
 		return nil
 	}
 	defer response.Body.Close()
-	state := &ImportState{}
+	state := &contract.Import{}
 	if response.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(response.Body, maxImport)).Decode(state) != nil || state.Phase == "" {
 		return nil
 	}

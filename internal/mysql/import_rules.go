@@ -14,14 +14,13 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 )
 
 const (
 	// containerImport is the container that copies a running server into a new database.
 	containerImport = prefixRestore + "-import"
-	// ticketCutOver is the ticket of a pod whose import has to end.
-	ticketCutOver = "cut-over"
 	// lossOfSource is the begin of a loss that the agent names: that of the server to import, with its id.
 	lossOfSource = "source "
 	// ImportSeen is the delay until the next pass during an import, whose progress triggers none.
@@ -38,29 +37,11 @@ type Import struct {
 	// Pod has the container that imports, while that runs; nil otherwise.
 	Pod *corev1.Pod
 	// State is the answer of the agent; nil without one.
-	State *ImportState
+	State *contract.Import
 	// Failed is the report of the container that has ended, while none runs.
-	Failed backup.Report
+	Failed contract.Result
 	// IsDone reports whether the database has its data.
 	IsDone bool
-}
-
-// ImportState is the answer of the agent (contract.Import).
-type ImportState struct {
-	Phase        string `json:"phase"`
-	Behind       *int64 `json:"behind"`
-	Transactions int64  `json:"transactions"`
-	Bytes        int64  `json:"bytes"`
-	TotalBytes   int64  `json:"totalBytes"`
-	Reason       string `json:"reason"`
-	Message      string `json:"message"`
-	Again        string `json:"again"`
-	CutOver      bool   `json:"cutOver"`
-	Position     *struct {
-		File   string `json:"file"`
-		Offset uint64 `json:"offset"`
-		GTID   string `json:"gtid"`
-	} `json:"position"`
 }
 
 // importing returns the pod whose import runs, or nil.
@@ -76,7 +57,7 @@ func importing(pods []*corev1.Pod) *corev1.Pod {
 }
 
 // failure returns the report of an import that has failed, and is started again.
-func failure(pods []*corev1.Pod) backup.Report {
+func failure(pods []*corev1.Pod) contract.Result {
 	for _, pod := range pods {
 		for _, c := range pod.Status.InitContainerStatuses {
 			if end, said := lastWord(c); c.Name == containerImport && end != nil && end.ExitCode != 0 && pod.DeletionTimestamp == nil {
@@ -84,7 +65,7 @@ func failure(pods []*corev1.Pod) backup.Report {
 			}
 		}
 	}
-	return backup.Report{}
+	return contract.Result{}
 }
 
 // IsRunning reports whether a pod imports.
@@ -103,18 +84,18 @@ func (i *Import) Verdict() *backup.Verdict {
 	case i.IsDone:
 		return &backup.Verdict{Good: true, Reason: dsv1.ReasonImported, Message: "the copy of " + i.source() + " is the database: importFrom is not read any more, and may be removed"}
 	case i.HasFailed():
-		return &backup.Verdict{Reason: cmp.Or(i.Failed.Reason, dsv1.ReasonImportNotRunning), Message: i.Message()}
+		return &backup.Verdict{Reason: cmp.Or(string(i.Failed.Reason), dsv1.ReasonImportNotRunning), Message: i.Message()}
 	case i.Pod == nil:
 		return &backup.Verdict{Reason: dsv1.ReasonImportNotRunning, Message: "the import of " + i.source() + " does not run yet"}
 	}
 	reason := dsv1.ReasonImporting
 	if s := i.State; s != nil {
 		switch {
-		case backup.IsReason(s.Reason):
-			reason = s.Reason
-		case s.Phase == "Following":
+		case backup.IsReason(string(s.Reason)):
+			reason = string(s.Reason)
+		case s.Phase == contract.ImportFollowing:
 			reason = dsv1.ReasonImportFollowing
-		case s.Phase == "Waiting":
+		case s.Phase == contract.ImportWaiting:
 			reason = dsv1.ReasonImportWaiting
 		}
 	}
@@ -132,21 +113,21 @@ func (i *Import) Message() string {
 	}
 	text := "import of " + i.source() + ": "
 	switch s.Phase {
-	case "Connecting":
+	case contract.ImportConnecting:
 		text += "connects"
-	case "Dumping":
+	case contract.ImportDumping:
 		text += fmt.Sprintf("reads the data (%d MiB)", s.Bytes>>20)
-	case "Loading":
+	case contract.ImportLoading:
 		text += fmt.Sprintf("loads the data (%d of %d MiB)", s.Bytes>>20, s.TotalBytes>>20)
-	case "Following":
+	case contract.ImportFollowing:
 		text += i.follows(s)
-	case "Comparing":
+	case contract.ImportComparing:
 		text += "compares the copy with the source"
 	default:
-		text += strings.ToLower(s.Phase)
+		text += strings.ToLower(string(s.Phase))
 	}
 	switch {
-	case s.Phase == "Waiting" && s.Reason == "" && i.isAdoption() && !i.Declared.CutOver:
+	case s.Phase == contract.ImportWaiting && s.Reason == "" && i.isAdoption() && !i.Declared.CutOver:
 		text += ": " + cutOverOfAdoption
 	case s.Message != "":
 		text += ": " + s.Message
@@ -158,7 +139,7 @@ func (i *Import) Message() string {
 }
 
 // follows describes a copy that follows its source.
-func (i *Import) follows(s *ImportState) string {
+func (i *Import) follows(s *contract.Import) string {
 	text := "follows"
 	if s.Behind != nil {
 		text += fmt.Sprintf(", %d s behind", *s.Behind)
@@ -212,7 +193,7 @@ func bounded(text string) string {
 // ticket returns the ticket that the importing pod has to have, and whether it has another one.
 func (i *Import) ticket() (want string, differs bool) {
 	if i.Declared.CutOver {
-		want = ticketCutOver
+		want = contract.TicketCutOver
 		if strings.HasPrefix(i.Accepted, lossOfSource) { // an older agent reads no other ticket
 			want += " " + i.Accepted
 		}

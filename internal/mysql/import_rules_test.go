@@ -13,7 +13,7 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -21,12 +21,7 @@ import (
 func TestImportVerdict(t *testing.T) {
 	t.Parallel()
 	from, pod := &dsv1.ImportFrom{Host: "old", Port: 3307}, &corev1.Pod{}
-	at := &ImportState{Phase: "Following", Behind: ptr.To[int64](3)}
-	at.Position = &struct {
-		File   string `json:"file"`
-		Offset uint64 `json:"offset"`
-		GTID   string `json:"gtid"`
-	}{"binlog.000004", 198, "0-1-7"}
+	at := &contract.Import{Phase: "Following", Behind: ptr.To[int64](3), Position: &contract.Position{File: "binlog.000004", Offset: 198, GTID: "0-1-7"}}
 	for name, c := range map[string]struct {
 		seen            *Import
 		good            bool
@@ -34,13 +29,13 @@ func TestImportVerdict(t *testing.T) {
 	}{
 		"pending":   {&Import{Declared: from}, false, dsv1.ReasonImportNotRunning, "the import of old:3307 does not run yet"},
 		"done":      {&Import{Declared: from, IsDone: true}, true, dsv1.ReasonImported, "the copy of old:3307 is the database"},
-		"failed":    {&Import{Declared: from, Failed: backup.Report{Reason: "AccessDenied", Message: "no\nway"}}, false, "AccessDenied", "the import of old:3307 failed, and is tried again: no way"},
+		"failed":    {&Import{Declared: from, Failed: contract.Result{Reason: "AccessDenied", Message: "no\nway"}}, false, "AccessDenied", "the import of old:3307 failed, and is tried again: no way"},
 		"silent":    {&Import{Declared: from, Pod: pod}, false, dsv1.ReasonImporting, "does not answer the operator"},
-		"loads":     {&Import{Declared: from, Pod: pod, State: &ImportState{Phase: "Loading", Bytes: 3 << 20, TotalBytes: 9 << 20}}, false, dsv1.ReasonImporting, "import of old:3307: loads the data (3 of 9 MiB)"},
+		"loads":     {&Import{Declared: from, Pod: pod, State: &contract.Import{Phase: "Loading", Bytes: 3 << 20, TotalBytes: 9 << 20}}, false, dsv1.ReasonImporting, "import of old:3307: loads the data (3 of 9 MiB)"},
 		"follows":   {&Import{Declared: from, Pod: pod, State: at}, false, dsv1.ReasonImportFollowing, "follows, 3 s behind (at binlog.000004:198, GTID 0-1-7); when nothing writes to the source any more, set importFrom.cutOver to true"},
-		"adopts":    {&Import{Declared: &dsv1.ImportFrom{Host: "mysql-dataservice", CredentialsSecret: backupv1.SecretName{Name: "p-original-mysql"}}, Pod: pod, State: &ImportState{Phase: "Waiting", Message: "set cutOver"}}, false, dsv1.ReasonImportWaiting, "waiting: 'kubectl dataservice adopt NAME --finish' cuts over"},
-		"refused":   {&Import{Declared: from, Pod: pod, State: &ImportState{Phase: "Refused", Reason: "Mismatch", Message: "x differs"}}, false, "Mismatch", "import of old:3307: refused: x differs"},
-		"no reason": {&Import{Declared: from, Pod: pod, State: &ImportState{Phase: "Waiting", Reason: "not a reason", Message: strings.Repeat("é", 900)}}, false, dsv1.ReasonImportWaiting, "…"},
+		"adopts":    {&Import{Declared: &dsv1.ImportFrom{Host: "mysql-dataservice", CredentialsSecret: backupv1.SecretName{Name: "p-original-mysql"}}, Pod: pod, State: &contract.Import{Phase: "Waiting", Message: "set cutOver"}}, false, dsv1.ReasonImportWaiting, "waiting: 'kubectl dataservice adopt NAME --finish' cuts over"},
+		"refused":   {&Import{Declared: from, Pod: pod, State: &contract.Import{Phase: "Refused", Reason: "Mismatch", Message: "x differs"}}, false, "Mismatch", "import of old:3307: refused: x differs"},
+		"no reason": {&Import{Declared: from, Pod: pod, State: &contract.Import{Phase: "Waiting", Reason: "not a reason", Message: strings.Repeat("é", 900)}}, false, dsv1.ReasonImportWaiting, "…"},
 	} {
 		v := c.seen.Verdict()
 		assert.Equal(t, v.Good, c.good, name)
@@ -60,8 +55,8 @@ func TestImportTicket(t *testing.T) {
 		has      string
 		steps    int
 	}{
-		{false, "", "", 0}, {true, "", "", 1}, {true, "", ticketCutOver, 0}, {false, "", ticketCutOver, 1}, {true, "", "join:7", 1},
-		{true, "source a-b", ticketCutOver, 1}, {true, "source a-b", ticketCutOver + " source a-b", 0}, {true, "everything since 2026", ticketCutOver, 0}, {false, "source a-b", "", 0},
+		{false, "", "", 0}, {true, "", "", 1}, {true, "", contract.TicketCutOver, 0}, {false, "", contract.TicketCutOver, 1}, {true, "", "join:7", 1},
+		{true, "source a-b", contract.TicketCutOver, 1}, {true, "source a-b", contract.TicketCutOver + " source a-b", 0}, {true, "everything since 2026", contract.TicketCutOver, 0}, {false, "source a-b", "", 0},
 	} {
 		pod := &corev1.Pod{}
 		if c.has != "" {

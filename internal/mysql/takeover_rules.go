@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
@@ -155,7 +156,10 @@ func (t *Takeover) reported() (mark, why string) {
 		if end == nil || pod.Labels[labelJobName] != t.Job {
 			continue
 		}
-		var r struct{ ID, Reason, Message string }
+		var r struct {
+			contract.Guarded
+			contract.Refusal
+		}
 		switch err := json.Unmarshal([]byte(end.Message), &r); {
 		case err != nil:
 			return "", "the report of Pod " + pod.Name + " cannot be read"

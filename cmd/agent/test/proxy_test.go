@@ -17,9 +17,9 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // A store behind a proxy, whose name only the proxy resolves, is reachable with HTTPS_PROXY; with NO_PROXY it is not.

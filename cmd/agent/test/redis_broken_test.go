@@ -14,12 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
+	"d3os.com/d3os-operator/internal/contract"
 
 	"filippo.io/age"
 	"gotest.tools/v3/assert"

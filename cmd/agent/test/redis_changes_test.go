@@ -14,8 +14,8 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Writers are at work, slots are moved and masters change while a backup is made: what was acknowledged before it is in it.

@@ -17,9 +17,9 @@ import (
 	"github.com/redis/go-redis/v9"
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // redisRig is a Redis Cluster with data, a bucket and a key.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -49,7 +50,7 @@ func progressOf(ds *unstructured.Unstructured) progress {
 		return finished
 	case from["cutOver"] != true:
 		return copying
-	case reason == "Mismatch":
+	case reason == string(contract.ReasonMismatch):
 		return refused
 	}
 	return cuttingOver

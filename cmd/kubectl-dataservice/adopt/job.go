@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -23,12 +24,9 @@ var jobKind = batchv1.SchemeGroupVersion.WithKind("Job")
 // jobSeconds is the time after which a Job is ended.
 const jobSeconds = 180
 
-// Fence is the state of the original server (contract.Fence of the agent).
+// Fence is the state of the original server, as the record of an adoption has it.
 type Fence struct {
-	Server        string `json:"server"`
-	ReadOnly      bool   `json:"readOnly,omitempty"`
-	SuperReadOnly bool   `json:"superReadOnly,omitempty"`
-	HasLog        bool   `json:"hasLog,omitempty"`
+	contract.Fence
 	// Reopened: after the services may have moved, the server was found to accept writes. The record alone has it.
 	Reopened bool `json:"reopened,omitempty"`
 }
@@ -116,18 +114,14 @@ func (a *Adopter) answer(ctx context.Context, job *unstructured.Unstructured) (*
 
 // parse parses the report of the agent.
 func parse(text string) (*Fence, string, error) {
-	var result struct {
-		OK      bool   `json:"ok"`
-		Message string `json:"message"`
-		Fence   *Fence `json:"fence"`
-	}
+	var result contract.Result
 	if err := json.Unmarshal([]byte(text), &result); err != nil {
 		return nil, "", fmt.Errorf("read the report of the agent: %w", err)
 	}
 	if !result.OK || result.Fence == nil {
 		return nil, "", fmt.Errorf("%s", result.Message)
 	}
-	return result.Fence, "", nil
+	return &Fence{Fence: *result.Fence}, "", nil
 }
 
 // newJob returns the Job. Its pod has no token, and reads the account from files.
@@ -138,7 +132,7 @@ func newJob(o *Observation, flags []string) *unstructured.Unstructured {
 		command = append(command, flag)
 	}
 	file := func(key string) map[string]any {
-		return map[string]any{"name": "AGENT_" + map[string]string{"username": "USER", "password": "PASSWORD"}[key] + "_FILE", "value": "/account/" + key}
+		return map[string]any{"name": map[string]string{"username": contract.EnvUser, "password": contract.EnvPassword}[key] + contract.InFile, "value": "/account/" + key}
 	}
 	pod := map[string]any{
 		"restartPolicy": "Never", "automountServiceAccountToken": false, "enableServiceLinks": false,

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // setting is where the original's ConfigMaps have a value that components share.
@@ -110,7 +110,7 @@ func rootPassword(set *unstructured.Unstructured) (string, error) {
 		for _, e := range env {
 			if variable, _ := e.(map[string]any); variable["name"] == "MYSQL_ROOT_PASSWORD" {
 				value, _ := variable["value"].(string)
-				if clean, err := object.CleanPassword([]byte(value)); err == nil && clean == value && value != "" {
+				if clean, err := contract.CleanSecret([]byte(value)); err == nil && clean == value && value != "" {
 					return value, nil
 				}
 			}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
@@ -128,11 +129,11 @@ func (k *keeper) isValid(mc *mysqlv1.MySQLCluster, suffix string, data map[strin
 		return bytes.Equal(data[keyCA], ca.Cert) && database.Pair{Cert: data[keyCert], Key: data[keyKey]}.Check(leafOf(mc, suffix), ca, k.now()) == nil
 	}
 	for _, name := range passwordKeys[suffix] {
-		if _, err := object.CleanPassword(data[name]); err != nil {
+		if _, err := contract.CleanSecret(data[name]); err != nil {
 			return false
 		}
 	}
-	_, err := object.CleanPassword(data[keyUsername])
+	_, err := contract.CleanSecret(data[keyUsername])
 	return suffix != suffixCredentials || err == nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/platform/component"
 	"d3os.com/d3os-operator/internal/platform/values"
@@ -247,7 +248,7 @@ func (p *planner) given(c *component.Component, d secretData) (secret, checksum 
 		if value == "" {
 			continue
 		}
-		if d[key], err = object.CleanPassword([]byte(value)); err != nil {
+		if d[key], err = contract.CleanSecret([]byte(value)); err != nil {
 			return "", "", render.FieldError(c.Path+".thirdParty."+key, "%s", err)
 		}
 	}
@@ -304,7 +305,7 @@ func decode(secret *unstructured.Unstructured) secretData {
 		if err != nil {
 			continue
 		}
-		text, err := object.CleanPassword(raw)
+		text, err := contract.CleanSecret(raw)
 		if err != nil {
 			text = string(raw) // a new value would not open the data
 		}

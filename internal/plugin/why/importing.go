@@ -11,15 +11,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // onImport are the next steps during an import, by the reason of its condition.
 var onImport = map[string]string{
-	dsv1.ReasonImporting:       "wait; the condition Imported shows the progress",
-	dsv1.ReasonImportFollowing: "stop everything that writes to the source, then set `mysql.importFrom.cutOver` to true: docs/mysql.md, Import",
-	dsv1.ReasonImportWaiting:   "stop everything that writes to the source, then set `mysql.importFrom.cutOver` to true; a copy that is not equal is refused: docs/mysql.md, Import",
-	"Mismatch":                 "stop all writes to the source, then set `mysql.importFrom.cutOver` to false, which begins another copy",
-	"Busy":                     "stop what the message names at the source; the cut-over goes on by itself",
+	dsv1.ReasonImporting:            "wait; the condition Imported shows the progress",
+	dsv1.ReasonImportFollowing:      "stop everything that writes to the source, then set `mysql.importFrom.cutOver` to true: docs/mysql.md, Import",
+	dsv1.ReasonImportWaiting:        "stop everything that writes to the source, then set `mysql.importFrom.cutOver` to true; a copy that is not equal is refused: docs/mysql.md, Import",
+	string(contract.ReasonMismatch): "stop all writes to the source, then set `mysql.importFrom.cutOver` to false, which begins another copy",
+	string(contract.ReasonBusy):     "stop what the message names at the source; the cut-over goes on by itself",
 }
 
 // importing explains a database that is being made of a running server, or returns nil.

@@ -10,8 +10,8 @@ import (
 	"slices"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // own are accounts that every server makes for itself.

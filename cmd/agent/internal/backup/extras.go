@@ -12,9 +12,9 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // extras has the objects that dump programs leave out. A restore runs their statements one by one and warns of each that fails.

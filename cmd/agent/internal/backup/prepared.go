@@ -10,9 +10,9 @@ import (
 	"strconv"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	archived "d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // flight stores the XA transactions that are prepared at a position of the log before the dump's.

@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"io"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/dump"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // zones writes the object with the server's named time zones, which are rows of the server's own schema. Without them, a restored database

@@ -15,10 +15,10 @@ import (
 	"filippo.io/age"
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Options selects the server to archive and the store.

@@ -13,9 +13,9 @@ import (
 	"sync"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Timeline is a part of the binary log that the store has.

@@ -11,9 +11,9 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // chain makes segments of words such as "1:4-100" and "1:100-200>2".

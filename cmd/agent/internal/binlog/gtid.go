@@ -13,10 +13,10 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Jump sets the tracker to the offset of an event, which need not continue the one before: a server skips transactions that its replica has.

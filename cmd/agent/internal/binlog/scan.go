@@ -8,8 +8,8 @@ import (
 	"fmt"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Scan reads a server's binary log from the beginning of a file up to a position, and calls visit with each event and where it ends.

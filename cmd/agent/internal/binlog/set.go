@@ -12,7 +12,7 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Set is a set of GTIDs: of each server's UUID the numbers, as ranges in order that do not touch. The functions change no argument.

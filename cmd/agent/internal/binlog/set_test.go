@@ -10,8 +10,8 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Sets behave as maps of their GTIDs do.

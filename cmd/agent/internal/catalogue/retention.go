@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Rule selects the backups to keep.

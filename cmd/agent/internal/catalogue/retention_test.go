@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 var now = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)

@@ -15,11 +15,11 @@ import (
 
 	"filippo.io/age"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/seal"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 	"d3os.com/d3os-operator/cmd/agent/internal/writer"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Options holds the source, the destination and the encryption keys of a backup.

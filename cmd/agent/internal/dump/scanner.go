@@ -9,8 +9,8 @@ import (
 	"regexp"
 	"strconv"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Scanner reads a dump as it passes: which tables it has with how many rows, where it stands in the binary log, and

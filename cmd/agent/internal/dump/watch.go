@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // silence limits the time for which a server may not answer during a dump. The dump program has no such limit: it waits forever for a

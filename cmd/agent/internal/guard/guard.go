@@ -9,6 +9,8 @@ package guard
 import (
 	"fmt"
 	"strings"
+
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Mark is the file that the guard writes on a volume, next to the data.
@@ -81,10 +83,7 @@ type Question struct {
 }
 
 // Refusal is the cause for which a server must not start. Reason is one of the Reasons.
-type Refusal struct {
-	Reason  string `json:"reason"`
-	Message string `json:"message"`
-}
+type Refusal = contract.Refusal
 
 // The reasons of a Refusal.
 const (

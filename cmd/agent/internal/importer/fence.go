@@ -14,8 +14,8 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Fence reads whether a server can be fenced, and changes that: a fenced server acknowledges no write of any account.

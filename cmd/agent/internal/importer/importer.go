@@ -19,13 +19,13 @@ import (
 	"sync"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // folder is the name of the folder on the volume.

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // silence bounds the time for which the source may not answer.

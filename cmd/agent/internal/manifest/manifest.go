@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Format is the format of all manifests but those of a copy of a server's files.

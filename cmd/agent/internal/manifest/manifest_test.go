@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // A store may have backups of several formats. A form that is not known is refused as one of a newer agent.

@@ -9,7 +9,7 @@ import (
 	"regexp"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Segment describes a part of a binary log file: the bytes From to To of it, whole events, as the server has them.

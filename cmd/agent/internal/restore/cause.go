@@ -8,8 +8,8 @@ import (
 	"errors"
 	"io"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // ofBackup is a failure that proves the backup's own objects not to be what was written.

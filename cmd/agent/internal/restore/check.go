@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Check has the server check each table, and where rows is given compares the number of rows with it, by quoted name. It

@@ -12,10 +12,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // ErrBeginAgain reports a copy of which it is not known what it has. Another one has to be made.

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Follow applies what the archive has behind the copy's position, and returns the number of transactions. The server may run afterwards.

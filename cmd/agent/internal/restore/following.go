@@ -8,9 +8,9 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // RelayPoint is a place in the relay logs of a batch.

@@ -11,9 +11,9 @@ import (
 	"slices"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // planByGTID plans the replay behind a copy of files. The server leaves out the transactions that the copy has, so the replay begins with the

@@ -14,11 +14,11 @@ import (
 
 	"filippo.io/age"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/seal"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Source is a backup and what reads it.

@@ -12,10 +12,10 @@ import (
 	"strings"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Until is the end of a replay: before the first transaction that was committed at Time or later, or ends after Position. If both are

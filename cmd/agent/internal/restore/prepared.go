@@ -10,8 +10,8 @@ import (
 	"maps"
 	"slices"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // prepared follows XA transactions in the log before a backup's position. The dump lacks prepared transactions, but the log after the

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // noteOf returns MariaDB's note of what its applier has applied; "" for MySQL, which notes a place in the relay logs.

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Replay applies the archive to a stopped instance, which runs afterwards. What it writes at once is bounded: the server is started again

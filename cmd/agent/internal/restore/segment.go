@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"io"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 func damagedSegment(name string, err error) error {

@@ -12,10 +12,10 @@ import (
 	"syscall"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Target is a volume to restore into, and what becomes of it.

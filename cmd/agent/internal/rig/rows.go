@@ -12,8 +12,8 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/replication"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Rows are the rows of tables by schema.table and primary key, which is the first column.

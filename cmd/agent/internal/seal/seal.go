@@ -17,8 +17,8 @@ import (
 	"filippo.io/age"
 	"github.com/klauspost/compress/zstd"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Suffix ends the names of sealed objects.

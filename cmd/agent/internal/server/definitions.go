@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // definitions select all objects except tables and accounts: kind, schema, name, and a text that changes with the definition. Times

@@ -10,7 +10,7 @@ import (
 	"os/exec"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Find returns the path of the first program that is installed.

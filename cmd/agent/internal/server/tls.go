@@ -9,7 +9,7 @@ import (
 	"net"
 	"os"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // TLS returns the configuration of a connection; nil for one without TLS.

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Words holds the statements whose names differ between servers.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // partial begins the names of files that are being written.

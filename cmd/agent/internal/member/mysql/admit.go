@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"slices"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // passwordOf returns the password of a member's account while a server has the member's data. Where a member was made again, its former server

@@ -16,8 +16,8 @@ import (
 	"path/filepath"
 	"slices"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Operator is the DNS name in the operator's certificate. Only the operator may give orders; other certificates of the cluster's authority

@@ -7,8 +7,8 @@ import (
 	"context"
 	"fmt"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Event is a scheduled event of the server. A replica stores each one as REPLICA_SIDE_DISABLED: only the primary has the status that was declared.

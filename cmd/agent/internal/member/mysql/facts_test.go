@@ -10,7 +10,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // What the design rests on, of the real server. Where one of these fails with another version, the design is wrong for it.

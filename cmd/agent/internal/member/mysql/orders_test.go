@@ -10,7 +10,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 func refused(t *testing.T, err error) {

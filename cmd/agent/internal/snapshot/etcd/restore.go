@@ -11,12 +11,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/etcd"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // revisionGap is added to the revision of a restored cluster. It exceeds the number of changes that the old cluster can have made since the

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/grpc"
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // sender is a member that sends a snapshot in pieces, and then nothing if it hangs.

@@ -16,8 +16,8 @@ import (
 	"sync"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Cluster holds what is needed to reach the members of a database.

@@ -14,9 +14,9 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 func TestDonorOf(t *testing.T) {

@@ -14,9 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // isOfData reports whether a file of the data folder is a part of a backup. Left out are the identity of the server, its keys and logs, and what

@@ -6,9 +6,9 @@ package mysql
 import (
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // proof stores the facts that one look at the members proves.

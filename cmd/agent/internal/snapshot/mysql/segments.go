@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // firstFile is the name of a timeline's first file.

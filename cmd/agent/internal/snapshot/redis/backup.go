@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"io"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // mostTries limits the attempts to copy all shards if slots or masters change during a copy.

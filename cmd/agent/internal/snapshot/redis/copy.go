@@ -13,8 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // How long a replica may take until it has what its master had when the backup began, and how long a server may give no sign of

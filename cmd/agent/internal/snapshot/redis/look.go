@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // How long a cluster may take until its slots are at rest, and how often it is asked.

@@ -13,9 +13,9 @@ import (
 	"os"
 	"path/filepath"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // The files that a restore writes to the data folder. Redis 7 loads an append-only file of older versions, and moves it to its new place.

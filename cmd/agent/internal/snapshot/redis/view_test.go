@@ -11,7 +11,7 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 func TestParseView(t *testing.T) {

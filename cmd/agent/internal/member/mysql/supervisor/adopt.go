@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // adopt makes the data of one server that of this member, where it is. A server that only this agent reaches creates the accounts of members.

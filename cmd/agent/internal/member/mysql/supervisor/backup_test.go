@@ -18,7 +18,6 @@ import (
 	"filippo.io/age"
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
@@ -29,6 +28,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	snapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // small are the options of the servers that make and check backups.

@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // account is an account that clients log in with from any address, and the databases on which it has all rights.

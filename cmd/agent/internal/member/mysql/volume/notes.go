@@ -11,8 +11,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // File is the name of the notes at the root of the volume, outside of the server's data: a copy of another member's data does not

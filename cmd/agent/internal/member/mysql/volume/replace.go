@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Prepare notes that the volume belongs to the pod, and removes what is left of new data that did not become complete.

@@ -10,7 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // marker is a file in the folder of restored data. Its content names the backup.

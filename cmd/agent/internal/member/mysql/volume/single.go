@@ -11,7 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // MarkFile is the name of the mark at the root of a volume of one server, which package guard writes.

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"d3os.com/d3os-operator/cmd/agent/contract"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // Volume is the volume of a member's pod.

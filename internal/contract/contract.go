@@ -1,8 +1,14 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contract defines the interface between the agent and its callers: exit codes, reasons, and the JSON that a command prints on its
-// last line. It imports only the standard library, so that any program can import it.
+// Package contract defines the interface between the agent and its callers, which are the operator and the kubectl plugin: exit codes,
+// reasons, the JSON that a command prints on its last line, what the agent's servers answer and read, tickets, and the rule for secrets.
+// Both sides use these types, so that a renamed field does not compile on one side alone.
+//
+// A pod may run an older agent than the operator, or a newer one. A JSON name, a reason or an exit code never changes its meaning, readers
+// of results and answers ignore unknown fields, and testdata has what an older agent prints.
+//
+// The package imports only the standard library, and is a module without requirements: the agent gets no dependency of the operator.
 package contract
 
 import (

@@ -1,0 +1,18 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package contract
+
+// Environment variables that commands read. With the suffix InFile, a variable has the name of a file with the value.
+const (
+	EnvUser       = "AGENT_USER"
+	EnvPassword   = "AGENT_PASSWORD"
+	EnvIdentities = "AGENT_IDENTITIES"
+	InFile        = "_FILE"
+)
+
+// PathState is the path at which servers of the agent answer their state.
+const PathState = "/state"
+
+// TicketCutOver is the text of the annotation on a pod that ends its import. A space and the accepted loss may follow.
+const TicketCutOver = "cut-over"
