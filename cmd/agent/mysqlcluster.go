@@ -15,13 +15,14 @@ import (
 	mysqlsnapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 func backupMySQL(arguments []string) int {
 	c := newConfig("backup mysql")
 	c.writes()
 	more := c.configured()
-	r := mysqlsnapshot.Run{Cluster: mysqlsnapshot.Cluster{Port: 3307, ServerPort: 3306}}
+	r := mysqlsnapshot.Run{Cluster: mysqlsnapshot.Cluster{Port: mysqlmember.Port, ServerPort: 3306}}
 	cluster := c.String("cluster", "", "name of the database, with which the names of its pods begin")
 	domain := c.String("domain", "", "suffix of the pods' DNS names, such as my-db-headless.default.svc")
 	c.IntVar(&r.Members, "members", 5, "how many members there may be")
@@ -122,7 +123,7 @@ func replayedTo(result *contract.Result, out restore.Outcome) {
 func archiveMySQL(arguments []string) int {
 	c := newConfig("archive mysql")
 	c.writes()
-	a := mysqlsnapshot.Archive{Cluster: mysqlsnapshot.Cluster{Port: 3307, ServerPort: 3306}}
+	a := mysqlsnapshot.Archive{Cluster: mysqlsnapshot.Cluster{Port: mysqlmember.Port, ServerPort: 3306}}
 	cluster := c.String("cluster", "", "name of the database, with which the names of its pods begin")
 	domain := c.String("domain", "", "suffix of the pods' DNS names, such as my-db-headless.default.svc")
 	c.IntVar(&a.Members, "members", 5, "how many members there may be")

@@ -16,6 +16,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/supervisor"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // runMySQL runs the server of a member of a replicated MySQL database; see package supervisor.
@@ -33,7 +34,7 @@ func runMySQL(args []string) int {
 	flags.StringVar(&a.Passwords, "user-secrets", "", "folder with their passwords, a file for each")
 	flags.BoolVar(&a.Restores, "restore", false, "make no empty database: the first data must be that of a backup, which another container restores to the volume before")
 	flags.StringVar(&a.TLS, "tls", "", "folder with the certificate of members: tls.crt, tls.key, ca.crt")
-	flags.IntVar(&a.Port, "port", 3307, "port for the operator and other members")
+	flags.IntVar(&a.Port, "port", mysqlmember.Port, "port for the operator and other members")
 	listen := flags.String("listen", "*", "address to listen on; * for all")
 	health := flags.Int("health-port", 3308, "port of the probes")
 	flags.IntVar(&a.Members, "members", 5, "how many members there may be")

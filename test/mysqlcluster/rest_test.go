@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/manager"
-	"d3os.com/d3os-operator/internal/mysql/client"
 	"d3os.com/d3os-operator/internal/mysql/cluster"
 	"d3os.com/d3os-operator/internal/mysql/replication"
 	"d3os.com/d3os-operator/test/harness"
@@ -38,7 +38,7 @@ type counted struct {
 	to *requests
 }
 
-func (c counted) Look(ctx context.Context, ordinal int) (client.Answer, error) {
+func (c counted) Look(ctx context.Context, ordinal int) (mysqlmember.Answer, error) {
 	c.to.mu.Lock()
 	c.to.looks[ordinal]++
 	c.to.mu.Unlock()

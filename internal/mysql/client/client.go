@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"time"
 
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/mysql/replication"
 )
 
@@ -34,95 +35,21 @@ type Client struct {
 	Source func(ordinal int) (host string, port int)
 }
 
-// Answer is the answer of an agent. State is nil while no server answers.
-type Answer struct {
-	Instance string             `json:"instance"`
-	Volume   replication.Volume `json:"volume"`
-	Mark     string             `json:"mark"`
-	Server   string             `json:"server"`
-	Promised int64              `json:"promised"`
-	Revision int64              `json:"revision"`
-	Ticket   string             `json:"ticket"`
-	Making   string             `json:"making"`
-	Failed   string             `json:"failed"`
-	Problem  string             `json:"problem"`
-	Full     string             `json:"full"`
-	Orders   int                `json:"orders"`
-	Accounts string             `json:"accounts"`
-	State    *State             `json:"state"`
-	Reason   string             `json:"reason"`
-	Message  string             `json:"message"`
-}
-
-// State is the state of a member's server.
-type State struct {
-	// Version is the server's, such as 8.4.9.
-	Version  string           `json:"version"`
-	Role     replication.Role `json:"role"`
-	Executed string           `json:"executed"`
-	Received string           `json:"received"`
-	Writable bool             `json:"writable"`
-	Purged   string           `json:"purged"`
-
-	Epoch   int64                `json:"epoch"`
-	Demands int                  `json:"demands"`
-	Cut     []int                `json:"cut"`
-	Servers map[int]string       `json:"servers"`
-	CutEnd  replication.Position `json:"cutEnd"`
-	End     replication.Position `json:"end"`
-	Waiting int                  `json:"waiting"`
-	Commits string               `json:"commits"`
-	Stalled int64                `json:"stalled"`
-
-	Source       int                  `json:"source"`
-	SourceServer string               `json:"sourceServer"`
-	Personal     bool                 `json:"personal"`
-	Acknowledges bool                 `json:"acknowledges"`
-	Connected    bool                 `json:"connected"`
-	ReadTo       replication.Position `json:"readTo"`
-	Lag          int                  `json:"lag"`
-	Problem      string               `json:"problem"`
-}
-
 // Look returns the answer of a member's agent.
-func (c *Client) Look(ctx context.Context, ordinal int) (Answer, error) {
+func (c *Client) Look(ctx context.Context, ordinal int) (mysqlmember.Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
-	answer, err := c.send(ctx, http.MethodGet, ordinal, "/state", http.NoBody)
+	answer, err := c.send(ctx, http.MethodGet, ordinal, mysqlmember.PathState, http.NoBody)
 	if err != nil {
 		return answer, fmt.Errorf("look at member %d: %w", ordinal, err)
 	}
 	return answer, nil
 }
 
-// order is the body of an order.
-type order struct {
-	Epoch       int64   `json:"epoch"`
-	Revision    int64   `json:"revision"`
-	Instance    string  `json:"instance"`
-	Server      string  `json:"server"`
-	Source      *source `json:"source,omitempty"`
-	Acknowledge bool    `json:"acknowledge,omitempty"`
-	Demands     int     `json:"demands,omitempty"`
-	CutVoters   []int   `json:"cutVoters,omitempty"`
-	CutOthers   []int   `json:"cutOthers,omitempty"`
-
-	Servers map[int]string `json:"servers,omitempty"`
-}
-
-type source struct {
-	Ordinal int    `json:"ordinal"`
-	Host    string `json:"host"`
-	Port    int    `json:"port"`
-	Server  string `json:"server,omitempty"`
-
-	Personal bool `json:"personal,omitempty"`
-}
-
 // paths are those of the actions that are orders to members.
 var paths = map[replication.Action]string{
-	replication.ActionPromise: "/promise", replication.ActionFollow: "/follow", replication.ActionServe: "/serve",
-	replication.ActionDemote: "/demote", replication.ActionHeartbeat: "/heartbeat",
+	replication.ActionPromise: mysqlmember.PathPromise, replication.ActionFollow: mysqlmember.PathFollow, replication.ActionServe: mysqlmember.PathServe,
+	replication.ActionDemote: mysqlmember.PathDemote, replication.ActionHeartbeat: mysqlmember.PathHeartbeat,
 }
 
 // IsOrder reports whether a step is an order to a member.
@@ -134,13 +61,13 @@ func (c *Client) Order(ctx context.Context, s replication.Step) error {
 	if path == "" {
 		return fmt.Errorf("order member %d: %s is no order", s.Member.Ordinal, s.Action)
 	}
-	o := order{
-		Epoch: s.Epoch, Revision: s.Revision, Instance: s.Member.Instance, Server: s.Member.Server,
+	o := mysqlmember.Request{
+		Order: mysqlmember.Order{Epoch: s.Epoch, Revision: s.Revision}, Instance: s.Member.Instance, Server: s.Member.Server,
 		Acknowledge: s.Acknowledge, Demands: s.Demands, CutVoters: s.CutVoters, CutOthers: s.CutOthers, Servers: s.Servers,
 	}
 	if s.Action == replication.ActionFollow {
 		host, port := c.Source(s.Source.Ordinal)
-		o.Source = &source{Ordinal: s.Source.Ordinal, Host: host, Port: port, Personal: s.Personal}
+		o.Source = mysqlmember.Source{Ordinal: s.Source.Ordinal, Host: host, Port: port, Personal: s.Personal}
 		if s.Member.Orders >= 1 { // an older agent refuses the field
 			o.Source.Server = s.Source.Server
 		}
@@ -158,7 +85,7 @@ func (c *Client) Order(ctx context.Context, s replication.Step) error {
 }
 
 // send sends a request. A refused order is an error with the agent's message.
-func (c *Client) send(ctx context.Context, method string, ordinal int, path string, body io.Reader) (answer Answer, err error) {
+func (c *Client) send(ctx context.Context, method string, ordinal int, path string, body io.Reader) (answer mysqlmember.Answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.URL(ordinal)+path, body)
 	if err != nil {
 		return answer, err

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"reflect"
 	"strconv"
 	"strings"
 	"testing"
@@ -18,28 +17,19 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/mysql/replication"
 )
 
-// golden reads a file that tests of the agent hold its types against.
+// golden reads a document of the contract.
 func golden(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("testdata/" + name)
+	text, err := os.ReadFile("../../contract/testdata/mysql-" + name)
 	assert.NilError(t, err)
 	return strings.TrimSpace(string(text))
 }
 
-// zeros returns the fields of a structure that are zero.
-func zeros(v reflect.Value) (names []string) {
-	for i := range v.NumField() {
-		if v.Field(i).IsZero() {
-			names = append(names, v.Type().Field(i).Name)
-		}
-	}
-	return names
-}
-
-// The client and the agent agree on the fields of answers and orders.
+// An order has what its step has, and each answer is read.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	var path, body string
@@ -55,9 +45,9 @@ func TestClient(t *testing.T) {
 	a, err := c.Look(t.Context(), 1)
 	assert.NilError(t, err)
 	assert.Equal(t, path, "GET /state")
-	if missing := append(zeros(reflect.ValueOf(a)), zeros(reflect.ValueOf(*a.State))...); missing != nil {
-		t.Errorf("fields that the agent does not send: %v", missing)
-	}
+	read, err := json.Marshal(a)
+	assert.NilError(t, err)
+	assert.Equal(t, string(read), golden(t, "answer.json"))
 
 	step := replication.Step{
 		Action: replication.ActionFollow, Member: replication.Member{Identity: replication.Identity{Ordinal: 1, Server: "uuid"}, Instance: "i1", Orders: 1}, Epoch: 4, Revision: 9,
@@ -65,9 +55,7 @@ func TestClient(t *testing.T) {
 	}
 	assert.NilError(t, c.Order(t.Context(), step))
 	assert.Equal(t, path, "POST /follow")
-	var got, want any
-	assert.NilError(t, errors.Join(json.Unmarshal([]byte(body), &got), json.Unmarshal([]byte(golden(t, "order.json")), &want)))
-	assert.DeepEqual(t, got, want)
+	assert.Equal(t, body, golden(t, "order.json"))
 
 	step.Member.Orders = 0
 	assert.NilError(t, c.Order(t.Context(), step))
@@ -87,12 +75,12 @@ func TestClient(t *testing.T) {
 func TestObserver(t *testing.T) {
 	t.Parallel()
 	const uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-"
-	primary := State{Role: replication.RolePrimary, Executed: uuid + "5", Received: uuid + "5", Writable: true, Servers: map[int]string{1: "b"}, Waiting: 1}
-	replica := State{Role: replication.RoleReplica, Executed: uuid + "5", Received: uuid + "6", Connected: true, Personal: true}
+	primary := mysqlmember.State{Role: replication.RolePrimary, Executed: uuid + "5", Received: uuid + "5", Writable: true, Servers: map[int]string{1: "b"}, Waiting: 1}
+	replica := mysqlmember.State{Role: replication.RoleReplica, Executed: uuid + "5", Received: uuid + "6", Connected: true, Personal: true}
 	record := replication.Record{Formed: true, Primary: replication.Identity{Server: "a"}}
 	gone := errors.New("gone")
 	for name, c := range map[string]struct {
-		change   func(p, r *State) error
+		change   func(p, r *mysqlmember.State) error
 		seconds  int
 		is       func(p, r replication.Member) bool
 		negative bool
@@ -100,27 +88,27 @@ func TestObserver(t *testing.T) {
 		"well": {nil, 30, func(p, r replication.Member) bool {
 			return p.Running && p.Writable && p.Orders == 2 && p.Servers[1] == "b" && r.Personal && r.Running && r.CaughtUp && r.Executed["3e11fa47-71ca-11e1-9e33-c80aa9429562"] != nil && !r.Bad && !r.Silent && !p.Bad
 		}, false},
-		"two failed looks":             {func(_, _ *State) error { return gone }, 1, func(_, r replication.Member) bool { return r.Silent || r.Answers }, true},
-		"three failed looks":           {func(_, _ *State) error { return gone }, 2, func(_, r replication.Member) bool { return r.Silent && !r.Bad }, false},
-		"gone for long":                {func(_, _ *State) error { return gone }, 10, func(_, r replication.Member) bool { return r.Bad }, false},
-		"not connected":                {func(_, r *State) error { r.Connected = false; return nil }, 10, func(_, r replication.Member) bool { return r.Bad && !r.CaughtUp && !r.Silent }, false},
-		"connected to another server":  {func(_, r *State) error { r.SourceServer = "c"; return nil }, 10, func(_, r replication.Member) bool { return r.Bad && !r.CaughtUp && !r.Connected }, false},
-		"connected to the primary":     {func(_, r *State) error { r.SourceServer = "a"; return nil }, 30, func(_, r replication.Member) bool { return !r.Bad && r.CaughtUp && r.Connected }, false},
-		"not connected, not long":      {func(_, r *State) error { r.Connected = false; return nil }, 9, func(_, r replication.Member) bool { return r.Bad }, true},
-		"not connected, cut off":       {func(p, r *State) error { p.Cut, r.Connected = []int{1}, false; return nil }, 30, func(_, r replication.Member) bool { return r.Bad }, true},
-		"an error of the applier":      {func(_, r *State) error { r.Problem = "x"; return nil }, 10, func(_, r replication.Member) bool { return r.Bad && !r.CaughtUp }, false},
-		"lag":                          {func(_, r *State) error { r.Lag = 11; return nil }, 10, func(_, r replication.Member) bool { return r.Bad && !r.CaughtUp }, false},
-		"little lag":                   {func(_, r *State) error { r.Lag = 10; return nil }, 30, func(_, r replication.Member) bool { return r.Bad || r.CaughtUp }, true},
-		"a set that is none":           {func(_, r *State) error { r.Executed = "x"; return nil }, 2, func(_, r replication.Member) bool { return r.Answers && !r.Running && r.Silent }, false},
+		"two failed looks":             {func(_, _ *mysqlmember.State) error { return gone }, 1, func(_, r replication.Member) bool { return r.Silent || r.Answers }, true},
+		"three failed looks":           {func(_, _ *mysqlmember.State) error { return gone }, 2, func(_, r replication.Member) bool { return r.Silent && !r.Bad }, false},
+		"gone for long":                {func(_, _ *mysqlmember.State) error { return gone }, 10, func(_, r replication.Member) bool { return r.Bad }, false},
+		"not connected":                {func(_, r *mysqlmember.State) error { r.Connected = false; return nil }, 10, func(_, r replication.Member) bool { return r.Bad && !r.CaughtUp && !r.Silent }, false},
+		"connected to another server":  {func(_, r *mysqlmember.State) error { r.SourceServer = "c"; return nil }, 10, func(_, r replication.Member) bool { return r.Bad && !r.CaughtUp && !r.Connected }, false},
+		"connected to the primary":     {func(_, r *mysqlmember.State) error { r.SourceServer = "a"; return nil }, 30, func(_, r replication.Member) bool { return !r.Bad && r.CaughtUp && r.Connected }, false},
+		"not connected, not long":      {func(_, r *mysqlmember.State) error { r.Connected = false; return nil }, 9, func(_, r replication.Member) bool { return r.Bad }, true},
+		"not connected, cut off":       {func(p, r *mysqlmember.State) error { p.Cut, r.Connected = []int{1}, false; return nil }, 30, func(_, r replication.Member) bool { return r.Bad }, true},
+		"an error of the applier":      {func(_, r *mysqlmember.State) error { r.Problem = "x"; return nil }, 10, func(_, r replication.Member) bool { return r.Bad && !r.CaughtUp }, false},
+		"lag":                          {func(_, r *mysqlmember.State) error { r.Lag = 11; return nil }, 10, func(_, r replication.Member) bool { return r.Bad && !r.CaughtUp }, false},
+		"little lag":                   {func(_, r *mysqlmember.State) error { r.Lag = 10; return nil }, 30, func(_, r replication.Member) bool { return r.Bad || r.CaughtUp }, true},
+		"a set that is none":           {func(_, r *mysqlmember.State) error { r.Executed = "x"; return nil }, 2, func(_, r replication.Member) bool { return r.Answers && !r.Running && r.Silent }, false},
 		"commits wait":                 {nil, 5, func(p, _ replication.Member) bool { return p.Blocked && !p.Busy }, false},
 		"commits wait, not long":       {nil, 4, func(p, _ replication.Member) bool { return p.Blocked }, true},
 		"commits wait, and others end": {nil, 30, func(p, _ replication.Member) bool { return p.Blocked || !p.Busy }, true},
-		"commits wait, and ended":      {func(p, _ *State) error { p.Waiting = 0; return nil }, 9, func(p, _ replication.Member) bool { return p.Blocked }, true},
-		"the agent: commits wait": {func(p, _ *State) error { p.Commits, p.Stalled = "Wait", 5000; return nil }, 0, func(p, _ replication.Member) bool {
+		"commits wait, and ended":      {func(p, _ *mysqlmember.State) error { p.Waiting = 0; return nil }, 9, func(p, _ replication.Member) bool { return p.Blocked }, true},
+		"the agent: commits wait": {func(p, _ *mysqlmember.State) error { p.Commits, p.Stalled = "Wait", 5000; return nil }, 0, func(p, _ replication.Member) bool {
 			return p.Blocked && p.Waiting == 1 && !p.Busy
 		}, false},
-		"the agent: commits wait, not long": {func(p, _ *State) error { p.Commits, p.Stalled = "Wait", 4999; return nil }, 30, func(p, _ replication.Member) bool { return p.Blocked }, true},
-		"the agent: it is busy": {func(p, _ *State) error { p.Commits, p.Stalled = "Busy", 399; return nil }, 30, func(p, _ replication.Member) bool {
+		"the agent: commits wait, not long": {func(p, _ *mysqlmember.State) error { p.Commits, p.Stalled = "Wait", 4999; return nil }, 30, func(p, _ replication.Member) bool { return p.Blocked }, true},
+		"the agent: it is busy": {func(p, _ *mysqlmember.State) error { p.Commits, p.Stalled = "Busy", 399; return nil }, 30, func(p, _ replication.Member) bool {
 			return p.Busy && p.Waiting == 0 && !p.Blocked
 		}, false},
 		"the applier is far ahead": {nil, 0, func(_, r replication.Member) bool { return r.Executed.Contains(r.Received) }, true},
@@ -137,8 +125,8 @@ func TestObserver(t *testing.T) {
 				p.Executed = uuid + strconv.Itoa(i+1)
 			}
 			seen = o.Observe(record, []Look{
-				{Pod: Pod{}, Answer: Answer{Volume: replication.VolumeOwn, Server: "a", Orders: 2, State: &p}},
-				{Pod: Pod{Ordinal: 1}, Answer: Answer{Volume: replication.VolumeOwn, Server: "b", State: &r}, Err: err},
+				{Pod: Pod{}, Answer: mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "a", Orders: 2}, State: &p}},
+				{Pod: Pod{Ordinal: 1}, Answer: mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "b"}, State: &r}, Err: err},
 			}, now.Add(time.Duration(i)*time.Second))
 		}
 		if c.is(seen.Members[0], seen.Members[1]) == c.negative {
@@ -152,7 +140,7 @@ func TestObserverForgets(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}
 	see := func(second int, err error) replication.Member {
-		return o.Observe(replication.Record{}, []Look{{Pod: Pod{Ordinal: 1}, Answer: Answer{Volume: replication.VolumeEmpty}, Err: err}}, time.Unix(int64(second), 0)).Members[0]
+		return o.Observe(replication.Record{}, []Look{{Pod: Pod{Ordinal: 1}, Answer: mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeEmpty}}, Err: err}}, time.Unix(int64(second), 0)).Members[0]
 	}
 	gone := errors.New("gone")
 	see(0, gone)
@@ -172,25 +160,25 @@ func TestObserverUnread(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}
 	record := replication.Record{Formed: true}
-	see := func(second int64, a Answer) replication.Member {
+	see := func(second int64, a mysqlmember.Answer) replication.Member {
 		return o.Observe(record, []Look{{Pod: Pod{Ordinal: 1}, Answer: a}}, time.Unix(second, 0)).Members[0]
 	}
-	running := &State{Role: replication.RoleReplica, Connected: true}
+	running := &mysqlmember.State{Role: replication.RoleReplica, Connected: true}
 	for second := range int64(11) {
-		m := see(second, Answer{State: running, Problem: "read the volume"})
+		m := see(second, mysqlmember.Answer{Report: mysqlmember.Report{Problem: "read the volume"}, State: running})
 		if !m.Answers || m.Silent != (second >= 2) || m.Bad != (second >= 10) || m.Failing {
 			t.Errorf("after %d seconds: %+v", second, m)
 		}
 	}
 	for _, c := range []struct {
-		answer  Answer
+		answer  mysqlmember.Answer
 		failing bool
 	}{
-		{Answer{Volume: replication.VolumeOwn, Server: "b", Problem: "the server ended"}, true},
-		{Answer{Volume: replication.VolumeOwn, Server: "b"}, false}, // it starts
-		{Answer{Volume: replication.VolumeOwn, Server: "b", Problem: "the server ended", State: running}, false},
-		{Answer{Volume: replication.VolumeOwn, Server: "b", Problem: "the server ended", Making: "join"}, false},
-		{Answer{Volume: replication.VolumeEmpty, Problem: "waiting for the operator's ticket"}, false},
+		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "b", Problem: "the server ended"}}, true},
+		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "b"}}, false}, // it starts
+		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "b", Problem: "the server ended"}, State: running}, false},
+		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeOwn, Server: "b", Problem: "the server ended", Making: "join"}}, false},
+		{mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeEmpty, Problem: "waiting for the operator's ticket"}}, false},
 	} {
 		if m := see(20, c.answer); m.Failing != c.failing {
 			t.Errorf("%+v: %+v", c.answer, m)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/mysql/replication"
 )
 
@@ -35,7 +36,7 @@ type Pod struct {
 // Look is one look at a member: its pod, and the answer of its agent or an error.
 type Look struct {
 	Pod    Pod
-	Answer Answer
+	Answer mysqlmember.Answer
 	Err    error
 }
 
@@ -108,19 +109,13 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 	return m
 }
 
-// The words of an agent about the commits of a primary.
-const (
-	commitsBusy = "Busy" // sessions wait, and transactions are committed
-	commitsWait = "Wait" // sessions wait, and none is committed
-)
-
 // judgeCommits adds what the agent reports of the commits of a primary. An older agent reports nothing: its transactions are compared.
-func (past *memory) judgeCommits(m *replication.Member, s *State, now time.Time) {
+func (past *memory) judgeCommits(m *replication.Member, s *mysqlmember.State, now time.Time) {
 	if m.Running && s.Commits != "" {
-		if m.Busy = s.Commits == commitsBusy; m.Busy {
+		if m.Busy = s.Commits == mysqlmember.CommitsBusy; m.Busy {
 			m.Waiting = 0
 		}
-		m.Blocked = s.Commits == commitsWait && s.Stalled >= blockedAfter.Milliseconds()
+		m.Blocked = s.Commits == mysqlmember.CommitsWait && s.Stalled >= blockedAfter.Milliseconds()
 		return
 	}
 	executed := ""
@@ -135,7 +130,7 @@ func (past *memory) judgeCommits(m *replication.Member, s *State, now time.Time)
 }
 
 // isUseless reports whether a replica neither follows nor applies as it must.
-func (o *Observer) isUseless(s *State, isConnected, isRefused bool) bool {
+func (o *Observer) isUseless(s *mysqlmember.State, isConnected, isRefused bool) bool {
 	return s.Problem != "" || s.Lag > o.MaxLag || !isConnected && !isRefused
 }
 
@@ -151,7 +146,7 @@ func lasts(since *time.Time, is bool, now time.Time, long time.Duration) bool {
 }
 
 // answered adds the answer of an agent. A server whose sets of transactions cannot be read counts as one that does not run.
-func answered(m *replication.Member, a Answer) {
+func answered(m *replication.Member, a mysqlmember.Answer) {
 	m.Answers, m.Volume, m.Mark, m.Instance, m.Server = true, a.Volume, a.Mark, a.Instance, a.Server
 	m.Promised, m.Revision, m.UsedTicket, m.FailedTicket, m.Orders = a.Promised, a.Revision, a.Ticket, a.Failed, a.Orders
 	m.Failing = a.State == nil && a.Volume == replication.VolumeOwn && a.Problem != "" && a.Making == ""

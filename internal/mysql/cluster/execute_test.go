@@ -21,6 +21,7 @@ import (
 	k8sclient "sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/database/proof"
 	"d3os.com/d3os-operator/internal/mysql/client"
@@ -33,7 +34,7 @@ import (
 type agents struct {
 	mu      sync.Mutex
 	reach   Reach
-	answers map[int]*client.Answer
+	answers map[int]*mysqlmember.Answer
 	looks   []int
 	orders  []string
 	err     error // of orders
@@ -44,12 +45,12 @@ func (a *agents) connect(r Reach) Members {
 	return a
 }
 
-func (a *agents) Look(_ context.Context, ordinal int) (client.Answer, error) {
+func (a *agents) Look(_ context.Context, ordinal int) (mysqlmember.Answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.looks = append(a.looks, ordinal)
 	if a.answers[ordinal] == nil {
-		return client.Answer{}, errors.New("no answer")
+		return mysqlmember.Answer{}, errors.New("no answer")
 	}
 	return *a.answers[ordinal], nil
 }
@@ -68,11 +69,11 @@ func identity(ordinal int) replication.Identity {
 }
 
 // answer returns the answer of a healthy member: 0 is the primary of epoch 3 and revision 7, and the others are voters.
-func answer(ordinal int) *client.Answer {
-	a := &client.Answer{Instance: fmt.Sprint("i", ordinal), Volume: replication.VolumeOwn, Server: server(ordinal), Promised: 3, Revision: 7}
-	a.State = &client.State{Role: replication.RoleReplica, Executed: gtids, Received: gtids, Acknowledges: true, Connected: true, ReadTo: replication.Position{File: "b", Offset: 9}}
+func answer(ordinal int) *mysqlmember.Answer {
+	a := &mysqlmember.Answer{Report: mysqlmember.Report{Instance: fmt.Sprint("i", ordinal), Volume: replication.VolumeOwn, Server: server(ordinal), Promised: 3, Revision: 7}}
+	a.State = &mysqlmember.State{Role: replication.RoleReplica, Executed: gtids, Received: gtids, Acknowledges: true, Connected: true, ReadTo: replication.Position{File: "b", Offset: 9}}
 	if ordinal == 0 {
-		a.State = &client.State{Role: replication.RolePrimary, Executed: gtids, Received: gtids, Writable: true, Epoch: 3, Demands: 1, End: replication.Position{File: "b", Offset: 9}}
+		a.State = &mysqlmember.State{Role: replication.RolePrimary, Executed: gtids, Received: gtids, Writable: true, Epoch: 3, Demands: 1, End: replication.Position{File: "b", Offset: 9}}
 	}
 	return a
 }
@@ -112,7 +113,7 @@ func newBench(t *testing.T, record replication.Record) *bench {
 			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: database.ClaimName("db", i), Labels: labels}},
 		)
 	}
-	b := &bench{agents: &agents{answers: map[int]*client.Answer{0: answer(0), 1: answer(1), 2: answer(2)}}}
+	b := &bench{agents: &agents{answers: map[int]*mysqlmember.Answer{0: answer(0), 1: answer(1), 2: answer(2)}}}
 	b.api = fake.NewClientBuilder().WithObjects(objects...).Build()
 	b.executor = executor{
 		Cluster: database.Cluster{Client: b.api, Live: b.api, Owner: o}, connect: b.agents.connect,
@@ -294,7 +295,7 @@ func (f leaseFunc) Held() bool { return f() }
 // The primary is queried after the others, and a pod without an address is not.
 func TestLookOrder(t *testing.T) {
 	t.Parallel()
-	a := &agents{answers: map[int]*client.Answer{0: answer(0)}}
+	a := &agents{answers: map[int]*mysqlmember.Answer{0: answer(0)}}
 	r := Reach{TLS: &tls.Config{MinVersion: tls.VersionTLS13}, IPs: map[int]string{0: "x", 2: "x"}}
 	looks := lookAt(t.Context(), a, r, []client.Pod{{Ordinal: 0}, {Ordinal: 1}, {Ordinal: 2}}, 0)
 	assert.DeepEqual(t, a.looks, []int{2, 0})

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"strconv"
 
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/mysql/client"
 	"d3os.com/d3os-operator/internal/mysql/replication"
 	"d3os.com/d3os-operator/internal/workers"
@@ -20,12 +21,12 @@ import (
 // Ports of each pod: of MySQL, and of the agent's API.
 const (
 	serverPort = 3306
-	agentPort  = 3307
+	agentPort  = mysqlmember.Port
 )
 
 // Members queries the agents of a database's members, and gives them orders.
 type Members interface {
-	Look(ctx context.Context, ordinal int) (client.Answer, error)
+	Look(ctx context.Context, ordinal int) (mysqlmember.Answer, error)
 	Order(ctx context.Context, s replication.Step) error
 }
 

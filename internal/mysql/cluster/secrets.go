@@ -18,6 +18,7 @@ import (
 
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
@@ -43,7 +44,7 @@ const (
 	keyCAKey               = "ca.key"
 	keyUsername            = "username"
 	// operatorName is the DNS name in the operator's certificate, by which agents recognise it.
-	operatorName = "operator"
+	operatorName = mysqlmember.Operator
 	// clientName is the default name of the clients' account.
 	clientName = "app"
 )

@@ -18,6 +18,7 @@ import (
 
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/mysql/client"
 	"d3os.com/d3os-operator/internal/mysql/replication"
@@ -33,14 +34,14 @@ type scene struct {
 
 	mc      *mysqlv1.MySQLCluster
 	record  replication.Record
-	answers map[int]*client.Answer
+	answers map[int]*mysqlmember.Answer
 	past    memory
 	pods    []pod
 	now     time.Time
 }
 
 func newScene(replicas int32) *scene {
-	s := &scene{Kind: &Kind{}, record: recorded, answers: map[int]*client.Answer{0: answer(0), 1: answer(1), 2: answer(2)}, now: began}
+	s := &scene{Kind: &Kind{}, record: recorded, answers: map[int]*mysqlmember.Answer{0: answer(0), 1: answer(1), 2: answer(2)}, now: began}
 	s.mc = &mysqlv1.MySQLCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "data", Name: "db", UID: "u", Generation: 1}}
 	s.mc.Spec.Replicas = &replicas
 	for i := range int(replicas) {
@@ -180,18 +181,18 @@ func TestTrouble(t *testing.T) {
 		"two volumes are lost": {func(s *scene) {
 			s.loses(0)
 			for _, i := range []int{0, 1} {
-				s.answers[i] = &client.Answer{Volume: replication.VolumeLost}
+				s.answers[i] = &mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeLost}}
 			}
 		}, 3, "Lost WaitingForConsent: the data of members 0 and 1 is gone, with transactions that no other one may have: " +
 			"to go on without it, set spec.replication.acceptLoss to 3-7-00000000", true},
 		"the record is lost": {func(s *scene) { s.record = replication.Record{} }, 3,
 			"Failed RecordLost: member 1 has data, and there is no record of a primary: restore the record, or restore a backup", true},
 		"both copies are gone": {func(s *scene) {
-			s.record.Voters, s.record.Acknowledgements, s.answers = nil, 0, map[int]*client.Answer{0: answer(0)}
+			s.record.Voters, s.record.Acknowledgements, s.answers = nil, 0, map[int]*mysqlmember.Answer{0: answer(0)}
 			s.answers[0].State.Demands, s.answers[0].State.Cut = 0, []int{1, 2}
 		}, 3, "Degraded MembersNotWell: member 0 is alone, without a copy of its data: member 1 is Down: its agent does not answer", false},
 		"a volume of another database": {func(s *scene) {
-			s.answers[2] = &client.Answer{Volume: replication.VolumeForeign, Problem: "no server is started"}
+			s.answers[2] = &mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeForeign, Problem: "no server is started"}}
 		}, 3,
 			"Degraded Serve: pod db-2: no server is started; member 0 demands 1 acknowledgements", false},
 		"a full volume": {func(s *scene) {
@@ -304,9 +305,9 @@ func TestWaits(t *testing.T) {
 	d, _ = s.pass(0)
 	assert.Equal(t, len(d.Steps), 0)
 	s = newScene(3)
-	s.record, s.answers = replication.Record{}, map[int]*client.Answer{}
+	s.record, s.answers = replication.Record{}, map[int]*mysqlmember.Answer{}
 	for i := range s.pods {
-		s.pods[i].readable, s.answers[i] = false, &client.Answer{Volume: replication.VolumeEmpty}
+		s.pods[i].readable, s.answers[i] = false, &mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeEmpty}}
 	}
 	d, _ = s.pass(0)
 	assert.Equal(t, d.Steps[0].Message, "member 0 makes the first data: no volume has any")
@@ -324,7 +325,7 @@ func TestScaling(t *testing.T) {
 	t.Parallel()
 	s := newScene(1)
 	s.record.Voters, s.record.Acknowledgements = nil, 0
-	s.answers = map[int]*client.Answer{0: answer(0)}
+	s.answers = map[int]*mysqlmember.Answer{0: answer(0)}
 	s.answers[0].State.Demands = 0
 	_, status := s.pass(0)
 	assert.Equal(t, string(status.Phase)+" "+status.Ready, "Running 1/1")

@@ -101,7 +101,7 @@ func withoutCuts(o *Observation) {
 	for i := range o.Members {
 		m := &o.Members[i]
 		if m.Role != RolePrimary {
-			m.ReadTo = Position{"b", 99}
+			m.ReadTo = Position{File: "b", Offset: 99}
 			continue
 		}
 		for _, v := range o.Record.Voters {

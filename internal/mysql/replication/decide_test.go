@@ -18,9 +18,9 @@ func healthy() Observation {
 	for i := range size {
 		m := Member{Identity: id(i), UID: "u", Answers: true, Volume: VolumeOwn, Running: true, Promised: 4, Revision: 9, Executed: sets[1], Received: sets[1]}
 		if i == 0 {
-			m.Role, m.Epoch, m.Demands, m.Routed, m.Writable, m.End = RolePrimary, 4, 1, true, true, Position{"b", 1}
+			m.Role, m.Epoch, m.Demands, m.Routed, m.Writable, m.End = RolePrimary, 4, 1, true, true, Position{File: "b", Offset: 1}
 		} else {
-			m.Role, m.Acknowledges, m.Connected, m.CaughtUp, m.ReadTo = RoleReplica, true, true, true, Position{"b", 1}
+			m.Role, m.Acknowledges, m.Connected, m.CaughtUp, m.ReadTo = RoleReplica, true, true, true, Position{File: "b", Offset: 1}
 		}
 		o.Members = append(o.Members, m)
 	}
@@ -259,10 +259,10 @@ func TestDecide(t *testing.T) {
 		}, StatePrimaryLost, "Promise of 1 in 5"},
 		"a voter is bad": {func(o *Observation, _ *Want) { o.Members[1].Bad = true }, StateVoterBad, "Serve of 0 in 4"},
 		"a voter is bad and cut off, the other lags": {func(o *Observation, _ *Want) {
-			o.Members[1].Bad, o.Members[0].Cut, o.Members[0].CutEnd = true, []int{1}, Position{"b", 2}
+			o.Members[1].Bad, o.Members[0].Cut, o.Members[0].CutEnd = true, []int{1}, Position{File: "b", Offset: 2}
 		}, StateVoterBad, ""},
 		"a voter is bad and cut off": {func(o *Observation, _ *Want) {
-			o.Members[1].Bad, o.Members[0].Cut, o.Members[0].CutEnd = true, []int{1}, Position{"b", 1}
+			o.Members[1].Bad, o.Members[0].Cut, o.Members[0].CutEnd = true, []int{1}, Position{File: "b", Offset: 1}
 		}, StateVoterBad, "Record 4: 0 with [2]/1"},
 		"a voter was bad and cut off": {func(o *Observation, _ *Want) { o.Members[0].Cut = []int{1} }, StateVoterBad, "Record 4: 0 with [1 2]/1"},
 		"both voters are bad":         {func(o *Observation, _ *Want) { useless(o, 1, 2) }, StateVoterBad, "Record 4: 0 with []/0"},

@@ -12,7 +12,7 @@ import (
 func TestProve(t *testing.T) {
 	t.Parallel()
 	bad := func(o *Observation, _ *Want) {
-		o.Members[1].Bad, o.Members[0].Cut, o.Members[0].CutEnd = true, []int{1}, Position{"b", 1}
+		o.Members[1].Bad, o.Members[0].Cut, o.Members[0].CutEnd = true, []int{1}, Position{File: "b", Offset: 1}
 	}
 	empty := func(o *Observation, _ *Want) {
 		o.Record.Voters = o.Record.Voters[:1]

@@ -5,7 +5,8 @@ package replication
 
 import (
 	"slices"
-	"strings"
+
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // Identity identifies the data of a member: its pod's ordinal, and the UUID of the server that wrote it. Recreated data has another UUID,
@@ -63,43 +64,29 @@ func (r Record) next() Record {
 }
 
 // Volume is the state of a volume, as the agent reports it.
-type Volume string
+type Volume = mysqlmember.Volume
 
 // The kinds of volumes.
 const (
-	VolumeEmpty   Volume = "Empty"   // it never had data
-	VolumeLost    Volume = "Lost"    // it had data of this member, which is gone
-	VolumeOwn     Volume = "Own"     // data of this member
-	VolumeForeign Volume = "Foreign" // data of another member, or without a mark
-	VolumeSingle  Volume = "Single"  // data of one server, which is no member yet
+	VolumeEmpty   = mysqlmember.VolumeEmpty
+	VolumeLost    = mysqlmember.VolumeLost
+	VolumeOwn     = mysqlmember.VolumeOwn
+	VolumeForeign = mysqlmember.VolumeForeign
+	VolumeSingle  = mysqlmember.VolumeSingle
 )
 
 // Role is the role of a member's server.
-type Role string
+type Role = mysqlmember.Role
 
 // The roles.
 const (
-	RoleNone    Role = ""        // the server does not run, or only reads
-	RoleReplica Role = "Replica" // its receiver runs, connected or not
-	RolePrimary Role = "Primary" // it is writable, or becoming so
+	RoleNone    = mysqlmember.RoleNone
+	RoleReplica = mysqlmember.RoleReplica
+	RolePrimary = mysqlmember.RolePrimary
 )
 
 // Position is a position in a binary log.
-type Position struct {
-	File   string `json:"file"`
-	Offset uint64 `json:"offset"`
-}
-
-// Before reports whether p is before q. File numbers have a fixed width below one million.
-func (p Position) Before(q Position) bool {
-	if p.File == q.File {
-		return p.Offset < q.Offset
-	}
-	if len(p.File) == len(q.File) {
-		return strings.Compare(p.File, q.File) < 0
-	}
-	return len(p.File) < len(q.File)
-}
+type Position = mysqlmember.Position
 
 // Member stores the observation of one pod and its agent.
 type Member struct {

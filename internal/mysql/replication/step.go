@@ -3,7 +3,11 @@
 
 package replication
 
-import "fmt"
+import (
+	"fmt"
+
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
+)
 
 // Action names the effect of a step.
 type Action string
@@ -121,21 +125,21 @@ type Decision struct {
 // PrimaryTicket returns the ticket that lets a member become the primary of an epoch, for one start. demands is the number of
 // acknowledgements that it needs.
 func PrimaryTicket(epoch, revision int64, demands int) string {
-	return fmt.Sprintf("primary:%d:%d:%d", epoch, revision, demands)
+	return fmt.Sprintf(mysqlmember.TicketPrimary+":%d:%d:%d", epoch, revision, demands)
 }
 
 // The other tickets.
 const (
-	SeedTicket  = "seed"
-	FenceTicket = "fence"
+	SeedTicket  = mysqlmember.TicketSeed
+	FenceTicket = mysqlmember.TicketFence
 )
 
 // AdoptTicket returns the ticket to take the data of one server with a mark as the first data.
-func AdoptTicket(mark string) string { return "adopt:" + mark }
+func AdoptTicket(mark string) string { return mysqlmember.TicketAdopt + ":" + mark }
 
 // JoinTicket returns the ticket to copy the data of source, and to set the member's own aside, once.
 func JoinTicket(r Record, source Identity) string {
-	return fmt.Sprintf("join:%d:%d:%s", r.Revision, source.Ordinal, source.Server)
+	return fmt.Sprintf(mysqlmember.TicketJoin+":%d:%d:%s", r.Revision, source.Ordinal, source.Server)
 }
 
 // isJoining reports whether a member has a ticket to copy the data of source that it can still use. A newer revision of the record does not
@@ -143,6 +147,6 @@ func JoinTicket(r Record, source Identity) string {
 func (m Member) isJoining(source Identity) bool {
 	var revision int64
 	var from Identity
-	_, err := fmt.Sscanf(m.Ticket, "join:%d:%d:%s", &revision, &from.Ordinal, &from.Server)
+	_, err := fmt.Sscanf(m.Ticket, mysqlmember.TicketJoin+":%d:%d:%s", &revision, &from.Ordinal, &from.Server)
 	return err == nil && from == source && m.Ticket != m.UsedTicket && revision >= m.Revision
 }

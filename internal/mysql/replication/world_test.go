@@ -288,13 +288,13 @@ func (w *world) view() Observation {
 		if m.role == RolePrimary {
 			seen.Writable = true
 			seen.Epoch, seen.Demands, seen.Cut, seen.Routed = int64(m.epoch), int(m.demands), ordinals(m.cutVoters|m.cutOthers), true
-			seen.End, seen.CutEnd = Position{"b", uint64(bits.Len8(m.written))}, Position{"b", uint64(m.cutEnd)}
+			seen.End, seen.CutEnd = Position{File: "b", Offset: uint64(bits.Len8(m.written))}, Position{File: "b", Offset: uint64(m.cutEnd)}
 			seen.Executed, seen.Waiting, seen.Blocked = w.set(m.done), bits.OnesCount8(m.written&^m.done), m.done != m.written
 		}
 		if m.role == RoleReplica {
 			seen.Acknowledges, seen.Connected = m.acknowledges, w.connected(i)
 			read := uint8(bits.TrailingZeros8(w.members[m.source].written&^m.received | 1<<7))
-			seen.ReadTo = Position{"b", uint64(min(read, uint8(bits.Len8(w.members[m.source].written))))}
+			seen.ReadTo = Position{File: "b", Offset: uint64(min(read, uint8(bits.Len8(w.members[m.source].written))))}
 			seen.CaughtUp = m.written == m.received && w.members[m.source].done&^m.written == 0
 			p := &w.members[m.source]
 			seen.Bad = !seen.Connected && (p.cutVoters|p.cutOthers)&(1<<i) == 0

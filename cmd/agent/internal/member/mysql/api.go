@@ -16,26 +16,32 @@ import (
 	"path/filepath"
 	"slices"
 
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
-
-// Operator is the DNS name in the operator's certificate. Only the operator may give orders; other certificates of the cluster's authority
-// may read the state.
-const Operator = "operator"
-
-// OrdersVersion is the version of Request. Version 1 has the source's server, and version 2 passwords of
-// servers.
-const OrdersVersion = 2
 
 // pinged is the parameter of a ping with the UUID of the server that the voter follows.
 const pinged = "server"
 
 // PingPath returns the path of a ping for a server.
-func PingPath(server string) string { return "/ping?" + url.Values{pinged: {server}}.Encode() }
+func PingPath(server string) string {
+	return mysqlmember.PathPing + "?" + url.Values{pinged: {server}}.Encode()
+}
 
 // maxRequest bounds the body of an order.
 const maxRequest = 64 << 10
+
+// The documents of the API.
+type (
+	Answer   = mysqlmember.Answer
+	Event    = mysqlmember.Event
+	Order    = mysqlmember.Order
+	Position = mysqlmember.Position
+	Report   = mysqlmember.Report
+	Request  = mysqlmember.Request
+	Source   = mysqlmember.Source
+	State    = mysqlmember.State
+)
 
 // Orders lists the operations of a Member that the operator can order.
 type Orders interface {
@@ -48,57 +54,6 @@ type Orders interface {
 	Events(ctx context.Context) ([]Event, error)
 }
 
-// Request is the body of an order. Instance and Server must be those of the member that was observed: an order that was meant
-// for another start, or for other data, is refused.
-type Request struct {
-	Order
-	Instance    string `json:"instance"`
-	Server      string `json:"server"`
-	Source      Source `json:"source,omitzero"`
-	Acknowledge bool   `json:"acknowledge,omitempty"`
-	Demands     int    `json:"demands,omitempty"`
-	CutVoters   []int  `json:"cutVoters,omitempty"`
-	CutOthers   []int  `json:"cutOthers,omitempty"`
-	// Servers are those of the members that log in with their own passwords, by ordinal.
-	Servers map[int]string `json:"servers,omitempty"`
-}
-
-// Report describes a member, whether its server runs or not.
-type Report struct {
-	// Instance names the start of the server; of the agent while no server runs.
-	Instance string      `json:"instance"`
-	Volume   volume.Kind `json:"volume,omitempty"`
-	// Mark identifies the data of one server that no member has adopted.
-	Mark string `json:"mark,omitempty"`
-	// Server is the UUID of the data.
-	Server   string `json:"server,omitempty"`
-	Promised int64  `json:"promised,omitempty"`
-	Revision int64  `json:"revision,omitempty"`
-	// Ticket is the last used one, Making the one by which new data is being made, and Failed the last one by which that failed. It is tried
-	// again.
-	Ticket string `json:"ticket,omitempty"`
-	Making string `json:"making,omitempty"`
-	Failed string `json:"failed,omitempty"`
-	// Problem is the reason why the server does not run, or why a ticket is not used.
-	Problem string `json:"problem,omitempty"`
-	// Full is the room that the volume has left, if a server can hardly write any more.
-	Full string `json:"full,omitempty"`
-	// Orders is the version of the orders that this agent reads: it refuses fields of newer ones.
-	Orders int `json:"orders,omitempty"`
-	// Accounts is the reason why databases and accounts of a primary are not as declared.
-	Accounts string `json:"accounts,omitempty"`
-}
-
-// Answer is the body of each answer: the state after the order, or why it was refused. Without a server that answers it has no State.
-type Answer struct {
-	Report
-	State   *State          `json:"state,omitempty"`
-	Reason  contract.Reason `json:"reason,omitempty"`
-	Message string          `json:"message,omitempty"`
-	// Events are in the answer to /events alone.
-	Events []Event `json:"events,omitempty"`
-}
-
 // API serves GET /state, GET /events, GET /ping, and POST /promise, /follow, /serve, /heartbeat and /demote.
 type API struct {
 	// Member returns the report and, while a server runs, what takes its orders. Report.Instance belongs to that.
@@ -109,33 +64,33 @@ type API struct {
 
 // ServeHTTP answers the operator and other members.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	operator, ping := isOperator(r.TLS), r.URL.Path == "/ping"
+	operator, ping := isOperator(r.TLS), r.URL.Path == mysqlmember.PathPing
 	report, orders := a.Member()
 	if operator || ping && isFor(r, report) {
 		a.Heard(operator)
 	}
-	if r.Method == http.MethodGet && (ping || r.URL.Path == "/state") {
+	if r.Method == http.MethodGet && (ping || r.URL.Path == mysqlmember.PathState) {
 		if ping {
 			orders = nil // the answer has no state of the server
 		}
 		a.answer(w, r.Context(), report, orders, nil, nil)
 		return
 	}
-	if r.Method == http.MethodGet && r.URL.Path == "/events" {
+	if r.Method == http.MethodGet && r.URL.Path == mysqlmember.PathEvents {
 		events, err := eventsOf(r.Context(), orders)
 		a.answer(w, r.Context(), report, orders, events, err)
 		return
 	}
 	act := map[string]func(context.Context, Request) error{
-		"/promise": func(ctx context.Context, q Request) error { return orders.Promise(ctx, q.Epoch) },
-		"/follow": func(ctx context.Context, q Request) error {
+		mysqlmember.PathPromise: func(ctx context.Context, q Request) error { return orders.Promise(ctx, q.Epoch) },
+		mysqlmember.PathFollow: func(ctx context.Context, q Request) error {
 			return orders.Follow(ctx, q.Order, q.Source, q.Acknowledge)
 		},
-		"/serve": func(ctx context.Context, q Request) error {
+		mysqlmember.PathServe: func(ctx context.Context, q Request) error {
 			return orders.Serve(ctx, q.Order, q.Demands, q.CutVoters, q.CutOthers, q.Servers)
 		},
-		"/heartbeat": func(ctx context.Context, q Request) error { return orders.Heartbeat(ctx, q.Order) },
-		"/demote":    func(ctx context.Context, q Request) error { return orders.Demote(ctx, q.Order) },
+		mysqlmember.PathHeartbeat: func(ctx context.Context, q Request) error { return orders.Heartbeat(ctx, q.Order) },
+		mysqlmember.PathDemote:    func(ctx context.Context, q Request) error { return orders.Demote(ctx, q.Order) },
 	}[r.URL.Path]
 	switch {
 	case act == nil:
@@ -211,7 +166,7 @@ func (a *API) answer(w http.ResponseWriter, ctx context.Context, report Report, 
 }
 
 func isOperator(state *tls.ConnectionState) bool {
-	return state != nil && len(state.VerifiedChains) > 0 && slices.Contains(state.PeerCertificates[0].DNSNames, Operator)
+	return state != nil && len(state.VerifiedChains) > 0 && slices.Contains(state.PeerCertificates[0].DNSNames, mysqlmember.Operator)
 }
 
 // TLS returns the configuration of the API's server. The folder has tls.crt, tls.key and ca.crt, which are read at each

@@ -12,7 +12,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"testing"
 
@@ -21,6 +20,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // taken notes orders.
@@ -38,7 +38,7 @@ func (k *taken) Promise(_ context.Context, epoch int64) error { return k.note("p
 func (k *taken) Heartbeat(_ context.Context, o Order) error   { return k.note("heartbeat %v", o) }
 func (k *taken) Demote(_ context.Context, o Order) error      { return k.note("demote %v", o) }
 func (k *taken) Events(context.Context) ([]Event, error) {
-	return []Event{{"d", "e", "ENABLED"}}, k.err
+	return []Event{{Schema: "d", Name: "e", Status: "ENABLED"}}, k.err
 }
 func (k *taken) Follow(_ context.Context, o Order, s Source, acknowledge bool) error {
 	return k.note("follow %v %v %v", o, s, acknowledge)
@@ -73,8 +73,8 @@ func TestAPI(t *testing.T) {
 		_ = json.NewDecoder(bytes.NewReader(text)).Decode(&answer) // some errors are plain text
 		return response.StatusCode, answer, nil
 	}
-	operator, member := ours.Client(t, ours, "mysql-0", Operator), ours.Client(t, ours, "mysql-0", "mysql-1")
-	for name, c := range map[string]*http.Client{"no certificate": ours.Client(t, ours, "mysql-0", ""), "another authority": others.Client(t, ours, "mysql-0", Operator)} {
+	operator, member := ours.Client(t, ours, "mysql-0", mysqlmember.Operator), ours.Client(t, ours, "mysql-0", "mysql-1")
+	for name, c := range map[string]*http.Client{"no certificate": ours.Client(t, ours, "mysql-0", ""), "another authority": others.Client(t, ours, "mysql-0", mysqlmember.Operator)} {
 		if code, _, err := send(c, "GET", "/state", ""); err == nil {
 			t.Errorf("%s: %d", name, code)
 		}
@@ -84,7 +84,7 @@ func TestAPI(t *testing.T) {
 	if code != 200 || answer.Instance != "i1" || answer.State == nil || answer.State.Server != "uuid" {
 		t.Errorf("%d %+v", code, answer)
 	}
-	if code, answer, err = send(member, "GET", "/events", ""); err != nil || code != 200 || len(answer.Events) != 1 || answer.Events[0] != (Event{"d", "e", "ENABLED"}) {
+	if code, answer, err = send(member, "GET", "/events", ""); err != nil || code != 200 || len(answer.Events) != 1 || answer.Events[0] != (Event{Schema: "d", Name: "e", Status: "ENABLED"}) {
 		t.Errorf("%d %+v %v", code, answer, err)
 	}
 	const for1 = `"instance":"i1","server":"uuid","epoch":4,"revision":9`
@@ -148,40 +148,10 @@ func TestAPI(t *testing.T) {
 	if _, _, err := send(others.Client(t, others, "mysql-0", "mysql-1"), "GET", "/state", ""); err != nil {
 		t.Error(err)
 	}
-	if code, _, err := send(others.Client(t, others, "mysql-0", Operator), "POST", "/heartbeat", "{"+for1+"}"); err != nil || code != 409 {
+	if code, _, err := send(others.Client(t, others, "mysql-0", mysqlmember.Operator), "POST", "/heartbeat", "{"+for1+"}"); err != nil || code != 409 {
 		t.Error(code, err)
 	}
 	if _, _, err := send(operator, "GET", "/state", ""); err == nil {
 		t.Error("the former authority's certificates are still taken")
 	}
-}
-
-// The operator's client has the same fields; its tests hold it against these files.
-func TestWire(t *testing.T) {
-	t.Parallel()
-	const folder = "../../../../../internal/mysql/client/testdata/"
-	p := func(offset uint64) Position { return Position{File: "f", Offset: offset} }
-	answer, err := json.Marshal(Answer{
-		Report: Report{Instance: "i1", Volume: volume.Own, Mark: "m", Server: "uuid", Promised: 4, Revision: 9, Ticket: "seed", Making: "join", Failed: "join", Problem: "p", Full: "u", Orders: 2, Accounts: "a"},
-		State: &State{
-			Server: "uuid", Version: "8.4.9", Role: RolePrimary, Promised: 4, Revision: 9, Executed: "e", Received: "r", Writable: true, Purged: "g", Epoch: 4, Demands: 1, Cut: []int{1}, Servers: map[int]string{2: "uuid2"}, CutEnd: p(1), End: p(2),
-			Waiting: 1, Commits: CommitsWait, Stalled: 5000, Unprotected: true, Source: 2, SourceServer: "uuid2", Personal: true, Acknowledges: true, Connected: true, ReadTo: p(3), Lag: 1, Problem: "q",
-		},
-		Reason: contract.ReasonRefused, Message: "the message",
-	})
-	assert.NilError(t, err)
-	want, err := os.ReadFile(folder + "answer.json")
-	assert.NilError(t, err)
-	assert.Equal(t, string(answer), strings.TrimSpace(string(want)))
-
-	text, err := os.ReadFile(folder + "order.json")
-	assert.NilError(t, err)
-	order := json.NewDecoder(bytes.NewReader(text))
-	order.DisallowUnknownFields()
-	q := Request{}
-	assert.NilError(t, order.Decode(&q))
-	assert.DeepEqual(t, q, Request{
-		Order: Order{Epoch: 4, Revision: 9}, Instance: "i1", Server: "uuid", Source: Source{Ordinal: 2, Host: "h", Port: 3306, Server: "uuid2", Personal: true}, Acknowledge: true, Demands: 1,
-		CutVoters: []int{1}, CutOthers: []int{2}, Servers: map[int]string{2: "uuid2"},
-	})
 }

@@ -11,13 +11,6 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Event is a scheduled event of the server. A replica stores each one as REPLICA_SIDE_DISABLED: only the primary has the status that was declared.
-type Event struct {
-	Schema string `json:"schema"`
-	Name   string `json:"name"`
-	Status string `json:"status"`
-}
-
 // Events lists the scheduled events of the server.
 func (m *Member) Events(ctx context.Context) (events []Event, err error) {
 	m.mu.Lock()

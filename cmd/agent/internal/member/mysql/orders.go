@@ -17,9 +17,6 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Order names the state of the record that an order was decided on.
-type Order = volume.Order
-
 // Member is the server of a member that runs, and what the member promised.
 type Member struct {
 	// Root holds the login with all rights, through the socket.
@@ -73,24 +70,13 @@ const CloneAccount = "d3os_clone"
 // ArchiveAccount is the name of the account by which the archive reads the logs of members.
 const ArchiveAccount = "d3os_archiver"
 
-// Source is a member to follow.
-type Source struct {
-	Ordinal int    `json:"ordinal"`
-	Host    string `json:"host"`
-	Port    int    `json:"port"`
-	// Server is the UUID of its data; empty in the order of an older operator, which does not compare it.
-	Server string `json:"server,omitempty"`
-	// Personal has the member log in with the password of its data's server, and not with that of all members.
-	Personal bool `json:"personal,omitempty"`
-}
-
 // isConnected reports whether a receiver is connected to this source: another server may have its address.
-func (s Source) isConnected(status map[string]string) bool {
+func isConnected(s Source, status map[string]string) bool {
 	return s.Server == "" || status["Replica_IO_Running"] != "Yes" || status["Source_UUID"] == s.Server
 }
 
 // isAt reports whether two sources have the same address.
-func (s Source) isAt(other Source) bool {
+func isAt(s, other Source) bool {
 	s.Server, other.Server = "", ""
 	return s == other
 }
@@ -133,7 +119,7 @@ func (m *Member) Follow(ctx context.Context, o Order, from Source, acknowledge b
 		if err != nil {
 			return fmt.Errorf("ask for the replication: %w", err)
 		}
-		isSame := m.source.isAt(from) && receives(row) && from.isConnected(row)
+		isSame := isAt(m.source, from) && receives(row) && isConnected(from, row)
 		if isSame && m.acks == acknowledge {
 			m.source = from
 			return nil

@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 func refused(t *testing.T, err error) {
@@ -51,7 +52,7 @@ func TestOrders(t *testing.T) {
 	until(t, "b has all", func() bool { return b.rows() == "1 2" })
 	refused(t, b.Follow(ctx, Order{Epoch: 2, Revision: 1}, p.source(), true))
 	refused(t, p.Serve(ctx, Order{Epoch: 2, Revision: 1}, 0, nil, nil, nil))
-	if s := b.state(t); s.Acknowledges || s.Role != RoleReplica || s.Source != 0 || s.Problem != "" {
+	if s := b.state(t); s.Acknowledges || s.Role != mysqlmember.RoleReplica || s.Source != 0 || s.Problem != "" {
 		t.Errorf("%+v", s)
 	}
 
@@ -60,7 +61,7 @@ func TestOrders(t *testing.T) {
 	_, waiting := p.insert(t, 3)
 	p.waits(t, 1)
 	none(t, waiting)
-	until(t, "commits wait", func() bool { s := p.state(t); return s.Commits == CommitsWait && s.Stalled > 0 })
+	until(t, "commits wait", func() bool { s := p.state(t); return s.Commits == mysqlmember.CommitsWait && s.Stalled > 0 })
 	if err := p.Demote(ctx, Order{Epoch: 4, Revision: 2}, nil); contract.ReasonOf(err) != contract.ReasonBusy {
 		t.Errorf("a primary gives its epoch up while a commit waits: %v", err)
 	}

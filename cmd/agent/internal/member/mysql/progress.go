@@ -10,16 +10,7 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
-)
-
-// Commits describes the commits of a primary.
-type Commits string
-
-// What commits do.
-const (
-	CommitsEnd  Commits = "End"  // no session waits for an acknowledgement
-	CommitsBusy Commits = "Busy" // sessions wait, and transactions are committed
-	CommitsWait Commits = "Wait" // sessions wait, and no transaction is committed
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // stalledAfter is the time for which sessions must wait without a committed transaction before commits wait.
@@ -33,22 +24,22 @@ type Progress struct {
 }
 
 // judge adds a look, and returns what commits do, and for how long none has ended while sessions waited.
-func (p *Progress) judge(waiting int, executed string, now time.Time) (Commits, time.Duration) {
+func (p *Progress) judge(waiting int, executed string, now time.Time) (mysqlmember.Commits, time.Duration) {
 	if waiting == 0 || p.good.IsZero() || executed != p.executed {
 		p.executed, p.good = executed, now
 	}
 	stalled := now.Sub(p.good)
 	switch {
 	case waiting == 0:
-		return CommitsEnd, 0
+		return mysqlmember.CommitsEnd, 0
 	case stalled < stalledAfter:
-		return CommitsBusy, stalled
+		return mysqlmember.CommitsBusy, stalled
 	}
-	return CommitsWait, stalled
+	return mysqlmember.CommitsWait, stalled
 }
 
 // Look looks at a primary.
-func (p *Progress) Look(c *server.Conn) (Commits, error) {
+func (p *Progress) Look(c *server.Conn) (mysqlmember.Commits, error) {
 	waiting, err := waitingSessions(c)
 	if err != nil {
 		return "", err

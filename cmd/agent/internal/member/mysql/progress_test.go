@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 func TestProgress(t *testing.T) {
@@ -16,18 +18,18 @@ func TestProgress(t *testing.T) {
 	for _, c := range []struct {
 		at, waiting int
 		executed    string
-		commits     Commits
+		commits     mysqlmember.Commits
 		stalled     int
 	}{
-		{0, 1, "1", CommitsBusy, 0}, // the first look shows no time
-		{400, 1, "1", CommitsWait, 400},
-		{500, 2, "1-2", CommitsBusy, 0},
-		{899, 1, "1-2", CommitsBusy, 399},
-		{900, 1, "1-2", CommitsWait, 400},
-		{5500, 3, "1-2", CommitsWait, 5000},
-		{5600, 0, "1-2", CommitsEnd, 0},
-		{6100, 1, "1-2", CommitsWait, 500},
-		{6200, 0, "1-3", CommitsEnd, 0},
+		{0, 1, "1", mysqlmember.CommitsBusy, 0}, // the first look shows no time
+		{400, 1, "1", mysqlmember.CommitsWait, 400},
+		{500, 2, "1-2", mysqlmember.CommitsBusy, 0},
+		{899, 1, "1-2", mysqlmember.CommitsBusy, 399},
+		{900, 1, "1-2", mysqlmember.CommitsWait, 400},
+		{5500, 3, "1-2", mysqlmember.CommitsWait, 5000},
+		{5600, 0, "1-2", mysqlmember.CommitsEnd, 0},
+		{6100, 1, "1-2", mysqlmember.CommitsWait, 500},
+		{6200, 0, "1-3", mysqlmember.CommitsEnd, 0},
 	} {
 		commits, stalled := p.judge(c.waiting, c.executed, time.UnixMilli(int64(c.at)))
 		assert.Equal(t, commits, c.commits, "at %d ms", c.at)

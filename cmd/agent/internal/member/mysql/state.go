@@ -13,66 +13,8 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
-
-// Position is a place in a binary log.
-type Position struct {
-	File   string `json:"file,omitempty"`
-	Offset uint64 `json:"offset,omitempty"`
-}
-
-// The roles that a State reports.
-const (
-	RoleReplica = "Replica"
-	RolePrimary = "Primary"
-)
-
-// State stores the answers of a member's server, and the promises of the member. Sets of GTIDs are in the notation of MySQL, and may name
-// a range twice.
-type State struct {
-	Server string `json:"server"`
-	// Version is that of the server, such as 8.4.9.
-	Version  string `json:"version,omitempty"`
-	Role     string `json:"role,omitempty"`
-	Promised int64  `json:"promised,omitempty"`
-	Revision int64  `json:"revision,omitempty"`
-	// Executed are the transactions that were applied, and Received those and what the relay log has.
-	Executed string `json:"executed"`
-	Received string `json:"received"`
-	Writable bool   `json:"writable,omitempty"`
-
-	// Of a primary. Purged are the transactions that its logs have no more.
-	Purged  string `json:"purged,omitempty"`
-	Epoch   int64  `json:"epoch,omitempty"`
-	Demands int    `json:"demands,omitempty"`
-	Cut     []int  `json:"cut,omitempty"`
-	// Servers are those that log in with their own passwords, by the ordinals of their members.
-	Servers map[int]string `json:"servers,omitempty"`
-	CutEnd  Position       `json:"cutEnd,omitzero"`
-	// Clock is a time by the server's clock: transactions behind End are committed later.
-	Clock   time.Time `json:"clock,omitzero"`
-	End     Position  `json:"end,omitzero"`
-	Waiting int       `json:"waiting,omitempty"`
-	// Commits describes what commits do. Stalled is the time in milliseconds for which none has ended while sessions waited.
-	Commits Commits `json:"commits,omitempty"`
-	Stalled int64   `json:"stalled,omitempty"`
-	// Unprotected reports whether the primary demands acknowledgements and semi-sync is off, or a promotion failed half-way: the
-	// server must be killed.
-	Unprotected bool `json:"unprotected,omitempty"`
-
-	// Of a replica.
-	// SourceServer is the UUID of the server that it is connected to.
-	Source       int    `json:"source,omitempty"`
-	SourceServer string `json:"sourceServer,omitempty"`
-	// Personal reports whether it logs in with its own server's password.
-	Personal     bool     `json:"personal,omitempty"`
-	Acknowledges bool     `json:"acknowledges,omitempty"`
-	Connected    bool     `json:"connected,omitempty"`
-	ReadTo       Position `json:"readTo,omitzero"`
-	Lag          int      `json:"lag,omitempty"`
-	// Problem is the last error of the receiver or the applier.
-	Problem string `json:"problem,omitempty"`
-}
 
 // State reads the state of the server.
 func (m *Member) State(ctx context.Context) (State, error) {
@@ -127,7 +69,7 @@ func (m *Member) replica(s *State, row map[string]string) {
 		s.SourceServer = row["Source_UUID"]
 	}
 	if receives(row) {
-		s.Role = RoleReplica
+		s.Role = mysqlmember.RoleReplica
 	}
 	s.Source, s.Personal, s.Acknowledges = m.source.Ordinal, m.source.Personal, m.acks
 	s.ReadTo.File = row["Source_Log_File"]
@@ -136,13 +78,13 @@ func (m *Member) replica(s *State, row map[string]string) {
 	if s.Problem = row["Last_SQL_Error"]; s.Problem == "" {
 		s.Problem = row["Last_IO_Error"]
 	}
-	if s.Problem == "" && s.Role == RoleReplica && row["Replica_SQL_Running"] != "Yes" {
+	if s.Problem == "" && s.Role == mysqlmember.RoleReplica && row["Replica_SQL_Running"] != "Yes" {
 		s.Problem = "the applier does not run" // its lag is not known
 	}
 }
 
 func (m *Member) ofPrimary(c *server.Conn, s *State) error {
-	s.Role, s.Epoch, s.Demands, s.CutEnd, s.Cut = RolePrimary, m.primary, m.demands, m.cutEnd, unique(append(append([]int{}, m.cutVoters...), m.cutOthers...))
+	s.Role, s.Epoch, s.Demands, s.CutEnd, s.Cut = mysqlmember.RolePrimary, m.primary, m.demands, m.cutEnd, unique(append(append([]int{}, m.cutVoters...), m.cutOthers...))
 	s.Servers = m.servers()
 	var err error
 	if s.Clock, err = c.Now(); err != nil {

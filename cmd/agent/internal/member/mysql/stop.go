@@ -13,6 +13,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 const (
@@ -34,9 +35,9 @@ func MustKill(s State, since Silence) string {
 	switch {
 	case s.Unprotected:
 		return "the primary is not protected by semi-sync"
-	case s.Role == RolePrimary && s.Demands > 0 && since.Voter > unheard && since.Operator > unheard:
+	case s.Role == mysqlmember.RolePrimary && s.Demands > 0 && since.Voter > unheard && since.Operator > unheard:
 		return fmt.Sprintf("the primary hears neither a voter nor the operator for %s", unheard)
-	case s.Role == RolePrimary && s.Demands > 0 && since.Agent > unanswered:
+	case s.Role == mysqlmember.RolePrimary && s.Demands > 0 && since.Agent > unanswered:
 		return fmt.Sprintf("the primary does not answer its agent for %s", unanswered)
 	}
 	return ""

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 func TestParseTicket(t *testing.T) {
@@ -35,7 +37,7 @@ func TestParseTicket(t *testing.T) {
 
 func TestMustKill(t *testing.T) {
 	t.Parallel()
-	primary := State{Role: RolePrimary, Demands: 1}
+	primary := State{Role: mysqlmember.RolePrimary, Demands: 1}
 	for name, c := range map[string]struct {
 		s               State
 		voter, operator time.Duration
@@ -47,13 +49,13 @@ func TestMustKill(t *testing.T) {
 		"no operator":                  {primary, time.Second, time.Hour, false, 0},
 		"neither":                      {primary, 11 * time.Second, 11 * time.Second, true, 0},
 		"neither, not long enough":     {primary, 11 * time.Second, 9 * time.Second, false, 0},
-		"neither, alone by the record": {State{Role: RolePrimary}, time.Hour, time.Hour, false, 0},
-		"neither, of a replica":        {State{Role: RoleReplica}, time.Hour, time.Hour, false, 0},
-		"semi-sync is off":             {State{Role: RolePrimary, Demands: 1, Unprotected: true}, 0, 0, true, 0},
+		"neither, alone by the record": {State{Role: mysqlmember.RolePrimary}, time.Hour, time.Hour, false, 0},
+		"neither, of a replica":        {State{Role: mysqlmember.RoleReplica}, time.Hour, time.Hour, false, 0},
+		"semi-sync is off":             {State{Role: mysqlmember.RolePrimary, Demands: 1, Unprotected: true}, 0, 0, true, 0},
 		"no answer":                    {primary, 0, 0, true, 21 * time.Second},
 		"no answer, not long enough":   {primary, 0, 0, false, 19 * time.Second},
-		"no answer, alone":             {State{Role: RolePrimary}, 0, 0, false, time.Hour},
-		"no answer, of a replica":      {State{Role: RoleReplica}, 0, 0, false, time.Hour},
+		"no answer, alone":             {State{Role: mysqlmember.RolePrimary}, 0, 0, false, time.Hour},
+		"no answer, of a replica":      {State{Role: mysqlmember.RoleReplica}, 0, 0, false, time.Hour},
 		"a promotion failed half-way":  {State{Unprotected: true}, 0, 0, true, 0},
 	} {
 		if why := MustKill(c.s, Silence{c.voter, c.operator, c.agent}); (why != "") != c.kill {

@@ -8,18 +8,20 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // Verb is the action that a ticket allows.
 type Verb string
 
-// The verbs. A ticket is an annotation on one pod, and is good for one start of its server.
+// The verbs. The contract describes each.
 const (
-	Primary Verb = "primary" // primary:EPOCH:REVISION:ACKNOWLEDGEMENTS: become the primary
-	Seed    Verb = "seed"    // seed: make the first data, on an empty volume
-	Adopt   Verb = "adopt"   // adopt:MARK: take the data of one server with that mark as the first data
-	Join    Verb = "join"    // join:REVISION:ORDINAL:SERVER: set the data aside, and copy that of a member
-	Fence   Verb = "fence"   // fence: kill the server if it is a primary
+	Primary Verb = mysqlmember.TicketPrimary
+	Seed    Verb = mysqlmember.TicketSeed
+	Adopt   Verb = mysqlmember.TicketAdopt
+	Join    Verb = mysqlmember.TicketJoin
+	Fence   Verb = mysqlmember.TicketFence
 )
 
 // Ticket is the operator's leave for one act.

@@ -24,6 +24,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 const (
@@ -154,7 +155,7 @@ func (r *Run) instance(folder string) *restore.Instance {
 // caughtUp waits until the donor has all that the primary had.
 func (r *Run) caughtUp(ctx context.Context, c *server.Conn, had string) error {
 	return r.until(ctx, contract.ReasonServerUnreachable, fmt.Sprintf("member %d has all transactions that the primary had", r.donor.ordinal), func() (bool, error) {
-		answer, err := r.ask(ctx, r.donor.ordinal, "/state")
+		answer, err := r.ask(ctx, r.donor.ordinal, mysqlmember.PathState)
 		if err != nil || answer.State == nil {
 			return false, err
 		}
@@ -244,7 +245,7 @@ func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (ev
 		if ok, err := contains(c, primary.State.Executed, executed); !ok {
 			return false, err
 		}
-		answer, err := r.ask(ctx, primary.ordinal, "/events")
+		answer, err := r.ask(ctx, primary.ordinal, mysqlmember.PathEvents)
 		if err != nil || answer.Server != primary.Server {
 			return false, err
 		}

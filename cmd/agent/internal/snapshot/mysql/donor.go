@@ -18,6 +18,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // Cluster holds what is needed to reach the members of a database.
@@ -81,7 +82,7 @@ func (c Cluster) look(ctx context.Context) (members []member, problem error) {
 	answers, errs := make([]mysql.Answer, c.Members), make([]error, c.Members)
 	var all sync.WaitGroup
 	for i := range c.Members {
-		all.Go(func() { answers[i], errs[i] = c.ask(ctx, i, "/state") })
+		all.Go(func() { answers[i], errs[i] = c.ask(ctx, i, mysqlmember.PathState) })
 	}
 	all.Wait()
 	for i := range answers {
@@ -98,7 +99,7 @@ func primaryOf(members []member) (member, error) {
 	newest := int64(0)
 	for _, m := range members {
 		newest = max(newest, m.State.Promised, m.State.Epoch)
-		if m.State.Role == mysql.RolePrimary && m.State.Writable && !m.State.Unprotected && (found.State == nil || found.State.Epoch < m.State.Epoch) {
+		if m.State.Role == mysqlmember.RolePrimary && m.State.Writable && !m.State.Unprotected && (found.State == nil || found.State.Epoch < m.State.Epoch) {
 			found = m
 		}
 	}
@@ -115,7 +116,7 @@ func primaryOf(members []member) (member, error) {
 func votersOf(members []member, primary member) (voters []member) {
 	for _, m := range members {
 		s := m.State
-		if s.Role == mysql.RoleReplica && s.Acknowledges && s.Connected && s.Source == primary.ordinal && s.Problem == "" &&
+		if s.Role == mysqlmember.RoleReplica && s.Acknowledges && s.Connected && s.Source == primary.ordinal && s.Problem == "" &&
 			s.Promised <= primary.State.Epoch && !slices.Contains(primary.State.Cut, m.ordinal) {
 			voters = append(voters, m)
 		}

@@ -17,6 +17,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 func TestDonorOf(t *testing.T) {
@@ -24,12 +25,12 @@ func TestDonorOf(t *testing.T) {
 	at := func(ordinal int, s mysql.State) member {
 		return member{ordinal: ordinal, Answer: mysql.Answer{State: &s}}
 	}
-	primary := mysql.State{Role: mysql.RolePrimary, Writable: true, Epoch: 3, Promised: 3, Demands: 1}
+	primary := mysql.State{Role: mysqlmember.RolePrimary, Writable: true, Epoch: 3, Promised: 3, Demands: 1}
 	with := func(s mysql.State, change func(*mysql.State)) mysql.State {
 		change(&s)
 		return s
 	}
-	voter := mysql.State{Role: mysql.RoleReplica, Acknowledges: true, Connected: true, Source: 0, Promised: 3, Lag: 5}
+	voter := mysql.State{Role: mysqlmember.RoleReplica, Acknowledges: true, Connected: true, Source: 0, Promised: 3, Lag: 5}
 	for name, c := range map[string]struct {
 		members []member
 		donor   int // -1 for none

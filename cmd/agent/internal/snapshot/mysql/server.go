@@ -17,6 +17,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // quiet are the options of each server of this program: it keeps no log, generates no GTIDs, replicates nothing and runs no events.
@@ -116,7 +117,7 @@ func (c Cluster) silent(ctx context.Context, ordinal int) error {
 			return ctx.Err()
 		case <-time.After(looks):
 		}
-		answer, err := c.ask(ctx, ordinal, "/state")
+		answer, err := c.ask(ctx, ordinal, mysqlmember.PathState)
 		if err == nil && answer.State == nil {
 			err = errors.New("its agent runs no server")
 		}

@@ -16,6 +16,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 var (
@@ -38,7 +39,7 @@ func (a *Agent) keepAccounts(ctx context.Context, r *running) {
 	applied := ""
 	for ctx.Err() == nil {
 		state, _ := r.latest()
-		if state.Role == mysql.RolePrimary && state.Writable && state.Commits != mysql.CommitsWait {
+		if state.Role == mysqlmember.RolePrimary && state.Writable && state.Commits != mysqlmember.CommitsWait {
 			wanted, err := a.declared()
 			if text := fmt.Sprintf("%q", wanted); err == nil && text != applied {
 				if err = a.apply(ctx, r, wanted); err == nil {
@@ -183,8 +184,8 @@ func waits(ctx context.Context, c *server.Conn) bool {
 	}
 	progress := mysql.Progress{}
 	for range 2 {
-		if commits, err := progress.Look(c); err != nil || commits != mysql.CommitsBusy {
-			return err != nil || commits == mysql.CommitsWait
+		if commits, err := progress.Look(c); err != nil || commits != mysqlmember.CommitsBusy {
+			return err != nil || commits == mysqlmember.CommitsWait
 		}
 		select {
 		case <-ctx.Done():

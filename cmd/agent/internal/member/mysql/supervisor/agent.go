@@ -19,6 +19,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // Agent runs the server of a member.
@@ -300,7 +301,7 @@ func (a *Agent) attend(ctx context.Context, r *running, t mysql.Ticket) error {
 		return err
 	}
 	switch {
-	case t.Verb == mysql.Fence && state.Role == mysql.RolePrimary:
+	case t.Verb == mysql.Fence && state.Role == mysqlmember.RolePrimary:
 		a.killServer(r, "the ticket is fence")
 	case t.Verb == mysql.Primary && t.Text != n.Ticket:
 		a.heardAll()
@@ -308,7 +309,7 @@ func (a *Agent) attend(ctx context.Context, r *running, t mysql.Ticket) error {
 			return fmt.Errorf("use the ticket %s: %w", t.Text, err)
 		}
 		_, _ = fmt.Fprintln(a.Log, "the server is the primary by the ticket", t.Text)
-	case t.Verb == mysql.Join && state.Role != mysql.RolePrimary && a.mayJoin(t, volume.Contents{Notes: n}):
+	case t.Verb == mysql.Join && state.Role != mysqlmember.RolePrimary && a.mayJoin(t, volume.Contents{Notes: n}):
 		return a.stopServer(ctx, r)
 	}
 	a.say("")

@@ -27,6 +27,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // settings are those of an agent, for another process.
@@ -156,7 +157,7 @@ func pods(t *testing.T, n int) []*pod {
 		p.declare(p.Databases, "")
 		p.declare(p.Users, "")
 		authority.Write(t, p.TLS, hosts[i])
-		p.operator, p.other = authority.Client(t, authority, hosts[i], mysql.Operator), authority.Client(t, authority, hosts[i], "mysql-9")
+		p.operator, p.other = authority.Client(t, authority, hosts[i], mysqlmember.Operator), authority.Client(t, authority, hosts[i], "mysql-9")
 		t.Cleanup(func() {
 			p.kill()
 			_ = os.RemoveAll(run)
@@ -269,7 +270,7 @@ func (p *pod) leads(epoch, revision int64, demands int) mysql.Answer {
 	ticket := fmt.Sprintf("primary:%d:%d:%d", epoch, revision, demands)
 	p.give(ticket)
 	return p.until("it is the primary", func(a mysql.Answer) bool {
-		return a.Ticket == ticket && a.State != nil && a.State.Role == mysql.RolePrimary && a.State.Writable
+		return a.Ticket == ticket && a.State != nil && a.State.Role == mysqlmember.RolePrimary && a.State.Writable
 	})
 }
 

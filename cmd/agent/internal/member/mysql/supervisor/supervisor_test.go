@@ -16,6 +16,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // A database of three members is formed, fails over, and takes the old primary back, with real servers and agents.
@@ -123,7 +124,7 @@ func watchdog(t *testing.T, served time.Time, a, voter *pod) {
 	}
 	// The voter's pings keep the primary alive, longer than it may be unheard by the operator.
 	a.until("twelve seconds pass", func(mysql.Answer) bool { return time.Since(served) > 12*time.Second })
-	if s := a.look(); s.Instance != start || s.State == nil || s.State.Role != mysql.RolePrimary {
+	if s := a.look(); s.Instance != start || s.State == nil || s.State.Role != mysqlmember.RolePrimary {
 		t.Errorf("the primary is %+v, %+v", s, s.State)
 	}
 	a.exec("SET GLOBAL rpl_semi_sync_source_enabled = OFF")

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // heard stores when this agent was last reached.
@@ -98,7 +99,7 @@ func (a *Agent) observe(ctx context.Context, r *running) {
 // pingSource pings the primary's agent while this member is a voter of it that is connected.
 func (a *Agent) pingSource(ctx context.Context, r *running) {
 	for ctx.Err() == nil {
-		if state, _ := r.latest(); state.Role == mysql.RoleReplica && state.Acknowledges && state.Connected {
+		if state, _ := r.latest(); state.Role == mysqlmember.RoleReplica && state.Acknowledges && state.Connected {
 			_ = a.ping(ctx, state.Source, state.SourceServer) // the primary judges by what reaches it
 		}
 		select {
@@ -171,7 +172,7 @@ func (a *Agent) report() (mysql.Report, mysql.Orders) {
 	r := mysql.Report{
 		Instance: a.start, Volume: c.Kind, Mark: c.Mark, Server: c.Notes.Server, Promised: c.Notes.Promised, Revision: c.Notes.Revision,
 		Ticket: c.Notes.Ticket, Making: a.making, Failed: a.failed, Problem: cmp.Or(a.problem, a.accountsProblem),
-		Full: a.Volume.Full(), Accounts: a.accountsProblem, Orders: mysql.OrdersVersion,
+		Full: a.Volume.Full(), Accounts: a.accountsProblem, Orders: mysqlmember.OrdersVersion,
 	}
 	if err != nil {
 		r.Problem = err.Error()

@@ -13,6 +13,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // File is the name of the notes at the root of the volume, outside of the server's data: a copy of another member's data does not
@@ -36,12 +37,6 @@ type Notes struct {
 	// Promised is the highest epoch that was promised or that an order was taken of. Orders of older ones are refused.
 	Promised int64 `json:"promised"`
 	// Revision is the highest of the record that an order was taken of. Orders of older ones are refused.
-	Revision int64 `json:"revision"`
-}
-
-// Order names the state of the record that an order was decided on.
-type Order struct {
-	Epoch    int64 `json:"epoch"`
 	Revision int64 `json:"revision"`
 }
 
@@ -90,7 +85,7 @@ func (v *Volume) Notes() (Notes, error) {
 
 // Take stores the epoch and the revision of an order, and the ticket that gave it if one did, or refuses the order. They are on the disk
 // when it returns.
-func (v *Volume) Take(o Order, ticket string) error {
+func (v *Volume) Take(o mysqlmember.Order, ticket string) error {
 	return v.change(func(n *Notes) error {
 		switch {
 		case o.Epoch < 1 || o.Revision < 1:

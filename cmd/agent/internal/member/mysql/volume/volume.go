@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // Volume is the volume of a member's pod.
@@ -56,15 +57,15 @@ func (v *Volume) Lock(ctx context.Context) (*os.File, error) {
 }
 
 // Kind classifies the data on a volume.
-type Kind string
+type Kind = mysqlmember.Volume
 
-// The kinds.
+// The kinds. The contract describes each.
 const (
-	Empty   Kind = "Empty"   // it never had data
-	Lost    Kind = "Lost"    // it had data of this member, and the folder is gone
-	Own     Kind = "Own"     // data of this member
-	Foreign Kind = "Foreign" // data of another pod, of another server than noted, or without notes
-	Single  Kind = "Single"  // data of one server of a DataService, with a mark and without notes
+	Empty   = mysqlmember.VolumeEmpty
+	Lost    = mysqlmember.VolumeLost
+	Own     = mysqlmember.VolumeOwn
+	Foreign = mysqlmember.VolumeForeign
+	Single  = mysqlmember.VolumeSingle
 )
 
 // Contents describe the data on a volume.

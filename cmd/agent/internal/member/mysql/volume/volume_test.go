@@ -20,6 +20,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 const (
@@ -209,13 +210,13 @@ func looksRight(t *testing.T, when string, v *Volume, first Notes, hasData bool)
 func TestTake(t *testing.T) {
 	t.Parallel()
 	v := in(t.TempDir())
-	assert.NilError(t, v.Take(Order{2, 5}, ""))
-	refused(t, v.Take(Order{1, 6}, ""))
-	refused(t, v.Take(Order{2, 4}, ""))
-	assert.NilError(t, v.Take(Order{2, 5}, "primary:2:5:1"))
-	refused(t, v.Take(Order{2, 5}, "primary:2:5:1"))
-	assert.NilError(t, v.Take(Order{3, 5}, ""))
-	for _, o := range []Order{{0, 9}, {9, 0}} {
+	assert.NilError(t, v.Take(mysqlmember.Order{Epoch: 2, Revision: 5}, ""))
+	refused(t, v.Take(mysqlmember.Order{Epoch: 1, Revision: 6}, ""))
+	refused(t, v.Take(mysqlmember.Order{Epoch: 2, Revision: 4}, ""))
+	assert.NilError(t, v.Take(mysqlmember.Order{Epoch: 2, Revision: 5}, "primary:2:5:1"))
+	refused(t, v.Take(mysqlmember.Order{Epoch: 2, Revision: 5}, "primary:2:5:1"))
+	assert.NilError(t, v.Take(mysqlmember.Order{Epoch: 3, Revision: 5}, ""))
+	for _, o := range []mysqlmember.Order{{Revision: 9}, {Epoch: 9}} {
 		assert.Equal(t, contract.ReasonOf(v.Take(o, "")), contract.ReasonUsage)
 	}
 	n, err := v.Notes()
@@ -225,9 +226,9 @@ func TestTake(t *testing.T) {
 	// A promise that cannot be read, or not be stored, is none that was given.
 	for _, text := range []string{"", "{", `{"format":2}`, `{}`} {
 		assert.NilError(t, os.WriteFile(filepath.Join(v.Root, File), []byte(text), 0o600))
-		assert.ErrorContains(t, v.Take(Order{4, 5}, ""), "read the promises in", text)
+		assert.ErrorContains(t, v.Take(mysqlmember.Order{Epoch: 4, Revision: 5}, ""), "read the promises in", text)
 	}
-	assert.ErrorContains(t, in(filepath.Join(v.Root, "gone")).Take(Order{1, 1}, ""), "write the promises in")
+	assert.ErrorContains(t, in(filepath.Join(v.Root, "gone")).Take(mysqlmember.Order{Epoch: 1, Revision: 1}, ""), "write the promises in")
 }
 
 // Only data of the pod and of the server that was noted is the member's. Nothing is written to another volume, and nothing on it is removed.
@@ -290,7 +291,7 @@ func listing(t *testing.T, root string) string {
 func TestOlderCopy(t *testing.T) {
 	t.Parallel()
 	v := in(t.TempDir())
-	assert.NilError(t, errors.Join(v.write(Notes{Pod: pod, Server: older}), put(v.Folder(), older, "old"), v.Prepare(), put(v.New(), newer, "whole"), v.Take(Order{1, 8}, "")))
+	assert.NilError(t, errors.Join(v.write(Notes{Pod: pod, Server: older}), put(v.Folder(), older, "old"), v.Prepare(), put(v.New(), newer, "whole"), v.Take(mysqlmember.Order{Epoch: 1, Revision: 8}, "")))
 	refused(t, v.Replace(newer, ticket, 7))
 	assert.Equal(t, contract.ReasonOf(v.Replace(older, ticket, 8)), contract.ReasonFailed)
 	c := looksRight(t, "after the refusal", v, Notes{Promised: 1, Server: older}, true)

@@ -1,0 +1,218 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package mysqlmember defines the interface of the agent of a MySQL member: the answers and orders of its API over mutual TLS, and the
+// tickets of its pod. The operator, the agents of other members, and the commands for backups and archives use it.
+//
+// A member may run an older agent than the operator. That agent refuses an order with a field that it does not have: see OrdersVersion.
+package mysqlmember
+
+import (
+	"strings"
+	"time"
+
+	"d3os.com/d3os-operator/internal/contract"
+)
+
+const (
+	// Port is the port of the API.
+	Port = 3307
+	// Operator is the DNS name in the operator's certificate. Only the operator may give orders; other certificates of the cluster's
+	// authority may read the state.
+	Operator = "operator"
+	// OrdersVersion is the version of Request. Version 1 has the source's server, and version 2 passwords of servers.
+	OrdersVersion = 2
+)
+
+// The paths of the API. State, Events and Ping are read by GET, the others are orders by POST.
+const (
+	PathState     = contract.PathState
+	PathEvents    = "/events"
+	PathPing      = "/ping"
+	PathPromise   = "/promise"
+	PathFollow    = "/follow"
+	PathServe     = "/serve"
+	PathHeartbeat = "/heartbeat"
+	PathDemote    = "/demote"
+)
+
+// The verbs of tickets. A ticket is an annotation on one pod, and is good for one start of its server.
+const (
+	TicketPrimary = "primary" // primary:EPOCH:REVISION:ACKNOWLEDGEMENTS: become the primary
+	TicketSeed    = "seed"    // seed: make the first data, on an empty volume
+	TicketAdopt   = "adopt"   // adopt:MARK: take the data of one server with that mark as the first data
+	TicketJoin    = "join"    // join:REVISION:ORDINAL:SERVER: set the data aside, and copy that of a member
+	TicketFence   = "fence"   // fence: kill the server if it is a primary
+)
+
+// Volume classifies the data on a member's volume.
+type Volume string
+
+// The kinds of volumes.
+const (
+	VolumeEmpty   Volume = "Empty"   // it never had data
+	VolumeLost    Volume = "Lost"    // it had data of this member, which is gone
+	VolumeOwn     Volume = "Own"     // data of this member
+	VolumeForeign Volume = "Foreign" // data of another pod, of another server than noted, or without notes
+	VolumeSingle  Volume = "Single"  // data of one server of a DataService, with a mark and without notes
+)
+
+// Role is the role of a member's server.
+type Role string
+
+// The roles.
+const (
+	RoleNone    Role = ""        // the server does not run, or only reads
+	RoleReplica Role = "Replica" // its receiver runs, connected or not
+	RolePrimary Role = "Primary" // it is writable, or becoming so
+)
+
+// Commits describes the commits of a primary.
+type Commits string
+
+// What commits do.
+const (
+	CommitsEnd  Commits = "End"  // no session waits for an acknowledgement
+	CommitsBusy Commits = "Busy" // sessions wait, and transactions are committed
+	CommitsWait Commits = "Wait" // sessions wait, and no transaction is committed
+)
+
+// Position is a position in a binary log.
+type Position struct {
+	File   string `json:"file,omitempty"`
+	Offset uint64 `json:"offset,omitempty"`
+}
+
+// Before reports whether p is before q. File numbers have a fixed width below one million.
+func (p Position) Before(q Position) bool {
+	if p.File == q.File {
+		return p.Offset < q.Offset
+	}
+	if len(p.File) == len(q.File) {
+		return strings.Compare(p.File, q.File) < 0
+	}
+	return len(p.File) < len(q.File)
+}
+
+// Order names the state of the record that an order was decided on.
+type Order struct {
+	Epoch    int64 `json:"epoch"`
+	Revision int64 `json:"revision"`
+}
+
+// Source is a member to follow.
+type Source struct {
+	Ordinal int    `json:"ordinal"`
+	Host    string `json:"host"`
+	Port    int    `json:"port"`
+	// Server is the UUID of its data; empty in the order of an older operator, which does not compare it.
+	Server string `json:"server,omitempty"`
+	// Personal has the member log in with the password of its data's server, and not with that of all members.
+	Personal bool `json:"personal,omitempty"`
+}
+
+// Request is the body of an order. Instance and Server must be those of the member that was observed: an order that was meant
+// for another start, or for other data, is refused.
+type Request struct {
+	Order
+	Instance    string `json:"instance"`
+	Server      string `json:"server"`
+	Source      Source `json:"source,omitzero"`
+	Acknowledge bool   `json:"acknowledge,omitempty"`
+	Demands     int    `json:"demands,omitempty"`
+	CutVoters   []int  `json:"cutVoters,omitempty"`
+	CutOthers   []int  `json:"cutOthers,omitempty"`
+	// Servers are those of the members that log in with their own passwords, by ordinal.
+	Servers map[int]string `json:"servers,omitempty"`
+}
+
+// Report describes a member, whether its server runs or not.
+type Report struct {
+	// Instance names the start of the server; of the agent while no server runs.
+	Instance string `json:"instance"`
+	Volume   Volume `json:"volume,omitempty"`
+	// Mark identifies the data of one server that no member has adopted.
+	Mark string `json:"mark,omitempty"`
+	// Server is the UUID of the data.
+	Server   string `json:"server,omitempty"`
+	Promised int64  `json:"promised,omitempty"`
+	Revision int64  `json:"revision,omitempty"`
+	// Ticket is the last used one, Making the one by which new data is being made, and Failed the last one by which that failed. It is tried
+	// again.
+	Ticket string `json:"ticket,omitempty"`
+	Making string `json:"making,omitempty"`
+	Failed string `json:"failed,omitempty"`
+	// Problem is the reason why the server does not run, or why a ticket is not used.
+	Problem string `json:"problem,omitempty"`
+	// Full is the room that the volume has left, if a server can hardly write any more.
+	Full string `json:"full,omitempty"`
+	// Orders is the version of the orders that this agent reads: it refuses fields of newer ones.
+	Orders int `json:"orders,omitempty"`
+	// Accounts is the reason why databases and accounts of a primary are not as declared.
+	Accounts string `json:"accounts,omitempty"`
+}
+
+// State stores the answers of a member's server, and the promises of the member. Sets of GTIDs are in the notation of MySQL, and may name
+// a range twice.
+type State struct {
+	Server string `json:"server"`
+	// Version is that of the server, such as 8.4.9.
+	Version  string `json:"version,omitempty"`
+	Role     Role   `json:"role,omitempty"`
+	Promised int64  `json:"promised,omitempty"`
+	Revision int64  `json:"revision,omitempty"`
+	// Executed are the transactions that were applied, and Received those and what the relay log has.
+	Executed string `json:"executed"`
+	Received string `json:"received"`
+	Writable bool   `json:"writable,omitempty"`
+
+	// Of a primary. Purged are the transactions that its logs have no more.
+	Purged  string `json:"purged,omitempty"`
+	Epoch   int64  `json:"epoch,omitempty"`
+	Demands int    `json:"demands,omitempty"`
+	Cut     []int  `json:"cut,omitempty"`
+	// Servers are those that log in with their own passwords, by the ordinals of their members.
+	Servers map[int]string `json:"servers,omitempty"`
+	CutEnd  Position       `json:"cutEnd,omitzero"`
+	// Clock is a time by the server's clock: transactions behind End are committed later.
+	Clock   time.Time `json:"clock,omitzero"`
+	End     Position  `json:"end,omitzero"`
+	Waiting int       `json:"waiting,omitempty"`
+	// Commits describes what commits do; an older agent does not report it. Stalled is the time in milliseconds for which none has ended
+	// while sessions waited.
+	Commits Commits `json:"commits,omitempty"`
+	Stalled int64   `json:"stalled,omitempty"`
+	// Unprotected reports whether the primary demands acknowledgements and semi-sync is off, or a promotion failed half-way: the
+	// server must be killed.
+	Unprotected bool `json:"unprotected,omitempty"`
+
+	// Of a replica.
+	// SourceServer is the UUID of the server that it is connected to.
+	Source       int    `json:"source,omitempty"`
+	SourceServer string `json:"sourceServer,omitempty"`
+	// Personal reports whether it logs in with its own server's password.
+	Personal     bool     `json:"personal,omitempty"`
+	Acknowledges bool     `json:"acknowledges,omitempty"`
+	Connected    bool     `json:"connected,omitempty"`
+	ReadTo       Position `json:"readTo,omitzero"`
+	Lag          int      `json:"lag,omitempty"`
+	// Problem is the last error of the receiver or the applier.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Event is a scheduled event of the server. A replica stores each one as REPLICA_SIDE_DISABLED: only the primary has the status that was declared.
+type Event struct {
+	Schema string `json:"schema"`
+	Name   string `json:"name"`
+	Status string `json:"status"`
+}
+
+// Answer is the body of each answer: the state after the order, or why it was refused. Without a server that answers it has no State.
+type Answer struct {
+	Report
+	State   *State          `json:"state,omitempty"`
+	Reason  contract.Reason `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"`
+	// Events are in the answer to PathEvents alone.
+	Events []Event `json:"events,omitempty"`
+}
