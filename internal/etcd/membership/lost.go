@@ -171,7 +171,7 @@ func (c *cluster) candidates() []*Pod {
 // position returns the end of the log in a pod.
 func (p *Pod) position() Position {
 	if p.Answer != nil {
-		return Position{p.Answer.Term, max(p.Answer.Index, p.Answer.Applied)}
+		return Position{Term: p.Answer.Term, Index: max(p.Answer.Index, p.Answer.Applied)}
 	}
 	return p.Report.Position
 }

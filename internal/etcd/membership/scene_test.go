@@ -22,7 +22,7 @@ func newScene() *scene {
 	s.view.Record, s.view.Live = Record{Cluster: clusterID, Replicas: 3, Version: "3.6.16"}, 3
 	for i := range 3 {
 		s.list = append(s.list, Member{ID: ID(i + 1), Name: names[i], PeerURLs: allURLs[i : i+1]})
-		s.view.Claims = append(s.view.Claims, Claim{Name: claimNames[i], Ordinal: i, UID: claimUIDs[i], Cluster: clusterID, Member: ID(i + 1), Version: "3.6.16", Position: Position{2, 100}})
+		s.view.Claims = append(s.view.Claims, Claim{Name: claimNames[i], Ordinal: i, UID: claimUIDs[i], Cluster: clusterID, Member: ID(i + 1), Version: "3.6.16", Position: Position{Term: 2, Index: 100}})
 		s.view.Pods = append(s.view.Pods, Pod{Name: names[i], Ordinal: i, UID: podUIDs[i], IP: ips[i], Running: true, Ready: true, Answer: &Answer{
 			Cluster: clusterID, Member: ID(i + 1), Leader: 1, Version: "3.6.16", Linear: true, Term: 2, Index: 100, Applied: 100, Revision: 50, Size: 1000, Used: 900,
 		}})
@@ -183,7 +183,7 @@ func (s *scene) outdated(pod int, index uint64) {
 	s.down(pod)
 	s.view.Pods[pod].Problem = ""
 	s.view.Pods[pod].Report = &Report{
-		Volume: VolumeData, Cluster: clusterID, Member: ID(pod + 1), Position: Position{2, index}, Outdated: "it ends before entry 100", Waiting: "the data is of the past",
+		Volume: VolumeData, Cluster: clusterID, Member: ID(pod + 1), Position: Position{Term: 2, Index: index}, Outdated: "it ends before entry 100", Waiting: "the data is of the past",
 	}
 }
 
@@ -200,5 +200,5 @@ func stale(s *scene) {
 	s.down(1, 2)
 	s.view.Claims[2].Member = 6
 	s.view.Pods[2].Problem = ""
-	s.view.Pods[2].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: 6, Position: Position{3, 200}, Waiting: "Removed"}
+	s.view.Pods[2].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: 6, Position: Position{Term: 3, Index: 200}, Waiting: "Removed"}
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
 // MaxReplicas is the maximum number of members of a cluster.
@@ -216,47 +218,36 @@ type Claim struct {
 // mark returns the claim's annotations.
 func (c *Claim) mark() Mark { return Mark{c.Cluster, c.Member, c.Version, c.Position, c.Tokens} }
 
-// Position is a position in the log of a cluster: the term and the index of an entry.
-type Position struct {
-	Term  uint64 `json:"term,omitempty"`
-	Index uint64 `json:"index,omitempty"`
-}
-
-// Before reports whether a log that ends at p lacks entries of one that ends at q.
-func (p Position) Before(q Position) bool {
-	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
-}
+// Position is a position in the log of a cluster.
+type Position = etcdmember.Position
 
 // Volume is the state of a volume, as the agent found it.
-type Volume string
+type Volume = etcdmember.Volume
 
 // The states of a volume.
 const (
-	VolumeEmpty Volume = "Empty" // no data at all
-	VolumeData  Volume = "Data"  // data with a mark: of Report.Member of Report.Cluster, as far as the mark has them
-	// VolumeForeign is data without the agent's mark. Its owner is unknown, so it is never touched.
-	VolumeForeign Volume = "Foreign"
+	VolumeEmpty   = etcdmember.VolumeEmpty
+	VolumeData    = etcdmember.VolumeData
+	VolumeForeign = etcdmember.VolumeForeign
 )
 
-// Report is the JSON answer of the agent in a pod before it starts etcd.
+// Report is the answer of the agent in a pod before it starts etcd (etcdmember.Report).
 type Report struct {
-	Volume  Volume `json:"volume"`
-	Cluster ID     `json:"cluster,omitempty"` // of the mark; 0 if the id did not exist yet when the mark was written
-	Member  ID     `json:"member,omitempty"`  // of the mark
+	Volume  Volume
+	Cluster ID // of the mark; 0 if the id did not exist yet when the mark was written
+	Member  ID // of the mark
 	// Used is the last ticket that was used in this pod, even if the volume was lost afterwards.
-	Used string `json:"used,omitempty"`
+	Used string
 	// Token is that of the last recovery of this volume.
-	Token string `json:"token,omitempty"`
-	// Damage describes why the data is damaged. The agent does not start etcd on it. Empty if there is no damage.
-	Damage string `json:"damage,omitempty"`
+	Token string
+	// Damage describes why the data is damaged, and Outdated why it is older than the member's last data. Empty if it is not.
+	Damage, Outdated string
 	// Position is the end of the data's log.
 	Position
-	// Outdated describes why the data is older than the member's last data. The agent does not start etcd on such data. Empty if it is not.
-	Outdated string `json:"outdated,omitempty"`
 	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME. Empty while unknown.
-	Owner string `json:"owner,omitempty"`
+	Owner string
 	// Waiting names what the agent waits for.
-	Waiting string `json:"waiting,omitempty"`
+	Waiting string
 }
 
 // reason returns why the agent does not start etcd on the data of its volume, in one word and a colon, or "".
@@ -307,7 +298,7 @@ type Answer struct {
 }
 
 // Position returns the last entry that the member has applied.
-func (a *Answer) Position() Position { return Position{a.Term, a.Applied} }
+func (a *Answer) Position() Position { return Position{Term: a.Term, Index: a.Applied} }
 
 // Member is an entry of the member list.
 type Member struct {
@@ -331,10 +322,10 @@ type Alarm struct {
 
 // The tickets: values of an annotation on a pod.
 const (
-	TicketSeed  = "seed"   // form a new cluster
-	TicketNone  = "none"   // takes a ticket back
-	ticketJoin  = "join:"  // followed by the id of an added member that was never started
-	ticketForce = "force:" // followed by the token of a recovery
+	TicketSeed  = etcdmember.TicketSeed        // form a new cluster
+	TicketNone  = etcdmember.TicketNone        // takes a ticket back
+	ticketJoin  = etcdmember.TicketJoin + ":"  // followed by the id of an added member that was never started
+	ticketForce = etcdmember.TicketForce + ":" // followed by the token of a recovery
 )
 
 // JoinTicket returns the ticket of an added member.

@@ -251,7 +251,7 @@ func (w *world) view() View {
 					report.Damage = "bad"
 				}
 				if v.old {
-					report.Outdated, report.Waiting, report.Position = "old", "old", Position{1, 5000}
+					report.Outdated, report.Waiting, report.Position = "old", "old", Position{Term: 1, Index: 5000}
 				}
 				if v.forced {
 					report.Token = "t"
@@ -280,7 +280,7 @@ func (w *world) claims() []Claim {
 		if v.claim != 0 {
 			claim.Cluster, claim.Version, claim.Tokens = 1, "3.6.16", tokensOf(v.token)
 			if v.high {
-				claim.Position = Position{1, 10000}
+				claim.Position = Position{Term: 1, Index: 10000}
 			}
 		}
 		all = append(all, claim)

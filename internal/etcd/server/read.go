@@ -21,6 +21,8 @@ import (
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/etcdmember"
 	"d3os.com/d3os-operator/internal/database/proof"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/internal/workers"
@@ -99,10 +101,7 @@ func (s *Servers) describe(access Access, err error) string {
 		}
 	}
 	text, _, _ = strings.Cut(text, ": current time ") // the text stays the same while the cause does
-	if len(text) > longestText {
-		text = text[:longestText]
-	}
-	return text
+	return bounded(text)
 }
 
 // tlsError matches the error of a TLS handshake, and whether it was the server that ended it.
@@ -125,7 +124,7 @@ func isLate(err error) bool {
 
 // state returns the report of the agent in a pod, or nil. It is also nil if another pod has the address now.
 func (s *Servers) state(ctx context.Context, ip, peerURL string) *membership.Report {
-	url := "http://" + net.JoinHostPort(ip, strconv.Itoa(StatePort)) + "/state"
+	url := "http://" + net.JoinHostPort(ip, strconv.Itoa(StatePort)) + contract.PathState
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil
@@ -135,23 +134,24 @@ func (s *Servers) state(ctx context.Context, ip, peerURL string) *membership.Rep
 		return nil
 	}
 	defer response.Body.Close()
-	var said struct {
-		membership.Report
-		PeerURL string `json:"peerURL"`
-	}
+	var said etcdmember.Report
 	if response.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(response.Body, longestState)).Decode(&said) != nil {
 		return nil
 	}
 	if said.PeerURL != peerURL || !slices.Contains([]membership.Volume{membership.VolumeEmpty, membership.VolumeData, membership.VolumeForeign}, said.Volume) {
 		return nil
 	}
-	for _, text := range []*string{&said.Waiting, &said.Damage, &said.Outdated, &said.Owner, &said.Token} {
-		if len(*text) > longestText {
-			*text = (*text)[:longestText]
-		}
+	var cluster, member membership.ID
+	if cluster.UnmarshalText([]byte(said.Cluster)) != nil || member.UnmarshalText([]byte(said.Member)) != nil {
+		return nil
 	}
-	return &said.Report
+	return &membership.Report{
+		Volume: said.Volume, Cluster: cluster, Member: member, Used: said.Used, Token: bounded(said.Token), Damage: bounded(said.Damage),
+		Outdated: bounded(said.Outdated), Position: said.Position, Owner: bounded(said.Owner), Waiting: bounded(said.Waiting),
+	}
 }
+
+func bounded(text string) string { return text[:min(len(text), longestText)] }
 
 // ask queries the etcd in a pod. Requests that need a quorum come last, because without one they take the whole time.
 func (s *Servers) ask(ctx context.Context, access Access, ip string) (*membership.Answer, error) {

@@ -38,9 +38,9 @@ func TestDecide(t *testing.T) {
 	prepared := func(ticket string) *Mark { return &Mark{Format: 1, Pod: pod, Ticket: ticket, PodUID: "old"} }
 	whole := &Mark{Format: 1, Pod: pod, Cluster: "c", Member: "a"}
 	until := func(index uint64) Data {
-		return Data{Exists: true, Identity: Identity{"c", "a"}, Last: Position{2, index}}
+		return Data{Exists: true, Identity: Identity{"c", "a"}, Last: Position{Term: 2, Index: index}}
 	}
-	had := func(index uint64) []Known { return []Known{{Identity{"c", "a"}, Position{2, index}}} }
+	had := func(index uint64) []Known { return []Known{{Identity{"c", "a"}, Position{Term: 2, Index: index}}} }
 	of := func(member string) Data { return Data{Exists: true, Identity: Identity{"c", member}} }
 	for name, c := range map[string]struct {
 		s      Situation
@@ -104,13 +104,13 @@ func TestDecide(t *testing.T) {
 		"unknown whether, join":     {Situation{Mark: whole, Data: of("a")}, "join:b", Own, TicketRefused, "", false, "no running member has confirmed"},
 		"others of another cluster": {Situation{Mark: &Mark{Pod: pod, Cluster: "x", Member: "f"}, Data: Data{Exists: true, Identity: Identity{"x", "f"}}, Peers: running()}, "", Own, "", "", false, ""},
 		"of the past":               {Situation{Mark: whole, Data: until(5), Known: had(6)}, "", Own, DataOutdated, "", false, "ends at entry 5 of term 2, and the member had entry 6"},
-		"of an earlier term":        {Situation{Mark: whole, Data: until(7), Known: []Known{{Identity{"c", "a"}, Position{3, 6}}}}, "", Own, DataOutdated, "", false, "term 3"},
+		"of an earlier term":        {Situation{Mark: whole, Data: until(7), Known: []Known{{Identity{"c", "a"}, Position{Term: 3, Index: 6}}}}, "", Own, DataOutdated, "", false, "term 3"},
 		"not of the past":           {Situation{Mark: whole, Data: until(6), Known: had(6)}, "", Own, "", "", false, ""},
 		"of the past, by one note":  {Situation{Mark: whole, Data: until(5), Known: append(had(4), had(6)...)}, "", Own, DataOutdated, "", false, ""},
 		"of the past, force":        {Situation{Mark: whole, Data: until(5), Known: had(6)}, "force:1", Own, "", Force, false, ""},
 		"of the past, and removed":  {Situation{Mark: &Mark{Pod: pod, Cluster: "c", Member: "a"}, Data: until(5), Known: had(6), Peers: Peers{Answers: []Answer{{Cluster: "c"}}}}, "", Own, Removed, "", false, ""},
-		"another member had more":   {Situation{Mark: whole, Data: until(5), Known: []Known{{Identity{"c", "b"}, Position{2, 6}}}}, "", Own, "", "", false, ""},
-		"what force went on without": {Situation{Mark: &Mark{Format: 1, Pod: pod, Cluster: "c", Member: "a", Waived: Position{2, 6}}, Data: until(5), Known: had(6)},
+		"another member had more":   {Situation{Mark: whole, Data: until(5), Known: []Known{{Identity{"c", "b"}, Position{Term: 2, Index: 6}}}}, "", Own, "", "", false, ""},
+		"what force went on without": {Situation{Mark: &Mark{Format: 1, Pod: pod, Cluster: "c", Member: "a", Waived: Position{Term: 2, Index: 6}}, Data: until(5), Known: had(6)},
 			"", Own, "", "", false, ""},
 		"the record is unreadable": {Situation{Mark: whole, Data: until(5), KnownProblem: "bad"}, "", Own, DataOutdated, "", false, "bad"},
 		"force":                    {Situation{Mark: whole, Data: of("a")}, "force:1", Own, "", Force, false, ""},

@@ -10,18 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
-// Position is a place in the log of a cluster: the term and the index of an entry.
-type Position struct {
-	Term  uint64 `json:"term,omitempty"`
-	Index uint64 `json:"index,omitempty"`
-}
-
-// Before reports whether a log that ends at p lacks entries of one that ends at q.
-func (p Position) Before(q Position) bool {
-	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
-}
+// Position is the end of the log of some data.
+type Position = etcdmember.Position
 
 // Known is a position that a member's data reached. It is stored outside the volume, because storage may roll the volume back to an
 // earlier state, and the volume cannot show that.

@@ -13,41 +13,17 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
-// Report is the agent's state while the server does not run. The operator reads it as JSON.
-type Report struct {
-	// Volume is Empty (no data), Data (of Member of Cluster, as far as known) or Foreign (data that may not be this pod's).
-	Volume string `json:"volume"`
-	// Cluster and Member are the ids of the data, in hexadecimal: those in the server's files, else those in the mark,
-	// which may outlive its data.
-	Cluster string `json:"cluster,omitempty"`
-	Member  string `json:"member,omitempty"`
-	// Damage is the evidence that the data differs from what the server wrote; empty for none.
-	Damage string `json:"damage,omitempty"`
-	// Position is the end of the data's log.
-	Position
-	// Outdated is the evidence that the data is older than the member's data was; empty for none.
-	Outdated string `json:"outdated,omitempty"`
-	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME; empty when it is not known.
-	Owner string `json:"owner,omitempty"`
-	// Used is the last ticket that was used in this pod.
-	Used string `json:"used,omitempty"`
-	// Token is that of the last ticket force on this volume.
-	Token string `json:"token,omitempty"`
-	// Reason is the condition that the agent waits for, and Waiting explains it to users. Both are empty while it starts the server.
-	Reason  Reason `json:"reason,omitempty"`
-	Waiting string `json:"waiting,omitempty"`
-	// Ticket is the text of the pod's ticket as the agent sees it.
-	Ticket string `json:"ticket,omitempty"`
-	// PeerURL is the address at which other members find this one.
-	PeerURL string `json:"peerURL"`
-}
-
-func reportOf(s Situation, d Decision) Report {
-	r := Report{
-		Volume: map[Volume]string{Empty: "Empty", Lost: "Empty", Own: "Data", Foreign: "Foreign"}[d.Volume],
-		Reason: d.Reason, Waiting: d.Message, Ticket: s.Ticket.Text, PeerURL: s.PeerURL, Damage: s.Data.Damage,
+func reportOf(s Situation, d Decision) etcdmember.Report {
+	r := etcdmember.Report{
+		Volume: map[Volume]etcdmember.Volume{
+			Empty: etcdmember.VolumeEmpty, Lost: etcdmember.VolumeEmpty, Own: etcdmember.VolumeData, Foreign: etcdmember.VolumeForeign,
+		}[d.Volume],
+		Reason: string(d.Reason), Waiting: d.Message, Ticket: s.Ticket.Text, PeerURL: s.PeerURL, Damage: s.Data.Damage,
 	}
 	r.Position = s.Data.Last
 	if d.Reason == DataOutdated {
@@ -73,7 +49,7 @@ type reporter struct {
 	log     io.Writer
 
 	mu     sync.Mutex
-	latest Report
+	latest etcdmember.Report
 	server *http.Server
 	failed string // why it is not served
 }
@@ -83,7 +59,7 @@ func newReporter(address string, log io.Writer) *reporter {
 }
 
 // say publishes the report.
-func (r *reporter) say(s Report) {
+func (r *reporter) say(s etcdmember.Report) {
 	r.mu.Lock()
 	fresh := s != r.latest
 	r.latest = s
@@ -130,13 +106,13 @@ func (r *reporter) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	latest := r.latest
 	r.mu.Unlock()
 	switch request.URL.Path {
-	case "/state":
+	case contract.PathState:
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(latest) // who asked has gone
 	case "/livez":
 		_, _ = io.WriteString(w, "ok\n")
 	case "/readyz", "/health":
-		http.Error(w, string(latest.Reason)+": "+latest.Waiting, http.StatusServiceUnavailable)
+		http.Error(w, latest.Reason+": "+latest.Waiting, http.StatusServiceUnavailable)
 	default:
 		http.NotFound(w, request)
 	}

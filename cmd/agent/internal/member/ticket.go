@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
 // Verb is the action that a ticket allows.
@@ -18,13 +20,10 @@ type Verb string
 
 // The verbs of tickets. The package documentation describes each.
 const (
-	Seed  Verb = "seed"
-	Join  Verb = "join"
-	Force Verb = "force"
+	Seed  Verb = etcdmember.TicketSeed
+	Join  Verb = etcdmember.TicketJoin
+	Force Verb = etcdmember.TicketForce
 )
-
-// none takes a ticket back.
-const none = "none"
 
 // Ticket is the operator's leave to start in one way, once.
 type Ticket struct {
@@ -38,7 +37,7 @@ type Ticket struct {
 // ParseTicket reads a ticket. An empty text is no ticket, and no error.
 func ParseTicket(text string) (Ticket, error) {
 	text = strings.TrimSpace(text)
-	if text == "" || text == none {
+	if text == "" || text == etcdmember.TicketNone {
 		return Ticket{}, nil
 	}
 	verb, argument, _ := strings.Cut(text, ":")

@@ -1,0 +1,62 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package etcdmember defines the interface of the agent of an etcd member: its answer before it starts etcd, and the tickets of its pod.
+package etcdmember
+
+// The verbs of tickets. A ticket is an annotation on one pod, and is good for one start of its server.
+const (
+	TicketSeed  = "seed"  // seed, or seed:TOKEN: form a new cluster
+	TicketJoin  = "join"  // join:ID: start as an added member that was never started
+	TicketForce = "force" // force:TOKEN: become the only member, with the volume's data
+	TicketNone  = "none"  // takes a ticket back
+)
+
+// Volume is the state of a volume, as the agent found it.
+type Volume string
+
+// The states of a volume.
+const (
+	VolumeEmpty Volume = "Empty" // no data at all
+	VolumeData  Volume = "Data"  // data with a mark: of Report.Member of Report.Cluster, as far as the mark has them
+	// VolumeForeign is data without the agent's mark, or with that of another pod. It is never touched.
+	VolumeForeign Volume = "Foreign"
+)
+
+// Position is a position in the log of a cluster: the term and the index of an entry.
+type Position struct {
+	Term  uint64 `json:"term,omitempty"`
+	Index uint64 `json:"index,omitempty"`
+}
+
+// Before reports whether a log that ends at p lacks entries of one that ends at q.
+func (p Position) Before(q Position) bool {
+	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
+}
+
+// Report is the agent's state while etcd does not run: the answer at contract.PathState.
+type Report struct {
+	Volume Volume `json:"volume"`
+	// Cluster and Member are the ids of the data, in hexadecimal: those in etcd's files, else those in the mark, which may outlive its data.
+	Cluster string `json:"cluster,omitempty"`
+	Member  string `json:"member,omitempty"`
+	// Damage is the evidence that the data differs from what etcd wrote; empty for none. The agent does not start etcd on it.
+	Damage string `json:"damage,omitempty"`
+	// Position is the end of the data's log.
+	Position
+	// Outdated is the evidence that the data is older than the member's data was; empty for none. The agent does not start etcd on it.
+	Outdated string `json:"outdated,omitempty"`
+	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME; empty when it is not known.
+	Owner string `json:"owner,omitempty"`
+	// Used is the last ticket that was used in this pod, even if the volume was lost afterwards.
+	Used string `json:"used,omitempty"`
+	// Token is that of the last ticket force on this volume.
+	Token string `json:"token,omitempty"`
+	// Reason is the condition that the agent waits for, and Waiting explains it to users. Both are empty while it starts etcd.
+	Reason  string `json:"reason,omitempty"`
+	Waiting string `json:"waiting,omitempty"`
+	// Ticket is the text of the pod's ticket as the agent sees it.
+	Ticket string `json:"ticket,omitempty"`
+	// PeerURL is the address at which other members find this one.
+	PeerURL string `json:"peerURL"`
+}
