@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/fstest"
 
 	"gotest.tools/v3/assert"
-	"helm.sh/helm/v3/pkg/chart"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -19,16 +19,17 @@ const kubeVersion = "v1.36.0"
 
 var release = Release{Name: "platform", Namespace: "data"}
 
-// withChart returns a Renderer with one more chart, of one template.
+// withChart returns a Renderer of one chart, small, with one template.
 func withChart(t *testing.T, template string) *Renderer {
 	t.Helper()
 	r, err := New(kubeVersion)
 	assert.NilError(t, err)
-	r.charts["small"] = &chart.Chart{
-		Metadata:  &chart.Metadata{APIVersion: chart.APIVersionV2, Name: "small", Version: "1.0.0"},
-		Templates: []*chart.File{{Name: "templates/all.yaml", Data: []byte(template)}},
-	}
-	return r
+	small, err := NewFrom(fstest.MapFS{
+		"small/Chart.yaml":         {Data: []byte("apiVersion: v2\nname: small\nversion: 1.0.0\n")},
+		"small/templates/all.yaml": {Data: []byte(template)},
+	}, kubeVersion, r.types)
+	assert.NilError(t, err)
+	return small
 }
 
 func renderOne(r *Renderer, chartName string, values map[string]any) ([]*unstructured.Unstructured, error) {
