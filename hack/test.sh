@@ -30,7 +30,7 @@ if (($#)) || [[ ${MODULE:-} ]]; then
 	run "${MODULE:-.}" "$@"
 else
 	# The tests of the root module wait more than they compute.
-	for module in cmd/kubectl-dataservice cmd/agent internal/contract client test/images test/scorecard; do
+	for module in cmd/kubectl-dataservice cmd/agent internal/contract client test/helm4 test/images test/scorecard; do
 		run "$module" -short -p 1 -timeout 20m ./...
 	done &
 	run . -short -p 3 -timeout 20m ./...

@@ -176,7 +176,7 @@ func stub(t *testing.T, name string) (folder, calls string) {
 // Each module that has code of this repository is scanned: for known vulnerabilities, and by gosec.
 func TestScannersReadEveryModule(t *testing.T) {
 	t.Parallel()
-	modules := []string{"client", "cmd/agent", "cmd/kubectl-dataservice", ".", "hack/monitoring", "hack/node/programs", "internal/contract", "test/images", "test/scorecard"}
+	modules := []string{"client", "cmd/agent", "cmd/kubectl-dataservice", ".", "hack/monitoring", "hack/node/programs", "internal/contract", "test/helm4", "test/images", "test/scorecard"}
 	assert.DeepEqual(t, strings.Fields(string(script(t, "hack/modules.sh"))), modules)
 	for program, file := range map[string]string{"govulncheck": "hack/govulncheck.sh", "golangci-lint": "hack/lint.sh"} {
 		folder, calls := stub(t, program)
