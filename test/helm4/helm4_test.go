@@ -165,14 +165,14 @@ func TestVersionsAreAcceptedAlike(t *testing.T) {
 // In a template, .Capabilities.KubeVersion.Version has the suffix of a vendor since Helm 4. No chart of the operator reads it.
 func TestTheVersionInATemplate(t *testing.T) {
 	t.Parallel()
-	three, four := of(t, "{{ .Capabilities.KubeVersion.Version }} {{ .Capabilities.KubeVersion }}", "v1.34.1-gke.1")
+	three, four := of(t, "{{ .Capabilities.KubeVersion.Version }}, {{ .Capabilities.KubeVersion }}", "v1.34.1-gke.1")
 	small := []render.Part{{Name: "a", Chart: "small"}}
 	files3, err := three(release, small)
 	assert.NilError(t, err)
 	files4, err := four(release, small)
 	assert.NilError(t, err)
-	assert.Equal(t, files3[0][0].Text, "v1.34.1 v1.34.1")
-	assert.Equal(t, files4[0][0].Text, "v1.34.1-gke.1 v1.34.1")
+	assert.Equal(t, files3[0][0].Text, "v1.34.1, v1.34.1")
+	assert.Equal(t, files4[0][0].Text, "v1.34.1-gke.1, v1.34.1")
 }
 
 // The message of a chart that refuses values reaches users in a status.
