@@ -14,6 +14,7 @@ require (
 )
 
 require (
+	d3os.com/d3os-operator/internal/contract v0.0.0 // indirect
 	dario.cat/mergo v1.0.1 // indirect
 	github.com/BurntSushi/toml v1.6.0 // indirect
 	github.com/Masterminds/goutils v1.1.1 // indirect
@@ -76,4 +77,7 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace d3os.com/d3os-operator => ../..
+replace (
+	d3os.com/d3os-operator => ../..
+	d3os.com/d3os-operator/internal/contract => ../../internal/contract
+)
