@@ -42,8 +42,8 @@ const (
 	ConditionDegraded = "Degraded"
 	// ConditionPaused is True while spec.paused is set.
 	ConditionPaused = "Paused"
-	// ConditionOperatorChange is present while a version of the operator changes what runs though the spec is the same: False
-	// while that waits for its turn (--max-rollouts), True from then on until every component is ready.
+	// ConditionOperatorChange is present while a new version of the operator changes running components of an unchanged spec. It is False
+	// while the change waits for its turn (--max-rollouts), and then True until every component is ready.
 	ConditionOperatorChange = "OperatorChange"
 	// ConditionBackupHealthy is True when the last backup succeeded and, where mysql.backup.verify is declared, the last check
 	// of one found it good. Only present where mysql.backup is declared.
@@ -89,19 +89,19 @@ const (
 	ReasonPruneFailed = "PruneFailed"
 	// ReasonContested: another writer keeps changing a field that the spec owns.
 	ReasonContested = "Contested"
-	// ReasonNotAdopted: an object that this DataService owns was not written by this operator, but
-	// by an earlier one or by a person. Nothing is written until it is gone or released.
+	// ReasonNotAdopted: this DataService owns an object that an earlier operator or a person wrote. Nothing is written until the object is
+	// deleted or released.
 	ReasonNotAdopted = "NotAdopted"
-	// ReasonVolumeNotResized: a volume has not the size that the spec asks for. Everything else goes on.
+	// ReasonVolumeNotResized: a volume does not have the size in the spec. Everything else goes on.
 	ReasonVolumeNotResized = "VolumeNotResized"
-	// ReasonDataLost: the volume of a database does not hold the data that it held. The server does not start.
+	// ReasonDataLost: the volume of a database has lost its recorded data. The server does not start.
 	ReasonDataLost = "DataLost"
 	// ReasonVolumeBeingDeleted: the claim of a running database was deleted; its volume goes with its pod.
 	ReasonVolumeBeingDeleted = "VolumeBeingDeleted"
 	// ReasonServerVersionRefused: the image of a database has a server of another release series than its data,
 	// or than the spec declares. The server does not start.
 	ReasonServerVersionRefused = "ServerVersionRefused"
-	// ReasonVolumeReplaced: another volume replaced the planned one of a database.
+	// ReasonVolumeReplaced: another volume replaced the volume that was planned for a database.
 	ReasonVolumeReplaced = "VolumeReplaced"
 	// ReasonVolumeUnreadable: the volume of a database, or the mark on it, cannot be read.
 	ReasonVolumeUnreadable = "VolumeUnreadable"
@@ -109,13 +109,13 @@ const (
 	ReasonNewerOperator = "NewerOperator"
 	// ReasonWaitsForOthers: the operator changes as many other DataServices as it may (--max-rollouts).
 	ReasonWaitsForOthers = "WaitsForOthers"
-	// ReasonStopped: a DataService is Degraded since the operator changed it, so no other one is changed.
+	// ReasonStopped: a DataService has been Degraded since the operator changed it, so the operator changes no further one.
 	ReasonStopped = "Stopped"
 	// ReasonBackupSucceeded: the last backup succeeded.
 	ReasonBackupSucceeded = "BackupSucceeded"
 	// ReasonVerified: the last backup succeeded, and the last check of one found it good.
 	ReasonVerified = "Verified"
-	// ReasonNoBackup: there is no backup yet, or none that the archive continues.
+	// ReasonNoBackup: there is no backup yet, or the archive continues none.
 	ReasonNoBackup = "NoBackup"
 	// ReasonNotVerified: no backup was checked yet.
 	ReasonNotVerified = "NotVerified"
@@ -123,39 +123,39 @@ const (
 	ReasonBackupFailed = "BackupFailed"
 	// ReasonVerificationFailed: the last check of a backup failed, and its pod reported no reason.
 	ReasonVerificationFailed = "VerificationFailed"
-	// ReasonBackupOverdue: the schedule has had its time and more, and no backup has come to its end.
+	// ReasonBackupOverdue: the last backup is older than the schedule allows.
 	ReasonBackupOverdue = "BackupOverdue"
 	// ReasonCheckOverdue: the same of checks.
 	ReasonCheckOverdue = "CheckOverdue"
-	// ReasonArchiveUnusable: the last check found a backup good, and could not replay the archive behind it.
+	// ReasonArchiveUnusable: the last check found a backup good, but could not replay the archive after it.
 	ReasonArchiveUnusable = "ArchiveUnusable"
-	// ReasonArchived: the archive follows the server, and a backup lies on it.
+	// ReasonArchived: the archive follows the server, and continues a backup.
 	ReasonArchived = "Archived"
-	// ReasonImported: a copy of the server in spec.mysql.importFrom is the database.
+	// ReasonImported: the database is a copy of the server in spec.mysql.importFrom.
 	ReasonImported = "Imported"
 	// ReasonImporting: the server is being copied.
 	ReasonImporting = "Importing"
 	// ReasonImportFollowing: the copy follows the server, until spec.mysql.importFrom.cutOver.
 	ReasonImportFollowing = "ImportFollowing"
-	// ReasonImportWaiting: the copy of a server whose log cannot be followed waits for spec.mysql.importFrom.cutOver.
+	// ReasonImportWaiting: the server's log cannot be followed, so its copy waits for spec.mysql.importFrom.cutOver.
 	ReasonImportWaiting = "ImportWaiting"
-	// ReasonImportNotRunning: no pod copies the server, and no copy is the database.
+	// ReasonImportNotRunning: the server is not copied yet, and no pod copies it.
 	ReasonImportNotRunning = "ImportNotRunning"
 	// ReasonArchiveStopped: the database is stopped, and the archive with it.
 	ReasonArchiveStopped = "ArchiveStopped"
-	// ReasonNotPrepared: no DataRestore has prepared the database that the spec names. The one before runs on.
+	// ReasonNotPrepared: no DataRestore has prepared the database that the spec names. The former database runs on.
 	ReasonNotPrepared = "NotPrepared"
 	// ReasonNotRetained: a switch to another database needs volumes that outlive the DataService.
 	ReasonNotRetained = "NotRetained"
 	// ReasonLossNotAccepted: spec.mysql.acceptLoss does not repeat what a switch to another database loses.
 	ReasonLossNotAccepted = "LossNotAccepted"
-	// ReasonStopping: what uses the database is being stopped, to switch to another one.
+	// ReasonStopping: the users of the database are being stopped, to switch to another database.
 	ReasonStopping = "Stopping"
-	// ReasonSwitching: the database before ends, and the other one takes its place.
+	// ReasonSwitching: the former database stops, and the other one replaces it.
 	ReasonSwitching = "Switching"
-	// ReasonStarting: the database that was switched to starts, and then what uses it.
+	// ReasonStarting: the new database starts, and then its users.
 	ReasonStarting = "Starting"
-	// ReasonArchiveNotReady: the archive starts, or does not follow the server.
+	// ReasonArchiveNotReady: the archive is starting, or does not follow the server.
 	ReasonArchiveNotReady = "ArchiveNotReady"
 )
 

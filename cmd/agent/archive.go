@@ -25,16 +25,17 @@ type archiving struct {
 
 // archives adds the flags of an archive.
 func (c *config) archives(interval *time.Duration, bytes *int) archiving {
-	c.DurationVar(interval, "interval", 30*time.Second, "how old what is not in the store may become")
-	c.IntVar(bytes, "segment-bytes", 8<<20, "size from which on a segment is written at once")
+	c.DurationVar(interval, "interval", 30*time.Second, "maximum age of changes that are not in the store yet")
+	c.IntVar(bytes, "segment-bytes", 8<<20, "size at which a segment is written before its interval ends")
 	return archiving{
-		state:  c.String("state", "", "file that is written again each time the archive has caught up; its age is the archive's lag"),
+		state:  c.String("state", "", "file to write each time the archive has caught up; the file's age is the archive's lag"),
 		listen: c.String("listen", "", "host:port of /ready, which fails while the latest moments cannot be restored, and of /metrics"),
-		giveUp: c.Duration("give-up", 0, "end with the last failure when nothing was archived for this long; 0: never"),
+		giveUp: c.Duration("give-up", 0, "exit with the last failure when nothing was archived for this long; 0: never"),
 	}
 }
 
-// run archives to the store until the context ends. begin returns what one try does; archived takes note of each moment that was reached.
+// run archives to the store until the context ends. begin returns the function for one attempt; archived records each moment that was
+// reached.
 func (w archiving) run(ctx context.Context, c *config, interval time.Duration, bytes int, begin func(s store.Store, archived func(manifest.Head)) func(context.Context) error) error {
 	if interval < time.Second || bytes < 1 {
 		return contract.Errorf(contract.ReasonUsage, "--interval must be a second or more, --segment-bytes 1 or more")
@@ -91,8 +92,8 @@ func archiveLog(arguments []string) int {
 	})
 }
 
-// keepArchiving goes on after failures that pass, until ctx ends. It ends by itself where a person should hear of a failure:
-// at the begin of a timeline that does not continue the one before, and when nothing was archived for a long time.
+// keepArchiving retries after temporary failures until ctx ends. It returns a failure that a person should see: a new timeline does not
+// continue the former one, or nothing was archived for a long time.
 func keepArchiving(ctx context.Context, archive func(context.Context) error, giveUp time.Duration, report *archiveReport) error {
 	good := time.Now()
 	for wait := time.Second; ; {

@@ -73,7 +73,7 @@ func (c *config) birth() func() (bool, error) {
 	}
 }
 
-// isBirth reports whether a volume with data is left as it is, and none of a failure.
+// isBirth reports whether --birth is set: a volume with data is then no failure, and stays unchanged.
 func (c *config) isBirth() bool { return c.Lookup("birth").Value.String() == "true" }
 
 func restoreEtcd(arguments []string) int {
@@ -86,7 +86,7 @@ func restoreEtcd(arguments []string) int {
 	c.StringVar(&t.Volume, "volume", "", "root of the empty volume")
 	c.StringVar(&t.Data, "data", "etcd", "folder of the data within the volume")
 	c.StringVar(&t.Notes, "notes", "", "folder that lives as long as the pod")
-	c.StringVar(&server.Domain, "domain", "", "what follows the names of pods in DNS")
+	c.StringVar(&server.Domain, "domain", "", "suffix of the pods' names in DNS")
 	c.BoolFunc("peer-tls", "members have certificates for each other", func(string) error {
 		server.PeerTLS = "yes"
 		return nil

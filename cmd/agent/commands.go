@@ -33,9 +33,9 @@ func backupServer(arguments []string) int {
 	c := newConfig("backup")
 	c.server()
 	c.writes()
-	lockWait := c.Duration("max-lock-wait", 10*time.Second, "how long the dump may wait for its lock of all tables, and others for the dump")
+	lockWait := c.Duration("max-lock-wait", 10*time.Second, "maximum time for which the dump waits for its lock of all tables, and other statements wait for the dump")
 	var skip list
-	c.Var(&skip, "skip-account", "name of an account that a restored database does not keep, because others make it there; may be given several times")
+	c.Var(&skip, "skip-account", "name of an account that a restored database does not keep, because the operator creates it there; may be given several times")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		login, err := c.login()
 		if err != nil {
@@ -103,9 +103,9 @@ func pruneStore(arguments []string) int {
 	c := newConfig("prune")
 	var rule catalogue.Rule
 	c.IntVar(&rule.Keep, "keep", 0, "number of the newest good backups to keep; 0: any number")
-	c.DurationVar(&rule.KeepFor, "keep-for", 0, "age of a backup from which on it may go, such as 720h; 0: any age")
-	c.IntVar(&rule.AtLeast, "at-least", 3, "number of good backups that stay however old they are")
-	pitr := c.Duration("point-in-time", 0, "how far back any point in time is to be reachable; 0: as far as backups are kept")
+	c.DurationVar(&rule.KeepFor, "keep-for", 0, "age at which a backup may be removed, such as 720h; 0: age does not count")
+	c.IntVar(&rule.AtLeast, "at-least", 3, "number of good backups to keep regardless of their age")
+	pitr := c.Duration("point-in-time", 0, "age up to which any point in time can be restored; 0: as far back as backups are kept")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		if rule.Keep == 0 && rule.KeepFor == 0 {
 			return contract.Errorf(contract.ReasonUsage, "give --keep or --keep-for")
@@ -129,7 +129,7 @@ func pruneStore(arguments []string) int {
 func verifyBackup(arguments []string) int {
 	c := newConfig("verify")
 	id := c.String("backup", "latest", "the backup's ID")
-	scratch := c.String("scratch", "", "folder with room for the whole database; what is made there is removed")
+	scratch := c.String("scratch", "", "folder with room for the whole database; the files made there are removed at the end")
 	more := c.configured()
 	end := c.ends()
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {

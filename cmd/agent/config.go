@@ -48,7 +48,7 @@ type config struct {
 	source      string
 	writer      string
 	termination string
-	// serverConfig is the file that a restoring server is configured by.
+	// serverConfig is the configuration file of a restoring server.
 	serverConfig string
 	atEnd        []func() // of the command
 }
@@ -58,16 +58,16 @@ func newConfig(command string) *config {
 	c.StringVar(&c.folder, "folder", "", "folder to keep backups in, in place of a bucket")
 	c.StringVar(&c.s3.Endpoint, "s3-endpoint", "", "URL of the store, such as https://s3.example.com")
 	c.StringVar(&c.s3.Bucket, "s3-bucket", "", "bucket to keep backups in")
-	c.StringVar(&c.s3.Prefix, "s3-prefix", "", "begin of all names in the bucket; one for each database")
+	c.StringVar(&c.s3.Prefix, "s3-prefix", "", "prefix of all names in the bucket; each database needs its own")
 	c.StringVar(&c.s3.Region, "s3-region", "us-east-1", "region of the bucket")
 	c.BoolVar(&c.s3.PathStyle, "s3-path-style", false, "put the bucket into the path of URLs, not into the host name")
-	c.StringVar(&c.ca, "s3-ca", "", "file with certificates in PEM that the store is trusted by, besides the system's")
-	c.BoolVar(&c.s3.IsRole, "s3-role", false, "take the credentials that the pod's service account gives, in place of a key")
-	c.StringVar(&c.s3.Encryption, "s3-sse", "", "how the store is asked to encrypt objects: AES256 or aws:kms")
+	c.StringVar(&c.ca, "s3-ca", "", "file with PEM certificates of authorities to trust for the store, in addition to the system's")
+	c.BoolVar(&c.s3.IsRole, "s3-role", false, "use the credentials of the pod's service account instead of a key")
+	c.StringVar(&c.s3.Encryption, "s3-sse", "", "encryption that the store applies to objects: AES256 or aws:kms")
 	c.StringVar(&c.s3.KMSKey, "s3-sse-key", "", "name of the store's key, for aws:kms")
 	c.IntVar(&c.partMiB, "s3-part-mib", 16, "size of the parts of an upload; it has at most 10,000 parts, and two of them are in memory")
-	c.StringVar(&c.source, "source", "", "name of the data, such as the mark of its volume; backups and archive belong together where it is the same")
-	c.StringVar(&c.writer, "writer", "", "name of the resource whose data is written, such as its UID: two of them never write to one place")
+	c.StringVar(&c.source, "source", "", "id of the data, such as the mark of its volume; backups and archives with the same id belong together")
+	c.StringVar(&c.writer, "writer", "", "id of the resource whose data is written, such as its UID: two resources never write to one place")
 	c.StringVar(&c.termination, "report", "/dev/termination-log", "file for the result, besides the last line of the output")
 	return c
 }
@@ -80,9 +80,9 @@ func (c *config) server() {
 
 // configured adds the flags of commands that start the image's server, and returns its options.
 func (c *config) configured() *list {
-	c.StringVar(&c.serverConfig, "server-config", "", "file that the server is configured by; without it, those that it reads by itself")
+	c.StringVar(&c.serverConfig, "server-config", "", "configuration file of the server; default: the files that the server reads by itself")
 	more := &list{}
-	c.Var(more, "server-option", "option that the server gets while it loads; may be given several times")
+	c.Var(more, "server-option", "option of the server for the time of loading; may be given several times")
 	return more
 }
 
@@ -91,8 +91,8 @@ func (c *config) writes() {
 	c.Var(&c.recipients, "recipient", "public key to encrypt to, such as age1...; may be given several times")
 }
 
-// secret returns what the environment has under a name, or the file that NAME_FILE names, by the rule for all secrets. One that
-// is not given at all is empty.
+// secret returns the value of the environment variable NAME, or the content of the file that NAME_FILE names, cleaned by the rule for all
+// secrets. A secret that is not given is empty.
 func secret(name string) (string, error) {
 	raw, from, err := given(name)
 	if err != nil || from == "" {
@@ -105,7 +105,8 @@ func secret(name string) (string, error) {
 	return value, nil
 }
 
-// given returns what the environment has under a name, or the file that NAME_FILE names, and which of the two; neither is "".
+// given returns the value of the environment variable NAME, or the content of the file that NAME_FILE names, and which of the two variables
+// was set; "" for neither.
 func given(name string) (raw []byte, from string, err error) {
 	if file := os.Getenv(name + contract.InFile); file != "" {
 		if raw, err = os.ReadFile(file); err != nil {
@@ -156,7 +157,7 @@ func (c *config) login() (server.Options, error) {
 
 func (c *config) publicKeys() ([]age.Recipient, error) { return seal.ParseRecipients(c.recipients) }
 
-// privateKeys reads AGENT_IDENTITIES; none is fine for backups that are not encrypted, so neither is a missing file a failure.
+// privateKeys reads AGENT_IDENTITIES. Backups that are not encrypted need no key, so a missing file is no failure.
 func privateKeys() ([]age.Identity, error) {
 	text, _, err := given(contract.EnvIdentities) // lines of text, and no password
 	if errors.Is(err, fs.ErrNotExist) {
@@ -168,7 +169,7 @@ func privateKeys() ([]age.Identity, error) {
 	return seal.ParseIdentities(string(text))
 }
 
-// command runs what a command does, and reports: progress while it works, the result on the last line.
+// command runs the function of a command. It prints progress while the function works, and the result as the last line.
 func (c *config) command(arguments []string, do func(ctx context.Context, result *contract.Result) error) int {
 	result := &contract.Result{Command: strings.TrimPrefix(c.Name(), "agent ")}
 	begin := time.Now()
@@ -207,7 +208,7 @@ func (c *config) command(arguments []string, do func(ctx context.Context, result
 // maxTermination is the size of a termination message that Kubernetes keeps whole.
 const maxTermination = 4096
 
-// maxGTID is the length of a set of GTIDs that the message has room for. The manifest has the whole set.
+// maxGTID is the maximum length of a set of GTIDs in the termination message. The manifest has the whole set.
 const maxGTID = 1024
 
 // report writes the result as the termination message. It omits lists and cuts long texts until the message fits.
@@ -221,7 +222,7 @@ func (c *config) report(result *contract.Result) {
 	}
 }
 
-// shorten returns a result that a termination message has room for. A character of a name may take six bytes there.
+// shorten returns a result that fits into a termination message. A character of a name may take six bytes there.
 func shorten(result *contract.Result) contract.Result {
 	short := *result
 	short.Backups, short.Timelines, short.Removed = nil, nil, nil
@@ -240,7 +241,7 @@ func shorten(result *contract.Result) contract.Result {
 	return short
 }
 
-// cut takes the middle out of a long text: what was tried comes first, and the cause last.
+// cut removes the middle of a long text: the text begins with the attempted action and ends with the cause.
 func cut(text string, limit int) string {
 	if runes := []rune(text); len(runes) > limit {
 		return string(runes[:limit/3]) + "…" + string(runes[len(runes)-limit+limit/3:])

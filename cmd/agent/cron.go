@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/cron"
 )
 
-// reapEvery is the interval in which orphans of an active run are looked for.
+// reapEvery is the interval between searches for orphans of an active run.
 const reapEvery = 10 * time.Second
 
 // cronOptions are the flags of `agent cron`.
@@ -51,11 +51,11 @@ func runCron(args []string) int {
 	return code(serveCron(ctx, o))
 }
 
-// parseCron reads the flags. check reports whether only the running agent is asked for the last run.
+// parseCron reads the flags. check reports whether the command only queries the running agent about the last run.
 func parseCron(args []string) (o *cronOptions, check bool, err error) {
 	o = &cronOptions{}
 	flags := flag.NewFlagSet("agent cron", flag.ContinueOnError)
-	flags.StringVar(&o.schedule, "schedule", "", "schedule with six fields, the first of which is the second")
+	flags.StringVar(&o.schedule, "schedule", "", "schedule with six fields; the first one is the second")
 	flags.StringVar(&o.zone, "time-zone", "", "time zone of the schedule, such as Europe/Berlin; empty: UTC")
 	flags.StringVar(&o.listen, "listen", os.Getenv("D3OS_CRON_LISTEN"), "host:port of /ready and /metrics; default: $D3OS_CRON_LISTEN")
 	policy := flags.String("concurrency-policy", string(cron.Forbid), "Allow, Forbid or Replace, as for a CronJob")

@@ -16,7 +16,7 @@ func fenceServer(arguments []string) int {
 	c := newConfig("fence")
 	c.server()
 	f := importer.Fence{}
-	c.DurationVar(&f.Wait, "wait", 10*time.Second, "how long a close may wait for statements that write, and others for it")
+	c.DurationVar(&f.Wait, "wait", 10*time.Second, "maximum time for which --close waits for statements that write, and other statements wait for --close")
 	c.BoolVar(&f.KeepReadOnly, "keep-read-only", false, "leave read_only on, for --open")
 	closes := c.Bool("close", false, "stop the writes of all accounts")
 	opens := c.Bool("open", false, "allow writes again")

@@ -114,7 +114,7 @@ func guardVolume(args []string) int {
 	record := flags.String("record", "", "folder with the operator's record")
 	termination := flags.String("report", "/dev/termination-log", "file for the report")
 	server := flags.String("server", "mysqld", "the server's program, asked for its version")
-	members := flags.Bool("members", false, "judge whether the data can become that of the first member of a MySQLCluster, while a server uses it; write nothing")
+	members := flags.Bool("members", false, "check whether the data, which a server may be using, can become the data of a MySQLCluster's first member; write nothing")
 	flags.StringVar(&q.Declared, "declared", "", "release series that the spec declares, such as 5.7")
 	flags.StringVar(&q.Component, "component", "spec.mysql", "the spec's field, for messages")
 	flags.StringVar(&q.Claim, "claim", "", "name of the volume's claim, for messages")
@@ -165,13 +165,13 @@ func judge(q *guard.Question, root, data, record, server string) (*guard.Mark, *
 	}
 	mark, err := q.Volume.Remember(root, q.Server, q.Record)
 	if err != nil {
-		// The server may be able to write where the guard is not; without a mark the volume is known by its claim alone.
+		// The server may be able to write although the guard is not. Without a mark, only the claim identifies the volume.
 		fmt.Fprintln(os.Stderr, err)
 	}
 	return mark, nil, nil
 }
 
-// judgeMember is judge for data that is to become that of a member.
+// judgeMember judges data that should become a member's data.
 func judgeMember(q *guard.Question, root, data, record, server string) (*guard.Mark, *guard.Refusal, error) {
 	var err error
 	if q.Volume, err = guard.ReadVolume(root, data); err != nil {

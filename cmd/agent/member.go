@@ -35,7 +35,7 @@ func startMember(args []string) int {
 	flags.StringVar(&a.Ticket, "ticket", "", "file with the pod's ticket")
 	flags.StringVar(&a.Notes, "notes", "", "folder that lives as long as the pod")
 	flags.StringVar(&a.Record, "record", "", "folder with a file for each pod with the last known position of its data")
-	flags.StringVar(&server.Domain, "domain", "", "what follows the names of pods in DNS")
+	flags.StringVar(&server.Domain, "domain", "", "suffix of the pods' names in DNS")
 	flags.IntVar(&server.Pods, "pods", 9, "how many pods the StatefulSet may have")
 	flags.StringVar(&server.ServerTLS, "server-tls", "", "folder with the certificate for clients: tls.crt, tls.key, ca.crt")
 	flags.StringVar(&server.PeerTLS, "peer-tls", "", "folder with the certificate for other members: tls.crt, tls.key, ca.crt")

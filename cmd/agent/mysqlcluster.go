@@ -27,7 +27,7 @@ func backupMySQL(arguments []string) int {
 	domain := c.String("domain", "", "suffix of the pods' DNS names, such as my-db-headless.default.svc")
 	c.IntVar(&r.Members, "members", 5, "how many members there may be")
 	c.StringVar(&r.TLS, "tls", "", "folder with the certificate of a client of the agents: tls.crt, tls.key, ca.crt")
-	c.StringVar(&r.Scratch, "scratch", "", "folder with room for the whole database; what is made there is removed. The password of the account that copies is in AGENT_PASSWORD or in the file AGENT_PASSWORD_FILE")
+	c.StringVar(&r.Scratch, "scratch", "", "folder with room for the whole database; the files made there are removed at the end. The password of the account that copies is in AGENT_PASSWORD or in the file AGENT_PASSWORD_FILE")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		if *cluster == "" || *domain == "" || r.TLS == "" || r.Scratch == "" {
 			return contract.Errorf(contract.ReasonUsage, "--cluster, --domain, --tls and --scratch are required")
@@ -61,10 +61,10 @@ func restoreMySQL(arguments []string) int {
 	c := newConfig("restore mysql")
 	id := c.String("backup", "latest", "the backup's ID")
 	pod := c.String("pod", "", "name of the one pod whose volume gets the data")
-	c.StringVar(&c.serverConfig, "server-config", "", "file that the server is configured by; without it, those that it reads by itself")
+	c.StringVar(&c.serverConfig, "server-config", "", "configuration file of the server; default: the files that the server reads by itself")
 	end := c.ends()
 	v := &volume.Volume{Pod: os.Getenv("POD_NAMESPACE") + "/" + os.Getenv("POD_NAME")}
-	c.StringVar(&v.Root, "volume", "", "root of the volume. One that has data, or had some, is left as it is")
+	c.StringVar(&v.Root, "volume", "", "root of the volume. A volume that has data, or had some, is not changed")
 	c.StringVar(&v.Data, "data", "mysql", "folder of the data within the volume")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		if v.Root == "" || *pod == "" {
@@ -129,7 +129,7 @@ func archiveMySQL(arguments []string) int {
 	c.IntVar(&a.Members, "members", 5, "how many members there may be")
 	c.StringVar(&a.TLS, "tls", "", "folder with the certificate of a client of the agents: tls.crt, tls.key, ca.crt. The password of the account that archives is in AGENT_PASSWORD or in the file AGENT_PASSWORD_FILE")
 	how := c.archives(&a.Interval, &a.MaxBytes)
-	c.IntVar(&a.MaxFile, "file-bytes", 128<<20, "size from which on a file ends; old ones are removed as a whole")
+	c.IntVar(&a.MaxFile, "file-bytes", 128<<20, "size at which a file ends; old files are removed as a whole")
 	return c.command(arguments, func(ctx context.Context, _ *contract.Result) (err error) {
 		if *cluster == "" || *domain == "" || a.TLS == "" || a.MaxFile < 1 {
 			return contract.Errorf(contract.ReasonUsage, "--cluster, --domain and --tls are required, and --file-bytes must be 1 or more")

@@ -32,7 +32,7 @@ func runMySQL(args []string) int {
 	flags.StringVar(&a.Databases, "databases", "", "file with the names of databases to create")
 	flags.StringVar(&a.Users, "users", "", "file with further accounts to create, one a line: its name, and the databases on which it has all rights")
 	flags.StringVar(&a.Passwords, "user-secrets", "", "folder with their passwords, a file for each")
-	flags.BoolVar(&a.Restores, "restore", false, "make no empty database: the first data must be that of a backup, which another container restores to the volume before")
+	flags.BoolVar(&a.Restores, "restore", false, "create no empty database: another container must first restore a backup to the volume")
 	flags.StringVar(&a.TLS, "tls", "", "folder with the certificate of members: tls.crt, tls.key, ca.crt")
 	flags.IntVar(&a.Port, "port", mysqlmember.Port, "port for the operator and other members")
 	listen := flags.String("listen", "*", "address to listen on; * for all")

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// How often the store is asked for the backup that the archive continues: soon while there is none, seldom afterwards.
+// The intervals at which the archive looks for the backup that it continues: a short one while there is none, and a long one afterwards.
 const (
 	baseMissing = 20 * time.Second
 	baseKnown   = 6 * time.Hour
@@ -29,7 +29,7 @@ const (
 // archiveReport holds the state of the running archive, for its endpoints.
 type archiveReport struct {
 	state string        // file; "" for none
-	late  time.Duration // age of the last success from which on the archive is not ready
+	late  time.Duration // age of the last success at which the archive stops being ready
 
 	mu     sync.Mutex
 	head   manifest.Head
@@ -56,7 +56,7 @@ func (r *archiveReport) reached(ctx context.Context, s store.Store, h manifest.H
 	base, err := catalogue.Base(ctx, s, h)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error: look for the backup that the archive continues:", err)
-		return // what was known stays; it is looked for again
+		return // the known backup stays; the next call looks again
 	}
 	if base == "" {
 		fmt.Fprintf(os.Stderr, "no backup lies on timeline %s yet, so no moment of it can be restored: make a backup\n", h.Timeline)

@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// backup opens the backup that a restore or a check reads. For "latest" a check reads the newest one, whatever earlier checks have found. A
-// restore reads the newest one that is not damaged, for a time the newest one before it.
+// backup opens the backup for a restore or a check. For "latest", a check reads the newest backup regardless of earlier checks. A restore
+// reads the newest undamaged backup, or with a time the newest one before that time.
 func (c *config) backup(ctx context.Context, id string, until *restore.Until, isCheck bool) (restore.Source, error) {
 	identities, err := privateKeys()
 	if err != nil {
@@ -44,7 +44,7 @@ func (c *config) backup(ctx context.Context, id string, until *restore.Until, is
 	return restore.Source{Store: from, Backup: entry.Manifest, Identities: identities, Progress: progress}, nil
 }
 
-// reads is backup, for a command that reads all of it: until its end, nothing of it is removed.
+// reads opens a backup like backup, for a command that reads all of it: until the command ends, nothing of the backup is removed.
 func (c *config) reads(ctx context.Context, id string, until *restore.Until, isCheck bool) (restore.Source, error) {
 	source, err := c.backup(ctx, id, until, isCheck)
 	if err != nil {
@@ -149,7 +149,7 @@ func isTaken(target restore.Target, folder string) (bool, error) {
 	return restore.IsTaken(target, record)
 }
 
-// tellStages makes a file for each stage, which probes look for.
+// tellStages creates a file for each stage. Probes check for these files.
 func tellStages(folder string) func(stage string) {
 	return func(stage string) {
 		progress(contract.Progress{Progress: stage})

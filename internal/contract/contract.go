@@ -23,7 +23,7 @@ type Reason string
 const (
 	// ReasonFailed: something else; the message has the cause.
 	ReasonFailed Reason = "Failed"
-	// ReasonUsage: flags or environment are not as the command needs them.
+	// ReasonUsage: the flags or the environment of the command are wrong.
 	ReasonUsage Reason = "Usage"
 	// ReasonRefused: a person has to decide.
 	ReasonRefused Reason = "Refused"
@@ -39,13 +39,13 @@ const (
 	ReasonStoreFull Reason = "StoreFull"
 	// ReasonStoreDenied: the store refused the credentials.
 	ReasonStoreDenied Reason = "StoreDenied"
-	// ReasonWrongKey: the identity does not open what the store has.
+	// ReasonWrongKey: the private key does not open the stored objects.
 	ReasonWrongKey Reason = "WrongKey"
 	// ReasonNewerFormat: the store holds a format that is newer than this agent.
 	ReasonNewerFormat Reason = "NewerFormat"
 	// ReasonNotFound: the store has no such backup, or none that is old enough for the wanted moment.
 	ReasonNotFound Reason = "NotFound"
-	// ReasonDamaged: what the store has is not what was written.
+	// ReasonDamaged: a stored object differs from what was written.
 	ReasonDamaged Reason = "Damaged"
 	// ReasonBusy: another agent is at work; or a Redis Cluster is not at rest: slots move, or masters change; or a member of a MySQLCluster has
 	// transactions that the primary lacks.

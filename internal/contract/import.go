@@ -10,9 +10,9 @@ type ImportPhase string
 const (
 	ImportConnecting ImportPhase = "Connecting" // the source has not answered yet
 	ImportDumping    ImportPhase = "Dumping"    // the source's data is read
-	ImportLoading    ImportPhase = "Loading"    // the copy is made of it
+	ImportLoading    ImportPhase = "Loading"    // the copy is made of the source's dump
 	ImportFollowing  ImportPhase = "Following"  // the copy follows the source's binary log
-	ImportWaiting    ImportPhase = "Waiting"    // the copy is made of a source without a log that can be followed
+	ImportWaiting    ImportPhase = "Waiting"    // the copy was made, and the source has no log that can be followed
 	ImportComparing  ImportPhase = "Comparing"  // the last changes have come, and both are compared
 	ImportRefused    ImportPhase = "Refused"    // the copy differs from the source
 	ImportDone       ImportPhase = "Done"       // the copy is the database
@@ -32,10 +32,10 @@ type Import struct {
 	// Bytes of the dump were read or loaded, of TotalBytes; 0 if unknown.
 	Bytes      int64 `json:"bytes,omitempty"`
 	TotalBytes int64 `json:"totalBytes,omitempty"`
-	// Reason and Message are those of the last failure, or of what is waited for; empty for none.
+	// Reason and Message describe the last failure, or what the import waits for; empty for neither.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Begun counts how often a copy was begun, and Again is the reason for which the one before was given up; "" for none.
+	// Begun counts the copies that were begun, and Again is the reason why the previous copy was given up; "" for none.
 	Begun int    `json:"begun,omitempty"`
 	Again string `json:"again,omitempty"`
 	// CutOver reports whether the cut-over is requested.

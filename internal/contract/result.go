@@ -10,7 +10,7 @@ import "time"
 type Result struct {
 	// Command is the command's name, such as backup.
 	Command string `json:"command"`
-	// OK reports whether the command did all that it was asked for.
+	// OK reports whether the command did everything that was requested.
 	OK bool `json:"ok"`
 	// Reason and Message hold the cause of a failure.
 	Reason  Reason `json:"reason,omitempty"`
@@ -31,7 +31,7 @@ type Result struct {
 	Server string `json:"server,omitempty"`
 	// Position is the position of the data in the binary log; nil without a binary log.
 	Position *Position `json:"position,omitempty"`
-	// Revision is one of etcd that the backup has at least; 0 for others.
+	// Revision is a revision of etcd that the backup includes, and maybe later ones; 0 for other databases.
 	Revision int64 `json:"revision,omitempty"`
 	// RestoredTo is the commit time of the last transaction that a replay applied; nil for none.
 	RestoredTo *time.Time `json:"restoredTo,omitempty"`

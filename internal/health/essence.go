@@ -24,13 +24,13 @@ var leads = []lead{
 	{regexp.MustCompile(`^failed to create PVC \S+: `), ""},
 	{regexp.MustCompile(`^Internal error occurred: `), ""},
 	{regexp.MustCompile(`^rpc error: code = \w+ desc = `), ""},
-	// API servers name the object that was refused; the caller names it, or the workload that lacks it.
+	// API servers name the refused object. The message does not need it: the caller names it, or the workload that lacks it.
 	{regexp.MustCompile(`^[a-z.]+ "[^"]*" is forbidden: `), ""},
 	{regexp.MustCompile(`^[A-Za-z.]+ "[^"]*" is invalid: `), ""},
 	{regexp.MustCompile(`^error looking up service account \S+: `), ""},
 	{regexp.MustCompile(`^ValidatingAdmissionPolicy ('[^']*') with binding '[^']*' denied request: `), "policy $1 denied request: "},
 	{regexp.MustCompile(`^failed calling webhook ("[^"]*"): failed to call webhook: (?:Post "[^"]*": )?`), "webhook $1 cannot be called: "},
-	// Each layer between the kubelet and a registry says that it failed.
+	// Each layer between the kubelet and a registry adds that it failed.
 	{regexp.MustCompile(`^[Bb]ack-off pulling image "([^"]*)": `), "image $1: "},
 	{regexp.MustCompile(`^[Ff]ailed to pull and unpack image "([^"]*)": `), "image $1: "},
 	{regexp.MustCompile(`^[Ff]ailed to pull image "([^"]*)": `), "image $1: "},
@@ -53,7 +53,7 @@ var pulls = []*regexp.Regexp{
 	regexp.MustCompile(`^(?:Get|Head|Post) "[^"]*": `),
 }
 
-// nodes matches the scheduler's answer: how many nodes have which reason not to take a pod.
+// nodes matches the scheduler's answer: the reasons why nodes do not take a pod, each with a number of nodes.
 var nodes = regexp.MustCompile(`^(0/\d+ nodes are available: )(.+?)\.( .*)?$`)
 
 // mostFirst orders reasons such as "1 node(s) had untolerated taint(s), 20 Insufficient memory" by their number of nodes.
@@ -80,11 +80,11 @@ func mostFirst(reasons string) string {
 	return strings.Join(texts, ", ")
 }
 
-// image matches the name of an image that leads wrote at the start of a message.
+// image matches the image at the start of a message, where the replacements of leads put it.
 var image = regexp.MustCompile(`^image (\S+): `)
 
-// Essence returns a message without the words that precede its cause: the request that was refused, the object that the
-// caller names anyway, the layers between a kubelet and a registry. It returns one line, and no part of the cause is lost.
+// Essence returns a message without the words that precede its cause: the refused request, the object that the caller names in any case,
+// and the layers between a kubelet and a registry. It returns one line, and no part of the cause is lost.
 func Essence(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	for again := true; again; {
@@ -104,7 +104,7 @@ func Essence(message string) string {
 	return message
 }
 
-// request matches what the operator tried, at the start of its errors, after the component or the field that it is about.
+// request matches the start of an error of the operator: the component or the field, if there is one, and then the attempted request.
 var request = regexp.MustCompile(`^((?:[a-z][\w.\[\]-]*: )?)(?:apply|check|create|make|update|replace|delete|read|write|mark|annotate|scale|stop|complete) ` +
 	`([A-Z]\w+|pod|claim) (?:[a-z0-9.-]+/)?([a-z0-9.-]+)(?: without server-side apply| to \d+ pods| of CronJob \S+)?: `)
 
@@ -114,8 +114,8 @@ var step = regexp.MustCompile(`^step (\w+) \((.*?)\): `)
 // clusterPart matches the name of the only part of a RedisCluster, an EtcdCluster or a MySQLCluster.
 var clusterPart = regexp.MustCompile(`^(?:redis|etcd|mysql)\.cluster: `)
 
-// Refusal returns an error about a request of the operator as the object and the essence of what was answered. The step that sent the
-// request follows.
+// Refusal shortens an error of a request of the operator to the object and the essence of the answer. The step that sent the request
+// follows.
 func Refusal(message string) string {
 	if found := step.FindStringSubmatch(message); found != nil {
 		return Refusal(strings.TrimPrefix(message, found[0])) + " (" + strings.TrimSuffix("step "+found[1]+": "+found[2], ": ") + ")"

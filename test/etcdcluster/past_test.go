@@ -179,7 +179,7 @@ func ofThePast(samePod bool) func(*scene) {
 		release()
 		away()
 		s.silent(acked, old, third)
-		s.reports(etcdv1.PhaseQuorumLost, fmt.Sprintf("pod %d: DataOutdated: the volume is of the past", old))
+		s.reports(etcdv1.PhaseQuorumLost, fmt.Sprintf("pod %d: DataOutdated: the volume has an older state", old))
 		here()
 		s.Until("it is replaced", func() error { return s.isAnother(old, before) })
 		s.ready(3)
@@ -268,7 +268,7 @@ func allOfThePast(s *scene) {
 		s.noted(ordinal)
 	}
 	s.allHeld(func(ordinal int) { putBack[ordinal](); s.another(ordinal) })
-	s.reports(etcdv1.PhaseQuorumLost, "of the past", "spec.recovery.from")
+	s.reports(etcdv1.PhaseQuorumLost, "has an older state", "spec.recovery.from")
 	s.during("nothing starts", 4*time.Second)
 	s.change("{recovery: {from: Best, token: '1'}}")
 	s.ready(3)

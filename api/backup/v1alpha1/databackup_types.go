@@ -124,7 +124,7 @@ const (
 	ConditionReady = "Ready"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
+	// ConditionStalled is kstatus's name for work that only a change by a user or another program can continue.
 	ConditionStalled = "Stalled"
 )
 
@@ -137,11 +137,11 @@ const (
 	ReasonRunning = "Running"
 	// ReasonSourceNotFound: there is no such resource, or it declares no backup.
 	ReasonSourceNotFound = "SourceNotFound"
-	// ReasonJobConflict: a Job of that name is another's.
+	// ReasonJobConflict: a Job of that name exists and has another owner.
 	ReasonJobConflict = "JobConflict"
 	// ReasonJobDeleted: the Job was deleted before it was done.
 	ReasonJobDeleted = "JobDeleted"
-	// ReasonCopied: it is a copy of a resource that was started before, such as one that a restore of the cluster's objects creates.
+	// ReasonCopied: the resource is a copy of one that was started before. A restore of the cluster's objects creates such copies.
 	ReasonCopied = "Copied"
 	// ReasonJobFailed: the Job failed, and its pod reported no reason.
 	ReasonJobFailed = "JobFailed"

@@ -146,7 +146,7 @@ type SecretName struct {
 
 // The phases of a DataRestore, besides Pending and Failed. Prepared and Failed are final.
 const (
-	// PhaseValidating: it is looked whether the restore can succeed. Nothing was written.
+	// PhaseValidating: the agent checks whether the restore can succeed. Nothing was written.
 	PhaseValidating Phase = "Validating"
 	// PhaseBuilding: a server loads the backup into the new volume.
 	PhaseBuilding Phase = "Building"
@@ -154,7 +154,7 @@ const (
 	PhaseReplaying Phase = "Replaying"
 	// PhaseChecking: tables, rows and accounts are checked.
 	PhaseChecking Phase = "Checking"
-	// PhasePrepared: the restored database is on its volume, and nothing uses it. The status has the loss of a switch.
+	// PhasePrepared: the restored database is on its volume, and nothing uses it. The status has the loss that a switch to it causes.
 	PhasePrepared Phase = "Prepared"
 )
 
@@ -162,12 +162,12 @@ const (
 const (
 	// ReasonPrepared: the restored database is on its volume.
 	ReasonPrepared = "Prepared"
-	// ReasonNameInUse: something of spec.databaseName is there already.
+	// ReasonNameInUse: an object with the name spec.databaseName exists already.
 	ReasonNameInUse = "NameInUse"
-	// ReasonVolumeConflict: a claim of the name of the restore's volume is there and is not its own.
+	// ReasonVolumeConflict: a claim with the name of the restore's volume exists, and this restore did not create it.
 	ReasonVolumeConflict = "VolumeConflict"
 	// ReasonVolumeDeleted: the claim was deleted before the restore was done.
 	ReasonVolumeDeleted = "VolumeDeleted"
-	// ReasonSizeUnknown: the database has no volume whose size could be taken.
+	// ReasonSizeUnknown: the size is not set, and the database has no volume to take it from.
 	ReasonSizeUnknown = "SizeUnknown"
 )

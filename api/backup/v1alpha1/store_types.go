@@ -79,13 +79,13 @@ type ClusterBackupStatus struct {
 
 // Conditions and reasons of a cluster with spec.backup.
 const (
-	// ConditionBackupHealthy is True when the last backup succeeded. Only present where spec.backup is declared.
+	// ConditionBackupHealthy is True when the last backup succeeded. It is only present if spec.backup is declared.
 	ConditionBackupHealthy = "BackupHealthy"
 	// ReasonBackupSucceeded: the last backup succeeded.
 	ReasonBackupSucceeded = "BackupSucceeded"
 	// ReasonNoBackup: there is no backup yet.
 	ReasonNoBackup = "NoBackup"
-	// ReasonBackupOverdue: the schedule has had its time and more, and no backup has come to its end.
+	// ReasonBackupOverdue: the last backup is older than the schedule allows.
 	ReasonBackupOverdue = "BackupOverdue"
 	// ReasonBackupFailed: the last backup failed, and its pod reported no reason.
 	ReasonBackupFailed = "BackupFailed"
@@ -264,7 +264,7 @@ type BackupRetention struct {
 	AtLeast int32 `json:"atLeast,omitempty"`
 }
 
-// SetDefaults fills in what the API server would: for those who write the resource and compare it with what they wrote.
+// SetDefaults sets the defaults that the API server sets, for a program that compares the stored resource with the resource that it wrote.
 func (b *ClusterBackup) SetDefaults() {
 	if b.Retention.Keep == 0 {
 		b.Retention.Keep = 14
@@ -275,7 +275,7 @@ func (b *ClusterBackup) SetDefaults() {
 	b.Destination.setDefaults()
 }
 
-// SetDefaults fills in what the API server would.
+// SetDefaults sets the defaults that the API server sets.
 func (r *ClusterRestore) SetDefaults() {
 	if r.Backup == "" {
 		r.Backup = "latest"

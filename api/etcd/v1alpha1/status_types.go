@@ -74,17 +74,17 @@ const (
 	ReasonWorking         = "Working"
 	// ReasonSpaceUsedUp: a member has raised the alarm NOSPACE, so writes fail.
 	ReasonSpaceUsedUp = "SpaceUsedUp"
-	// ReasonMembersLost: the data of so many members is gone that the others cannot be a quorum.
+	// ReasonMembersLost: too many members have lost their data: the others cannot form a quorum.
 	ReasonMembersLost = "MembersLost"
 	// ReasonCertificatesValid: no certificate ends soon.
 	ReasonCertificatesValid = "Valid"
-	// ReasonCertificateExpires: a certificate should have been renewed, and is still taken.
+	// ReasonCertificateExpires: the renewal of a certificate is overdue; the certificate is still valid.
 	ReasonCertificateExpires = "CertificateExpires"
 	// ReasonCertificateExpired: a certificate is not valid any more.
 	ReasonCertificateExpired = "CertificateExpired"
 	// ReasonCertificateUnreadable: a Secret, or the certificate in it, is missing or damaged.
 	ReasonCertificateUnreadable = "CertificateUnreadable"
-	// ReasonUnsupportedVersion: spec.version is older than the operator can run, or than what runs.
+	// ReasonUnsupportedVersion: spec.version is older than the oldest supported version, or than the running one.
 	ReasonUnsupportedVersion = "UnsupportedVersion"
 	// ReasonProgressDeadlineExceeded: the work in progress has not ended within spec.progressDeadlineSeconds.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"

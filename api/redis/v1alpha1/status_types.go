@@ -73,7 +73,7 @@ const (
 	ReasonWorking        = "Working"
 	// ReasonRefuses: a server runs and refuses writes or connections: its disk or memory is full, or maxclients is reached.
 	ReasonRefuses = "Refuses"
-	// ReasonStepFails: a step fails again and again, and is left out for a while.
+	// ReasonStepFails: a step fails repeatedly, and is skipped for a while.
 	ReasonStepFails = "StepFails"
 	// ReasonProgressDeadlineExceeded: what was begun has not been finished within spec.progressDeadlineSeconds.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
@@ -83,7 +83,7 @@ const (
 	ReasonAgentMissing = "AgentMissing"
 	// ReasonNotSupported: a field of the spec has no effect.
 	ReasonNotSupported = "NotSupported"
-	// ReasonSameNode: pods that should be apart are on one Kubernetes node.
+	// ReasonSameNode: all pods of a shard are on one Kubernetes node.
 	ReasonSameNode = "SameNode"
 )
 

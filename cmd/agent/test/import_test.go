@@ -375,7 +375,7 @@ func TestImportWithoutALog(t *testing.T) {
 			i.start()
 			rig.Until(t, "another copy", func() bool {
 				s := i.state()
-				return strings.Contains(s.Again, "other databases") && s.Phase == contract.ImportWaiting
+				return strings.Contains(s.Again, "the databases to copy") && s.Phase == contract.ImportWaiting
 			})
 			s.Exec("DROP DATABASE `od``d name`") // for the comparison: it is not copied
 			s.Exec("XA START 'open'", "INSERT INTO shop.items VALUES (4, 1)", "XA END 'open'", "XA PREPARE 'open'")

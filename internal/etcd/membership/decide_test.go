@@ -84,10 +84,10 @@ func TestDecide(t *testing.T) {
 		"the claim of an empty volume":             {func(s *scene) { s.empty(1); s.leaves(1) }, Degraded, ActionDeletePod, "delete pod p-1: its claim is being deleted"},
 		"the claim of a member that was removed":   {func(s *scene) { s.vacate(1); s.view.Pods[1].Report.Volume = VolumeData; s.leaves(1) }, Complete, ActionDeletePod, "delete pod p-1"},
 		"parked while claims are being deleted":    {func(s *scene) { s.leaves(1); s.want.Replicas = 0 }, Parked, ActionWait, "the claims of p-1"},
-		"a volume of the past":                     {func(s *scene) { s.outdated(1, 50) }, Degraded, ActionRemove, "remove p-1 from the cluster: its volume is of the past"},
+		"a volume of the past":                     {func(s *scene) { s.outdated(1, 50) }, Degraded, ActionRemove, "remove p-1 from the cluster: its volume has an older state"},
 		"the leader's volume is of the past":       {func(s *scene) { s.outdated(0, 50) }, Degraded, ActionRemove, "remove p-0"},
 		"two volumes of the past":                  {func(s *scene) { s.outdated(1, 50); s.outdated(2, 40); s.down(1, 2) }, QuorumLost, ActionWait, "set spec.recovery.from to p-0 or p-1 or p-2 (or Best)"},
-		"a volume of the past, and one is away":    {func(s *scene) { s.outdated(1, 50); s.down(1, 2) }, QuorumLost, ActionWait, "p-1: its volume is of the past"},
+		"a volume of the past, and one is away":    {func(s *scene) { s.outdated(1, 50); s.down(1, 2) }, QuorumLost, ActionWait, "p-1: its volume has an older state"},
 		"all volumes are of the past":              {allOutdated, QuorumLost, ActionWait, "set spec.recovery.from to p-2 or p-1 or p-0 (or Best)"},
 		"the same, with consent":                   {func(s *scene) { allOutdated(s); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-2"},
 		"the same, and one may be current": {then(allOutdated, func(s *scene) { s.down(0); s.view.Pods[0].Report = nil }, consents(RecoverBest, "t")),
@@ -113,7 +113,7 @@ func TestDecide(t *testing.T) {
 			s.list = append(s.list, Member{ID: 4, Name: "p-3", PeerURLs: allURLs[3:4]})
 			s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Running: true, Report: &Report{Volume: VolumeEmpty}})
 			s.want.Replicas, s.view.Record.Replicas, s.view.Live = 4, 4, 4
-		}, QuorumLost, ActionDeletePod, "its leave to go on alone"},
+		}, QuorumLost, ActionDeletePod, "its permission to go on alone"},
 		"the same, and its data may come back": {func(s *scene) {
 			s.empty(1, 2)
 			s.view.Record.Tokens, s.view.Record.Survivor, s.view.Pods[0].Terminating = "t", "p-0", true

@@ -39,7 +39,7 @@ func (c *cluster) fateOf(s *memberState) (is fate, why string) {
 	case report.Volume == VolumeForeign:
 		return swapped, "its volume has data that is not this operator's"
 	case report.Outdated != "" && (report.Member == 0 || report.Member == s.ID):
-		return lost, "its volume is of the past: " + report.Outdated
+		return lost, "its volume has an older state: " + report.Outdated
 	case report.Member == 0 || report.Member == s.ID:
 		return unknown, s.pod.trouble()
 	case c.member(report.Member) != nil:
@@ -273,9 +273,9 @@ func (c *cluster) endForce(but *Pod) []Step {
 		case p == but || p.Terminating || !IsForce(p.Ticket) || p.isEmpty():
 		case c.losesData(p.Ordinal):
 			c.stuck = true
-			return c.wait(PhaseRecovering, "the recovery waits: %s has leave to go on alone by the recovery before, and its claim is being deleted", p.Name)
+			return c.wait(PhaseRecovering, "the recovery waits: the previous recovery allows %s to go on alone, and its claim is being deleted", p.Name)
 		default:
-			return c.do(PhaseRecovering, p.deletePod(), "delete pod %s: its leave to go on alone, by the recovery before, ends with it", p.Name)
+			return c.do(PhaseRecovering, p.deletePod(), "delete pod %s: with the pod ends its permission to go on alone, which the previous recovery gave", p.Name)
 		}
 	}
 	return nil

@@ -23,8 +23,8 @@ const (
 	ActionRemove      Action = "Remove"      // remove Member, by Via
 	ActionMoveLeader  Action = "MoveLeader"  // from Via to Member
 	ActionDeletePod   Action = "DeletePod"   // its StatefulSet creates the pod again
-	ActionDeleteClaim Action = "DeleteClaim" // of an ordinal, with data of no member
-	ActionScale       Action = "Scale"       // remove the pods from Ordinal on, none of which is a member
+	ActionDeleteClaim Action = "DeleteClaim" // delete the claim of Ordinal, whose data belongs to no member
+	ActionScale       Action = "Scale"       // remove the pods from Ordinal on; none of them is a member
 	ActionCompact     Action = "Compact"     // drop the history before Revision, by Via
 	ActionDefrag      Action = "Defrag"      // rewrite the database file of Via
 	ActionDisarm      Action = "Disarm"      // end Alarm, by Via

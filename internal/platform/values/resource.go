@@ -30,7 +30,7 @@ func resource(in Input, c *component.Component, fields, spec map[string]any) (ma
 	return v, nil
 }
 
-// take copies those of the named fields that are set.
+// take copies the named fields that are set.
 func take(into, fields map[string]any, names ...string) {
 	for _, name := range names {
 		if value, ok := fields[name]; ok {

@@ -49,7 +49,8 @@ type Input struct {
 	Credentials   Credentials
 	// Images replace the charts' default images: component name, or ProbeImage, to image.
 	Images map[string]string
-	// UID is that of the DataService; empty if it is not from a cluster. It does not affect running pods, only the writer of backups.
+	// UID is the UID of the DataService; empty if the DataService was not read from a cluster. It does not affect running pods, only the
+	// writer of backups.
 	UID string
 }
 

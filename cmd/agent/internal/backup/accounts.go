@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// own are accounts that every server makes for itself.
+// own lists the accounts that every server creates for itself.
 var own = map[string]bool{"mysql.sys": true, "mysql.session": true, "mysql.infoschema": true, "mariadb.sys": true, "mysql": true}
 
 // public is MariaDB's role that every account has. It is always there.
@@ -39,10 +39,10 @@ func (a account) String() string {
 // isRoot reports whether the account is root@localhost, which every server has. A restore sets its password.
 func (a account) isRoot() bool { return a.name == "root" && a.host == "localhost" && !a.isRole }
 
-// accounts are the statements that make the accounts of a server again, with their hashed passwords, and what could not be read.
+// accounts holds the statements that recreate the accounts of a server, with their hashed passwords, and what could not be read.
 type accounts struct {
-	// A restore runs them in this order: roles and accounts, what they may, and last which roles they begin with. Within one of
-	// these, order means nothing.
+	// A restore runs them in this order: roles and accounts, then their rights, then their default roles. Within each group the order does
+	// not matter.
 	create, grant, defaults []string
 	warnings                []string
 	// isDenied reports whether nothing could be read, for lack of rights.
@@ -152,7 +152,8 @@ func (a *accounts) add(conn *server.Conn, one account) error {
 	return nil
 }
 
-// withoutDefaultRoles cuts MySQL's clause out of what makes an account: the roles may be made later. It returns them.
+// withoutDefaultRoles removes MySQL's clause for default roles from a CREATE USER statement, because the roles may be created later. It
+// also returns these roles.
 func withoutDefaultRoles(statement string) (rest, roles string) {
 	const clause, next = " DEFAULT ROLE ", " REQUIRE "
 	begin := outside(statement, clause)
@@ -167,7 +168,7 @@ func withoutDefaultRoles(statement string) (rest, roles string) {
 	return statement[:begin] + tail[end:], tail[:end]
 }
 
-// outside returns where a text stands in a statement, outside of what is quoted; -1 for nowhere.
+// outside returns the offset of a text in a statement, outside of quotes; -1 if it is not there.
 func outside(statement, text string) int {
 	var quotes server.Quotes
 	for i := range len(statement) {

@@ -30,8 +30,8 @@ type Options struct {
 	draft.Options
 
 	Server server.Options
-	// SkipAccounts are names of accounts that a restored database does not keep, because others make them there. A replay needs them:
-	// the binary log may change them.
+	// SkipAccounts are names of accounts that a restored database does not keep, because the operator creates them there. A replay needs
+	// them: the binary log may change them.
 	SkipAccounts []string
 	// MaxLockWait limits the time for which the dump waits for a lock of all tables.
 	MaxLockWait time.Duration
@@ -43,7 +43,7 @@ type Options struct {
 	Schemas []string
 	// Lock names the lock that the agent holds on the server; "" for that of its only backup.
 	Lock string
-	// LeavesLog: the server's log is not made to begin another file, where that would help.
+	// LeavesLog: the backup never makes the server begin another file of its log, even where that would help.
 	LeavesLog bool
 }
 
@@ -56,7 +56,7 @@ type run struct {
 
 	options Options
 	conn    *server.Conn
-	// before lists the objects that a restore loads before the dump; said holds the warnings that do not depend on the dump.
+	// before lists the objects that a restore loads before the dump. said holds the warnings that do not depend on the dump.
 	before []manifest.Object
 	said   []string
 	saved  accounts // those of the dump's position
@@ -96,7 +96,7 @@ func Run(ctx context.Context, o Options) (*manifest.Backup, []string, error) {
 
 func (o Options) lockName() string { return cmp.Or(o.Lock, lockName) }
 
-// lock takes the lock that the server frees when this connection ends, however that happens.
+// lock takes a lock on the server, which the server releases when this connection ends for any reason.
 func lock(conn *server.Conn, name string) error {
 	// A server ends connections that are silent for hours; a dump may take as long.
 	if err := conn.Do("SET SESSION wait_timeout = 604800"); err != nil {
@@ -112,11 +112,11 @@ func lock(conn *server.Conn, name string) error {
 	return nil
 }
 
-// holds fails unless the lock is still held: the server may have been restarted, and another agent may have begun.
+// holds fails if the lock is not held any more: the server may have restarted, and another agent may have begun a backup.
 func (r *run) holds() error {
 	held, err := r.conn.Value("SELECT IS_USED_LOCK(" + server.Literal(r.options.lockName()) + ") = CONNECTION_ID()")
 	if err == nil && held != "1" {
-		err = contract.Errorf(contract.ReasonBusy, "the server has freed the lock of this backup: another one may have begun")
+		err = contract.Errorf(contract.ReasonBusy, "the server has released this backup's lock: another backup may have begun")
 	}
 	return err
 }
@@ -160,7 +160,7 @@ func (r *run) all(ctx context.Context) error {
 	return r.finish(ctx)
 }
 
-// finish writes the manifest, when no other agent can have taken away what it names.
+// finish writes the manifest, after it has checked that no other agent can have removed the objects in it.
 func (r *run) finish(ctx context.Context) error {
 	if err := r.holds(); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (r *run) describe() error {
 	return nil
 }
 
-// dump writes the dump's object, once. Between two looks at the server nothing may have changed but rows.
+// dump writes the dump's object, in one attempt. It fails if anything except rows has changed on the server during the dump.
 func (r *run) dump(ctx context.Context, extras *extras) error {
 	state, err := r.state()
 	if err != nil {
@@ -268,7 +268,7 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 	return nil
 }
 
-// nothing stands for the dump of a server without schemas, which dump programs refuse to make.
+// nothing replaces the dump of a server without schemas, which dump programs refuse to make.
 func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
 	scanner := dump.NewScanner()
 	if position {
@@ -289,7 +289,7 @@ func (r *run) identify(ctx context.Context) error {
 	}
 	began, err := server.Began(ctx, r.options.Server, r.conn.Version, m.Position.File)
 	if err != nil {
-		m.Warnings = append(m.Warnings, "the account may not follow the binary log, so the archive that the backup lies on is known by times alone: grant it REPLICATION SLAVE")
+		m.Warnings = append(m.Warnings, "the account may not follow the binary log, so only times show which archive continues the backup: grant it REPLICATION SLAVE")
 		return nil //nolint:nilerr // the backup is good without it
 	}
 	now, err := r.conn.Position()
@@ -303,8 +303,8 @@ func (r *run) identify(ctx context.Context) error {
 	return nil
 }
 
-// rotate has the server begin a file of its binary log where the archive has encrypted some of the last one to other keys: a replay
-// reads files from their beginning, and a key that has been replaced must not be needed for what is committed from now on.
+// rotate makes the server begin a new file of its binary log if the archive has encrypted part of the present file to other keys. A replay
+// reads files from their beginning: without a new file, transactions from now on could only be restored with a replaced key.
 func (r *run) rotate(ctx context.Context, hasLog bool) error {
 	if !hasLog || r.options.LeavesLog {
 		return nil

@@ -20,7 +20,8 @@ import (
 // extras has the objects that dump programs leave out. A restore runs their statements one by one and warns of each that fails.
 type extras struct {
 	conn *server.Conn
-	// before are of the server itself, run before the dump is loaded; views are those that the dump program cannot read.
+	// before has statements for objects of the server itself, which run before the dump is loaded. views has the views that the dump
+	// program cannot read.
 	before, views []manifest.Statement
 	// ignored are the views that are left out of the dump, as schema.name.
 	ignored []string
@@ -50,7 +51,7 @@ func readExtras(conn *server.Conn) (*extras, error) {
 	return e, nil
 }
 
-// each runs a query and takes its rows. What the account may not read is a warning.
+// each runs a query and passes its rows on. If the account lacks the right, each adds a warning.
 func (e *extras) each(what, query string, take func(row []string)) error {
 	rows, err := e.conn.Rows(query)
 	if err != nil && contract.ReasonOf(err) == contract.ReasonAccessDenied {
@@ -103,7 +104,7 @@ func (e *extras) components() error {
 	})
 }
 
-// persisted keeps what SET PERSIST has stored, for the server that uses the data: the restoring one does not read it.
+// persisted saves the variables of SET PERSIST for the server that will use the data. The restoring server does not read them.
 func (e *extras) persisted() error {
 	return e.each("variables of SET PERSIST", "SELECT VARIABLE_NAME, VARIABLE_VALUE FROM performance_schema.persisted_variables ORDER BY 1", func(row []string) {
 		value := server.Literal(row[1])
@@ -114,7 +115,7 @@ func (e *extras) persisted() error {
 	})
 }
 
-// spatial keeps the reference systems that columns name: they may be the user's.
+// spatial saves the reference systems that columns name: users may have created them.
 func (e *extras) spatial() error {
 	return e.each("spatial reference systems", "SELECT DISTINCT s.SRS_ID, s.SRS_NAME, s.ORGANIZATION, s.ORGANIZATION_COORDSYS_ID, s.DEFINITION FROM information_schema.ST_GEOMETRY_COLUMNS c "+
 		"JOIN information_schema.ST_SPATIAL_REFERENCE_SYSTEMS s ON s.SRS_ID = c.SRS_ID WHERE s.SRS_ID > 0 ORDER BY 1", func(row []string) {
@@ -126,7 +127,7 @@ func (e *extras) spatial() error {
 	})
 }
 
-// tablespaces are made within the folder of the data, wherever they were.
+// tablespaces saves the tablespaces. A restore creates them within the data folder, wherever they were.
 func (e *extras) tablespaces() error {
 	return e.each("tablespaces", "SELECT TABLESPACE_NAME FROM information_schema.FILES WHERE FILE_TYPE = 'TABLESPACE' AND ENGINE = 'InnoDB' AND TABLESPACE_NAME NOT LIKE 'innodb\\_%' "+
 		"AND TABLESPACE_NAME NOT LIKE '%/%' AND TABLESPACE_NAME NOT IN ('mysql', 'sys') ORDER BY 1", func(row []string) {
@@ -165,8 +166,8 @@ func (e *extras) floats() error {
 	return err
 }
 
-// readViews finds the views that the dump program cannot read, which ends it: broken ones, and those that call a function that the
-// account may not execute.
+// readViews finds the views at which the dump program would fail: broken ones, and those that call a function that the account may not
+// execute.
 func (e *extras) readViews() error {
 	var all [][2]string
 	err := e.each("views", "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.VIEWS WHERE TABLE_SCHEMA NOT IN ('sys', 'mysql') ORDER BY 1, 2", func(row []string) {
@@ -198,7 +199,7 @@ func (e *extras) readViews() error {
 	return err
 }
 
-// onlyBroken returns an error that is none of the server's.
+// onlyBroken returns the error unless the server reported it.
 func onlyBroken(err error) error {
 	if server.Code(err) != 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// flight stores the XA transactions that are prepared at a position of the log before the dump's.
+// flight holds the XA transactions that are prepared at a position of the log before the dump's position.
 type flight struct {
 	at *contract.Position
 	// names identify the XA transactions, in the notation of archived.Event.
@@ -77,7 +77,7 @@ func (r *run) findPrepared(ctx context.Context, before flight) error {
 			if ctx.Err() != nil {
 				return err
 			}
-			m.Warnings = append(m.Warnings, fmt.Sprintf("the prepared XA transactions %s could not be looked for in the binary log, so moments behind their end may not be restored from this backup: %v",
+			m.Warnings = append(m.Warnings, fmt.Sprintf("the prepared XA transactions %s could not be searched for in the binary log, so moments after their end may not be restored from this backup: %v",
 				short(before.names), err))
 		}
 	}
@@ -87,8 +87,8 @@ func (r *run) findPrepared(ctx context.Context, before flight) error {
 	return nil
 }
 
-// search looks for the files in which XA transactions were prepared, newest first. It looks for no one that ended before the dump's position,
-// and of those that have ended since only for those whose end is in the log: one that changed nothing is not logged.
+// search looks for the files in which XA transactions were prepared, newest first. It skips transactions that ended before the dump's
+// position. It also skips those that have ended since without an entry in the log, because they changed nothing.
 func (r *run) search(ctx context.Context, names []string) error {
 	m := &r.Manifest
 	now, err := prepared(r.conn)
@@ -137,7 +137,7 @@ func (r *run) search(ctx context.Context, names []string) error {
 		next = file
 	}
 	if len(missing) > 0 {
-		m.Warnings = append(m.Warnings, fmt.Sprintf("the binary log, which begins with %s, does not have what these prepared XA transactions change: %s. If they change rows, no moment behind their end can be "+
+		m.Warnings = append(m.Warnings, fmt.Sprintf("the binary log, which begins with %s, does not have what these prepared XA transactions change: %s. If they change rows, no moment after their end can be "+
 			"restored from this backup: end them, and make another one", next, short(missing)))
 	}
 	return nil
@@ -159,7 +159,7 @@ func (r *run) mayBePrepared(ctx context.Context) error {
 	}
 	if n != "0" {
 		m.Warnings = append(m.Warnings, n+" transactions were begun before file "+m.Position.File+" of the binary log, and the account may not see whether they are prepared XA transactions. "+
-			"If they are, no moment behind their end can be restored from this backup: grant it XA_RECOVER_ADMIN")
+			"If they are, no moment after their end can be restored from this backup: grant it XA_RECOVER_ADMIN")
 	}
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// state is all of a server that is not rows. A dump reads it without a snapshot, at one moment or another: so it has to be the same
-// before and after. Then it is that of the dump's position, too.
+// state is everything on a server except rows. A dump reads it without a snapshot, at unknown moments. So it must be the same before and
+// after the dump: then it is also the state at the dump's position.
 type state struct {
 	tables   []server.Table
 	schemas  []string
@@ -35,7 +35,7 @@ func (r *run) state() (s state, err error) {
 	return s, err
 }
 
-// same fails with ErrChanged unless another state is the same.
+// same fails with ErrChanged if another state differs.
 func (s state) same(other state) error {
 	if fmt.Sprint(s.tables) != fmt.Sprint(other.tables) {
 		return dump.ErrChanged
@@ -60,8 +60,8 @@ func (s state) same(other state) error {
 	return nil
 }
 
-// Definitions returns a text for each object of a server that is not rows, and one for all accounts. A text changes with its definition alone: a
-// restart of the server or a table that is built again changes none.
+// Definitions returns a text for the definition of each object of a server, and one for all accounts. A text changes only with its
+// definition: neither a restart of the server nor a rebuilt table changes one.
 func Definitions(conn *server.Conn) (map[string]string, error) {
 	all, err := conn.Definitions()
 	if err != nil {

@@ -33,11 +33,11 @@ type Options struct {
 	// Interval limits the age of data that is not archived yet; MaxBytes closes a segment earlier.
 	Interval time.Duration
 	MaxBytes int
-	// ServerID is the archive's own among the server's replicas; 0: a random one.
+	// ServerID identifies the archive among the server's replicas; 0: a random number.
 	ServerID uint32
 	// First is the file that the first timeline begins with, if the server still has it; "": the oldest.
 	First string
-	// Lock names the lock that the archive holds on the server; "" for that of its only archive.
+	// Lock names the lock that the archive holds on the server; "" for the default name.
 	Lock string
 	// Archived is called after each look at the server; it may be nil.
 	Archived func(manifest.Head)
@@ -55,7 +55,7 @@ type archive struct {
 	tracker Tracker
 	file    string
 	began   time.Time // of the file
-	resumed time.Time // when the file was begun that the archive has the begin of; zero for none
+	resumed time.Time // when the server began the file of which the archive has the beginning; zero for none
 	buffer  bytes.Buffer
 	segment manifest.Segment
 	since   time.Time // of the first event in the buffer
@@ -87,7 +87,7 @@ func Archive(ctx context.Context, o Options) error {
 		if errors.Is(err, errReset) {
 			return a.restart(ctx)
 		}
-		// The end was asked for: what has come is kept.
+		// The caller requested the end: the received events are kept.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 		defer cancel()
 		return a.flush(last)
@@ -119,12 +119,12 @@ func (a *archive) hasAll() error {
 	}
 	format, err := a.conn.Variable("binlog_format")
 	if err == nil && format == "STATEMENT" {
-		err = contract.Errorf(contract.ReasonRefused, "the binary log of server %s has statements (binlog_format=STATEMENT), whose replay may change other rows than they did: set it to ROW", a.Server.Address)
+		err = contract.Errorf(contract.ReasonRefused, "the binary log of server %s has statements (binlog_format=STATEMENT), and a replay may change other rows than the server did: set it to ROW", a.Server.Address)
 	}
 	return err
 }
 
-// resume finds where the store stands, and whether the server has what comes next.
+// resume finds the end of the archive in the store, and whether the server still has the next event.
 func (a *archive) resume(ctx context.Context) error {
 	rows, err := a.conn.Rows("SHOW BINARY LOGS")
 	if err != nil {
@@ -195,7 +195,7 @@ func (a *archive) first(rows [][]string) string {
 	return rows[0][0]
 }
 
-// read reads a timeline. What it seems to lack may only be shown late by the store: it is looked for again before that counts.
+// read reads a timeline. A store may list new objects late, so read looks again before it reports an object as missing.
 func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, error) {
 	for try := 1; ; try++ {
 		t, err := Read(ctx, a.Store, head, "")
@@ -210,8 +210,8 @@ func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, erro
 	}
 }
 
-// continues begins a new timeline unless the server still has the file of the last segment. Another log has files of the same names,
-// and only an archived file can show that the server's log is the archived one.
+// continues begins a new timeline unless the server still has the file of the last segment. File names alone prove nothing, because every
+// log uses the same ones: only a file that is archived and on the server shows that the log is the same.
 func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][]string) error {
 	for _, row := range rows {
 		if row[0] != last.File {
@@ -223,7 +223,7 @@ func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][
 		}
 		return a.newTimeline(ctx, rows[0][0], "Reset", "the server has begun its binary log again")
 	}
-	return a.newTimeline(ctx, rows[0][0], "Gap", "the server has removed the file before the next one, without which that is not known to be the next")
+	return a.newTimeline(ctx, rows[0][0], "Gap", "the server has removed the last archived file, so nothing shows which of its files follows")
 }
 
 // restart begins a new timeline at the server's oldest file; the next Archive goes on there.

@@ -27,7 +27,7 @@ type Timeline struct {
 	// the archive does not have them.
 	Earlier []manifest.Segment
 	Lacks   error
-	// Broken names the gap after the last of Segments if more segments follow it; nil for none.
+	// Broken describes a gap after the last of Segments, if further segments follow; nil for none.
 	Broken error
 }
 
@@ -68,7 +68,7 @@ func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment,
 		case len(chain) == 0 && s.From != FirstOffset:
 			return nil, contract.Errorf(contract.ReasonDamaged, "the archive's first segment of %s begins at offset %d: the one before is missing", s.File, s.From)
 		case len(chain) > 0 && Before(begin, at):
-			continue // overlaps; another one begins where it is needed, or is found to be missing
+			continue // overlaps; the next segment continues the chain, or is reported as missing
 		case len(chain) > 0 && begin != at:
 			return chain, contract.Errorf(contract.ReasonDamaged, "the archive has no segment from %s:%d to %s:%d", at.File, at.Offset, s.File, s.From)
 		}
@@ -76,13 +76,13 @@ func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment,
 		at = s.End()
 	}
 	if head.Position.File != "" && (len(chain) == 0 || Before(at, contract.Position{File: head.Position.File, Offset: head.Position.Offset})) {
-		return chain, contract.Errorf(contract.ReasonDamaged, "the archive has no segment from %s:%d to %s:%d, where it says that it stands", at.File, at.Offset, head.Position.File, head.Position.Offset)
+		return chain, contract.Errorf(contract.ReasonDamaged, "the archive has no segment from %s:%d to %s:%d, which it records as its end", at.File, at.Offset, head.Position.File, head.Position.Offset)
 	}
 	return chain, nil
 }
 
-// Heads returns the heads of all timelines, newest first. One whose head is missing or cannot be read is known by its segments: one
-// object must not hide the others.
+// Heads returns the heads of all timelines, newest first. It makes a missing or unreadable head from the segments: one lost object must not
+// hide a timeline.
 func Heads(ctx context.Context, s store.Store) ([]manifest.Head, error) {
 	infos, err := s.List(ctx, manifest.BinLogs)
 	if err != nil {
@@ -105,7 +105,7 @@ func Heads(ctx context.Context, s store.Store) ([]manifest.Head, error) {
 	return heads, nil
 }
 
-// readHead reads a timeline's head, or makes one of a segment's manifest; nil where there is neither.
+// readHead reads a timeline's head, or makes one from a segment's manifest; nil if there is neither.
 func readHead(ctx context.Context, s store.Store, timeline, segment string) *manifest.Head {
 	name := manifest.TimelineFolder(timeline) + manifest.HeadName
 	text, err := store.ReadAll(ctx, s, name)
@@ -122,7 +122,7 @@ func readHead(ctx context.Context, s store.Store, timeline, segment string) *man
 	}
 	lost := &manifest.Head{Timeline: timeline, Lost: contract.Errorf(reason, "the head of timeline %s cannot be read: %w", timeline, err)}
 	if text, err = store.ReadAll(ctx, s, segment); err != nil {
-		return nil // of a folder without a head and without a segment nothing is known
+		return nil // nothing is known of a folder without a head and without a segment
 	}
 	described, err := manifest.DecodeSegment(segment, text)
 	if err != nil {
@@ -171,7 +171,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 		}
 		folder := names[i][:strings.LastIndex(names[i], "/")+1]
 		if size, ok := look(folder + segment.Object.Name); !ok || size != segment.Object.Bytes {
-			damaged[i] = contract.Errorf(contract.ReasonDamaged, "segment %s%s is missing, or has not its %d bytes", folder, segment.Object.Name, segment.Object.Bytes)
+			damaged[i] = contract.Errorf(contract.ReasonDamaged, "segment %s%s is missing, or does not have %d bytes", folder, segment.Object.Name, segment.Object.Bytes)
 			return nil
 		}
 		segments[i] = *segment
@@ -192,7 +192,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 	return t, nil
 }
 
-// whole returns the segments that are not damaged, and the error of the others: that of a newer format, else the first.
+// whole returns the undamaged segments, and an error if others are damaged: one about a newer format if there is one, else the first.
 func whole(segments []manifest.Segment, damaged []error) (good []manifest.Segment, broken error) {
 	for i, segment := range segments {
 		if damaged[i] == nil {
@@ -248,7 +248,7 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 		return forGTID(ctx, s, b)
 	}
 	if !b.IsOnLog() {
-		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s names no position of an archived binary log: it can be restored as it is alone", b.ID)
+		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s names no position of an archived binary log: only the backup itself can be restored", b.ID)
 	}
 	heads, err := Heads(ctx, s)
 	if err != nil {
@@ -277,16 +277,16 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 		case b.LogBegan.IsZero() && t.Broken != nil:
 			return nil, t.Broken
 		case t.Broken == nil:
-			return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s yet: it can be restored as it is alone", b.Position.File, b.Position.Offset, b.ID)
+			return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s yet: only the backup itself can be restored", b.Position.File, b.Position.Offset, b.ID)
 		}
 	}
 	if broken != nil {
 		return nil, broken
 	}
-	return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s: it can be restored as it is alone", b.Position.File, b.Position.Offset, b.ID)
+	return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s: only the backup itself can be restored", b.Position.File, b.Position.Offset, b.ID)
 }
 
-// before reads the segments of the files before that of a backup's position from which on there are prepared XA transactions.
+// before reads the segments of earlier files from FirstFile on, for the XA transactions that are prepared at a backup's position.
 func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup) error {
 	if b.PreparedFrom == "" {
 		return nil
@@ -310,8 +310,8 @@ func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup
 	return nil
 }
 
-// isOf reports whether a backup lies on a timeline, which must contain only segments from the backup's file on. If the manifest lacks the
-// time when the file began, the backup lies on the newest timeline that began before it, by the server's clock.
+// isOf reports whether a timeline continues a backup. The timeline must contain only segments from the backup's file on. If the manifest
+// lacks the time when the file began, the newest timeline that began before the backup continues it, by the server's clock.
 func (t *Timeline) isOf(ctx context.Context, s store.Store, b *manifest.Backup) (bool, error) {
 	for _, segment := range t.Segments {
 		if segment.File != b.Position.File {

@@ -38,7 +38,7 @@ func (t *Tracker) IsChecked() bool { return t.checksum }
 // IsOpen reports whether the last event belongs to a transaction that has not ended.
 func (t *Tracker) IsOpen() bool { return t.isOpen }
 
-// Moved returns an event as it stands at another offset of another file.
+// Moved returns an event with the header that it has at another offset of another file.
 func Moved(raw []byte, offset uint64, hasChecksum bool) []byte {
 	e := slices.Clone(raw)
 	flags := binary.LittleEndian.Uint16(e[17:])
@@ -50,12 +50,13 @@ func Moved(raw []byte, offset uint64, hasChecksum bool) []byte {
 	return e
 }
 
-// IsOutside reports whether an event of this type may stand outside of transactions, and means nothing to a replica.
+// IsOutside reports whether an event of this type may occur outside of transactions and has no effect on a replica.
 func IsOutside(raw []byte) bool {
 	return slices.Contains([]byte{typeStop, typeRotate, typeFormat, typeHeartbeat, typeHeartbeat2, typePrevious}, raw[4])
 }
 
-// Previous returns the event that stands behind the description of a file: the GTIDs of all transactions before. MySQL reads no relay log without.
+// Previous returns the event with the GTIDs of all earlier transactions. It follows the description of a file; MySQL reads no relay log
+// without it.
 func Previous(format []byte, have Set, hasChecksum bool) ([]byte, error) {
 	const ignorable = 0x80
 	set, err := have.forProtocol()
@@ -128,7 +129,7 @@ func (t *Timeline) CommittedBy() time.Time {
 	return latest
 }
 
-// From returns the segments from the file on that has the first transaction which is not in a set; all files before have none.
+// From returns the segments from the first file that has a transaction which is not in a set.
 func (t *Timeline) From(have Set) ([]manifest.Segment, error) {
 	for i, s := range t.Segments {
 		executed, err := ParseSet(s.Executed)
@@ -176,7 +177,7 @@ func Continuing(ctx context.Context, s store.Store, b *manifest.Backup) (found [
 		case t.Broken != nil:
 			broken = t.Broken
 		case behind == nil:
-			behind = contract.Errorf(contract.ReasonNotFound, "the archive does not have all transactions of backup %s yet: it can be restored as it is alone", b.ID)
+			behind = contract.Errorf(contract.ReasonNotFound, "the archive does not have all transactions of backup %s yet: only the backup itself can be restored", b.ID)
 		}
 	}
 	switch {
@@ -187,7 +188,7 @@ func Continuing(ctx context.Context, s store.Store, b *manifest.Backup) (found [
 	case behind != nil:
 		return nil, behind
 	}
-	return nil, contract.Errorf(contract.ReasonNotFound, "no timeline of the archive continues backup %s: each was begun after it, or is of another database: it can be restored as it is alone", b.ID)
+	return nil, contract.Errorf(contract.ReasonNotFound, "no timeline of the archive continues backup %s: each was begun after it, or is of another database: only the backup itself can be restored", b.ID)
 }
 
 // forGTID returns the newest timeline that continues a backup by GTID.
@@ -199,7 +200,7 @@ func forGTID(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline,
 	return found[0], nil
 }
 
-// End returns the position behind the last segment; nil without one.
+// End returns the position after the last segment; nil without a segment.
 func (t *Timeline) End() *contract.Position {
 	if len(t.Segments) == 0 {
 		return nil

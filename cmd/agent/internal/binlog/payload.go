@@ -24,8 +24,8 @@ var decoders = sync.Pool{New: func() any {
 	return d
 }}
 
-// preparedInside returns the XA transaction that a compressed transaction of MySQL prepares; "" for another one. It decompresses no more than
-// the first events of another one.
+// preparedInside returns the XA transaction that a compressed transaction of MySQL prepares; "" if it prepares none. In that case it
+// decompresses only the first events.
 func preparedInside(body []byte) (name string, err error) {
 	isPlain := false
 	for {

@@ -23,8 +23,8 @@ const (
 	On
 )
 
-// PlaceOf returns whether a backup lies on a timeline, by when the server began the file of its position: another log has files of the
-// same names. It reads one segment alone.
+// PlaceOf returns whether a timeline continues a backup. It compares the times when the server began the file, because every log uses the
+// same file names. It reads only one segment.
 func PlaceOf(ctx context.Context, s store.Store, head manifest.Head, b *manifest.Backup) (Place, error) {
 	infos, err := s.List(ctx, manifest.TimelineFolder(head.Timeline)+b.Position.File+"/")
 	if err != nil {
@@ -45,7 +45,7 @@ func PlaceOf(ctx context.Context, s store.Store, head manifest.Head, b *manifest
 		switch {
 		case contract.ReasonOf(err) == contract.ReasonDamaged && err != nil:
 		case err != nil:
-			return MayLie, nil //nolint:nilerr // of a newer format nothing is known
+			return MayLie, nil //nolint:nilerr // nothing is known of a newer format
 		case b.LogBegan.IsZero() && !segment.FileTime.After(latest(b)), segment.FileTime.Equal(b.LogBegan):
 			return On, nil
 		default:

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// flush writes what has come as a segment.
+// flush writes the received events as a segment.
 func (a *archive) flush(ctx context.Context) error {
 	if a.buffer.Len() == 0 {
 		return nil
@@ -61,6 +61,6 @@ func Put(ctx context.Context, to store.Store, recipients []age.Recipient, s *man
 	if err != nil {
 		return err
 	}
-	// There may be one that an agent wrote before it was killed: the same bytes, sealed otherwise.
+	// An agent that was killed may have written this segment before: the same bytes, encrypted differently.
 	return to.Replace(ctx, s.Name(), text)
 }

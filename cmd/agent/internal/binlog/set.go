@@ -38,7 +38,7 @@ func ParseSet(text string) (Set, error) {
 				to, err = strconv.ParseInt(last, 10, 64)
 			}
 			if err != nil || from < 1 || to < from {
-				return nil, contract.Errorf(contract.ReasonRefused, "the set of GTIDs %.80q is none that this agent reads: GTIDs with tags are not supported", part)
+				return nil, contract.Errorf(contract.ReasonRefused, "this agent cannot read the set of GTIDs %.80q: GTIDs with tags are not supported", part)
 			}
 			s[id] = append(s[id], span{from, to})
 		}

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// errReset: the server's file is another one of the same name.
+// errReset: the server has another file with the same name.
 var errReset = errors.New("the server has begun another binary log under the same name")
 
 // follow takes events until something ends it.
@@ -33,7 +33,7 @@ func (a *archive) follow(ctx context.Context) error {
 	defer syncer.Close()
 	look := time.NewTicker(a.Interval / 2)
 	defer look.Stop()
-	var target *contract.Position // what the server had at a time
+	var target *contract.Position // the end of the server's log at a time
 	var at time.Time
 	if target, at, err = a.ask(); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (a *archive) config() (replication.BinlogSyncerConfig, error) {
 	return config, nil
 }
 
-// ask returns the end of the server's binary log, and a time before that. It fails with errReset if that end lies before data that the
+// ask returns the end of the server's binary log, and a time before its query. It fails with errReset if that end is before data that the
 // server has already sent.
 func (a *archive) ask() (*contract.Position, time.Time, error) {
 	sent := a.position()
@@ -176,7 +176,7 @@ func (a *archive) take(ctx context.Context, raw []byte) error {
 	}
 	if e.Artificial {
 		if e.Next != "" && e.Next != a.file {
-			return a.rotate(ctx, e.Next) // the file ended without a word: its server was killed
+			return a.rotate(ctx, e.Next) // the file ended without an end event: its server was killed
 		}
 		return nil
 	}
@@ -227,7 +227,7 @@ func (a *archive) reached(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// failed finds out of which kind a failure of the replication protocol is.
+// failed returns the reason for a failure of the replication protocol.
 func (a *archive) failed(err error) error {
 	switch server.Code(err) {
 	case mysql.ER_MASTER_FATAL_ERROR_READING_BINLOG:

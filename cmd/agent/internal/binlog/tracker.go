@@ -74,7 +74,7 @@ type Tracker struct {
 // Next takes the next event, with its header. It fails where the event does not continue the one before, and with ErrUnknownType.
 func (t *Tracker) Next(raw []byte) (Event, error) {
 	if len(raw) < headerSize || int(binary.LittleEndian.Uint32(raw[9:])) != len(raw) {
-		return Event{}, fmt.Errorf("an event at offset %d has not its whole length", t.Offset)
+		return Event{}, fmt.Errorf("the event at offset %d is incomplete", t.Offset)
 	}
 	kind, end, flags := raw[4], binary.LittleEndian.Uint32(raw[13:]), binary.LittleEndian.Uint16(raw[17:])
 	if err := checkType(kind, t.Offset); err != nil {
@@ -83,7 +83,7 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 	e := Event{Time: time.Unix(int64(binary.LittleEndian.Uint32(raw)), 0).UTC(), Format: kind == typeFormat}
 	if kind == typeFormat {
 		if len(raw) < headerSize+5 {
-			return e, fmt.Errorf("the description at offset %d has not its whole length", t.Offset)
+			return e, fmt.Errorf("the description at offset %d is incomplete", t.Offset)
 		}
 		t.checksum = raw[len(raw)-5] == 1
 	}
@@ -100,7 +100,7 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 	}
 	t.Offset += uint64(len(raw))
 	if end != 0 && uint32(t.Offset) != end { //nolint:gosec // positions in events are the lower 32 bits
-		return e, fmt.Errorf("an event ends at offset %d, but the one before and its length say %d: events are missing", end, t.Offset)
+		return e, fmt.Errorf("an event ends at offset %d, but by the event before and its length it should end at %d: events are missing", end, t.Offset)
 	}
 	if kind == typeRotate {
 		e.Next = rotateTo(body)
@@ -112,8 +112,8 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 	return e, nil
 }
 
-// withoutChecksum returns the body of an event of which it is not known whether it ends in a checksum: the first artificial one
-// comes before the description of the file. An event without one that looks as if it had one is one of four billion.
+// withoutChecksum returns the body of an event without a checksum at its end, if it has one. Whether it has one is not known yet: the first
+// artificial event comes before the description of the file. One of four billion bodies ends like a checksum by chance.
 func withoutChecksum(raw []byte) []byte {
 	if n := len(raw) - 4; n >= headerSize && crc32.ChecksumIEEE(raw[:n]) == binary.LittleEndian.Uint32(raw[n:]) {
 		return raw[headerSize:n]
@@ -143,7 +143,7 @@ func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 			e.Prepared = prepared(body)
 		}
 		if kind == typePayload {
-			e.Prepared, _ = preparedInside(body) // one that cannot be read prepares nothing that is known: the server refuses it
+			e.Prepared, _ = preparedInside(body) // an unreadable event prepares no known transaction: the server refuses it
 			e.IsXA = e.Prepared != ""
 		}
 	case statement:
@@ -186,7 +186,7 @@ func prepared(body []byte) string {
 	return fmt.Sprintf("x'%x',x'%x',%d", body[head:head+global], body[head+global:head+global+branch], format)
 }
 
-// open takes the GTID event before a transaction.
+// open records the GTID event before a transaction.
 func (t *Tracker) open(kind byte, body []byte, e *Event) {
 	t.begun, t.commit, t.exact = false, time.Time{}, false
 	if kind == typeMariaGTID {
@@ -208,7 +208,7 @@ func (t *Tracker) open(kind byte, body []byte, e *Event) {
 	t.commit, t.exact = time.UnixMicro(int64(micros&(hasOriginal-1))).UTC(), true
 }
 
-// hasOriginal is the bit of a commit time that a second one follows: that of the server on which the transaction was first committed.
+// hasOriginal is the bit of a commit time that announces a second one: the time on the server where the transaction was first committed.
 const hasOriginal = 1 << 55
 
 func sevenBytes(b []byte) (n uint64) {

@@ -65,7 +65,7 @@ var kinds = map[byte]struct {
 	168: {"Delete_rows_compressed_v1", none}, 169: {"Write_rows_compressed", none}, 170: {"Update_rows_compressed", none}, 171: {"Delete_rows_compressed", none},
 }
 
-// ErrUnknownType is that of an event whose type is not in the table. What such an event does to data is not known.
+// ErrUnknownType reports an event whose type is not in the table, so that its effect on data is unknown.
 var ErrUnknownType = errors.New("this agent does not know the event's type")
 
 // checkType fails with ErrUnknownType for an event of a type that is not in the table.

@@ -12,8 +12,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Base returns the ID of the newest good backup that lies on a timeline and that one private key restores together with what was
-// archived behind it; "" for none. One that lacks prepared XA transactions does not count. Without one, the latest moments of the timeline cannot be restored.
+// Base returns the ID of the newest good backup that a timeline continues, if one private key opens the backup and the archive after it; ""
+// for none. A backup that lacks prepared XA transactions does not count. Without a base, the latest moments of the timeline cannot be
+// restored.
 func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -38,7 +39,7 @@ func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error
 	return "", nil
 }
 
-// isOn reports whether a backup may lie on a timeline, by the form of both.
+// isOn reports whether the forms of a timeline and a backup match, so that the timeline may continue the backup.
 func isOn(head manifest.Head, b *manifest.Backup) bool {
 	if head.ByGTID {
 		return b.HasGTIDs()
@@ -46,8 +47,8 @@ func isOn(head manifest.Head, b *manifest.Backup) bool {
 	return b.IsOnLog()
 }
 
-// takeGTID adds what a backup needs of a timeline by GTID: all from the file on that has the first transaction which it lacks. One that is ahead of
-// the archive needs the last file, with which that goes on.
+// takeGTID adds the files that a backup needs of a timeline by GTID: all from the file with the first transaction that the backup lacks. A
+// backup that is ahead of the archive needs the last file, because the archive continues it.
 func (n *need) takeGTID(t *binlog.Timeline, b *manifest.Backup) error {
 	has, err := binlog.ParseSet(b.Position.GTID)
 	if err != nil {
@@ -55,7 +56,7 @@ func (n *need) takeGTID(t *binlog.Timeline, b *manifest.Backup) error {
 	}
 	begin, _, err := t.Sets()
 	if err != nil || !has.Contains(begin) {
-		return err // it is older than what is left of the timeline, or of another database
+		return err // the backup is older than the rest of the timeline, or belongs to another database
 	}
 	segments, err := t.From(has)
 	if err != nil {

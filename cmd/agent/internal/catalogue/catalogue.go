@@ -25,27 +25,27 @@ type Entry struct {
 	Manifest *manifest.Backup
 	// Verified is the last verification; nil for none.
 	Verified *manifest.Verification
-	// IsVerdictUnknown reports whether there is a verification that this agent cannot read: the backup may be a verified one.
+	// IsVerdictUnknown reports whether a verification exists that this agent cannot read, so that the backup may be verified.
 	IsVerdictUnknown bool
 	// Err names the missing part of the backup, a newer format, or the read error; nil for a good backup.
 	Err error
 }
 
-// IsDamaged reports whether the backup is known not to be what was written: an object is missing or has another size, or a check
-// has proven that the objects are damaged.
+// IsDamaged reports whether the backup is known to differ from what was written: an object is missing or has another size, or a check has
+// proven damage.
 func (e *Entry) IsDamaged() bool {
 	return contract.ReasonOf(e.Err) == contract.ReasonDamaged || e.Verified != nil && e.Verified.Damaged
 }
 
-// isVerified reports whether a check has found the backup good, and nothing of it is missing since.
+// isVerified reports whether a check has found the backup good, and no object of it is missing now.
 func (e *Entry) isVerified() bool { return e.Err == nil && e.Verified != nil && e.Verified.OK }
 
-// mayBeVerified reports whether the backup may be a verified one: its verdict, or the backup itself, cannot be read now.
+// mayBeVerified reports whether the backup may be verified, because its verdict, or the backup itself, cannot be read now.
 func (e *Entry) mayBeVerified() bool {
 	return !e.IsDamaged() && (e.IsVerdictUnknown || e.Verified != nil && e.Verified.OK)
 }
 
-// grace is the age below which an object that is not found does not count as missing: a store may show it late.
+// grace is the age of a backup below which an object that is not found does not count as missing: a store may list it late.
 const grace = 15 * time.Minute
 
 // Backups returns all backups with a manifest, newest first.
@@ -70,7 +70,7 @@ func Backups(ctx context.Context, s store.Store) ([]Entry, error) {
 	return entries, unreadable(entries)
 }
 
-// unreadable returns the store's error where it is that of every backup: one that cannot be read must not hide the others.
+// unreadable returns the store's error only if no backup can be read. A single unreadable backup must not hide the others.
 func unreadable(entries []Entry) error {
 	var errs []error
 	for _, e := range entries {
@@ -113,8 +113,8 @@ func (e *Entry) read(ctx context.Context, s store.Store, sizes map[string]int64)
 	}
 }
 
-// look fails unless an object is there with its size. A list may lack what was just written, so what it lacks is asked for by
-// name, and is missing only some time after it was written.
+// look fails unless an object exists with its size. A list may lack an object that was just written, so look requests that object by name.
+// It reports it as missing only if the backup is older than grace.
 func (e *Entry) look(ctx context.Context, s store.Store, o manifest.Object, sizes map[string]int64) error {
 	name := manifest.Folder(e.ID) + o.Name
 	if sizes[name] == o.Bytes && o.Bytes > 0 {
@@ -125,7 +125,7 @@ func (e *Entry) look(ctx context.Context, s store.Store, o manifest.Object, size
 	case err == nil && info.Size == o.Bytes:
 		return nil
 	case err == nil:
-		return contract.Errorf(contract.ReasonDamaged, "object %s of backup %s has %d bytes, not its %d", o.Name, e.ID, info.Size, o.Bytes)
+		return contract.Errorf(contract.ReasonDamaged, "object %s of backup %s has %d bytes instead of %d", o.Name, e.ID, info.Size, o.Bytes)
 	case !errors.Is(err, store.ErrNotFound):
 		return err
 	case time.Since(e.Manifest.Completed) < grace:
@@ -149,7 +149,7 @@ func (e *Entry) readVerdict(ctx context.Context, s store.Store) {
 	}
 }
 
-// Find returns the backup with an ID, or for "latest" the newest one, which a check judges. It fails unless all of it is there.
+// Find returns the backup with an ID, or for "latest" the newest one, regardless of earlier checks. It fails if an object is missing.
 func Find(ctx context.Context, s store.Store, id string) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -166,8 +166,8 @@ func Find(ctx context.Context, s store.Store, id string) (*Entry, error) {
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup %s: `agent list` shows those that it has", s, id)
 }
 
-// FindLatest returns the newest backup that a restore may take: nothing of it is missing, and no check has proven it damaged. It fails
-// where the newest of the others cannot be read now.
+// FindLatest returns the newest backup that a restore may use: it is complete, and no check has proven it damaged. It fails if that backup
+// cannot be read now.
 func FindLatest(ctx context.Context, s store.Store) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -184,7 +184,7 @@ func FindLatest(ctx context.Context, s store.Store) (*Entry, error) {
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup", s)
 }
 
-// FindBefore returns the newest backup that had ended at a time, all of which is there, and that no check has proven damaged.
+// FindBefore returns the newest backup that had ended at a time, is complete, and that no check has proven damaged.
 func FindBefore(ctx context.Context, s store.Store, moment time.Time) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -220,8 +220,8 @@ func (e *Entry) Describe() contract.Backup {
 // longestRun is the maximum duration of a backup: Jobs have this deadline.
 const longestRun = 24 * time.Hour
 
-// Sweep removes what broken runs have left: objects of backups without a manifest, and unfinished uploads. Only who
-// holds the server's lock may call it, because a backup in the making looks the same.
+// Sweep removes the leftovers of failed runs: objects of backups without a manifest, and unfinished uploads. The caller must hold the
+// server's lock, because a backup in progress looks the same.
 func Sweep(ctx context.Context, s store.Store, now time.Time) ([]string, error) {
 	removed, err := s.Sweep(ctx, manifest.Backups)
 	if err != nil {
@@ -231,7 +231,7 @@ func Sweep(ctx context.Context, s store.Store, now time.Time) ([]string, error) 
 	return append(removed, more...), err
 }
 
-// SweepOld removes the same for servers that have no lock: only what is of runs that cannot be at work any more.
+// SweepOld removes the same for servers without a lock, but only the leftovers of runs that are too old to be at work.
 func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, error) {
 	old := func(id string) bool {
 		began, err := manifest.Time(id)
@@ -248,8 +248,8 @@ func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, erro
 	return append(removed, more...), err
 }
 
-// sweep removes the objects of backups without a manifest that no restore reads, of the IDs that may go. A prune that was killed right
-// after it removed the manifest leaves such a backup, and may not have seen its reader.
+// sweep removes the objects of backups without a manifest, if their IDs may go and no restore reads them. A prune that was killed right
+// after it had removed a manifest leaves such a backup, and may not have seen its reader.
 func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string) bool) (removed []string, err error) {
 	infos, err := s.List(ctx, manifest.Backups)
 	if err != nil {

@@ -22,9 +22,9 @@ const readers = "readers/"
 
 const untilLayout = "20060102T150405Z"
 
-// Announce writes that a backup, and what of the archive it needs, is being read: Prune leaves it alone until done is called, or
-// for a day where this agent is killed. Credentials that may only read cannot announce anything, which fails no restore. It fails
-// with NotFound where the backup has been removed.
+// Announce writes that a backup and its part of the archive are being read. Prune then keeps them until done is called, or for a day if
+// this agent is killed. Read-only credentials cannot announce anything; a restore goes on without. Announce fails with NotFound if the
+// backup has been removed.
 func Announce(ctx context.Context, s store.Store, id string, now time.Time) (done func(), err error) {
 	random := [4]byte{}
 	_, _ = rand.Read(random[:]) // never fails
@@ -47,11 +47,11 @@ func Announce(ctx context.Context, s store.Store, id string, now time.Time) (don
 	return done, nil
 }
 
-// clock is the agent's time, and the time of the newest object of a backup by the store's clock.
+// clock holds the agent's time, and the time of a backup's newest object by the store's clock.
 type clock struct{ now, newest time.Time }
 
-// readClock returns a time that is at most a day behind the newest object of a backup, by the store's clock. An agent whose clock is
-// ahead must not find everything old, and where no backup is made any more none of the last ones goes.
+// readClock returns a time that is at most a day after the newest object of any backup, by the store's clock. So an agent whose clock is
+// ahead does not consider every backup old. If backups have stopped, the last ones stay.
 func readClock(ctx context.Context, s store.Store, now time.Time) (clock, error) {
 	infos, err := s.List(ctx, manifest.Backups)
 	c := clock{now: now}
@@ -74,7 +74,7 @@ func (c clock) hasEnded(info store.Info) bool {
 	return err == nil && !c.now.Before(until) && c.newest.Sub(info.Modified) > longestRun
 }
 
-// readBackups returns the IDs of the backups below a prefix that are being read. It removes what readers that were killed have left.
+// readBackups returns the IDs of the backups below a prefix that are being read. It removes the announcements of readers that were killed.
 func (c clock) readBackups(ctx context.Context, s store.Store, prefix string) (map[string]bool, error) {
 	infos, err := s.List(ctx, prefix)
 	if err != nil {

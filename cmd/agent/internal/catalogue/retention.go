@@ -20,17 +20,18 @@ import (
 type Rule struct {
 	// Keep is the number of the newest good backups that stay; 0: any number.
 	Keep int
-	// KeepFor is the age from which on a backup may go; 0: any age. Where both are given, a backup goes when neither keeps it.
+	// KeepFor is the age at which a backup may be removed; 0: age does not count. If Keep and KeepFor are given, a backup is removed when
+	// neither keeps it.
 	KeepFor time.Duration
-	// AtLeast good backups stay however old they are.
+	// AtLeast is the number of good backups that stay regardless of their age.
 	AtLeast int
 	// PointInTime is the window in which every moment must be restorable: the newest backup older than the window stays.
 	PointInTime time.Duration
 }
 
-// Remove returns the backups that may go, of a catalogue with the newest first. Those stay always: the newest verified one and
-// every newer one, the newest good ones (AtLeast of them), those that a point in time needs, and what this program cannot judge.
-// A damaged backup takes no good one's place, and goes only when enough good ones are newer.
+// Remove returns the backups that may be removed, given a catalogue with the newest first. These always stay: the newest verified backup
+// and every newer one, the newest AtLeast good ones, those that a point in time needs, and those that this program cannot judge. A damaged
+// backup does not count as a kept one, and is removed only if enough good ones are newer.
 func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	var removed []Entry
 	seen := counts{}
@@ -46,8 +47,8 @@ func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	return removed
 }
 
-// newestVerified returns the index of the newest backup that is known to be good; -1 for none. If none is certain, it returns the oldest
-// backup that may be good: each later one may be the only good one.
+// newestVerified returns the index of the newest backup that is known to be good; -1 for none. If it is uncertain which backups are good,
+// it returns the oldest that may be: any of the later ones may be the only good one.
 func newestVerified(entries []Entry) int {
 	oldest := -1
 	for i := range entries {
@@ -61,14 +62,14 @@ func newestVerified(entries []Entry) int {
 	return oldest
 }
 
-// counts are of the good backups that are newer than one.
+// counts holds facts about the good backups that are newer than the one to judge.
 type counts struct {
 	good int
-	// base reports whether one is older than the time in which each moment must be reachable.
+	// base reports whether one of them is older than the window in which each moment must be restorable.
 	base bool
 }
 
-// keeps reports whether a backup stays by the rule, and counts it.
+// keeps reports whether the rule keeps a backup, and counts it.
 func (r Rule) keeps(seen *counts, e Entry, old time.Duration) bool {
 	young := r.KeepFor > 0 && old < r.KeepFor
 	if e.IsDamaged() {
@@ -115,8 +116,8 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	return append(names, segments...), err
 }
 
-// stillVerified fails unless what lets Prune remove backups is so now: the newest verified backup, if there was one, is verified and whole.
-// Where none was, none of those that are left has been verified since.
+// stillVerified checks again the condition under which Prune may remove backups. If there was a newest verified backup, it must still be
+// verified and complete. If there was none, no remaining backup may have been verified since.
 func stillVerified(ctx context.Context, s store.Store, entries []Entry, gone map[string]bool) error {
 	i := newestVerified(entries)
 	if i < 0 || !entries[i].isVerified() {
@@ -176,8 +177,8 @@ func dropBackup(ctx context.Context, s store.Store, id string, c clock) (read bo
 	return false, nil
 }
 
-// pruneArchive removes the files of the binary log that lie before each kept backup of their timeline. Nothing goes without any backup,
-// and while a backup is read whose manifest a prune that was killed has removed.
+// pruneArchive removes the files of the binary log that no kept backup of their timeline needs. It removes nothing if there is no backup.
+// It also removes nothing while a restore reads a backup whose manifest a killed prune has removed.
 func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]string, error) {
 	read, err := c.readBackups(ctx, s, readers)
 	if err != nil {
@@ -197,7 +198,7 @@ func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]
 		if err != nil {
 			return names, fmt.Errorf("find what backups need of timeline %s: %w", head.Timeline, err)
 		}
-		// A backup on its way may lie on this timeline, behind all others that do.
+		// A backup in progress may belong to this timeline, after all others of it.
 		need.mayGrow = !newest[head.Source] || c.newest.Sub(head.Time) < longestRun
 		newest[head.Source] = true
 		if !need.letsGo() {
@@ -214,22 +215,22 @@ func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]
 
 // need stores the first file of a timeline that the kept backups need.
 type need struct {
-	// first is the oldest file that a backup needs; "" for none.
+	// first is the oldest file that any backup needs; "" for none.
 	first string
-	// known reports whether all backups were read, and whether there is one of this source.
+	// known reports whether all backups were read, and at least one is of this source.
 	known bool
-	// lies reports whether a backup surely lies on the timeline.
+	// lies reports whether the timeline certainly continues a backup.
 	lies bool
-	// mayGrow reports whether a backup on its way may lie on the timeline.
+	// mayGrow reports whether the timeline may continue a backup in progress.
 	mayGrow bool
 }
 
-// letsGo reports whether the files before first may go. Backups are made one after another, so one on its way lies behind each that has
-// ended on the same timeline.
+// letsGo reports whether the files before first may be removed. Backups are made one after another, so a backup in progress comes after
+// each finished backup of the same timeline.
 func (n need) letsGo() bool { return n.known && (n.lies || !n.mayGrow) }
 
-// needOf computes what the kept backups need of a timeline. It is not known where the head is lost, where there is no backup, or where
-// one that cannot be read now may need more than all others.
+// needOf computes what the kept backups need of a timeline. That is unknown if the head is lost, if there is no backup, or if a backup that
+// cannot be read now may need more than all others.
 func needOf(ctx context.Context, s store.Store, head manifest.Head, kept []Entry) (need, error) {
 	n, found, unknown := need{}, false, head.Lost != nil
 	timeline := &binlog.Timeline{}
@@ -276,7 +277,7 @@ func dropFiles(ctx context.Context, s store.Store, head manifest.Head, first str
 		return nil, err
 	}
 	if first == "" {
-		// The head goes last: without it, what is left of the timeline would belong to nothing.
+		// The head is removed last: without it, the rest of the timeline would belong to nothing.
 		for _, info := range infos {
 			if info.Name != folder+manifest.HeadName {
 				if err := s.Delete(ctx, info.Name); err != nil {
@@ -287,7 +288,7 @@ func dropFiles(ctx context.Context, s store.Store, head manifest.Head, first str
 		return []string{folder}, s.Delete(ctx, folder+manifest.HeadName)
 	}
 	var names []string
-	for _, manifests := range []bool{true, false} { // what is described by none does not count
+	for _, manifests := range []bool{true, false} { // objects without a manifest do not count
 		for _, info := range infos {
 			file, rest, ok := strings.Cut(strings.TrimPrefix(info.Name, folder), "/")
 			if !ok || !binlog.Older(file, first) || strings.HasSuffix(rest, ".json") != manifests {

@@ -25,7 +25,7 @@ func Adopt() error {
 // reapTries bounds the rounds in which orphans are killed: each may leave others.
 const reapTries = 100
 
-// Reap removes orphans that have ended. While no run is active, it kills the others: they are left from runs that have ended.
+// Reap collects orphans that have ended. While no run is active, it kills the other orphans, because finished runs left them.
 func (c *Command) Reap() {
 	for range reapTries {
 		if c.reap() == 0 {

@@ -30,9 +30,10 @@ func ParsePolicy(text string) (Policy, error) {
 const (
 	// maxRuns bounds the concurrent runs of policy Allow.
 	maxRuns = 100
-	// clockBack is the time that the clock may go back before ticks of the past are due again. Up to this, no tick starts two runs.
+	// clockBack is the time that the clock may go back before past ticks become due again. If it goes back by less, no tick starts two
+	// runs.
 	clockBack = time.Minute
-	// clockForward is the age up to which missed ticks are counted.
+	// clockForward is the maximum age of missed ticks that are counted.
 	clockForward = 24 * time.Hour
 )
 

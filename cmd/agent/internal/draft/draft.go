@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package draft is a backup in the making: its objects first, and last the manifest without which they do not count.
+// Package draft writes a backup in progress: first its objects, then the manifest. Objects without a manifest do not count.
 package draft
 
 import (
@@ -38,7 +38,7 @@ type Options struct {
 	Progress func(contract.Progress)
 }
 
-// Draft is a backup in the making.
+// Draft is a backup in progress.
 type Draft struct {
 	Options
 	// Manifest is the manifest to write. The creator of the backup completes it.
@@ -47,8 +47,8 @@ type Draft struct {
 	InFrames bool
 }
 
-// Begin returns a draft of which nothing is in the store yet. Its ID sorts behind those of all backups that are there, also where
-// the clock was set back since: the newest backup must not look like the oldest one.
+// Begin returns a draft and writes nothing to the store. Its ID sorts after those of all stored backups, even if the clock was set back
+// since: the newest backup must not look like the oldest.
 func Begin(ctx context.Context, o Options) (*Draft, error) {
 	infos, err := o.Store.List(ctx, manifest.Backups)
 	if err != nil {
@@ -67,10 +67,10 @@ func Begin(ctx context.Context, o Options) (*Draft, error) {
 		Recipients: o.Keys, Annotations: o.Annotations}}, nil
 }
 
-// claimFor is the time for which a claim holds without being renewed.
+// claimFor is the time after which a claim that is not renewed ends.
 const claimFor = 2 * time.Minute
 
-// Claim keeps other clusters from the place while a backup is made, until done is called.
+// Claim prevents other clusters from writing to this place of the store until done is called.
 func (o Options) Claim(ctx context.Context) (done func(), err error) {
 	if o.Writer == "" {
 		return func() {}, nil
@@ -146,7 +146,7 @@ func (d *Draft) Commit(ctx context.Context) error {
 	return d.Present(ctx)
 }
 
-// Discard removes what a failed backup has written, its manifest first. What it cannot remove, a later run does.
+// Discard removes what a failed backup has written, its manifest first. A later run removes the rest if Discard cannot.
 func (d *Draft) Discard(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()

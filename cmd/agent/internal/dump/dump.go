@@ -24,7 +24,7 @@ type Options struct {
 	Server server.Options
 	// Schemas are dumped, all of them at one position.
 	Schemas []string
-	// Zones selects the rows of ZoneTables instead of Schemas.
+	// Zones dumps the rows of ZoneTables instead of Schemas.
 	Zones bool
 	// Ignored lists views to skip, as schema.name. History includes the former versions of rows.
 	Ignored []string
@@ -70,12 +70,13 @@ func hasInitCommand(tool server.Version, help string) bool {
 	return tool.Flavour == server.MySQL && strings.Contains(help, "--init-command=")
 }
 
-// whole has the variables under whose other values a SELECT returns a part of a table, or SHOW CREATE a part of a definition.
+// whole has the values of variables that dumps need. With other values, a SELECT returns only a part of a table, or SHOW CREATE a part of a
+// definition.
 var whole = []struct{ name, value string }{
 	{"sql_select_limit", "18446744073709551615"}, {"system_versioning_asof", "DEFAULT"}, {"show_gipk_in_create_table_and_information_schema", "ON"},
 }
 
-// session returns the statement that gives a session of the dump program the values of whole, and all the time that it needs.
+// session returns the statement that sets the values of whole in a session of the dump program, without a time limit.
 func (o Options) session() string {
 	statement := "SET SESSION max_execution_time = 0, " + whole[0].name + " = " + whole[0].value
 	if o.Version.AtLeast(8, 0, 30) {
@@ -92,7 +93,7 @@ func (o Options) readsWhole() error {
 			return err
 		}
 		if value != "" && value != v.value {
-			return contract.Errorf(contract.ReasonRefused, "the global variable %s of server %s is %s: a dump would lack data without a word. Set it to %s", v.name, o.Server.Address, value, v.value)
+			return contract.Errorf(contract.ReasonRefused, "the global variable %s of server %s is %s: a dump would silently lack data. Set it to %s", v.name, o.Server.Address, value, v.value)
 		}
 	}
 	return nil

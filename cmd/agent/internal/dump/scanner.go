@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package dump runs the image's own dump program and reads along what it writes.
+// Package dump runs the image's own dump program and parses its output while it passes.
 package dump
 
 import (
@@ -13,8 +13,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Scanner reads a dump as it passes: which tables it has with how many rows, where it stands in the binary log, and
-// whether it is whole. What mysqldump writes of data is one statement a line or a row; text within quotes has no line breaks.
+// Scanner parses a dump as it passes: its tables with their numbers of rows, its position in the binary log, and whether it is complete.
+// mysqldump writes data as one statement per line or one row per line; quoted text has no line breaks.
 type Scanner struct {
 	// Rows has the rows of each table, by its quoted name.
 	Rows map[string]int64
@@ -32,7 +32,7 @@ type Scanner struct {
 	escaped   bool          // the next byte of that string is
 	depth     int
 	delimiter bool   // within the bodies of routines and triggers
-	line      []byte // the begin of a line that is not whole yet
+	line      []byte // the start of an incomplete line
 	comment   bool   // the line is one
 	inColumns bool   // between the table's name of an INSERT and its rows
 	listed    bool   // something follows that name
@@ -61,8 +61,7 @@ func (s *Scanner) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// text takes what is no data, until the end of a line or the begin of data. A line goes on where a name or a text within it has a
-// line break.
+// text parses everything except data, up to the end of a line or the start of data. A name or a text with a line break continues the line.
 func (s *Scanner) text(p []byte) []byte {
 	for i, c := range p {
 		if c == '\n' && s.quotes.IsOutside() {
@@ -96,8 +95,8 @@ var (
 	valuesWord = []byte(" VALUES")
 )
 
-// columns takes what stands between the table's name of an INSERT and its rows: VALUES, or a list of columns of any length before it.
-// The name goes on where its closing quote was the first of two.
+// columns parses the part of an INSERT between the table's name and the rows: VALUES, or before it a list of columns of any length. If the
+// name's closing quote was the first of two, the name continues.
 func (s *Scanner) columns(p []byte) []byte {
 	for i, c := range p {
 		if s.match == 0 && s.quotes.IsOutside() && c == '`' && s.line[len(s.line)-1] == '`' && !s.listed {
@@ -150,7 +149,7 @@ func unquote(b []byte) (string, bool) {
 	return "", false
 }
 
-// data takes rows, until the end of the statement.
+// data parses rows, up to the end of the statement.
 func (s *Scanner) data(p []byte) []byte {
 	for i := 0; i < len(p); i++ {
 		if s.quote != 0 {
@@ -177,7 +176,7 @@ func (s *Scanner) data(p []byte) []byte {
 	return nil
 }
 
-// inString takes a string's bytes and returns how many but one.
+// inString parses the bytes of a string, and returns their number minus one.
 func (s *Scanner) inString(p []byte) int {
 	if s.escaped {
 		s.escaped = false

@@ -18,8 +18,8 @@ import (
 // server that hangs.
 const silence = 30 * time.Second
 
-// Watch returns an error when the server does not answer, or the dump's lock of all tables waits longer than it may, and nil when
-// ctx ends. While that lock waits for a long query, all other statements wait for the lock. The caller then ends the dump.
+// Watch returns an error when the server does not answer, or when the dump waits too long for its lock of all tables. It returns nil when
+// ctx ends. While the lock waits for a long query, all other statements wait for the lock. After an error the caller ends the dump.
 func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 	var since time.Time
 	tick := time.NewTicker(min(time.Second, most/4+time.Millisecond))
@@ -52,15 +52,15 @@ func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 		if time.Since(since) < most {
 			continue
 		}
-		// The server may let the statement wait on though its client is gone.
+		// The server may keep the statement waiting after its client has gone.
 		_ = c.Do("KILL " + id)
-		return contract.Errorf(contract.ReasonLockWait, "the dump waited %s for a lock of all tables, which waits for queries that run long (%s), and all other statements wait for it: "+
+		return contract.Errorf(contract.ReasonLockWait, "the dump waited %s for a lock of all tables. The lock waits for long queries (%s), and all other statements wait for the lock: "+
 			"the backup was broken off: run it at a time without such queries, or end them", most, strings.Join(others, "; "))
 	}
 }
 
-// Calm waits until no query has run for longer than the dump's lock may take, and gives up after as long. MySQL lets
-// statements wait for such a query even after the lock that began it was given up, so it must not be asked for.
+// Calm waits until no query has run for longer than the dump may wait for its lock, and gives up after that time. In MySQL, statements wait
+// for such a query even after the dump has given its lock up. So the lock must not be requested while such a query runs.
 func Calm(ctx context.Context, c *server.Conn, most time.Duration) error {
 	for end := time.Now().Add(most); ; {
 		rows, err := c.Rows("SHOW FULL PROCESSLIST")
@@ -97,7 +97,7 @@ func running(rows [][]string, most time.Duration) []string {
 	return old
 }
 
-// waiting finds the connection that waits for a lock of all tables, and the queries that are older.
+// waiting finds the connection that waits for a lock of all tables, and the queries that began before.
 func waiting(rows [][]string) (id string, others []string) {
 	for _, row := range rows {
 		if len(row) > 7 && strings.HasPrefix(strings.ToUpper(row[7]), "FLUSH ") && strings.Contains(strings.ToUpper(row[7]), "TABLES") {

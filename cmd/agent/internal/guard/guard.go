@@ -19,10 +19,9 @@ type Mark struct {
 	Format int `json:"format"`
 	// ID identifies the volume's data. The guard creates it once, before the first start on the volume.
 	ID string `json:"id"`
-	// Server is the version of the server that the guard let start last, such as "5.7.44"; empty when unknown.
+	// Server is the version of the last server that the guard allowed to start, such as "5.7.44"; empty if unknown.
 	Server string `json:"server,omitempty"`
-	// ReplacedBy names what took the place of this volume for good, such as a volume that was restored; empty while
-	// the volume is in use.
+	// ReplacedBy names what has replaced this volume permanently, such as a restored volume; empty while this volume is in use.
 	ReplacedBy string `json:"replacedBy,omitempty"`
 	// Restoring names the backup that is being restored to the volume, which then holds a part of a database; empty before and after.
 	Restoring string `json:"restoring,omitempty"`
@@ -47,11 +46,11 @@ type Volume struct {
 	HasData bool
 	// IsEmpty reports whether the data folder holds nothing.
 	IsEmpty bool
-	// HasTables reports whether the data folder may hold a table of a user's.
+	// HasTables reports whether the data folder may hold a user's table.
 	HasTables bool
-	// Others are some of the tables of users that are not of InnoDB, in data of MySQL 8.0 or newer.
+	// Others names some users' tables of other engines than InnoDB, in data of MySQL 8.0 or newer.
 	Others []string
-	// OfMember reports whether the volume has the promises of a member of a MySQLCluster.
+	// OfMember reports whether the volume belongs to a member of a MySQLCluster: it has the file of the member's promises.
 	OfMember bool
 	// Data describes the server that wrote the data, as far as its files show.
 	Data Evidence
@@ -65,7 +64,7 @@ type Record struct {
 	ID string
 	// ReplacedBy is the name of the database whose data is used in place of the one on this volume; empty while this one is in use.
 	ReplacedBy string
-	// AllowServer is the release series, such as "8.0", in which a person lets the server start on data of another series.
+	// AllowServer is the release series, such as "8.0", that a person has allowed to start on data of another series.
 	AllowServer string
 }
 
@@ -73,7 +72,7 @@ type Record struct {
 type Question struct {
 	Volume Volume
 	Record Record
-	// Server is the version of the server in the pod's image; nil when it could not be found out.
+	// Server is the version of the server in the pod's image; nil if it is unknown.
 	Server *Version
 	// Declared is the release series that the spec declares, such as "5.7"; empty for none.
 	Declared string
@@ -91,7 +90,7 @@ const (
 	ReasonDataLost = "DataLost"
 	// ReasonServerVersion: the data is of another release series than the server.
 	ReasonServerVersion = "ServerVersionRefused"
-	// ReasonReplaced: another database, on another volume, has taken the place of this one.
+	// ReasonReplaced: another database, on another volume, has replaced this one.
 	ReasonReplaced = "VolumeReplaced"
 	// ReasonRestoring: a restore to the volume has not ended.
 	ReasonRestoring = "VolumeRestoring"
@@ -113,7 +112,7 @@ func refuse(reason, format string, args ...any) *Refusal {
 	return &Refusal{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// ImportPrefix begins the name of a copy of a running server, in the place of a backup's.
+// ImportPrefix is the start of Mark.Restoring for a copy of a running server; for a backup it is the backup's name.
 const ImportPrefix = "import of "
 
 func restoringOf(v Volume) string {
@@ -125,11 +124,11 @@ func restoringOf(v Volume) string {
 
 func restored(q Question) *Refusal {
 	if from, isImport := strings.CutPrefix(restoringOf(q.Volume), ImportPrefix); isImport {
-		return refuse(ReasonRestoring, "the volume of claim %s holds a part of a copy of %s, whose import has not come to its end. Nothing starts on it: declare %s.importFrom again, or delete the claim to begin without a copy",
+		return refuse(ReasonRestoring, "the volume of claim %s holds a part of a copy of %s, whose import has not finished. Nothing starts on it: declare %s.importFrom again, or delete the claim to begin without a copy",
 			q.Claim, from, q.Component)
 	}
 	if q.Volume.Restoring() {
-		return refuse(ReasonRestoring, "the volume of claim %s holds a part of backup %s: its restore has not come to its end. Nothing starts on it: let the restore finish, or run it again",
+		return refuse(ReasonRestoring, "the volume of claim %s holds a part of backup %s: its restore has not finished. Nothing starts on it: let the restore finish, or run it again",
 			q.Claim, q.Volume.Mark.Restoring)
 	}
 	return nil
@@ -137,7 +136,7 @@ func restored(q Question) *Refusal {
 
 func readable(q Question) *Refusal {
 	if q.Volume.OfMember {
-		return refuse(ReasonUnreadable, "the volume of claim %s is that of a member of a MySQLCluster, whose copies would not get what one server writes: give %s replica above 1, or replication: {}, or another name",
+		return refuse(ReasonUnreadable, "the volume of claim %s belongs to a member of a MySQLCluster, and the other members would not get what one server writes: give %s replica above 1, or replication: {}, or another name",
 			q.Claim, q.Component)
 	}
 	if m := q.Volume.Mark; m != nil && (m.Format > markFormat && !m.Initialising || m.Format > unfinishedFormat || m.ID == "") {
@@ -158,7 +157,7 @@ func inUse(q Question) *Refusal {
 	return nil
 }
 
-// expected refuses a volume that is not the one with the recorded data.
+// expected refuses a volume that does not have the recorded data.
 func expected(q Question) *Refusal {
 	consent := fmt.Sprintf("put the right volume under that claim; or, to go on without the recorded data, delete ConfigMap %s", q.RecordName)
 	mark := q.Volume.Mark
@@ -177,8 +176,8 @@ func expected(q Question) *Refusal {
 	return nil
 }
 
-// sameSeries refuses a server of another release series than the data: a newer one would change the data so that there
-// is no way back, an older one cannot read it.
+// sameSeries refuses a server of another release series than the data. A newer server would change the data irreversibly; an older one
+// cannot read it.
 func sameSeries(q Question) *Refusal {
 	if q.Server == nil || !q.Volume.HasData || q.Record.AllowServer == q.Server.Series() {
 		return nil

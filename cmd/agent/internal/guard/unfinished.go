@@ -15,20 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// asideSuffix is the end of the name of a folder that StartOver has set aside, before its number.
+// asideSuffix follows the name of a folder that StartOver has set aside; a number follows the suffix.
 const asideSuffix = "-unfinished-"
 
-// neverServed reports whether the first start of a server was broken off, so that no database was made: the server was let start on an
-// empty folder, the operator has never recorded that the database was ready, and no file can be a table of a user's.
+// neverServed reports whether the first start of a server was interrupted before a database existed. The guard let the server start on an
+// empty folder, the operator has never recorded that the database was ready, and no file can be a user's table.
 func (v Volume) neverServed(record Record) bool {
 	m := v.Mark
 	return m != nil && m.Initialising && m.Format == unfinishedFormat && m.Restoring == "" && m.ReplacedBy == "" && m.RestoredFrom == "" &&
 		!record.Exists && record.ReplacedBy == "" && !v.IsEmpty && !v.HasTables
 }
 
-// StartOver sets the folder of a database aside whose first start was broken off, and makes an empty one. A server that finds a part of a
-// database never starts, or starts without the accounts. StartOver removes nothing, and leaves the folder alone while a server uses it.
-// It returns the volume, and the name of what was set aside; "" for nothing.
+// StartOver sets a data folder aside if the first start was interrupted, and makes an empty one. On an incomplete database a server never
+// starts, or starts without the accounts. StartOver removes nothing, and does nothing while a server uses the folder. It returns the
+// volume, and the new name of the former folder; "" for none.
 func (v Volume) StartOver(root, data string, record Record) (Volume, string, error) {
 	folder := filepath.Join(root, data)
 	if !v.neverServed(record) || isLocked(folder) {
@@ -56,7 +56,7 @@ func (v Volume) StartOver(root, data string, record Record) (Volume, string, err
 // systemFolders lists the folders that a server makes for itself.
 var systemFolders = []string{"mysql", "performance_schema", "sys", "lost+found"}
 
-// mayBeTable reports whether an entry of a data folder may be, or hold, a table of a user's.
+// mayBeTable reports whether an entry of a data folder may be, or contain, a user's table.
 func mayBeTable(data string, entry fs.DirEntry) bool {
 	name := entry.Name()
 	switch {

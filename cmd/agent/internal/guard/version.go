@@ -68,8 +68,7 @@ func (e Evidence) String() string {
 	return "an unknown server"
 }
 
-// allows reports whether a server may be started on the data. What is not known is allowed: a platform that runs must
-// not be stopped by a guess.
+// allows reports whether a server may start on the data. If the version is unknown, it may: a guess must not stop a running platform.
 func (e Evidence) allows(server *Version) bool {
 	switch {
 	case e.Version != nil:

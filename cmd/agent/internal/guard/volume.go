@@ -47,7 +47,8 @@ func ReadVolume(root, data string) (Volume, error) {
 		return volume, fmt.Errorf("read the data folder: %w", err)
 	}
 	for _, entry := range entries {
-		// Every server of the family keeps its accounts in a folder of this name, made in the first seconds of its life.
+		// Every MySQL and MariaDB server keeps its accounts in a folder of this name. It creates the folder in the first seconds of its
+		// first start.
 		volume.HasData = volume.HasData || entry.IsDir() && entry.Name() == "mysql"
 	}
 	volume.IsEmpty, volume.HasTables = len(entries) == 0, slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return mayBeTable(data, e) })
@@ -78,7 +79,7 @@ func (v Volume) Remember(root string, server *Version, record Record) (*Mark, er
 	return &mark, nil
 }
 
-// Restoring reports whether a restore to the volume has begun and not come to its end.
+// Restoring reports whether a restore to the volume has begun and not finished.
 func (v Volume) Restoring() bool { return v.Mark != nil && v.Mark.Restoring != "" }
 
 // BeginRestore writes on the volume that a backup is being restored to it, before any data is there.
@@ -88,7 +89,7 @@ func (v Volume) BeginRestore(root, backup string) (Volume, error) {
 	return v, write(root, mark)
 }
 
-// Restored writes on the volume that the restore has come to its end with a version of the server.
+// Restored writes on the volume that the restore has finished, and the version of the server.
 func (v Volume) Restored(root, server string) error {
 	return write(root, Mark{Format: markFormat, ID: v.Mark.ID, Server: server, RestoredFrom: v.Mark.Restoring})
 }
@@ -122,13 +123,13 @@ func write(root string, mark Mark) (err error) {
 	}
 	folder, err := os.Open(root)
 	if err != nil {
-		return nil // the mark is there; that it survives a power cut is all that is not sure
+		return nil // the mark was written; only its survival of a power cut is uncertain
 	}
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// ReadRecord reads the operator's record, a ConfigMap that is mounted as a folder; a file for each key. There is one where
-// it names a claim or a mark.
+// ReadRecord reads the operator's record, a ConfigMap that is mounted as a folder with a file for each key. The record exists if it names a
+// claim or a mark.
 func ReadRecord(folder string) (Record, error) {
 	record, claim := Record{}, ""
 	for key, value := range map[string]*string{"claim": &claim, "id": &record.ID, "allowServer": &record.AllowServer, "replacedBy": &record.ReplacedBy} {

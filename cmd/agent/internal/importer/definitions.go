@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 )
 
-// definitionsFile has the definitions and accounts of a source without a log, as they were before the dump. Versions of servers write them in different
-// ways, so the source is compared with itself.
+// definitionsFile stores the definitions and accounts of a source without a log from before the dump. Server versions write definitions
+// differently, so the source is compared with its own earlier state.
 func (m *Import) definitionsFile() string { return filepath.Join(m.folder, "definitions") }
 
 func (m *Import) definitions(ctx context.Context) (map[string]string, error) {
@@ -47,7 +47,8 @@ func (m *Import) recordDefinitions(ctx context.Context) error {
 	return nil
 }
 
-// redefined returns what was defined in another way since the dump of a source without a log. The copy of an older agent has no record.
+// redefined returns the objects of a source without a log whose definitions have changed since the dump. The copy of an older agent has no
+// record.
 func (m *Import) redefined(ctx context.Context) (names []string, err error) {
 	text, err := os.ReadFile(m.definitionsFile())
 	if errors.Is(err, os.ErrNotExist) {
@@ -65,7 +66,7 @@ func (m *Import) redefined(ctx context.Context) (names []string, err error) {
 		return nil, err
 	}
 	for name, definition := range now {
-		if other, ok := before[name]; ok && other != definition { // what only one of both has is found by the comparison of the servers
+		if other, ok := before[name]; ok && other != definition { // the comparison of the servers finds objects that only one of them has
 			names = append(names, name+" changed at the source after the dump")
 		}
 	}

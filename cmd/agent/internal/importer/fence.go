@@ -18,16 +18,16 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Fence reads whether a server can be fenced, and changes that: a fenced server acknowledges no write of any account.
+// Fence opens and closes the fence of a server: a fenced server acknowledges no write of any account.
 type Fence struct {
 	Server server.Options
-	// Wait is the longest time for which a close waits for statements that write, and for which others wait for it.
+	// Wait is the maximum time for which a close waits for statements that write, and other statements wait for the close.
 	Wait time.Duration
 	// KeepReadOnly leaves read_only on when the fence is opened.
 	KeepReadOnly bool
 }
 
-// setFence is the begin of the statements that change the fence.
+// setFence is the start of the statements that change the fence.
 const setFence = "SET GLOBAL super_read_only"
 
 // Look returns the state of the server. It fails for a server that cannot be fenced.
@@ -40,8 +40,9 @@ func (f Fence) Look(ctx context.Context) (contract.Fence, error) {
 	return f.look(conn)
 }
 
-// Close fences the server. After it has returned, no write is acknowledged, until Open or a restart of the server. It may be repeated. A
-// transaction that has written before ends first: super_read_only refuses its COMMIT, but neither XA PREPARE nor XA COMMIT.
+// Close fences the server. After it has returned, no write is acknowledged until Open or a restart of the server. It may be repeated. Close
+// first waits for the end of XA transactions that have written, because super_read_only refuses COMMIT, but neither XA PREPARE nor XA
+// COMMIT.
 func (f Fence) Close(ctx context.Context) (contract.Fence, error) {
 	conn, err := f.connect(ctx)
 	if err != nil {
@@ -84,12 +85,12 @@ func (f Fence) set(conn *server.Conn) error {
 	}
 	err := conn.Do(setFence + " = ON")
 	if server.Code(err) == mysql.ER_LOCK_WAIT_TIMEOUT {
-		return contract.Errorf(contract.ReasonLockWait, "stop the writes of server %s: a statement or a lock keeps it from that for longer than %s (SHOW PROCESSLIST names it): nothing was changed: %w", f.Server.Address, f.Wait, err)
+		return contract.Errorf(contract.ReasonLockWait, "stop the writes of server %s: a statement or a lock has prevented that for longer than %s (SHOW PROCESSLIST names it): nothing was changed: %w", f.Server.Address, f.Wait, err)
 	}
 	return err
 }
 
-// drain waits until no transaction is open that has written before the fence and may be an XA transaction. It returns those that are left.
+// drain waits for the end of transactions that have written before the fence and may be XA transactions. It returns the remaining ones.
 func (f Fence) drain(ctx context.Context, conn *server.Conn) (string, error) {
 	var first map[string]bool
 	for limit := time.Now().Add(f.Wait); ; {
@@ -116,7 +117,7 @@ func (f Fence) drain(ctx context.Context, conn *server.Conn) (string, error) {
 	}
 }
 
-// setReadOnly allows writes again. Accounts without the right to pass by read_only may only read if that stays.
+// setReadOnly allows writes again. If read_only stays on, accounts without the right to bypass it may only read.
 func setReadOnly(conn *server.Conn, stays bool) error {
 	if err := conn.Do(setFence + " = OFF"); err != nil || stays {
 		return err
@@ -131,7 +132,7 @@ func (f Fence) Open(ctx context.Context) (contract.Fence, error) {
 		return contract.Fence{}, err
 	}
 	defer conn.Close()
-	// A close whose agent was killed would take effect afterwards.
+	// A close of a killed agent that still waits for a lock would take effect after this.
 	waits, err := conn.Value("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO LIKE " + server.Literal(setFence+"%"))
 	if err != nil {
 		return contract.Fence{}, err

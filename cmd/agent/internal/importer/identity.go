@@ -17,14 +17,15 @@ import (
 )
 
 var (
-	// errReplaced reports that another server answers at the address of the copied one. The copy may be all that is left of its data.
+	// errReplaced reports that another server answers at the address of the copied server. The copy may be the only remaining data of the
+	// copied server.
 	errReplaced = errors.New("the source was replaced")
 	// errOther reports that the spec has another source than the copy.
-	errOther = errors.New("another server or other databases are to be copied")
+	errOther = errors.New("the server or the databases to copy are not those of the copy on the volume")
 )
 
-// identityOf returns an id of the data of a server; "" if it cannot be read. MySQL keeps one with the data. MariaDB has none: the time at which the
-// oldest system table was created takes its place.
+// identityOf returns an id of a server's data; "" if it cannot be read. MySQL stores one with the data. MariaDB has none: the creation time
+// of the oldest system table replaces it.
 func identityOf(conn *server.Conn) (string, error) {
 	if conn.Version.Flavour == server.MySQL {
 		return conn.Variable("server_uuid")
@@ -38,7 +39,7 @@ func identityOf(conn *server.Conn) (string, error) {
 
 func (m *Import) identityFile() string { return filepath.Join(m.folder, "server") }
 
-// readIdentity reads which server a complete dump is of. Before there is one, it may be any.
+// readIdentity reads from which server a complete dump was made. Before the first dump, any server is accepted.
 func (m *Import) readIdentity() error {
 	text, err := os.ReadFile(m.identityFile())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -48,7 +49,7 @@ func (m *Import) readIdentity() error {
 	return nil
 }
 
-// recordIdentity records which server a complete dump is of.
+// recordIdentity records from which server a complete dump was made.
 func (m *Import) recordIdentity() error {
 	if m.identity != "" {
 		return nil
@@ -63,21 +64,21 @@ func (m *Import) recordIdentity() error {
 	return nil
 }
 
-// isCopied fails where another server answers than the copied one.
+// isCopied fails if another server answers than the copied one.
 func (m *Import) isCopied(conn *server.Conn) (err error) {
 	if m.seen, err = identityOf(conn); err != nil || m.identity == "" || m.seen == "" || m.seen == m.identity {
 		return err
 	}
-	return contract.Errorf(contract.ReasonRefused, "%w: the server at %s has the id %s, and the copy is that of %s, which may have lost its data. The copy is kept. "+
+	return contract.Errorf(contract.ReasonRefused, "%w: the server at %s has the id %s, and the copy was made of the server %s, which may have lost its data. The copy is kept. "+
 		"Bring that server back, or %s", errReplaced, m.Server.Address, m.seen, m.identity, m.consent())
 }
 
-// consent describes how a copy is taken into use whose source is lost.
+// consent describes how a user puts the copy into use after the source was lost.
 func (m *Import) consent() string {
 	return fmt.Sprintf("take the copy into use as it is: set cutOver to true, and mysql.acceptLoss to %q", m.loss())
 }
 
-// loss names the loss of the source. A consent repeats it.
+// loss names the loss of the source. The user's consent repeats that text.
 func (m *Import) loss() string { return "source " + m.identity }
 
 // isLost reports whether a failure is that of a lost source, and the user accepts to go on without it.
@@ -85,7 +86,7 @@ func (m *Import) isLost(err error) bool {
 	return m.identity != "" && (errors.Is(err, errReplaced) || contract.ReasonOf(err) == contract.ReasonServerUnreachable) && m.CutOver() && m.Accepted != nil && m.Accepted() == m.loss()
 }
 
-// takeAsIs makes the copy the database without its source, with all that has come of the log.
+// takeAsIs makes the copy the database without its source, with all received events of the log.
 func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	if m.store, err = store.NewFolder(filepath.Join(m.folder, "store")); err != nil {
 		return err
@@ -95,7 +96,7 @@ func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	}
 	defer m.copied.Close(ctx)
 	if m.copied.Position != nil {
-		if _, err := m.copied.Follow(ctx); err != nil && (m.copied.Batch != nil || ctx.Err() != nil) { // else it is whole, up to its position
+		if _, err := m.copied.Follow(ctx); err != nil && (m.copied.Batch != nil || ctx.Err() != nil) { // else the copy is complete up to its position
 			return fmt.Errorf("apply the rest of the source's log: %w", err)
 		}
 	}
@@ -107,7 +108,7 @@ func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	return nil
 }
 
-// beginAgain gives the copy up, unless the source may have lost what it has.
+// beginAgain gives the copy up, unless the copy may have data that the source has lost.
 func (m *Import) beginAgain(ctx context.Context, why error) error {
 	if !errors.Is(why, errOther) {
 		conn, err := m.connect(ctx)
@@ -125,7 +126,7 @@ func (m *Import) beginAgain(ctx context.Context, why error) error {
 	return nil
 }
 
-// sameSource fails where the volume has the copy of another source.
+// sameSource fails if the volume has the copy of another source.
 func (m *Import) sameSource() error {
 	text, err := os.ReadFile(m.sourceFile())
 	switch {

@@ -68,15 +68,15 @@ type Import struct {
 	copied *restore.Copy
 	tables int
 	rows   int64
-	// identity is the id of the copied server, seen the id of the server that has answered last.
+	// identity is the id of the copied server, and seen the id of the server that answered last.
 	identity, seen string
 }
 
 // Remove removes what an import has left on a volume whose database is in use.
 func Remove(volume string) error { return os.RemoveAll(filepath.Join(volume, folder)) }
 
-// Run makes the copy and returns when it is the database of the volume. It goes on after failures that pass, and begins again where it cannot
-// prove what the copy has.
+// Run makes the copy and returns when it is the database of the volume. It retries after temporary failures. It begins another copy if it
+// cannot prove which transactions the copy has.
 func Run(ctx context.Context, o Options) (*Import, error) {
 	m := &Import{Options: o, folder: filepath.Join(o.Target.Volume, folder)}
 	random := [6]byte{}
@@ -127,7 +127,7 @@ func passes(err error) bool {
 // firstDelay and longestDelay limit the time between two copies that are begun again.
 const firstDelay, longestDelay = 10 * time.Second, 10 * time.Minute
 
-// pause waits; it returns false when ctx has ended.
+// pause waits for a time. It returns false if ctx has ended.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -171,7 +171,7 @@ func (m *Import) failed(err error) {
 	})
 }
 
-// discard gives up the copy, of which the state goes first: what is left is known to be no copy.
+// discard gives up the copy. It removes the state first, so that an interrupted removal never looks like a copy.
 func (m *Import) discard(why string) error {
 	if err := os.Remove(m.stateFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err

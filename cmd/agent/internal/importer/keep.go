@@ -43,7 +43,7 @@ func (m *Import) waits() contract.ImportPhase {
 	return contract.ImportFollowing
 }
 
-// step applies what has come, and cuts over where that is wanted. It returns true at the end of the import.
+// step applies the received events, and cuts over if that is requested. It returns true at the end of the import.
 func (m *Import) step(ctx context.Context, cut bool) (bool, error) {
 	if why := m.copied.Refused; why != "" {
 		if !cut {
@@ -76,11 +76,11 @@ func (m *Import) step(ctx context.Context, cut bool) (bool, error) {
 
 // noLog is the message of a copy that cannot follow its source.
 func (m *Import) noLog() string {
-	return fmt.Sprintf("the source %s has no binary log in row format (log_bin=ON, binlog_format=ROW) that could be followed: the copy is that of %s. Set cutOver if nothing was written to it since; "+
+	return fmt.Sprintf("the source %s has no binary log in row format (log_bin=ON, binlog_format=ROW) that could be followed: the copy has the data as of %s. Set cutOver if nothing was written to the source since; "+
 		"else stop the writes, and then set cutOver: an unequal copy is refused", m.Server.Address, m.backup.Started.Format(time.RFC3339))
 }
 
-// apply applies what the archive has, and reports how far the copy is behind.
+// apply applies the events in the archive, and reports how far the copy is behind.
 func (m *Import) apply(ctx context.Context, head manifest.Head, at time.Time, failed error) error {
 	if head.Position.File != "" {
 		if _, err := m.copied.Follow(ctx); err != nil {
@@ -102,7 +102,7 @@ func (m *Import) apply(ctx context.Context, head manifest.Head, at time.Time, fa
 	return nil
 }
 
-// prune removes files of the log that the copy has whole. What cannot be removed is removed later.
+// prune removes files of the log that the copy has applied completely. A later call removes files that cannot be removed now.
 func (m *Import) prune(ctx context.Context) {
 	infos, err := m.store.List(ctx, manifest.TimelineFolder(m.copied.Timeline))
 	if err != nil || m.copied.Timeline == "" {
@@ -147,10 +147,10 @@ func (m *Import) cutOverWithoutLog(ctx context.Context) (bool, error) {
 	return m.compare(ctx, nil)
 }
 
-// rest is the time since which the source has to be at rest.
+// rest is the time for which the source must have been at rest.
 type rest struct{ since time.Time }
 
-// atRest is the time for which a source is seen to be at rest before the copy takes its place.
+// atRest is the time for which a source must be at rest before the copy replaces it.
 const atRest = 2 * time.Second
 
 // disturbed reports that the source is written to.
@@ -160,7 +160,7 @@ func (m *Import) disturbed(n int64) {
 	})
 }
 
-// reach applies everything that the source has now, and returns the position of that; nil where the archive has not come so far yet.
+// reach applies everything up to the present position of the source, and returns that position; nil if the archive has not reached it yet.
 func (m *Import) reach(ctx context.Context) (*contract.Position, error) {
 	conn, err := m.connect(ctx)
 	if err != nil {
@@ -193,8 +193,8 @@ func (m *Import) reach(ctx context.Context) (*contract.Position, error) {
 	return end, err
 }
 
-// isPrepared reports whether the source has prepared XA transactions, and reports them as what the cut-over waits for: a later commit would be lost.
-// An account without the right to list them relies on the log.
+// isPrepared reports whether the source has prepared XA transactions. The cut-over waits for their end, because a later commit would be
+// lost. An account without the right to list them relies on the log.
 func (m *Import) isPrepared(conn *server.Conn) bool {
 	n := max(conn.Prepared(), len(m.copied.Prepared))
 	if n > 0 {

@@ -22,8 +22,8 @@ type log struct {
 
 	mu   sync.Mutex
 	head manifest.Head
-	at   time.Time // by the agent's clock, not after head was the end of the source's log
-	err  error     // the last failure; nil since head has gone on
+	at   time.Time // by the agent's clock: a time at or before which head was the end of the source's log
+	err  error     // the last failure; nil after head has advanced
 }
 
 // follow keeps the archive running until stop is called.
@@ -85,7 +85,7 @@ func ends(err error) bool {
 	}, contract.ReasonOf(err))
 }
 
-// failure returns the error of an archive that cannot go on: where that is for the source's log, another copy has to be made.
+// failure returns the error of an archive that cannot continue. If the source's log is the cause, another copy has to be made.
 func failure(err error) error {
 	switch {
 	case err == nil || !ends(err):
@@ -98,7 +98,7 @@ func failure(err error) error {
 	return contract.Errorf(contract.ReasonOf(err), "%w: %w", restore.ErrBeginAgain, err)
 }
 
-// fileOf returns the file of the log that an object of a timeline is of; "" for none.
+// fileOf returns the file of the log that an object of a timeline belongs to; "" for none.
 func fileOf(name, timeline string) string {
 	file, _, ok := strings.Cut(strings.TrimPrefix(name, manifest.TimelineFolder(timeline)), "/")
 	if !ok {

@@ -38,7 +38,8 @@ func (m *Import) connect(ctx context.Context) (*server.Conn, error) {
 	return conn, nil
 }
 
-// look reads what the source is, and refuses one of which no copy can be made. It returns the log to follow; nil for none.
+// look reads the version and settings of the source, and refuses a source that cannot be copied. It returns the log to follow; nil for
+// none.
 func (m *Import) look(ctx context.Context) (*log, error) {
 	conn, err := m.connect(ctx)
 	if err != nil {
@@ -62,7 +63,7 @@ func (m *Import) look(ctx context.Context) (*log, error) {
 	return m.lookAtLog(conn)
 }
 
-// lookAtLog returns the log of the source, if it has the changes of rows.
+// lookAtLog returns the log of the source if the log contains the changes of rows.
 func (m *Import) lookAtLog(conn *server.Conn) (*log, error) {
 	if has, err := hasLog(conn); !has || err != nil {
 		return nil, err
@@ -95,7 +96,7 @@ func isPrepared(where string, n int) string {
 	return fmt.Sprintf("%s has %d XA transactions that are prepared: commit them or roll them back there (XA RECOVER lists them)", where, n)
 }
 
-// grants adds to an error of the server what the account needs.
+// grants adds the rights that the account needs to an error of the server.
 func grants(user string, err error) error {
 	if contract.ReasonOf(err) != contract.ReasonAccessDenied {
 		return err

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Format is the format of all manifests but those of a copy of a server's files.
+// Format is the format of all manifests, except those of a copy of a server's files.
 const Format = 1
 
 // FormatFiles is the format of the manifest of a backup with Base Files, and the newest that this package reads. An agent that knows only
@@ -44,7 +44,7 @@ type Backup struct {
 	ID string `json:"id"`
 	// Base is the form of the data: Files, or empty for a dump, a snapshot or shards.
 	Base string `json:"base,omitempty"`
-	// Source names the data that the backup is of, such as the mark of its volume; empty when the caller named none.
+	// Source identifies the data in the backup, such as by the mark of its volume; empty if the caller gave no name.
 	Source    string    `json:"source,omitempty"`
 	Started   time.Time `json:"started"`
 	Completed time.Time `json:"completed"`
@@ -53,13 +53,12 @@ type Backup struct {
 	Server     Server    `json:"server"`
 	// Tool is the version of the program that made the dump.
 	Tool string `json:"tool"`
-	// Position is that of the dump in the server's binary log; nil when the server keeps none.
+	// Position is the position of the dump in the server's binary log; nil if the server keeps no log.
 	Position *contract.Position `json:"position,omitempty"`
 	// LogBegan is the time of the first event in the file of Position. The file's name and LogBegan identify the log. Zero if the account
 	// may not read the log.
 	LogBegan time.Time `json:"logBegan,omitzero"`
-	// PreparedFrom is the oldest file of the log that has an XA transaction which is prepared, and not ended, at Position; empty where none
-	// is older than that of Position.
+	// PreparedFrom is the log file of the oldest XA transaction that is prepared at Position; empty if no file before Position's has one.
 	PreparedFrom string `json:"preparedFrom,omitempty"`
 	// Revision is one of etcd that the backup has at least; 0 for others.
 	Revision int64 `json:"revision,omitempty"`
@@ -67,7 +66,7 @@ type Backup struct {
 	Shards []Shard `json:"shards,omitempty"`
 	// Objects are in the order in which a restore loads them.
 	Objects []Object `json:"objects"`
-	// Tables has the rows of each table, by `schema`.`table` with the quotes.
+	// Tables has the number of rows of each table. Keys are `schema`.`table`, with the quotes.
 	Tables map[string]int64 `json:"tables"`
 	// TemporaryAccounts are names of accounts that a replay needs, and that the restored database does not keep.
 	TemporaryAccounts []string `json:"temporaryAccounts,omitempty"`
@@ -80,11 +79,11 @@ type Backup struct {
 
 // Server describes the server that a backup is of.
 type Server struct {
-	// Version is such as 5.7.44 or 10.11.19-MariaDB.
+	// Version is the server's version, such as 5.7.44 or 10.11.19-MariaDB.
 	Version string `json:"version"`
-	// Flavour is mysql, mariadb, etcd or redis.
+	// Flavour is one of mysql, mariadb, etcd and redis.
 	Flavour string `json:"flavour"`
-	// LowerCaseTableNames is the variable of this name. A server with another one may not find the tables.
+	// LowerCaseTableNames is the value of the variable lower_case_table_names. A server with another value may not find the tables.
 	LowerCaseTableNames string `json:"lowerCaseTableNames,omitempty"`
 	// Variables are global variables that decide how the data is stored and read; nil in backups of older agents.
 	Variables map[string]string `json:"variables,omitempty"`
@@ -96,7 +95,7 @@ type Server struct {
 
 // Zone is the time zone that a server's process runs in.
 type Zone struct {
-	// TZ is the variable TZ of the agent's environment, which is that of the server in pods of one database; empty for none.
+	// TZ is the variable TZ of the agent's environment; empty if it is not set. In the pods of one database, the server has the same value.
 	TZ string `json:"tz,omitempty"`
 	// Name is the variable system_time_zone, an abbreviation that is not unique.
 	Name string `json:"name"`
@@ -106,17 +105,17 @@ type Zone struct {
 
 // Shard is a part of a Redis Cluster.
 type Shard struct {
-	// Slots are the hash slots of which the shard has the keys, such as 0-5460 or 0-99,200.
+	// Slots are the hash slots of the shard's keys, such as 0-5460 or 0-99,200.
 	Slots string `json:"slots"`
 	// Keys is the number of keys on the server right after its copy.
 	Keys int64 `json:"keys"`
 }
 
-// Object is a file of a backup, or a segment's.
+// Object is a file of a backup or of a segment.
 type Object struct {
 	// Name is relative to the folder of the manifest.
 	Name string `json:"name"`
-	// Bytes and SHA256 are of what is in the store, PlainBytes and PlainSHA256 of the content before compression.
+	// Bytes and SHA256 describe the stored file, PlainBytes and PlainSHA256 its content before compression.
 	Bytes       int64  `json:"bytes"`
 	SHA256      string `json:"sha256"`
 	PlainBytes  int64  `json:"plainBytes"`
@@ -128,8 +127,8 @@ type Verification struct {
 	Format int       `json:"format"`
 	Time   time.Time `json:"time"`
 	OK     bool      `json:"ok"`
-	// Damaged reports that the backup's own objects were proven not to be what was written. Only that convicts a backup. A check
-	// fails for many other reasons; older agents recorded those here too, without this field.
+	// Damaged reports the proof that the backup's objects differ from what was written. Nothing else proves a backup bad: a check can fail
+	// for many other reasons. Older agents recorded such failures too, without this field.
 	Damaged bool `json:"damaged,omitempty"`
 	// Message describes the damage that was found.
 	Message string `json:"message,omitempty"`
@@ -165,10 +164,10 @@ func IsID(text string) bool { return idPattern.MatchString(text) }
 // Folder returns where the backup with an ID is, with a slash at its end.
 func Folder(id string) string { return Backups + id + "/" }
 
-// IsOnLog reports whether Position is one of the log that an archive follows. That of Files is of the member that was copied.
+// IsOnLog reports whether Position is in the log that an archive follows. The Position of Files is in the log of the copied member.
 func (b *Backup) IsOnLog() bool { return b.Position != nil && b.Base == "" }
 
-// HasGTIDs reports whether the backup has all transactions of a set of GTIDs and no other one, so that a timeline by GTID may continue it.
+// HasGTIDs reports whether the backup has exactly the transactions of a known set of GTIDs. A timeline by GTID may continue such a backup.
 func (b *Backup) HasGTIDs() bool {
 	return b.Base == Files && b.Position != nil && b.Position.GTID != ""
 }
@@ -229,7 +228,7 @@ func DecodeBackup(name string, text []byte) (*Backup, error) {
 	return b, nil
 }
 
-// decode reads the format first: of one that is newer than a known one nothing else is known.
+// decode reads the format first: in a newer format, no other field is known.
 func decode(name string, text []byte, newest int, into any) error {
 	var head struct {
 		Format int `json:"format"`

@@ -24,7 +24,7 @@ type Segment struct {
 	FileTime time.Time `json:"fileTime"`
 	// Continues is the end of the segment before this one; nil in the first of a timeline.
 	Continues *contract.Position `json:"continues,omitempty"`
-	// Next is the file that follows where the segment ends its file; else empty.
+	// Next is the next file if the segment is the last one of its file; else empty.
 	Next string `json:"next,omitempty"`
 	// FirstTime and LastTime are the times of the first and the last event.
 	FirstTime time.Time `json:"firstTime"`
@@ -52,7 +52,7 @@ type Segment struct {
 	Unclear *Span `json:"unclear,omitempty"`
 }
 
-// Span is the time after From, up to To.
+// Span is the time after From, up to and including To.
 type Span struct {
 	From time.Time `json:"from"`
 	To   time.Time `json:"to"`
@@ -61,7 +61,7 @@ type Span struct {
 // Has reports whether a time is in the span.
 func (s *Span) Has(t time.Time) bool { return s != nil && t.After(s.From) && !t.After(s.To) }
 
-// Head is the archive's word that everything up to a position was archived at a time, also when nothing happens.
+// Head records that everything up to a position was archived at a time, even if the server had no new events.
 type Head struct {
 	Format   int    `json:"format"`
 	Timeline string `json:"timeline"`
@@ -79,18 +79,18 @@ type Head struct {
 	// Begin are the GTIDs of all transactions before the timeline, and From is a time after the last one.
 	Begin string    `json:"begin,omitempty"`
 	From  time.Time `json:"from,omitzero"`
-	// Epoch is that of the last primary, in the count of Writer.
+	// Epoch is the epoch of the last primary. Epochs of one Writer are counted together.
 	Epoch  int64  `json:"epoch,omitempty"`
 	Writer string `json:"writer,omitempty"`
 	// Superseded: the end of the timeline has transactions that the database has lost; nil for none.
 	Superseded *Superseded `json:"superseded,omitempty"`
 
-	// Lost is the cause for which the head cannot be read; nil for a readable head. With Lost, only Timeline and Source are known, from the
-	// segments.
+	// Lost is the reason why the head cannot be read; nil for a readable head. If it is set, only Timeline and Source are known: the
+	// segments have them.
 	Lost error `json:"-"`
 }
 
-// Superseded is the end of a timeline that is no part of the database any more.
+// Superseded describes the end of a timeline whose transactions the database has lost.
 type Superseded struct {
 	// At is the last moment before it.
 	At time.Time `json:"at"`

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Volume is one word for what a volume is.
+// Volume is the state of a volume, in one word.
 type Volume string
 
 // The kinds of volumes.
@@ -24,7 +24,7 @@ const (
 	Foreign Volume = "Foreign"
 )
 
-// Reason is one word for what the agent waits for.
+// Reason names what the agent waits for, in one word.
 type Reason string
 
 // The reasons to wait.
@@ -33,21 +33,21 @@ const (
 	NeedsTicket Reason = "NeedsTicket"
 	// TicketUsed: the ticket was used, and another one is needed.
 	TicketUsed Reason = "TicketUsed"
-	// TicketRefused: the ticket does not fit to what is there.
+	// TicketRefused: the ticket does not match the volume or the running members.
 	TicketRefused Reason = "TicketRefused"
-	// NoPeers: no member that runs has confirmed the ticket.
+	// NoPeers: no running member has confirmed the ticket.
 	NoPeers Reason = "NoPeers"
 	// DataLost: the data that the mark names is gone.
 	DataLost Reason = "DataLost"
-	// DataForeign: the data is not this pod's.
+	// DataForeign: the data belongs to another pod, or to an unknown one.
 	DataForeign Reason = "DataForeign"
-	// DataDamaged: the data is not what the server wrote.
+	// DataDamaged: the data differs from what the server wrote.
 	DataDamaged Reason = "DataDamaged"
-	// TLSChanged: the other members have the address of this one with another scheme.
+	// TLSChanged: in the member list, the address of this member has another scheme.
 	TLSChanged Reason = "TLSChanged"
-	// DataOutdated: the data is older than what the member had.
+	// DataOutdated: the data is older than the member's last data.
 	DataOutdated Reason = "DataOutdated"
-	// Removed: the members that run have removed the member that the data is of.
+	// Removed: the running members have removed the member that the data belongs to.
 	Removed Reason = "Removed"
 )
 
@@ -60,9 +60,9 @@ type Decision struct {
 	Message string
 	// Start is the verb of the ticket that the start uses; empty for a start as it is.
 	Start Verb
-	// SetAside reports whether what is there is moved aside before the start.
+	// SetAside reports whether the data folder is set aside before the start.
 	SetAside bool
-	// Members are the cluster that is joined, this member included, with Start Join.
+	// Members is the member list of the cluster to join, with this member; only with Start Join.
 	Members []Listed
 }
 
@@ -75,9 +75,9 @@ func Decide(s Situation) Decision {
 	case Own:
 		return d.own(s)
 	case Lost:
-		return d.withoutData(s, DataLost, fmt.Sprintf("the volume had data of member %s, which is gone: it does not start empty under that id", s.Mark.Member))
+		return d.withoutData(s, DataLost, fmt.Sprintf("the volume had data of member %s, which is gone: the member does not start empty under that id", s.Mark.Member))
 	default:
-		return d.withoutData(s, NeedsTicket, "the volume is empty: waiting for the operator's leave to form a cluster or to join it")
+		return d.withoutData(s, NeedsTicket, "the volume is empty: waiting for the operator's permission to form a cluster or to join it")
 	}
 }
 
@@ -151,17 +151,17 @@ func (d Decision) own(s Situation) Decision {
 	removed := known && member == nil
 	if s.Ticket.Text == "" || s.used() || s.Ticket.Verb == Seed || s.Ticket.Verb == Join && s.Ticket.Argument == id.Member {
 		if removed {
-			return d.wait(Removed, "the data is of member %s, which is no member any more: waiting for the operator's leave to join as another one", id.Member)
+			return d.wait(Removed, "the data is of member %s, which was removed from the cluster: waiting for the operator's permission to join as another member", id.Member)
 		}
 		if s.Data.Damage != "" {
-			return d.wait(DataDamaged, "the data of member %s is damaged (%s): it does not start on a part of it. The operator replaces the member while the others are a quorum; "+
+			return d.wait(DataDamaged, "the data of member %s is damaged (%s): it does not start on incomplete data. The operator replaces the member while the others are a quorum; "+
 				"else restore a backup into a new cluster, or go on with the data of another member (spec.recovery)", id.Member, s.Data.Damage)
 		}
 		if s.KnownProblem != "" {
 			return d.wait(DataOutdated, "it is not known whether the data of member %s is the latest: %s", id.Member, s.KnownProblem)
 		}
 		if outdated := s.outdated(); outdated != "" {
-			return d.wait(DataOutdated, "the volume is of the past: %s. It does not vote without what member %s has acknowledged since. The operator replaces the member while the others are a quorum; "+
+			return d.wait(DataOutdated, "the volume has an older state: %s. It does not vote without what member %s has acknowledged since. The operator replaces the member while the others are a quorum; "+
 				"else put the latest volume under the claim, or go on with the data of one member (spec.recovery)", outdated, id.Member)
 		}
 		return d
@@ -171,7 +171,7 @@ func (d Decision) own(s Situation) Decision {
 		return d
 	}
 	if !removed {
-		return d.wait(TicketRefused, "the ticket %s is for another member than %s, whose data is here and which no running member has confirmed to be removed", s.Ticket.Text, id.Member)
+		return d.wait(TicketRefused, "the ticket %s is for another member: the volume has the data of member %s, and no running member has confirmed its removal", s.Ticket.Text, id.Member)
 	}
 	d.SetAside = true
 	return d.join(s)
@@ -183,7 +183,7 @@ func (d Decision) withoutData(s Situation, reason Reason, message string) Decisi
 	case s.Ticket.Text == "":
 		return d.wait(reason, "%s", message)
 	case s.used():
-		return d.wait(TicketUsed, "%s; the ticket %s was used for a start that did not come to its end", message, s.Ticket.Text)
+		return d.wait(TicketUsed, "%s; the ticket %s was used for a start that did not finish", message, s.Ticket.Text)
 	case s.Ticket.Verb == Force:
 		return d.wait(TicketRefused, "%s; the ticket %s needs data", message, s.Ticket.Text)
 	case d.Volume == Lost && s.Ticket.Verb == Seed:
@@ -210,7 +210,7 @@ func (d Decision) join(s Situation) Decision {
 	var members []Listed
 	for _, answer := range s.Peers.Answers {
 		if answer.Cluster != s.Peers.Answers[0].Cluster {
-			return refuse(fmt.Sprintf("the members that run are of two clusters, %s and %s", s.Peers.Answers[0].Cluster, answer.Cluster))
+			return refuse(fmt.Sprintf("the running members belong to two clusters, %s and %s", s.Peers.Answers[0].Cluster, answer.Cluster))
 		}
 		i := slices.IndexFunc(answer.Members, func(m Listed) bool { return m.ID == id })
 		if i < 0 {

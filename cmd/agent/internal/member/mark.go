@@ -33,13 +33,13 @@ type Mark struct {
 	PodUID string `json:"podUID,omitempty"`
 	// Scheme is the scheme of this member's address in the member list, http or https.
 	Scheme string `json:"scheme,omitempty"`
-	// Token is that of the last ticket force.
+	// Token is the token of the last ticket force.
 	Token string `json:"token,omitempty"`
-	// Waived is up to where data is missing that a ticket force went on without.
+	// Waived is the known position of the data that the last ticket force accepted to lose.
 	Waived Position `json:"waived,omitzero"`
 }
 
-// started reports whether the mark names data that has been there.
+// started reports whether the mark names data that existed on the volume.
 func (m *Mark) started() bool { return m != nil && m.Member != "" }
 
 // ReadMark reads the mark of a volume; nil when there is none.
@@ -61,7 +61,7 @@ func ReadMark(volume string) (*Mark, error) {
 	return mark, nil
 }
 
-// Write puts the mark on a volume. After a crash the volume has the old mark or the new one, whole.
+// Write writes the mark to a volume. After a crash the volume has either the complete old mark or the complete new one.
 func (m Mark) Write(volume string) error {
 	m.Format = markFormat
 	text, err := json.Marshal(m)

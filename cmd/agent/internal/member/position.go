@@ -50,10 +50,10 @@ func (s Situation) outdated() string {
 	return fmt.Sprintf("its log ends at entry %d of term %d, and the member had entry %d of term %d", s.Data.Last.Index, s.Data.Last.Term, far.Index, far.Term)
 }
 
-// positionNote is the name of the note, in a folder that lives as long as the pod, of how far the data of the pod's member went.
+// positionNote is the name of the note with the furthest position of the member's data. It is in a folder that lives as long as the pod.
 const positionNote = "position"
 
-// known reads how far the pod's data went: by the operator's record, and by the note of this pod.
+// known reads the known positions of the pod's data, from the operator's record and from the note of this pod.
 func (a *Agent) known(s *Situation) {
 	files := []string{filepath.Join(a.Notes, positionNote)}
 	if a.Record != "" {
@@ -86,8 +86,8 @@ func readKnown(file string) (*Known, error) {
 	return known, nil
 }
 
-// noter notes how far the log of a server that runs is agreed on. What is noted was read a while before, so that it is on the
-// disk of the volume before it is in the note.
+// noter notes up to which position members have agreed on the log of a running server. It notes a position some time after it has read it,
+// so that the volume's disk has the data before the note does.
 type noter struct {
 	follow        func() Position
 	last, pending Position

@@ -95,7 +95,7 @@ func (r *reporter) serve() {
 
 func (r *reporter) close() {
 	if r.server != nil {
-		_ = r.server.Close() // the port is free then, whatever it returns
+		_ = r.server.Close() // the port is free then, with or without an error
 		r.server = nil
 	}
 }

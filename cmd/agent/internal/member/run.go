@@ -19,8 +19,8 @@ import (
 type Server interface {
 	// Data reads the server's own files in a folder, which may not exist.
 	Data(folder string) Data
-	// Inspect returns what shows that data is not what the server wrote, empty for nothing, and where its log ends. It reads all
-	// that the server reads when it starts.
+	// Inspect returns the evidence that the data differs from what the server wrote, empty for none, and the end of its log. It reads
+	// everything that the server reads when it starts.
 	Inspect(folder string) (damage string, last Position)
 	// Follow returns a function that returns the position up to which the log of a running server is known to be agreed on; zero while
 	// unknown.
@@ -33,7 +33,7 @@ type Server interface {
 	Command(decision Decision, ticket Ticket, folder string) (program string, argv, env []string, err error)
 }
 
-// Agent starts a server when it may.
+// Agent starts a server when Decide allows it.
 type Agent struct {
 	// Pod is the pod's NAMESPACE/NAME, and PodUID its UID.
 	Pod, PodUID string
@@ -52,12 +52,12 @@ type Agent struct {
 	// Watcher returns the command of a process that calls Watch, given the server's process; nil for none.
 	Watcher func(server int) *exec.Cmd
 
-	inspected *inspection // once the data was looked through
+	inspected *inspection // after the data was inspected
 
 	exec func(program string, argv, env []string) error
 }
 
-// How often the agent looks: at the ticket's file, and at everything.
+// The intervals at which the agent reads the ticket's file, and everything.
 const (
 	ticketPoll = 100 * time.Millisecond
 	fullPoll   = time.Second
@@ -79,7 +79,7 @@ func (a *Agent) Run(ctx context.Context) error {
 			return nil
 		}
 		d := Decide(s)
-		report.say(reportOf(s, d)) //nolint:contextcheck // it is served until the server starts, and ends with it
+		report.say(reportOf(s, d)) //nolint:contextcheck // the report is served until the server starts
 		if d.Reason == "" {
 			report.close()
 			return a.start(s, d)
@@ -114,7 +114,7 @@ func (a *Agent) ticket() (Ticket, error) {
 	return ParseTicket(string(text))
 }
 
-// look finds out everything that a decision depends on.
+// look reads everything that a decision depends on.
 func (a *Agent) look(ctx context.Context) (Situation, error) {
 	s := Situation{Pod: a.Pod, PodUID: a.PodUID, PeerURL: a.Server.PeerURL(), Data: a.Server.Data(filepath.Join(a.Volume, a.Data))}
 	if s.Data.Exists {
@@ -133,7 +133,7 @@ func (a *Agent) look(ctx context.Context) (Situation, error) {
 		return s, err
 	}
 	if s.Ticket, err = a.ticket(); err != nil {
-		_, _ = fmt.Fprintln(a.Log, "no ticket is taken from", a.Ticket+":", err) // an unknown one is as good as none
+		_, _ = fmt.Fprintln(a.Log, "no ticket is taken from", a.Ticket+":", err) // an unknown position counts as none
 	}
 	if asksPeers(s) {
 		s.Peers = a.Server.Peers(ctx)
@@ -193,7 +193,7 @@ func (a *Agent) start(s Situation, d Decision) error {
 	return nil
 }
 
-// mark writes whose data will be on the volume, and makes room for it.
+// mark writes the owner of the future data to the volume, and sets the present data aside if needed.
 func (a *Agent) mark(s Situation, d Decision, folder string) error {
 	next := Mark{Pod: a.Pod, Scheme: schemeOf(s.PeerURL)}
 	if s.Mark != nil {

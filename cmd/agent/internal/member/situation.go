@@ -10,10 +10,9 @@ type Identity struct{ Cluster, Member string }
 
 // Data describes the content of the server's own files.
 type Data struct {
-	// Exists reports whether the server would start with the data that is there instead of making new data.
+	// Exists reports whether the server would start with existing data, instead of making new data.
 	Exists bool
-	// Leftovers reports whether there are files though no data: a first start that broke off, or data of which a part is
-	// gone.
+	// Leftovers reports whether files exist without complete data: the first start was interrupted, or a part of the data is lost.
 	Leftovers bool
 	// Identity is that of the data. Empty without data.
 	Identity Identity
@@ -25,7 +24,7 @@ type Data struct {
 	Last Position
 }
 
-// Listed is one member on the list of those that run.
+// Listed is one entry of a running member's list of members.
 type Listed struct {
 	ID       string
 	Name     string // empty while it has never been started
@@ -35,7 +34,7 @@ type Listed struct {
 
 // Peers holds the answers of the running members.
 type Peers struct {
-	// Answers are the lists of all that answered, in any order.
+	// Answers are the lists of all members that answered, in any order.
 	Answers []Answer
 }
 
@@ -46,7 +45,7 @@ type Answer struct {
 	Members []Listed
 }
 
-// Situation is all that a decision depends on.
+// Situation holds everything that a decision depends on.
 type Situation struct {
 	Pod    string // NAMESPACE/NAME
 	PodUID string
@@ -65,7 +64,7 @@ type Situation struct {
 	KnownProblem string
 }
 
-// identity is whose the data is: by the server's files, or else by the mark.
+// identity identifies the owner of the data: by the server's files, or else by the mark.
 func (s Situation) identity() Identity {
 	if s.Data.Identity.Member == "" && s.Mark != nil {
 		return Identity{Cluster: s.Mark.Cluster, Member: s.Mark.Member}

@@ -30,7 +30,7 @@ type Ticket struct {
 	// Text is the whole ticket; empty for none.
 	Text string
 	Verb Verb
-	// Argument is the token of seed, which may be empty, and of force, and the member's id of join.
+	// Argument is the token for seed (which may be empty) and force, and the member's id for join.
 	Argument string
 }
 

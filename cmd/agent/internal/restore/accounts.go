@@ -23,8 +23,8 @@ const mostWarnings = 20
 
 func isAccounts(o manifest.Object) bool { return strings.HasPrefix(o.Name, accountsObject) }
 
-// loadAccounts runs the statements of the backup's accounts, one by one. One that the server refuses is a warning, and the others
-// are run: a grant on a table that was dropped, or a plugin that this server does not have, keeps no database from being restored.
+// loadAccounts runs the statements of the backup's accounts, one by one. A refused statement is a warning, and the others still run: a
+// grant on a dropped table, or a plugin that this server lacks, must not prevent a restore.
 func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error) {
 	conn, err := i.Connect(ctx)
 	if err != nil {
@@ -68,8 +68,8 @@ func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error)
 	return warnings, nil
 }
 
-// split returns the statements of a text: what ends in a semicolon at the end of a line, outside of quotes. Comments of whole lines
-// are left out.
+// split returns the statements of a text. A statement ends with a semicolon at the end of a line, outside of quotes. split omits lines that
+// are comments.
 func split(text string) []string {
 	var statements []string
 	var quotes server.Quotes
@@ -94,7 +94,7 @@ func split(text string) []string {
 	return statements
 }
 
-// admit makes an account of this restore's own. What is replayed may change root's password, lock it or drop it.
+// admit creates a separate account for this restore, because the replay may change root's password, or lock or drop root.
 func (i *Instance) admit(ctx context.Context) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {
@@ -114,7 +114,8 @@ func (i *Instance) admit(ctx context.Context) error {
 	return nil
 }
 
-// bare removes the accounts without a password that a fresh database may have besides root@localhost, before those of the backup come.
+// bare removes accounts without a password, which a fresh database may have, before the backup's accounts are loaded. It keeps
+// root@localhost.
 func (i *Instance) bare(ctx context.Context) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {
@@ -133,7 +134,7 @@ func (i *Instance) bare(ctx context.Context) error {
 	return nil
 }
 
-// secure gives root and the account of the services their passwords, and removes the accounts that were for the restore alone.
+// secure sets the passwords of root and of the services' account, and removes the accounts that only the restore needed.
 func secure(ctx context.Context, i *Instance, t Target, temporary []string) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {
@@ -168,7 +169,7 @@ func secure(ctx context.Context, i *Instance, t Target, temporary []string) erro
 	return nil
 }
 
-// drops returns what removes the accounts of some names.
+// drops returns the statements that remove accounts by name.
 func drops(conn *server.Conn, names []string) (statements []string, err error) {
 	for _, name := range names {
 		rows, err := conn.Rows("SELECT Host FROM mysql.user WHERE User = ?", name)
@@ -182,7 +183,8 @@ func drops(conn *server.Conn, names []string) (statements []string, err error) {
 	return statements, nil
 }
 
-// forServices returns what gives the account of the services its password, and where the backup has no such account its rights.
+// forServices returns the statements that set the password of the services' account. If the backup has no such account, they create it with
+// its rights.
 func forServices(conn *server.Conn, t Target) ([]string, error) {
 	if t.Account == "" {
 		return nil, nil
@@ -201,7 +203,7 @@ func forServices(conn *server.Conn, t Target) ([]string, error) {
 		return nil, err
 	}
 	for _, row := range databases {
-		// An underscore in the name of a GRANT stands for any character unless it is escaped.
+		// In the name of a GRANT, an underscore matches any character unless it is escaped.
 		name := strings.NewReplacer("`", "``", "_", `\_`, "%", `\%`).Replace(row[0])
 		statements = append(statements, "GRANT ALL PRIVILEGES ON `"+name+"`.* TO "+account)
 	}

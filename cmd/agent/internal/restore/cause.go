@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// ofBackup is a failure that proves the backup's own objects not to be what was written.
+// ofBackup is a failure that proves that the backup's objects differ from what was written.
 type ofBackup struct{ error }
 
 func (e ofBackup) Unwrap() error { return e.error }
@@ -22,11 +22,11 @@ type ofArchive struct{ error }
 
 func (e ofArchive) Unwrap() error { return e.error }
 
-// OfArchive returns a failure as one of the replayed archive.
+// OfArchive marks a failure as a failure of the replayed archive.
 func OfArchive(err error) error { return ofArchive{err} }
 
-// Convicts reports whether a failure proves that the backup itself is damaged. Everything else passes, or is the fault of the
-// volume, the memory, the archive, the image, the key, the clock or the store.
+// Convicts reports whether a failure proves that the backup itself is damaged. Any other failure is temporary, or is caused by the volume,
+// the memory, the archive, the image, the key, the clock or the store.
 func Convicts(err error) bool {
 	var e ofBackup
 	return errors.As(err, &e)
@@ -38,8 +38,8 @@ func IsOfArchive(err error) bool {
 	return errors.As(err, &e)
 }
 
-// damaged returns the error of a Reader of an object, as the backup's own where a second reading fails in the same way. A connection
-// or a memory that flips bits does not do that twice in one place.
+// damaged classifies the error of a Reader of an object. If a second reading fails in the same way, the backup itself is damaged: a
+// connection or a memory that flips bits does not do so twice in one place.
 func (s Source) damaged(ctx context.Context, o manifest.Object, err error) error {
 	if contract.ReasonOf(err) != contract.ReasonDamaged {
 		return err
@@ -51,7 +51,7 @@ func (s Source) damaged(ctx context.Context, o manifest.Object, err error) error
 	}
 	switch {
 	case openErr == nil:
-		return contract.Errorf(contract.ReasonStoreUnreachable, "%s of backup %s was read twice, and only once as it was written: %s", o.Name, s.Backup.ID, err)
+		return contract.Errorf(contract.ReasonStoreUnreachable, "%s of backup %s was read twice, and only one of the two results matches the manifest: %s", o.Name, s.Backup.ID, err)
 	case contract.ReasonOf(openErr) == contract.ReasonDamaged && !errors.Is(openErr, errMissing):
 		return ofBackup{err}
 	}

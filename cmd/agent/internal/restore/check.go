@@ -15,9 +15,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Check has the server check each table, and where rows is given compares the number of rows with it, by quoted name. It
-// returns the tables and rows that it has found. One connection checks while the other counts: each alone reads everything once,
-// and of 1 GiB that is a tenth of the time that the restore takes.
+// Check makes the server check each table. If rows is given, it also compares the numbers of rows, by quoted name. It returns the found
+// tables and rows. One connection checks while another counts: each reads everything once, which for 1 GiB takes a tenth of the restore's
+// time.
 func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[string]int64) (tables int, total int64, err error) {
 	found, err := counter.Tables()
 	if err != nil {
@@ -30,7 +30,7 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 	both.Go(func() { problems, checkErr = checkTables(checker, found) })
 	both.Go(func() { counts, countErr = countRows(counter, found) })
 	both.Wait()
-	if checkErr != nil || countErr != nil && len(problems) == 0 { // of a table with a problem, no rows can be expected
+	if checkErr != nil || countErr != nil && len(problems) == 0 { // a table with a problem may lack rows
 		return 0, 0, errors.Join(checkErr, countErr)
 	}
 	var wrong, broken []string
@@ -50,7 +50,7 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 		}
 	}
 	switch {
-	case len(broken) > 0: // of a table that the server has just written: of its volume, and not of the backup
+	case len(broken) > 0: // the server has just written the table: the cause is its volume, and not the backup
 		return len(found), total, contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but the server finds its own tables broken: %s", backup.ID, strings.Join(broken[:min(len(broken), 10)], "; "))
 	case len(wrong) > 0:
 		return len(found), total, ofBackup{contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but: %s", backup.ID, strings.Join(wrong[:min(len(wrong), 10)], "; "))}
@@ -58,7 +58,7 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 	return len(found), total, nil
 }
 
-// checkTables returns what the server finds to be wrong with tables, by quoted name.
+// checkTables returns the problems that the server finds in tables, by quoted name.
 func checkTables(conn *server.Conn, tables []server.Table) (map[string]string, error) {
 	problems := map[string]string{}
 	for _, table := range tables {
@@ -73,7 +73,7 @@ func checkTables(conn *server.Conn, tables []server.Table) (map[string]string, e
 	return problems, nil
 }
 
-// CountRows returns the number of rows of all tables but the system's, by quoted name.
+// CountRows returns the numbers of rows of all tables except the system's, by quoted name.
 func CountRows(conn *server.Conn) (map[string]int64, error) {
 	tables, err := conn.Tables()
 	if err != nil {
@@ -101,9 +101,9 @@ func countRows(conn *server.Conn, tables []server.Table) (map[string]int64, erro
 	return counts, nil
 }
 
-// checkTable returns what the server finds to be wrong with a table; "" for nothing. QUICK has InnoDB read each index once, with the
-// checksum of each page, the order of the keys and the number of entries; without it, each index is read once more, for
-// the pointers between its pages, and those were just made by this server. Of other engines QUICK reads no rows.
+// checkTable returns the problem that the server finds in a table; "" for none. With QUICK, InnoDB reads each index once and checks the
+// checksums of pages, the order of keys and the number of entries. Without QUICK, it reads each index once more to check the pointers
+// between pages, which this server has just written. Other engines read no rows with QUICK.
 func checkTable(conn *server.Conn, table server.Table) (string, error) {
 	statement := "CHECK TABLE " + table.Quoted()
 	if strings.EqualFold(table.Engine, "InnoDB") {

@@ -14,7 +14,7 @@ import (
 
 // Difference lists how a copy differs from its source.
 type Difference struct {
-	// Objects are tables and others that only one of the two has, Rows the tables whose rows differ.
+	// Objects are tables and other objects that only one of the two has. Rows are the tables whose rows differ.
 	Objects, Rows []string
 	// Views are those that the copy lacks.
 	Views []string

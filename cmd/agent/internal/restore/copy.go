@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// ErrBeginAgain reports a copy of which it is not known what it has. Another one has to be made.
+// ErrBeginAgain reports that the transactions of a copy are unknown, so that another copy has to be made.
 var ErrBeginAgain = errors.New("the copy has to begin again")
 
 // beginAgain returns an ErrBeginAgain with its cause.
@@ -28,15 +28,15 @@ func beginAgain(reason contract.Reason, format string, args ...any) error {
 
 // CopyState describes a copy, in a file on the volume that is replaced after each batch.
 type CopyState struct {
-	// Backup is the dump that the copy began with, and Warnings lists what could not be made of it.
+	// Backup is the dump that the copy began with, and Warnings lists the objects of it that could not be created.
 	Backup   string   `json:"backup"`
 	Warnings []string `json:"warnings,omitempty"`
-	// User and Password are those of the account that the agent logs in with.
+	// User and Password are the account that the agent logs in with.
 	User     string `json:"user"`
 	Password string `json:"password"`
-	// Timeline is the one of the archive that the copy follows; "" before the first batch.
+	// Timeline is the timeline of the archive that the copy follows; "" before the first batch.
 	Timeline string `json:"timeline,omitempty"`
-	// Position is the end of what the copy has; nil for a server without a log.
+	// Position is the position up to which the copy has everything; nil for a server without a log.
 	Position *contract.Position `json:"position,omitempty"`
 	// GTID is MariaDB's own note of the position.
 	GTID string `json:"gtid,omitempty"`
@@ -58,12 +58,13 @@ type Batch struct {
 	To contract.Position `json:"to"`
 	// IsAtomic: each transaction of the batch is applied together with the server's note of it.
 	IsAtomic bool `json:"isAtomic,omitempty"`
-	// From is where MySQL's applier stood when the agent was killed, Note what MariaDB's had noted then; empty for the begin.
+	// From is the position of MySQL's applier when the agent was killed, and Note the position that MariaDB's applier had noted; empty for
+	// the start of the batch.
 	From *RelayPoint `json:"from,omitempty"`
 	Note string      `json:"note,omitempty"`
 }
 
-// Copy is the database of a running server in the making. The source's backup and archive are on the volume, too.
+// Copy is an unfinished copy of a running server's database. The source's backup and archive are on the volume, too.
 type Copy struct {
 	CopyState
 
@@ -73,7 +74,7 @@ type Copy struct {
 	volume guard.Volume
 	file   string // with CopyState
 	only   []string
-	seen   contract.Position // what lies before it has no transaction that the copy lacks
+	seen   contract.Position // the copy has every transaction before it
 }
 
 // NewCopy returns a copy that does not exist yet, or that ReadState finds. lock is that of the volume, file stores the state, and only are the
@@ -97,7 +98,7 @@ func (c *Copy) Close(ctx context.Context) {
 	c.i.Kill()
 }
 
-// Load makes the database of the dump. It empties what an earlier attempt has left.
+// Load creates the database from the dump. It removes the leftovers of an earlier attempt first.
 func (c *Copy) Load(ctx context.Context, name string) (err error) {
 	if err := Compatible(c.source, c.i.Programs); err != nil {
 		return err
@@ -139,7 +140,7 @@ func (c *Copy) ReadState() (bool, error) {
 	return true, nil
 }
 
-// save replaces the state, so that a crash leaves the former one or this one.
+// save replaces the state atomically: after a crash the file has either the former or the new one.
 func (c *Copy) save() error {
 	text, err := json.Marshal(c.CopyState) //nolint:gosec // the volume has the account, too
 	if err != nil {
@@ -176,7 +177,7 @@ func (c *Copy) Refuse(why string) error {
 	return c.save()
 }
 
-// durable has the server survive a kill: it loses the last transactions together with its note of them.
+// durable are options for surviving a kill: if the server loses its last transactions, it also loses its note of them.
 var durable = []string{"--innodb-doublewrite=ON"}
 
 // start starts the server, unless it runs.
@@ -220,7 +221,7 @@ func (c *Copy) Connect(ctx context.Context) (*server.Conn, error) {
 	return conn, err
 }
 
-// Finish makes the copy the database of the volume: from then on a server may start.
+// Finish makes the copy the database of the volume: from then on a server may start on it.
 func (c *Copy) Finish(ctx context.Context) error {
 	conn, err := c.Connect(ctx)
 	if err != nil {

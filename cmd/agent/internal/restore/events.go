@@ -10,8 +10,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A replay marks each event that it creates or changes as one of a replica, whatever its status was on the source. statuses follows
-// the statements of the replay, and has the status of each event on the source, by schema and name in lower case.
+// A replay marks each event that it creates or changes as disabled on a replica, whatever its status was on the source. statuses parses the
+// statements of the replay. It has the status of each event on the source, by schema and name in lower case.
 type statuses map[[2]string]string
 
 // Status of an event, as statements have it.
@@ -21,7 +21,7 @@ const (
 	ofReplica = "DISABLE ON SLAVE"
 )
 
-// eventStatement is one that may create, change or drop events.
+// eventStatement matches a statement that may create, change or drop events.
 type eventStatement struct {
 	schema string
 	text   []byte
@@ -126,7 +126,7 @@ func isWord(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '$' || c >= 0x80
 }
 
-// space skips white space and comments, but reads what is within a comment that servers execute.
+// space skips white space and comments, but not the content of comments that servers execute.
 func (l *lexer) space() {
 	for len(l.text) > 0 {
 		rest := string(l.text[:min(len(l.text), 3)])
@@ -205,7 +205,7 @@ func (l *lexer) name(schema string) [2]string {
 	return [2]string{strings.ToLower(schema), strings.ToLower(one)}
 }
 
-// clauses reads up to the body of an event, and returns the status that the statement gives, "" for none, and the event's new name.
+// clauses reads up to the body of an event. It returns the status in the statement, "" for none, and the event's new name.
 func (l *lexer) clauses(name [2]string) (status string, renamed [2]string) {
 	renamed = name
 	for word := l.next(); word != "" && word != "DO"; word = l.next() {
@@ -249,7 +249,7 @@ func statusOf(text string) string {
 	return ofReplica
 }
 
-// SettleEvents gives events that a server stores as those of a replica the status of another server, by schema and name in small letters.
+// SettleEvents sets the given statuses, by schema and name in lower case, for events that the server stores as disabled on a replica.
 func SettleEvents(conn *server.Conn, of map[[2]string]string) error {
 	s := statuses{}
 	for name, text := range of {
@@ -258,8 +258,8 @@ func SettleEvents(conn *server.Conn, of map[[2]string]string) error {
 	return s.settle(conn)
 }
 
-// settle gives each event that a replay has marked as one of a replica the status that it has on the source. No event runs: the server
-// has no scheduler. ALTER EVENT stores its session's definer, mode and character set, so the session gets those of the event.
+// settle sets the source's status for each event that a replay has marked as disabled on a replica. No event runs, because the server has
+// no scheduler. ALTER EVENT stores the definer, mode and character set of its session, so the session gets the event's.
 func (s statuses) settle(conn *server.Conn) error {
 	rows, err := conn.Rows("SELECT EVENT_SCHEMA, EVENT_NAME, STATUS, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.EVENTS")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Follow applies what the archive has behind the copy's position, and returns the number of transactions. The server may run afterwards.
+// Follow applies the archive after the copy's position, and returns the number of transactions. The server may run afterwards.
 func (c *Copy) Follow(ctx context.Context) (int64, error) {
 	before := c.Transactions
 	if err := c.recover(ctx); err != nil {
@@ -78,7 +78,7 @@ func (c *Copy) nextBatch(ctx context.Context) (*spool, error) {
 	return s, c.place(s)
 }
 
-// unfit returns the error of a log that the copy cannot be continued with.
+// unfit returns the error of a log that cannot continue the copy.
 func (c *Copy) unfit(err error) error {
 	reason := contract.ReasonOf(err)
 	if slices.Contains([]contract.Reason{contract.ReasonNotFound, contract.ReasonDamaged, contract.ReasonLoadFailed}, reason) {
@@ -87,7 +87,7 @@ func (c *Copy) unfit(err error) error {
 	return err
 }
 
-// hasMore reports whether the archive may have a transaction behind a position and behind what was seen to have none.
+// hasMore reports whether the archive may have a transaction after a position, in a part that was not searched yet.
 func (p *Plan) hasMore(at, seen contract.Position) bool {
 	for _, segment := range p.timeline.Segments {
 		end := contract.Position{File: segment.File, Offset: segment.To}
@@ -136,7 +136,7 @@ func (c *Copy) plan(ctx context.Context) (*Plan, error) {
 	return &Plan{source: source, timeline: timeline}, nil
 }
 
-// apply has the server apply a batch, and records that it has.
+// apply makes the server apply a batch, and records the result.
 func (c *Copy) apply(ctx context.Context, s *spool) error {
 	args := append(applier(c.i.Version), c.i.Replay...)
 	if s.gtid {
@@ -180,7 +180,7 @@ func (c *Copy) apply(ctx context.Context, s *spool) error {
 	return forget(conn)
 }
 
-// flushed returns when all that was applied is on the disk. MariaDB flushes nothing while it may lose transactions.
+// flushed waits until all applied transactions are on the disk. MariaDB flushes nothing while it may lose transactions.
 func flushed(conn *server.Conn) error {
 	for _, statement := range []string{"SET GLOBAL innodb_flush_log_at_trx_commit = 1", "FLUSH ENGINE LOGS", "SET GLOBAL innodb_flush_log_at_trx_commit = 0"} {
 		if err := conn.Do(statement); err != nil {
@@ -211,7 +211,7 @@ func (c *Copy) prepare(conn *server.Conn, s *spool) error {
 	return c.save()
 }
 
-// filter has the applier leave out other schemas than those to copy. Accounts are kept, which are in schema mysql.
+// filter makes the applier skip all schemas except those to copy, and schema mysql, which has the accounts.
 func (c *Copy) filter(conn *server.Conn) error {
 	if len(c.only) == 0 {
 		return nil

@@ -19,14 +19,14 @@ type RelayPoint struct {
 	Offset uint64 `json:"offset"`
 }
 
-// following holds the state that one batch of a copy takes from those before it, and the facts that it finds in its log.
+// following holds the state that a batch of a copy takes over from earlier batches, and the facts in the batch's log.
 type following struct {
-	// resumed: the batch does not begin at the dump's position, and the copy has the transactions that are prepared before it.
+	// resumed: the batch begins after the dump's position, so the copy has the transactions that were prepared before it.
 	resumed  bool
 	position contract.Position
 	// isAtomic is that of a Batch; isStrict: statements change definitions together with the server's note of them.
 	isAtomic, isStrict bool
-	// seek are GTIDs, of which found is the end of the last one in the batch; nil for none.
+	// seek are GTIDs; found is the end of the last of them in the batch, nil for none.
 	seek  map[string]bool
 	gtid  string
 	found *RelayPoint
@@ -34,7 +34,8 @@ type following struct {
 
 func (f *following) isResumed() bool { return f != nil && f.resumed }
 
-// skips reports whether the copy has all of a segment, of which nothing has to be read: only the begin of a file has what its other events need.
+// skips reports whether a segment need not be read, because the copy has all of it. The start of a file is always read: later events need
+// it.
 func (f *following) skips(s *spool, segment manifest.Segment) bool {
 	if !f.isResumed() || segment.File != f.position.File || segment.From == binlog.FirstOffset || segment.To > f.position.Offset || s.tracker.Offset != segment.From {
 		return false
@@ -70,7 +71,7 @@ func (f *following) take(raw []byte, e binlog.Event, file int, end, shift uint64
 	}
 }
 
-// isTransactional reports whether a statement is one of those that enclose rows.
+// isTransactional reports whether a statement encloses changes of rows.
 func isTransactional(text []byte) bool {
 	for _, verb := range []string{"BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT ", "RELEASE SAVEPOINT "} {
 		if bytes.HasPrefix(text, []byte(verb)) {

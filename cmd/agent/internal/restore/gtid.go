@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// planByGTID plans the replay behind a copy of files. The server leaves out the transactions that the copy has, so the replay begins with the
-// file of the first one that it lacks. A moment is on the newest timeline that was begun by then.
+// planByGTID plans the replay after a copy of files. The server skips the transactions that the copy has, so the replay begins with the
+// file of the first missing transaction. A moment belongs to the newest timeline that had begun by then.
 func planByGTID(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if until.Position != nil {
 		return nil, contract.Errorf(contract.ReasonRefused, "the archive of a MySQLCluster has no positions: give a time")
@@ -118,7 +118,7 @@ func (s *spool) note(e binlog.Event) error {
 	return nil
 }
 
-// byGTID takes the end of a transaction: it lies before the end of the replay, or is late. The server leaves out what the copy has.
+// byGTID handles the end of a transaction, which is before the end of the replay, or late. The server skips transactions that the copy has.
 func (s *spool) byGTID(e binlog.Event, here contract.Position) error {
 	isInBase, late := s.plan.base.Has(s.id), s.late(e, here)
 	switch {
@@ -160,7 +160,7 @@ func (s *spool) compare(name string, segment manifest.Segment) error {
 	return nil
 }
 
-// cutPart removes the part of a transaction at the end of a relay log: the next file of the archive has the whole of it.
+// cutPart removes an incomplete transaction at the end of a relay log: the next file of the archive has the complete one.
 func (s *spool) cutPart() error {
 	if n := len(s.files); s.isByGTID() && !s.dry && n > 0 && s.tracker.Offset > s.whole {
 		return os.Truncate(filepath.Join(s.folder, s.files[n-1]), int64(s.whole)) //nolint:gosec // the size of a file
@@ -168,7 +168,7 @@ func (s *spool) cutPart() error {
 	return nil
 }
 
-// isExact fails unless the server has the transactions of the copy and of the replay, and no other one.
+// isExact fails unless the server has exactly the transactions of the copy and of the replay.
 func (s *spool) isExact(ctx context.Context, i *Instance) error {
 	has, err := i.Executed(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (s *spool) isExact(ctx context.Context, i *Instance) error {
 	return nil
 }
 
-// PlanFor returns the plan of the replay behind a copy of files. It fails where that cannot succeed, as far as the archive shows.
+// PlanFor returns the plan of the replay after a copy of files. It fails if the archive shows that the replay cannot succeed.
 func PlanFor(ctx context.Context, s Source, until Until) (*Plan, error) {
 	p, err := MakePlan(ctx, s, until)
 	if err == nil {

@@ -26,7 +26,7 @@ import (
 type Programs struct {
 	// Server is mysqld; Client is mysql; Install is MariaDB's program that makes an empty database, "" for MySQL.
 	Server, Client, Install string
-	// Config is the file that the server is configured by; "" for those that it reads by itself.
+	// Config is the server's configuration file; "" for the files that it reads by itself.
 	Config string
 	// Version is the server's.
 	Version server.Version
@@ -88,7 +88,7 @@ func (i *Instance) Options() server.Options {
 	return server.Options{Address: filepath.Join(i.folder, "s"), User: cmp.Or(i.user, "root"), Password: i.password}
 }
 
-// As has the instance log in to its server with an account.
+// As makes the instance log in to its server with an account.
 func (i *Instance) As(user, password string) { i.user, i.password = user, password }
 
 // Init makes an empty database whose root has no password. The data directory has to be empty.
@@ -131,7 +131,7 @@ func (i *Instance) forced() []string {
 		return append(args, "--loose-max-statement-time=0", "--loose-secure-timestamp=NO", "--loose-wsrep-on=OFF")
 	}
 	args = append(args, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--loose-super-read-only=OFF", "--loose-offline-mode=OFF", "--loose-max-execution-time=0", "--loose-group-replication-start-on-boot=OFF")
-	// A component of the backup that judges passwords would refuse roles, accounts without one, and that of root.
+	// A component of the backup that judges passwords would refuse roles, accounts without a password, and the password of root.
 	for _, rule := range []string{"policy=LOW", "number_count=0", "special_char_count=0", "mixed_case_count=0", "length=0", "check_user_name=OFF"} {
 		args = append(args, "--loose-validate_password."+rule, "--loose-validate_password_"+rule)
 	}
@@ -157,7 +157,7 @@ func (i *Instance) extra() []*os.File {
 	return []*os.File{i.Lock}
 }
 
-// asRoot has the server run as root where this process does: it refuses to by itself.
+// asRoot lets the server run as root if this process does; without this option the server refuses.
 func asRoot() []string {
 	if os.Geteuid() == 0 {
 		return []string{"--user=root"}
@@ -174,7 +174,7 @@ func (i *Instance) Start(ctx context.Context, more ...string) error {
 	args := append(append(i.config(), i.forced()...), "--socket="+filepath.Join(i.folder, "s"), "--pid-file="+filepath.Join(i.folder, "pid"), "--tmpdir="+i.folder, i.Version.Words().SkipStart)
 	args = append(append(append(args, i.options()...), more...), asRoot()...)
 	i.words, i.done = &server.Tail{}, make(chan struct{})
-	// Not bound to ctx: where that ends, Stop is called, or the parent's end is the server's.
+	// Not bound to ctx: when ctx ends, the caller calls Stop, or the server ends with this process.
 	i.cmd = exec.CommandContext(context.WithoutCancel(ctx), i.Server, args...)
 	i.cmd.Stdout, i.cmd.Stderr = i.words, i.words
 	i.cmd.Env = i.environment()
@@ -264,7 +264,7 @@ func Empty(folder string) error {
 	return nil
 }
 
-// used reports whether a folder has anything that a server or a person may have written.
+// used reports whether a folder has files that a server or a person may have written.
 func used(folder string) (bool, error) {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Source is a backup and what reads it.
+// Source is a backup, with its store and its keys.
 type Source struct {
 	Store      store.Store
 	Backup     *manifest.Backup
@@ -42,7 +42,7 @@ func (s Source) Opens(ctx context.Context) error {
 	return nil
 }
 
-// open opens an object. Who reads it calls done.
+// open opens an object. The reader calls done at the end.
 func (s Source) open(ctx context.Context, o manifest.Object) (r io.Reader, done func(), err error) {
 	content, err := s.Store.Get(ctx, manifest.Folder(s.Backup.ID)+o.Name, 0)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 	var known *contract.Error
 	switch {
 	case errors.As(copyErr, &known):
-		return s.damaged(ctx, o, copyErr) // of the store, or of what it has
+		return s.damaged(ctx, o, copyErr) // an error of the store, or of its content
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil || words.String() != "" && strings.Contains(words.String(), "ERROR"):
@@ -145,10 +145,10 @@ func (s Source) session(v server.Version) string {
 	}
 	statement := fmt.Sprintf("SET SESSION sql_mode = '', timestamp = %d", at.Unix())
 	if v.Flavour == server.MariaDB {
-		statement += ", check_constraint_checks = 0" // rows may be older than a constraint
+		statement += ", check_constraint_checks = 0" // constraints may be newer than rows that violate them
 	}
 	if from, _ := server.ParseVersion(s.Backup.Server.Version); v.AtLeast(8, 0, 11) && !from.AtLeast(8, 0, 0) {
-		// The older server does not write a collation that is its character set's default, which is another one since 8.0.
+		// The older server omits a collation that is the default of its character set, and that default has changed in 8.0.
 		statement += ", default_collation_for_utf8mb4 = utf8mb4_general_ci"
 	}
 	return statement

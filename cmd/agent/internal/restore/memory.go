@@ -33,7 +33,7 @@ func (i *Instance) keepMemory(ctx context.Context) error {
 	})
 }
 
-// fillMemory puts the rows back that the server lost when it was started again.
+// fillMemory writes the rows again that the server lost at its restart.
 func (i *Instance) fillMemory(ctx context.Context) error {
 	return i.withMemory(ctx, func(conn *server.Conn, tables [][2]string) error {
 		for n, table := range tables {

@@ -30,11 +30,11 @@ type Plan struct {
 	source   Source
 	until    Until
 	timeline *binlog.Timeline
-	// base are the transactions of a copy of files; nil for a dump. executed are those before the first segment.
+	// base are the transactions in a copy of files; nil for a dump. executed are the transactions before the first segment.
 	base, executed binlog.Set
 }
 
-// MakePlan fails where the archive does not reach from the backup to the end of the replay. It reads manifests alone.
+// MakePlan fails if the archive does not reach from the backup to the end of the replay. It reads only manifests.
 func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if !until.Time.IsZero() && until.Time.Before(s.Backup.Started) {
 		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s was begun at %s, which is after %s: use an older backup", s.Backup.ID,
@@ -80,12 +80,12 @@ func (p *Plan) end() contract.Position {
 	return contract.Position{File: last.File, Offset: last.To}
 }
 
-// clockSteps is by how much the times of a binary log may go back without the clock having been set: a transaction that lasts long has
-// an earlier time than those that were committed before it.
+// clockSteps is the amount by which times in a binary log may go back although the clock was not set: a long transaction has an earlier
+// time than transactions that were committed before it.
 const clockSteps = 10 * time.Minute
 
-// unambiguous fails where the server's clock was set back behind the end of the replay: then the wanted time stands for two moments,
-// and what was committed between them would be left out without a word.
+// unambiguous fails if the server's clock was set back after the end of the replay. The wanted time then stands for two moments, and the
+// transactions between them would be lost silently.
 func (p *Plan) unambiguous(first manifest.Segment, later []manifest.Segment) error {
 	for _, segment := range later {
 		if segment.LastTime.Before(p.until.Time.Add(-clockSteps)) && segment.Transactions > 0 {
@@ -106,7 +106,7 @@ func (p *Plan) short(wanted string) error {
 // Transactions reports whether there may be any to replay.
 func (p *Plan) Transactions() bool { return true }
 
-// Beyond counts what the archive has after a backup, which is restored without a replay.
+// Beyond counts the archived transactions after a backup, for a restore without a replay.
 func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
 	p, err := MakePlan(ctx, source, Until{Position: source.Backup.Position})
 	if err != nil {
@@ -119,7 +119,7 @@ func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
 	return &s.later, nil
 }
 
-// opens fails unless the identities open the segments. Of those that are encrypted to the same keys, it reads the beginning of one.
+// opens fails unless the identities open the segments. Of segments that are encrypted to the same keys, it reads only the beginning of one.
 func (p *Plan) opens(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, segment := range slices.Concat(p.timeline.Earlier, p.timeline.Segments) {

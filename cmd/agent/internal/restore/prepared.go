@@ -62,7 +62,8 @@ func (p *prepared) take(raw []byte, e binlog.Event, end uint64) {
 	}
 }
 
-// follow follows an event of the replay, and returns the XA transaction that it ends and that was not seen to be prepared; "" for none.
+// follow handles an event of the replay. If the event ends an XA transaction that was not seen to be prepared, follow returns the
+// transaction; else "".
 func (p *prepared) follow(e binlog.Event) string {
 	if e.Prepared != "" {
 		if p.later == nil {
@@ -93,8 +94,8 @@ func (s *spool) lacks(name string, here contract.Position) error {
 	return err
 }
 
-// begin begins the replay at an offset of the binary log: where XA transactions are prepared there, they take the place of all before
-// it in the relay log.
+// begin begins the replay at an offset of the binary log. If XA transactions are prepared at that offset, the relay log begins with them
+// instead of all earlier events.
 func (s *spool) begin(offset uint64) error {
 	s.from = offset
 	if s.copying.isResumed() {
@@ -124,7 +125,7 @@ func (s *spool) begin(offset uint64) error {
 		}
 		size += uint64(n) //nolint:gosec // a length
 	}
-	s.shift = size - offset // wraps around where the log before was longer, and back when it is added
+	s.shift = size - offset // wraps around if the earlier log was longer; adding it wraps back
 	return nil
 }
 

@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// noteOf returns MariaDB's note of what its applier has applied; "" for MySQL, which notes a place in the relay logs.
+// noteOf returns MariaDB's note of the applied transactions; "" for MySQL, which notes a position in the relay logs.
 func noteOf(conn *server.Conn) (string, error) {
 	if conn.Version.Flavour != server.MariaDB {
 		return "", nil
@@ -20,14 +20,14 @@ func noteOf(conn *server.Conn) (string, error) {
 	return conn.Value("SELECT @@GLOBAL.gtid_slave_pos")
 }
 
-// recover has the server of a killed agent recover, and finds out where in the batch it stands. The server notes that in its own tables, in
-// the transactions that it applies. It fails with ErrBeginAgain where that proves nothing.
+// recover lets the server recover after its agent was killed, and finds the server's position in the batch. The server notes the position
+// in its tables, within the transactions that it applies. recover fails with ErrBeginAgain if the note proves nothing.
 func (c *Copy) recover(ctx context.Context) error {
 	if !c.IsRunning || c.i.cmd != nil {
 		return nil
 	}
 	if c.Batch != nil && !c.Batch.IsAtomic {
-		return beginAgain(contract.ReasonFailed, "the agent was killed while a change of definitions was applied, of which it is not known whether it was")
+		return beginAgain(contract.ReasonFailed, "the agent was killed during a change of definitions, and it is not known whether the change was applied")
 	}
 	if err := c.i.Start(ctx, append(durable, applier(c.i.Version)...)...); err != nil {
 		return beginAgain(contract.ReasonFailed, "start the server of a copy whose agent was killed: %w", err)
@@ -55,7 +55,7 @@ func (c *Copy) recover(ctx context.Context) error {
 	return c.stop(ctx)
 }
 
-// onlyTransactional fails where a table may have a part of a transaction after a kill.
+// onlyTransactional fails if a table may have a part of a transaction after a kill.
 func onlyTransactional(conn *server.Conn) error {
 	tables, err := conn.Tables()
 	if err != nil {
@@ -69,7 +69,7 @@ func onlyTransactional(conn *server.Conn) error {
 	return nil
 }
 
-// locate finds where the server stands in the batch, which began behind a note of MariaDB's.
+// locate finds the server's position in the batch. began is MariaDB's note from before the batch.
 func (b *Batch) locate(conn *server.Conn, began string) error {
 	if conn.Version.Flavour == server.MariaDB {
 		note, err := noteOf(conn)
@@ -109,7 +109,7 @@ func (b *Batch) seeking() map[string]bool {
 	return seek
 }
 
-// place has the batch of a killed agent begin where the server stands.
+// place makes the batch of a killed agent begin at the server's position.
 func (c *Copy) place(s *spool) error {
 	if c.Batch == nil {
 		return nil
@@ -124,7 +124,7 @@ func (c *Copy) place(s *spool) error {
 		return nil
 	}
 	if at.File >= len(s.files) || at.File == len(s.files)-1 && at.Offset > s.end() {
-		return beginAgain(contract.ReasonFailed, "the server stands behind the log that was being applied")
+		return beginAgain(contract.ReasonFailed, "the server's position is after the end of the log that was being applied")
 	}
 	s.first, s.from = at.File, at.Offset
 	return nil

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Replay applies the archive to a stopped instance, which runs afterwards. What it writes at once is bounded: the server is started again
-// for each batch of relay logs. The bound is in bytes; 0: defaultBound.
+// Replay applies the archive to a stopped instance, which runs afterwards. It limits the size of a batch of relay logs to a number of
+// bytes; 0: defaultBound. The server is restarted for each batch.
 func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint64) error {
 	s := &spool{plan: p, folder: i.Data, stop: *p.source.Backup.Position, bound: cmp.Or(bound, defaultBound), executed: p.executed.Clone(), all: p.executed.Clone()}
 	defer s.remove()
@@ -70,8 +70,8 @@ func (s *spool) settle(ctx context.Context, i *Instance) error {
 	return s.statuses.settle(conn)
 }
 
-// applier returns the options that override the configuration of the applier. With them, it applies every event once, and stops at each
-// that does not fit the data.
+// applier returns the options that override the configuration of the applier. With them, the applier applies every event once, and stops at
+// an event that does not match the data.
 func applier(v server.Version) []string {
 	args := []string{"--server-id=4294967295", "--replicate-same-server-id", "--relay-log=" + relay, "--relay-log-index=" + relay + ".index", "--relay-log-purge=0", "--relay-log-recovery=0"}
 	name, workers := "slave", 0
@@ -88,7 +88,7 @@ func applier(v server.Version) []string {
 	return append(args, fmt.Sprintf("--%s-parallel-workers=%d", name, workers))
 }
 
-// unfiltered removes the filters of the applier that are configured, which would leave events out without an error.
+// unfiltered removes configured filters of the applier, which would skip events without an error.
 func unfiltered(conn *server.Conn) error {
 	filters := []string{"replicate_do_db", "replicate_ignore_db", "replicate_do_table", "replicate_ignore_table", "replicate_wild_do_table", "replicate_wild_ignore_table", "replicate_rewrite_db"}
 	if conn.Version.Flavour == server.MySQL {
@@ -109,7 +109,7 @@ func unfiltered(conn *server.Conn) error {
 	return nil
 }
 
-// apply has the server apply the relay logs.
+// apply makes the server apply the relay logs.
 func (s *spool) apply(ctx context.Context, i *Instance) error {
 	args := append(applier(i.Version), i.Replay...)
 	if s.gtid {
@@ -143,12 +143,12 @@ func (s *spool) apply(ctx context.Context, i *Instance) error {
 	return forget(conn)
 }
 
-// forget removes what the server keeps of its applier, and the relay logs.
+// forget removes the state of the applier from the server, and the relay logs.
 func forget(conn *server.Conn) error {
 	return conn.Do(strings.Replace(conn.Version.Words().StopReplica, "STOP", "RESET", 1) + " ALL")
 }
 
-// applied waits until the server has applied the relay logs, and looks that it has applied all and no more.
+// applied waits until the server has applied the relay logs, and checks that it has applied all events and no others.
 func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 	w := conn.Version.Words()
 	last := s.files[len(s.files)-1]
@@ -173,7 +173,7 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 		case running == "No" && reached:
 			return nil
 		case reached:
-			// UNTIL is looked at before the next event, and there is none: what is behind was cut off.
+			// The applier checks UNTIL before the next event. There is no next event, because the log was cut after the end.
 			if err := conn.Do(w.StopReplica); err != nil {
 				return err
 			}
@@ -189,8 +189,8 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 	}
 }
 
-// refused returns why the applier has stopped, without what the server quotes of statements and rows. MySQL's coordinator names no
-// cause: its workers do.
+// refused returns why the applier has stopped, without statements and rows that the server quotes. In MySQL, the workers report the cause,
+// and not the coordinator.
 func refused(conn *server.Conn, status map[string]string) string {
 	code, text := status["Last_SQL_Errno"], status["Last_SQL_Error"]
 	if conn.Version.Flavour == server.MySQL {

@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// headSize is more than what a dump begins with before its first statement of data.
+// headSize is larger than the part of a dump before its first statement of data.
 const headSize = 8 << 10
 
 var (

@@ -56,12 +56,12 @@ func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []strin
 		differ = append(differ, fmt.Sprintf("system_time_zone (TZ=%s, was %s)", os.Getenv("TZ"), zone.Name))
 	}
 	if len(differ) > 0 && !scratch {
-		s.Warnings = []string{"the database is configured otherwise than that of the backup: " + strings.Join(differ, ", ")}
+		s.Warnings = []string{"the configuration of the database differs from that of the backup's database: " + strings.Join(differ, ", ")}
 	}
 	return s, nil
 }
 
-// compare takes the options of variables that a server has to be given, and returns how others differ.
+// compare collects options for the variables that the server must get, and returns the differences of other variables.
 func (s *Settings) compare(id string, had, has map[string]string, scratch bool) ([]string, error) {
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(had)) {
@@ -82,13 +82,13 @@ func (s *Settings) compare(id string, had, has map[string]string, scratch bool) 
 	return differ, nil
 }
 
-// option writes a variable as an option, which servers ignore that do not have it.
+// option writes a variable as an option. Servers without the variable ignore it.
 func option(name, value string) string {
 	return "--loose-" + strings.ReplaceAll(name, "_", "-") + "=" + value
 }
 
 func number(text string) int64 {
-	n, _ := strconv.ParseInt(text, 10, 64) // of what is no number nothing depends
+	n, _ := strconv.ParseInt(text, 10, 64) // nothing depends on a value that is not a number
 	return n
 }
 
@@ -101,7 +101,7 @@ func brief(value string) string {
 
 // Configured returns the variables that the server's program reports for its configuration and options.
 func (p Programs) Configured(ctx context.Context, more []string) (map[string]string, error) {
-	folder, err := os.MkdirTemp("", "agent-") // it looks whether the file system distinguishes cases
+	folder, err := os.MkdirTemp("", "agent-") // the server checks whether the file system distinguishes upper and lower case
 	if err != nil {
 		return nil, fmt.Errorf("make a folder to look at the configuration: %w", err)
 	}
@@ -133,8 +133,8 @@ func (p Programs) Configured(ctx context.Context, more []string) (map[string]str
 	return found, nil
 }
 
-// findZone returns a TZ under which the offsets are those of a zone: that of the backup's agent, or, for a zone whose offset never
-// changes, one that is made for it.
+// findZone returns a value of TZ with the offsets of a zone: the TZ of the backup's agent, or, if the offset of the zone never changes, a
+// value that is made for it.
 func findZone(id string, zone manifest.Zone) (*string, error) {
 	for _, name := range []string{zone.TZ, zone.Name} {
 		if name == "" {
@@ -153,7 +153,7 @@ func findZone(id string, zone manifest.Zone) (*string, error) {
 		id, zone.Name, zone.TZ)
 }
 
-// fixedZone writes a zone as POSIX has it, which counts westwards.
+// fixedZone writes a zone in the notation of POSIX, in which offsets count westwards.
 func fixedZone(name string, seconds int64) string {
 	sign := "-"
 	if seconds < 0 {

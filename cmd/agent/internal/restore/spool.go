@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// relay is the begin of the names of relay logs.
+// relay is the start of the names of relay logs.
 const relay = "d3os-relay"
 
 // spool writes segments as relay logs, until the end of the replay.
@@ -44,27 +44,28 @@ type spool struct {
 	// log by shift.
 	first       int
 	from, shift uint64
-	// copying is the copy of a running server that the replay continues; nil for that of a backup.
+	// copying is the copy of a running server that the replay continues; nil for a replay after a backup.
 	copying *following
 	// later describes the archive after the end of the replay.
 	later contract.Later
 	// events are the statements of the replay that concern events.
 	events []eventStatement
-	// executed are the transactions up to the end of the replay, and all those of the segments that were read, where these are by GTID. id is that
-	// of the transaction that is read, and whole is the end of the last one in the relay log.
+	// For segments by GTID: executed are the transactions up to the end of the replay, and all those of the segments that were read. id is
+	// the id of the present transaction, and whole is the end of the last complete one in the relay log.
 	executed, all binlog.Set
 	id            string
 	whole         uint64
-	// dry: nothing is written; what lies behind is counted.
+	// dry: nothing is written; the transactions after the end are counted.
 	dry bool
-	// bound is the size from which on a batch ends with its file, bytes that of the batch, read the number of segments that were read.
+	// bound is the size at which a batch ends with its file, bytes is the size of the batch, and read is the number of segments that were
+	// read.
 	bound, bytes uint64
 	read         int
-	// statuses are those of the events before the replay.
+	// statuses are the statuses of events before the replay.
 	statuses statuses
 }
 
-// defaultBound is the size from which on relay logs are applied, and removed, before the next ones are written.
+// defaultBound is the size at which relay logs are applied and removed, before the next ones are written.
 const defaultBound = 512 << 20
 
 // batch writes the next relay logs, for whole files of the binary log, and reports whether they have a transaction: it goes on until they have
@@ -106,7 +107,7 @@ func (s *spool) batch(ctx context.Context) (applies bool, err error) {
 // isRead reports whether all segments were read.
 func (s *spool) isRead() bool { return s.read == len(s.plan.timeline.Segments) }
 
-// cut removes what lies behind the last transaction of a batch, so that it is not applied, and writes the index.
+// cut removes everything after the last transaction of a batch, so that it is not applied, and writes the index.
 func (s *spool) cut() error {
 	for _, name := range s.files[s.at+1:] {
 		if err := os.Remove(filepath.Join(s.folder, name)); err != nil {
@@ -157,7 +158,7 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 		if err != nil {
 			return damagedSegment(name, err)
 		}
-		// Behind the end of the replay it goes on to the segment's end, where that is compared with its hash.
+		// After the end of the replay, read on to the segment's end to verify its hash.
 		if err := s.event(raw); err != nil {
 			return damagedSegment(name, err)
 		}
@@ -237,7 +238,7 @@ func (s *spool) event(raw []byte) error {
 	return s.ended(e, here, after)
 }
 
-// ended takes the end of a transaction behind a dump: it lies before the end of the replay, or is late.
+// ended handles the end of a transaction after a dump: it is before the end of the replay, or late.
 func (s *spool) ended(e binlog.Event, here contract.Position, after bool) error {
 	late := s.late(e, here)
 	switch {
@@ -259,7 +260,7 @@ func (s *spool) ended(e binlog.Event, here contract.Position, after bool) error 
 	return nil
 }
 
-// behind counts a transaction that lies behind the end of the replay.
+// behind counts a transaction after the end of the replay.
 func (s *spool) behind(e binlog.Event) {
 	s.later.Transactions++
 	if s.later.First == nil {
@@ -267,7 +268,7 @@ func (s *spool) behind(e binlog.Event) {
 	}
 }
 
-// late reports whether a transaction lies behind the end of the replay.
+// late reports whether a transaction is after the end of the replay.
 func (s *spool) late(e binlog.Event, here contract.Position) bool {
 	until := s.plan.until
 	if until.Position != nil {
@@ -292,7 +293,7 @@ func (s *spool) close() error {
 	return err
 }
 
-// remove removes what the server keeps of the replay.
+// remove removes the leftovers of the replay from the server.
 func (s *spool) remove() {
 	found, _ := filepath.Glob(filepath.Join(s.folder, relay+"*")) // the pattern is good
 	for _, file := range found {

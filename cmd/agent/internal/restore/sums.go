@@ -66,7 +66,7 @@ func read(open Open) (c contents, err error) {
 	return c, sequences(conn, c.sums)
 }
 
-// addUp reads all parts by some connections. Where the server refuses more of them, those that are open read the rest.
+// addUp reads all parts with several connections. If the server refuses further connections, the open ones read the rest.
 func addUp(conn *server.Conn, open Open, all []part) (map[string]*sum, error) {
 	sums := map[string]*sum{}
 	var failures []error
@@ -144,7 +144,7 @@ func partsOf(conn *server.Conn) ([]part, error) {
 
 // divisible returns the first column of the primary key of large tables, if it is an integer.
 func divisible(conn *server.Conn) (map[string]string, error) {
-	_ = conn.Do("SET SESSION information_schema_stats_expiry = 0") // else MySQL returns what it counted a day ago; others do not know it
+	_ = conn.Do("SET SESSION information_schema_stats_expiry = 0") // else MySQL returns numbers that may be a day old; other servers lack the variable
 	rows, err := conn.Rows("SELECT s.TABLE_SCHEMA, s.TABLE_NAME, s.COLUMN_NAME FROM information_schema.STATISTICS s " +
 		"JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = s.TABLE_SCHEMA AND t.TABLE_NAME = s.TABLE_NAME " +
 		"JOIN information_schema.COLUMNS c ON c.TABLE_SCHEMA = s.TABLE_SCHEMA AND c.TABLE_NAME = s.TABLE_NAME AND c.COLUMN_NAME = s.COLUMN_NAME " +
@@ -172,7 +172,7 @@ func rangesOf(conn *server.Conn, table, key string) ([]string, error) {
 	return divide(key, least, most), nil
 }
 
-// divide returns conditions of which each row fulfils exactly one. The first and the last range have no end.
+// divide returns conditions. Each row fulfils exactly one of them: the first and the last range are unbounded.
 func divide(key string, least, most *big.Int) []string {
 	width := new(big.Int).Sub(most, least)
 	var ranges []string

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Target is a volume to restore into, and what becomes of it.
+// Target is a volume to restore into, and its intended use.
 type Target struct {
 	// Volume is the volume's root, Data the folder of the data within it.
 	Volume, Data string
@@ -28,8 +28,8 @@ type Target struct {
 	IsScratch bool
 	// RootPassword is set for root@localhost. Restored accounts keep the passwords that they had.
 	RootPassword string
-	// Account is one that gets AccountPassword, and all rights on the restored databases where the backup has no such account;
-	// "" for none.
+	// Account is an account that gets AccountPassword; "" for none. If the backup has no such account, it also gets all rights on the
+	// restored databases.
 	Account, AccountPassword string
 	// Until is the end of the archive's replay; nil for no replay.
 	Until *Until
@@ -45,8 +45,8 @@ func (t Target) reached(stage string) {
 	}
 }
 
-// IsTaken reports whether a volume is no place for the restore of a new database: one that holds data or has held some, or
-// on which some is expected. A restore that was broken off leaves it free.
+// IsTaken reports whether a new database must not be restored to a volume: it holds data or has held some, or the record expects some. An
+// interrupted restore does not count.
 func IsTaken(t Target, record guard.Record) (bool, error) {
 	if record.Exists {
 		return true, nil
@@ -76,8 +76,7 @@ type Outcome struct {
 	Warnings []string
 }
 
-// Validate fails where a restore cannot succeed, as far as that is known without a volume. It returns the plan of the replay,
-// nil for none.
+// Validate fails if it is known without a volume that a restore cannot succeed. It returns the plan of the replay, nil for none.
 func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Plan, err error) {
 	if s.Backup.Base != "" {
 		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is a copy of the files of a MySQLCluster's member, not a dump: give it as spec.restoreFrom of a new MySQLCluster", s.Backup.ID)
@@ -134,7 +133,7 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 		return out, fmt.Errorf("restore backup %s: %w", s.Backup.ID, err)
 	}
 	if plan == nil {
-		// Without an archive nothing is known, which is no failure of the restore.
+		// Without an archive the later transactions are unknown, which is no failure of the restore.
 		out.Later, _ = Beyond(ctx, s)
 	}
 	return out, nil
@@ -176,7 +175,7 @@ func Compatible(s Source, p Programs) error {
 	return nil
 }
 
-// claim marks an empty volume, or one whose restore was broken off, and empties the latter.
+// claim marks an empty volume. After an interrupted restore it also empties the volume.
 func claim(t Target, id string) (guard.Volume, error) {
 	volume, err := guard.ReadVolume(t.Volume, t.Data)
 	if err != nil {
@@ -208,7 +207,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	out.Position = s.Backup.Position
 	rows := s.Backup.Tables
 	if plan != nil && plan.Transactions() {
-		// The numbers of rows are those of the backup, not of the moment to restore.
+		// The manifest has the numbers of rows of the backup, not of the moment to restore.
 		if err := check(ctx, i, s, rows, &out); err != nil {
 			return out, err
 		}
@@ -232,7 +231,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	return out, i.Stop(ctx)
 }
 
-// fill makes a database of the backup's dump and accounts, whose server runs afterwards. It returns warnings.
+// fill creates a database from the backup's dump and accounts. Its server runs afterwards. It returns warnings.
 func (s Source) fill(ctx context.Context, i *Instance) ([]string, error) {
 	if err := i.Init(ctx); err != nil {
 		return nil, err

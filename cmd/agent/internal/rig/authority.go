@@ -59,7 +59,8 @@ func (a *Authority) issue(t testing.TB, name string) (cert, key []byte) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: secret})
 }
 
-// Client returns a client with a certificate of a name, or without one, of servers that an authority issued certificates for a name for.
+// Client returns an HTTP client with a certificate for a name, or without one. It accepts servers with certificates of the authority for a
+// host.
 func (a *Authority) Client(t testing.TB, server *Authority, serverName, name string) *http.Client {
 	t.Helper()
 	pool := x509.NewCertPool()

@@ -21,13 +21,13 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// Bucket is one on a server of S3's protocol in this process, which fails on demand.
+// Bucket is a bucket on an S3 server in this process, which fails on demand.
 type Bucket struct {
 	*httptest.Server
 	Backend gofakes3.Backend
 
-	// Refuses has the bucket refuse requests, as stores with a peculiarity do: the status and the code, or 0. It is set before the
-	// bucket is used.
+	// Refuses makes the bucket refuse some requests, as some stores do. It returns the status and the code, or 0. Set it before the bucket
+	// is used.
 	Refuses func(*http.Request) (status int, code string)
 
 	mu     sync.Mutex
@@ -62,7 +62,7 @@ func NewBucket(t testing.TB) *Bucket {
 	return b
 }
 
-// Break sets what becomes of the requests from now on; nil: nothing.
+// Break sets the faults of the requests from now on; nil: none.
 func (b *Bucket) Break(faults func(*http.Request) Fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -144,7 +144,7 @@ func (b *Bucket) Damage(t testing.TB, name string) {
 	}
 }
 
-// Sometimes has one of the faults strike each request with a probability.
+// Sometimes applies one of the faults to each request with a probability.
 func Sometimes(random *rand.Rand, probability float64, faults ...Fault) func(*http.Request) Fault {
 	return func(*http.Request) Fault {
 		if random.Float64() < probability {

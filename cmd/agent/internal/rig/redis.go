@@ -44,8 +44,8 @@ func StartRedis(t testing.TB, data string) *RedisServer {
 	return s
 }
 
-// settings are those of the chart, and then those that start.sh adds. `make verify` has a node timeout of two seconds, which makes tests
-// shorter. With that of `make test`, a server that waits for a processor is not replaced.
+// settings are the settings of the chart, and then those that start.sh adds. `make verify` uses a node timeout of two seconds, which makes
+// tests shorter. `make test` uses a longer one, so that a server that waits for a processor is not replaced.
 func (s *RedisServer) settings() string {
 	s.T.Helper()
 	text, err := os.ReadFile(filepath.Join(root(), "helm-charts/rediscluster/files/redis.conf"))
@@ -65,7 +65,8 @@ func (s *RedisServer) Up() {
 	s.T.Helper()
 	for range 20 {
 		if s.Port == 0 {
-			// That of the bus is higher by 10000. Both are below those that connections get. Another one is tried if it is occupied.
+			// The port of the bus is higher by 10000. Both are below the ports that the kernel gives to connections. If a port is occupied,
+			// another one is tried.
 			s.Port = 12000 + rand.Intn(10000)
 		}
 		s.start()
@@ -130,7 +131,7 @@ func (s *RedisServer) AwaitWritten() {
 	Until(s.T, "all is in the server's file", func() bool { return s.Says("aof_buffer_length:0\r", "INFO", "persistence") })
 }
 
-// Freeze stops the server's process without ending it, and returns what has it go on.
+// Freeze stops the server's process without ending it, and returns a function that continues it.
 func (s *RedisServer) Freeze() (thaw func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }

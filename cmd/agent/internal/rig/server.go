@@ -27,14 +27,14 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Password has what configuration files and shells stumble over.
+// Password has characters that are special in configuration files and shells.
 const Password = `p"w'\ #1$`
 
 // Account is the name of the account that makes backups.
 const Account = "d3os_backup"
 
-// Long marks a test that `make test` (go test -short) leaves to `make verify`: it costs seconds of processor time, or depends on the clock.
-// A shorter test of its package shows that the same parts work together.
+// Long marks a test that only `make verify` runs, and not `make test` (go test -short): it takes seconds of processor time, or depends on
+// the clock. A shorter test of its package shows that the same parts work together.
 func Long(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -42,7 +42,7 @@ func Long(t testing.TB) {
 	}
 }
 
-// Patience limits the wait for a condition. Only a hang exhausts it.
+// Patience limits the wait for a condition. Only a program that hangs takes longer.
 const Patience = 5 * time.Minute
 
 // Until waits for a condition.
@@ -61,7 +61,8 @@ func UntilWithin(t testing.TB, patience time.Duration, what string, condition fu
 	}
 }
 
-// Promptly fails a test of `make verify` if more time has passed than is promised. `make test` judges no time: its machine may be busy.
+// Promptly fails a test of `make verify` if more time has passed than promised. `make test` checks no times, because its machine may be
+// busy.
 func Promptly(t testing.TB, began time.Time, promised time.Duration, what string) {
 	t.Helper()
 	if took := time.Since(began); took > promised && !testing.Short() {
@@ -138,7 +139,7 @@ func Programs(t testing.TB, flavour string) restore.Programs {
 	return p
 }
 
-// Server is a real one on a port of this machine.
+// Server is a real database server on a port of this machine.
 type Server struct {
 	T       testing.TB
 	Flavour string
@@ -179,7 +180,7 @@ func once(flavour string) func(testing.TB) string {
 
 var atEnd []func()
 
-// AtEnd has something done after all tests of the package.
+// AtEnd runs a function after all tests of the package.
 func AtEnd(f func()) { atEnd = append(atEnd, f) }
 
 // Main runs a package's tests and removes what they share.
@@ -215,7 +216,7 @@ func (s *Server) account() {
 	}
 }
 
-// Lose puts an empty server in the place of this one, as a pod without a volume does that is restarted.
+// Lose replaces this server with an empty one, as a restart of a pod without a volume does.
 func (s *Server) Lose() {
 	s.T.Helper()
 	s.Kill()
@@ -282,7 +283,7 @@ func (s *Server) options() []string {
 	return slices.DeleteFunc(slices.Clone(s.More), func(text string) bool { return !isOption(text) })
 }
 
-// Config writes the server's options as a file that the restoring server is configured by.
+// Config writes the server's options as the configuration file of the restoring server.
 func (s *Server) Config() string {
 	text := "[mysqld]\nmax_allowed_packet=64M\n"
 	for _, option := range s.options() {

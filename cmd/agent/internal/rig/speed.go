@@ -44,7 +44,8 @@ func LoadDump(t testing.TB, flavour, dump string) time.Duration {
 	return took
 }
 
-// Ratio fails if the agent has less than a part of the speed by hand. It compares the best of each: the machine has other things to do at times.
+// Ratio fails if the agent is slower than a given fraction of the speed by hand. It compares the best run of each, because the machine may
+// be busy at times.
 func Ratio(t testing.TB, what string, least float64, byHand, byAgent []time.Duration) {
 	t.Helper()
 	hand, agent := slices.Min(byHand), slices.Min(byAgent)

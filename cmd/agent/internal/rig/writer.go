@@ -31,7 +31,7 @@ type Load struct {
 	acks   []Ack
 }
 
-// Tables makes what the writers write to, with names and content that dumps stumble over.
+// Tables creates the tables of the writers, with names and content that are difficult for dumps.
 func (s *Server) Tables() {
 	s.T.Helper()
 	s.Exec("CREATE DATABASE shop CHARACTER SET utf8mb4", "CREATE DATABASE `od``d name`",

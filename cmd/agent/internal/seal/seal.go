@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package seal makes of a stream what is kept of it: compressed by zstd, then encrypted by age to public keys. So
-// `age -d -i KEY FILE | zstd -d` reads it without this program.
+// Package seal converts a stream to its stored form: compressed by zstd, then encrypted by age to public keys. `age -d -i KEY FILE | zstd
+// -d` reads it without this program.
 package seal
 
 import (
@@ -69,7 +69,7 @@ func NewWriter(w io.Writer, recipients []age.Recipient, concurrency int) (*Write
 	return s, err
 }
 
-// newWriter returns a Writer without its compressor, and the writer for the output of that.
+// newWriter returns a Writer without its compressor, and the writer for the compressor's output.
 func newWriter(w io.Writer, recipients []age.Recipient) (s *Writer, next io.Writer, err error) {
 	s = &Writer{stored: newCounter(w), plain: *newCounter(nil)}
 	if len(recipients) == 0 {
@@ -88,7 +88,7 @@ func (s *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close writes the end. It does not close what is below.
+// Close writes the end. It does not close the underlying writer.
 func (s *Writer) Close() error {
 	err := s.zstd.Close()
 	if s.age != nil && err == nil {
@@ -100,13 +100,12 @@ func (s *Writer) Close() error {
 // Stored returns the bytes of the output until now.
 func (s *Writer) Stored() int64 { return s.stored.n }
 
-// Object describes the output, by the name that it has.
+// Object describes the output under a given name.
 func (s *Writer) Object(name string) manifest.Object {
 	return manifest.Object{Name: name, Bytes: s.stored.n, SHA256: s.stored.sum(), PlainBytes: s.plain.n, PlainSHA256: s.plain.sum()}
 }
 
-// Reader opens what a Writer sealed, and holds it against its manifest. At its end all has been checked; until then
-// nothing is sure.
+// Reader opens the output of a Writer, and compares it with its manifest. Only at its end everything is checked.
 type Reader struct {
 	object manifest.Object
 	stored *counter
@@ -129,7 +128,7 @@ func NewReader(r io.Reader, object manifest.Object, identities []age.Identity) (
 		if opened, err = age.Decrypt(s.below, identities...); err != nil {
 			var none *age.NoIdentityMatchError
 			if errors.As(err, &none) {
-				return nil, contract.Errorf(contract.ReasonWrongKey, "%s is encrypted to other keys than the given private key opens", object.Name)
+				return nil, contract.Errorf(contract.ReasonWrongKey, "the given private key does not open %s: it is encrypted to other keys", object.Name)
 			}
 			return nil, s.broken(err)
 		}
@@ -163,7 +162,7 @@ func (s *Reader) check() error {
 	}
 	o := s.object
 	if s.stored.n != o.Bytes || s.stored.sum() != o.SHA256 || s.plain.n != o.PlainBytes || s.plain.sum() != o.PlainSHA256 {
-		return contract.Errorf(contract.ReasonDamaged, "%s is not what was written: %d bytes of %d, or their SHA-256 is another", o.Name, s.stored.n, o.Bytes)
+		return contract.Errorf(contract.ReasonDamaged, "%s is not what was written: %d bytes of %d, or another SHA-256", o.Name, s.stored.n, o.Bytes)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 )
 
 // Began returns the time at which a server began a file of its binary log, from the file's first event. That time distinguishes two logs of
-// one server, whose files have the same names. It needs the right to follow the log.
+// one server, which use the same file names. The account needs the right to follow the log.
 func Began(ctx context.Context, o Options, v Version, file string) (time.Time, error) {
 	host, portText, err := net.SplitHostPort(o.Address)
 	port, _ := strconv.ParseUint(portText, 10, 16)

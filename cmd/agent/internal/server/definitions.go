@@ -48,10 +48,10 @@ func (c *Conn) Definitions() (map[string]string, error) {
 	return found, errors.Join(c.tableDefinitions(found), c.identities(found))
 }
 
-// counter is in the definition of a table, and changes with its rows.
+// counter matches the AUTO_INCREMENT of a table's definition, which changes with its rows.
 var counter = regexp.MustCompile(` AUTO_INCREMENT=[0-9]+`)
 
-// tableDefinitions adds the definitions of tables and sequences. An error of the server is a definition, too: broken tables have no other one.
+// tableDefinitions adds the definitions of tables and sequences. For a broken table, the server's error counts as the definition.
 func (c *Conn) tableDefinitions(found map[string]string) error {
 	rows, err := c.Rows("SELECT IF(TABLE_TYPE = 'SEQUENCE', 'SEQUENCE', 'TABLE'), TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')")
 	if err != nil {
@@ -75,8 +75,8 @@ func (c *Conn) tableDefinitions(found map[string]string) error {
 	return nil
 }
 
-// identities adds what the names of tables stand for: a table may take the name of another one of the same definition. The number
-// of renames is for engines without identities, and for a table that has its former name again.
+// identities adds the identities of tables, because a table may take the name of another with the same definition. It also adds the number
+// of renames, for engines without identities and for tables that were renamed back.
 func (c *Conn) identities(found map[string]string) error {
 	table := "INNODB_SYS_TABLES"
 	if c.Version.Flavour == MySQL && c.Version.AtLeast(8, 0, 0) {
@@ -88,7 +88,7 @@ func (c *Conn) identities(found map[string]string) error {
 	}
 	for _, row := range rows {
 		schema, name, _ := strings.Cut(row[0], "/")
-		// Tables of the server's come and go: those of full-text indexes and of changes that are at work.
+		// The server creates and drops internal tables, for full-text indexes and for changes in progress.
 		if !c.Omits(schema) && !strings.HasPrefix(strings.ToLower(name), "fts_") && !strings.HasPrefix(name, "#sql") {
 			found["table "+row[0]] = row[1]
 		}
@@ -101,7 +101,8 @@ func (c *Conn) identities(found map[string]string) error {
 // renames is the name of the number of renames among the definitions.
 const renames = "names of tables"
 
-// IsPhysical reports whether an entry of Definitions, by its name, is of a server's files: it differs between servers with the same objects.
+// IsPhysical reports whether the entry of Definitions with a name describes a server's files, and so differs between servers with the same
+// objects.
 func IsPhysical(name string) bool {
 	return name == renames || strings.HasPrefix(name, "table ") && !strings.HasPrefix(name, "table `")
 }

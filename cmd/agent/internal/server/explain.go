@@ -13,9 +13,8 @@ import (
 	"github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// Programs and servers quote the statement that failed, and values of rows, in what they print. That is text of a database: it
-// gets into no report, verdict, status or log. What is passed on is the number of the error with the sentence that belongs to it,
-// and what names objects.
+// Programs and servers quote failed statements and values of rows in their output. This content of a database must not get into reports,
+// verdicts, statuses or logs. Only the number of the error, a sentence for that number, and names of objects are passed on.
 
 // mariaNames maps error numbers that only MariaDB has to sentences.
 var mariaNames = map[uint16]string{
@@ -26,7 +25,7 @@ var mariaNames = map[uint16]string{
 
 var verbs = regexp.MustCompile(`%-?[.*0-9]*(?:ll|l|z)?[a-zA-Z]`)
 
-// Sentence returns what an error's number stands for, with nothing of what it was about; "" for a number that is not known.
+// Sentence returns the meaning of an error number, without details; "" for an unknown number.
 func Sentence(code uint16) string {
 	if text, ok := mariaNames[code]; ok {
 		return text
@@ -95,7 +94,7 @@ func place(line string) string {
 	return ""
 }
 
-// limits has errors of the operating system in a server's log, each with the limit that was reached. The first one that is found counts.
+// limits maps errors of the operating system in a server's log to the exceeded limit. The first match counts.
 var limits = []struct{ says, limit string }{
 	{"No space left on device", "no space left on the volume"},
 	{"io_setup() failed with EAGAIN", "the node allows no more asynchronous I/O (fs.aio-max-nr)"},
@@ -107,8 +106,8 @@ var limits = []struct{ says, limit string }{
 var consequence = regexp.MustCompile(`Aborting$|Plugin initialization aborted|Failed to initialize DD Storage Engine|[Dd]ata [Dd]ictionary initialization failed|` +
 	`Plugin 'InnoDB' (?:init function returned error|registration as a STORAGE ENGINE failed)|unsupported storage engine: InnoDB`)
 
-// ExplainServer returns the last errors of a server's log, without those that quote statements, and those that only follow from
-// others. They begin with the limit that was reached, if one was.
+// ExplainServer returns the last errors of a server's log. It omits errors that quote statements, and errors that only follow from others.
+// The result begins with an exceeded limit, if there is one.
 func ExplainServer(words string) string {
 	var kept, followed []string
 	for line := range strings.Lines(words) {
@@ -165,7 +164,7 @@ func short(text string) string {
 	return text
 }
 
-// silent is an error of the server about a statement with a password, or with rows: its text may quote them.
+// silent is a server's error about a statement with a password or with rows. Its message omits the text, which may quote them.
 type silent struct{ error }
 
 func (s silent) Error() string {
@@ -179,7 +178,7 @@ func (s silent) Error() string {
 
 func (s silent) Unwrap() error { return s.error }
 
-// Refusal returns that a server has refused a statement, without what may be secret in it.
+// Refusal returns the error of a refused statement, without possible secrets in it.
 func Refusal(statement string, err error) string {
 	return brief(statement) + ": " + silent{err}.Error()
 }

@@ -71,7 +71,7 @@ func (o Options) Command(ctx context.Context, program string, arguments ...strin
 	return cmd, nil
 }
 
-// Started closes this process's end of the password's pipe, after a Command was started or was not.
+// Started closes this process's end of the password's pipe, whether the Command could be started or not.
 func Started(cmd *exec.Cmd) {
 	for _, file := range cmd.ExtraFiles {
 		_ = file.Close() // the child has its own

@@ -33,8 +33,8 @@ type Options struct {
 	User    string
 	// Password is never part of an argument, a log or a message.
 	Password string
-	// CA is a file with the certificates in PEM that the server's has to be signed by, for the host of Address; "" for a connection
-	// without TLS.
+	// CA is a file with PEM certificates of the authorities that may sign the server's certificate, for the host of Address; "" for a
+	// connection without TLS.
 	CA string
 }
 
@@ -130,9 +130,9 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	}
 	var ok bool
 	if c.Version, ok = ParseVersion(text); !ok {
-		return nil, errors.Join(contract.Errorf(contract.ReasonFailed, "server %s has the version %q, which is none that is known", o.Address, text), conn.Close())
+		return nil, errors.Join(contract.Errorf(contract.ReasonFailed, "server %s has the unknown version %q", o.Address, text), conn.Close())
 	}
-	// The server's mode decides what quotes and backslashes are, and its character set which names can be written.
+	// The server's SQL mode defines the meaning of quotes and backslashes, and its character set limits the possible names.
 	if err := errors.Join(c.Do("SET NAMES utf8mb4"), c.Do("SET SESSION sql_mode = ''"), c.unlimited()); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
@@ -156,7 +156,7 @@ func (c *Conn) unlimited() error {
 // Close ends the connection, and what the session holds with it.
 func (c *Conn) Close() { _ = c.conn.Close() }
 
-// Limit has every request until the next call end by a time; the zero time: whenever.
+// Limit sets the deadline of all requests until the next call; the zero time: no deadline.
 func (c *Conn) Limit(until time.Time) error { return c.conn.SetDeadline(until) }
 
 // Rows runs a statement and returns its rows, NULL as "". Arguments take the place of question marks.
@@ -177,7 +177,7 @@ func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
 			if err != nil {
 				return nil, failed(c.options, "ask", about(statement, err))
 			}
-			rows[i][j] = strings.Clone(value) // Close gives its memory to the next result
+			rows[i][j] = strings.Clone(value) // Close reuses the memory for the next result
 		}
 	}
 	return rows, nil

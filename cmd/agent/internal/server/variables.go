@@ -13,25 +13,25 @@ import (
 type Use byte
 
 const (
-	// Compared is for those of which a difference is a warning: the data does not depend on it, but its users may.
+	// Compared: a difference is a warning. The data does not depend on the variable, but its users may.
 	Compared Use = iota
-	// Needed is for those without which a restore is refused: the server has to be configured so.
+	// Needed: a restore is refused unless the server is configured with the same value.
 	Needed
-	// Given is for those that the restoring server gets, because what the dump and the archive do depends on it.
+	// Given: the restoring server gets the value, because the effect of the dump and the archive depends on it.
 	Given
 )
 
 // TimeZone is the name of the variable that the restoring server gets only when its time zone tables are filled.
 const TimeZone = "time_zone"
 
-// PageSize is the name of the variable of which a smaller value may refuse rows.
+// PageSize is the name of a variable. A server with a smaller value may refuse rows.
 const PageSize = "innodb_page_size"
 
 // Variables has the global variables that decide how a server stores, compares, reads or indexes data. Each one that a server
 // has is in the manifests of its backups.
 var Variables = map[string]Use{
 	"lower_case_table_names": Needed, PageSize: Compared,
-	// The definition of what a statement makes.
+	// Variables that define the objects that a statement creates.
 	"character_set_server": Given, "collation_server": Given, "character_set_collations": Given, "default_storage_engine": Given, "explicit_defaults_for_timestamp": Given,
 	"innodb_default_row_format": Given, "innodb_file_per_table": Given, "innodb_strict_mode": Given, "innodb_large_prefix": Given, "innodb_file_format": Given,
 	"innodb_compression_algorithm": Given, "mysql56_temporal_format": Given, "old_mode": Given, "partial_revokes": Given, "max_heap_table_size": Given,
@@ -48,7 +48,7 @@ var Variables = map[string]Use{
 	"default_table_encryption": Compared, "innodb_encrypt_tables": Compared,
 }
 
-// Settings returns the values of Variables, of those that the server has.
+// Settings returns the values of those Variables that the server has.
 func (c *Conn) Settings() (map[string]string, error) {
 	rows, err := c.Rows("SHOW GLOBAL VARIABLES")
 	if err != nil {
@@ -63,8 +63,8 @@ func (c *Conn) Settings() (map[string]string, error) {
 	return settings, nil
 }
 
-// SameSetting reports whether two texts are one value of a variable: the server's answer and the list of its options write
-// some of them differently.
+// SameSetting reports whether two texts are the same value of a variable. The server writes some values differently in its answer and in
+// the list of its options.
 func SameSetting(a, b string) bool { return plain(a) == plain(b) }
 
 func plain(value string) string {
@@ -100,8 +100,8 @@ func ZoneMoments() []int64 {
 	return moments
 }
 
-// ZoneOffsets writes how far a time zone is from UTC at each of ZoneMoments, as the moments from which on the offset is another
-// one: "86400:28800".
+// ZoneOffsets writes the offset of a time zone from UTC at ZoneMoments. It lists each moment at which the offset changes, with the new
+// offset: "86400:28800".
 func ZoneOffsets(at func(moment int64) int64) string {
 	var text []string
 	last := int64(-1 << 62)

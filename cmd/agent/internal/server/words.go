@@ -28,7 +28,7 @@ type Words struct {
 	SkipStart string
 }
 
-// Words returns those of a version. MySQL renamed them in 8.0.22 to 8.4, MariaDB keeps the old ones.
+// Words returns the statements of a version. MySQL renamed them in 8.0.22 to 8.4; MariaDB keeps the old names.
 func (v Version) Words() Words {
 	w := Words{MasterStatus: "SHOW MASTER STATUS", ReplicaStatus: "SHOW SLAVE STATUS", ChangeSource: "CHANGE MASTER TO", StartApplier: "START SLAVE SQL_THREAD",
 		StopReplica: "STOP SLAVE", SourceHost: "MASTER_HOST", DumpPosition: "--master-data=2", SkipStart: "--skip-slave-start"}
@@ -69,7 +69,8 @@ func (c *Conn) BinaryLogs() ([]string, error) {
 	return names, nil
 }
 
-// system are the schemas that the server makes itself. SYS is a user's where names are case-sensitive, and lower case elsewhere.
+// system are the schemas that the server creates itself. A schema SYS is a user's if names are case-sensitive; else its name is in lower
+// case.
 var system = map[string]bool{"mysql": true, "sys": true, "information_schema": true, "performance_schema": true}
 
 // Only restricts Schemas, Tables and Definitions to some schemas; none: all but the server's own.

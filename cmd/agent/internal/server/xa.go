@@ -5,7 +5,8 @@ package server
 
 import "slices"
 
-// A server with super_read_only refuses COMMIT, and lets XA PREPARE and XA COMMIT of a transaction pass that wrote before (MySQL 9.7).
+// A server with super_read_only refuses COMMIT. But it accepts XA PREPARE and XA COMMIT of a transaction that has written before (MySQL
+// 9.7).
 
 // Prepared returns the number of prepared XA transactions, as far as the account may list them.
 func (c *Conn) Prepared() int {
@@ -16,7 +17,7 @@ func (c *Conn) Prepared() int {
 	return len(rows)
 }
 
-// WritingXA returns the open transactions that have written, except those that are known to be no XA transactions.
+// WritingXA returns the open transactions that have written and may be XA transactions.
 func (c *Conn) WritingXA() (map[string]bool, error) {
 	rows, err := c.Rows("SELECT trx_id, trx_mysql_thread_id FROM information_schema.INNODB_TRX WHERE trx_rows_modified > 0")
 	if err != nil || len(rows) == 0 {

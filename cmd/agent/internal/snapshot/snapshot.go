@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flush has what was written to a volume on the disk.
+// Flush writes all data of a volume to the disk.
 func Flush(volume string) error {
 	v, err := OpenVolume(volume)
 	if err != nil {
@@ -33,7 +33,7 @@ func OpenVolume(folder string) (*Volume, error) {
 	return &Volume{folder: open}, nil
 }
 
-// Flush has what was written to the volume on the disk. It fails if anything since OpenVolume could not be written, by any process.
+// Flush writes all data of the volume to the disk. It fails if any write of any process since OpenVolume has failed.
 func (v *Volume) Flush() error {
 	if err := unix.Syncfs(int(v.folder.Fd())); err != nil {
 		return fmt.Errorf("flush volume %s: %w", v.folder.Name(), err)
@@ -44,7 +44,7 @@ func (v *Volume) Flush() error {
 // Close ends the watch.
 func (v *Volume) Close() { _ = v.folder.Close() } // only read
 
-// Series returns a number by which the release series of versions are compared; 0 for what is no version.
+// Series returns a number for comparing the release series of versions; 0 for an invalid version.
 func Series(version string) int {
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {

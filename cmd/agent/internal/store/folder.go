@@ -20,10 +20,10 @@ import (
 // partial begins the names of files that are being written.
 const partial = ".partial-"
 
-// Folder keeps objects as files. What Put has returned for survives a power cut.
+// Folder stores objects as files. An object survives a power cut after Put has returned.
 type Folder struct{ root string }
 
-// NewFolder returns a store in a folder, which has to exist: one that is missing may be a volume that is not mounted.
+// NewFolder returns a store in a folder. The folder must exist: if it is missing, its volume may not be mounted.
 func NewFolder(root string) (*Folder, error) {
 	info, err := os.Stat(root)
 	if err == nil && !info.IsDir() {
@@ -49,7 +49,7 @@ func (f *Folder) Replace(ctx context.Context, name string, content []byte) error
 	return f.Put(ctx, name, reader(content))
 }
 
-// Create links the written file to its name, which fails where there is one.
+// Create links the written file to its name, which fails if a file of that name exists.
 func (f *Folder) Create(ctx context.Context, name string, content []byte) error {
 	return f.put(ctx, name, reader(content), func(from, to string) error {
 		err := os.Link(from, to)
@@ -101,7 +101,7 @@ func (f *Folder) sync(folder string) error {
 		}
 		err = open.Sync()
 		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-			err = nil // the file system does not do that to folders
+			err = nil // the file system does not support that for folders
 		}
 		if err = errors.Join(err, open.Close()); err != nil {
 			return err
@@ -188,7 +188,7 @@ func (f *Folder) Sweep(ctx context.Context, prefix string) ([]string, error) {
 	return f.SweepIf(ctx, prefix, func(string) bool { return true })
 }
 
-// SweepIf removes those partial files that may go, and folders without any.
+// SweepIf removes the partial files for which a function returns true, and folders without any files.
 func (f *Folder) SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error) {
 	var names []string
 	err := f.walk(ctx, prefix, func(name string, entry fs.DirEntry) error {
@@ -227,7 +227,7 @@ func folderError(what string, err error) error {
 	var known *contract.Error
 	switch {
 	case errors.As(err, &known), errors.Is(err, ErrExists), errors.Is(err, context.Canceled):
-		return err // the content's own, not the folder's
+		return err // an error of the content, not of the folder
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return contract.Errorf(contract.ReasonStoreFull, "%s: there is no room left: make the volume larger, or keep fewer backups: %w", what, err)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):

@@ -27,7 +27,7 @@ func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part
 		if err != nil {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 			defer cancel()
-			_ = s.client.AbortMultipartUpload(ctx, s.o.Bucket, key, upload) // else the next Sweep does it
+			_ = s.client.AbortMultipartUpload(ctx, s.o.Bucket, key, upload) // if this fails, the next Sweep aborts the upload
 		}
 	}()
 	var (
@@ -82,7 +82,7 @@ func (s *S3) complete(ctx context.Context, name, upload string, parts []minio.Co
 	return nil
 }
 
-// resuming reads an object over as many connections as it takes.
+// resuming reads an object, and reconnects as often as needed.
 type resuming struct {
 	ctx     context.Context
 	store   *S3

@@ -38,15 +38,15 @@ type S3Options struct {
 	CA []byte
 	// AccessKey, SecretKey and Token are the credentials.
 	AccessKey, SecretKey, Token string
-	// IsRole has the pod's service account give short-lived credentials, in place of a key: AWS_WEB_IDENTITY_TOKEN_FILE and
-	// AWS_ROLE_ARN, or AWS_CONTAINER_CREDENTIALS_FULL_URI, which the cluster puts into the pod's environment.
+	// IsRole selects short-lived credentials of the pod's service account instead of a key. The cluster sets AWS_WEB_IDENTITY_TOKEN_FILE
+	// and AWS_ROLE_ARN, or AWS_CONTAINER_CREDENTIALS_FULL_URI, in the pod's environment.
 	IsRole bool
 	// STS is the URL that exchanges the service account's token for credentials; empty for that of AWS.
 	STS string
 	// Encryption selects the server-side encryption of objects: AES256, aws:kms or empty. KMSKey is the key's name for aws:kms.
 	Encryption, KMSKey string
-	// PartSize is that of the parts of large objects: the memory that an upload takes is twice this, an object has at
-	// most 10,000 parts. 0: 16 MiB.
+	// PartSize is the size of the parts of large objects; 0: 16 MiB. An upload takes twice this in memory, and an object has at most 10,000
+	// parts.
 	PartSize int
 }
 
@@ -116,7 +116,7 @@ func (o S3Options) credentials() *credentials.Credentials {
 	return credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.Token)
 }
 
-// given fails unless the pod's service account gives credentials. A request to the store would report that as a failure of the store.
+// given fails if the pod's service account gives no credentials. Without this check, the first request would report a failure of the store.
 func given(creds *credentials.Credentials, transport http.RoundTripper) error {
 	_, err := creds.GetWithContext(&credentials.CredContext{Client: &http.Client{Transport: transport, Timeout: 30 * time.Second}})
 	var unreachable *url.Error
@@ -124,9 +124,9 @@ func given(creds *credentials.Credentials, transport http.RoundTripper) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &unreachable):
-		return contract.Errorf(contract.ReasonStoreUnreachable, "what gives credentials to the pod's service account does not answer: name a Secret with a key (credentialsSecret), or a service account that has a role: %w", err)
+		return contract.Errorf(contract.ReasonStoreUnreachable, "the service that gives credentials to the pod's service account does not answer: name a Secret with a key (credentialsSecret), or a service account that has a role: %w", err)
 	}
-	return contract.Errorf(contract.ReasonStoreDenied, "the pod's service account gets no credentials: correct its role, or what the role trusts: %w", err)
+	return contract.Errorf(contract.ReasonStoreDenied, "the pod's service account gets no credentials: correct its role, or the role's trust policy: %w", err)
 }
 
 func (o S3Options) encryption() (encrypt.ServerSide, error) {
@@ -149,7 +149,7 @@ func (s *S3) String() string {
 	return fmt.Sprintf("bucket %s at %s", s.o.Bucket, s.o.Endpoint)
 }
 
-// Put uploads in parts what is larger than one, while the next part is read.
+// Put uploads content in parts if it is larger than one part. It uploads a part while it reads the next one.
 func (s *S3) Put(ctx context.Context, name string, content io.Reader) error {
 	first := make([]byte, s.o.PartSize)
 	n, err := io.ReadFull(content, first)
@@ -163,7 +163,7 @@ func (s *S3) Put(ctx context.Context, name string, content io.Reader) error {
 }
 
 func (s *S3) put(ctx context.Context, name string, content []byte, o minio.PutObjectOptions) error {
-	o.DisableContentSha256, o.ContentType, o.ServerSideEncryption = true, "application/octet-stream", s.sse // the hash is given here: not sent in signed pieces
+	o.DisableContentSha256, o.ContentType, o.ServerSideEncryption = true, "application/octet-stream", s.sse // with this hash the client does not send signed pieces
 	_, err := s.client.PutObject(ctx, s.o.Bucket, s.o.Prefix+name, reader(content), int64(len(content)), md5Of(content), sum(content), o)
 	return s.error("write", name, err)
 }
@@ -174,7 +174,7 @@ func sum(content []byte) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// md5Of returns the checksum without which buckets with Object Lock take nothing. It is no protection: the hash is.
+// md5Of returns the checksum that buckets with Object Lock require. It protects nothing: the SHA-256 hash does.
 func md5Of(content []byte) string {
 	sum := md5.Sum(content) //nolint:gosec // as S3 demands
 	return base64.StdEncoding.EncodeToString(sum[:])
@@ -195,7 +195,7 @@ func (s *S3) Create(ctx context.Context, name string, content []byte) error {
 	}
 	switch answer(err).StatusCode {
 	case http.StatusPreconditionFailed, http.StatusConflict:
-		// An answer that was lost had this request sent twice: then the object is ours.
+		// If the first answer was lost, the client has sent the request twice. Then the object is the one from this call.
 		if found, readErr := ReadAll(ctx, s, name); readErr != nil {
 			return readErr
 		} else if string(found) == string(content) {
@@ -213,7 +213,7 @@ func (s *S3) Create(ctx context.Context, name string, content []byte) error {
 	return err
 }
 
-// Get opens an object. A connection that breaks is made again where it broke.
+// Get opens an object. After a broken connection, it reconnects and continues at the same offset.
 func (s *S3) Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error) {
 	r := &resuming{ctx: ctx, store: s, name: name, offset: offset}
 	if err := r.open(); err != nil {
@@ -259,14 +259,14 @@ func (s *S3) Sweep(ctx context.Context, prefix string) ([]string, error) {
 	return s.SweepIf(ctx, prefix, func(string) bool { return true })
 }
 
-// SweepIf ends those uploads whose objects may go.
+// SweepIf aborts the uploads of objects for which a function returns true.
 func (s *S3) SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var names []string
 	for upload := range s.client.ListIncompleteUploads(ctx, s.o.Bucket, s.o.Prefix+prefix, true) {
 		if code := answer(upload.Err).Code; code == "NoSuchUpload" || code == "NotImplemented" {
-			return names, nil // how some servers say that there are none
+			return names, nil // some servers answer this if there are none
 		}
 		if upload.Err != nil {
 			return names, s.error("list unfinished uploads of", prefix, upload.Err)

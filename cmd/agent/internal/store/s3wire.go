@@ -44,7 +44,8 @@ func newTransport(ca []byte) (*http.Transport, error) {
 	}, nil
 }
 
-// proxy returns the proxy that the environment names. The addresses of a node, which give credentials to pods, are not behind one.
+// proxy returns the proxy that the environment names. The node's own addresses, which give credentials to pods, are never reached through a
+// proxy.
 func proxy(r *http.Request) (*url.URL, error) {
 	if ip := net.ParseIP(r.URL.Hostname()); ip != nil && ip.IsLinkLocalUnicast() {
 		return nil, nil
@@ -52,7 +53,7 @@ func proxy(r *http.Request) (*url.URL, error) {
 	return http.ProxyFromEnvironment(r)
 }
 
-// impatient is a connection whose writes end.
+// impatient is a connection with a time limit for each write.
 type impatient struct{ net.Conn }
 
 func (c *impatient) Write(p []byte) (int, error) {
@@ -77,7 +78,7 @@ var advice = map[contract.Reason]string{
 	contract.ReasonStoreUnreachable: "the store does not answer",
 }
 
-// answer returns what the server has answered, wherever in err that is; nothing for other errors.
+// answer returns the server's answer from anywhere in err; nothing for other errors.
 func answer(err error) minio.ErrorResponse {
 	var response minio.ErrorResponse
 	_ = errors.As(err, &response)

@@ -27,13 +27,13 @@ type Info struct {
 	Modified time.Time
 }
 
-// Store keeps objects. It may be used by several goroutines at once.
+// Store stores objects. It is safe for concurrent use.
 type Store interface {
-	// Put writes an object with all that content has. When it fails, there is no object, or the whole.
+	// Put writes an object with the whole content. If it fails, either no object or the complete object exists.
 	Put(ctx context.Context, name string, content io.Reader) error
-	// Create writes a small object; it fails with ErrExists where there is one of that name.
+	// Create writes a small object. It fails with ErrExists if an object of that name exists.
 	Create(ctx context.Context, name string, content []byte) error
-	// Replace writes a small object, in the place of another where there is one.
+	// Replace writes a small object, and replaces an existing one of that name.
 	Replace(ctx context.Context, name string, content []byte) error
 	// Get opens an object, from an offset on. It fails with ErrNotFound.
 	Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error)
@@ -41,11 +41,11 @@ type Store interface {
 	Stat(ctx context.Context, name string) (Info, error)
 	// List describes the objects whose names begin with a prefix, in no order.
 	List(ctx context.Context, prefix string) ([]Info, error)
-	// Delete removes an object, or finds that it is gone.
+	// Delete removes an object. A missing object is no error.
 	Delete(ctx context.Context, name string) error
-	// Sweep removes what Puts that were broken off have left under a prefix, and returns their names.
+	// Sweep removes the leftovers of interrupted Puts under a prefix, and returns the names of their objects.
 	Sweep(ctx context.Context, prefix string) ([]string, error)
-	// SweepIf removes of these what is of objects whose names may go.
+	// SweepIf is Sweep for the objects whose names a function accepts.
 	SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error)
 	// String names the store in messages, without secrets.
 	String() string

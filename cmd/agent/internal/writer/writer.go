@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package writer keeps two clusters from writing to one place of a store. Each writes down who it is, and until when it is sure to be
-// at work.
+// Package writer prevents two clusters from writing to one place of a store. Each cluster records its identity there, and a time up to
+// which it may be at work.
 package writer
 
 import (
@@ -31,7 +31,7 @@ const (
 // claim is the record of a role in the store.
 type claim struct {
 	Format int `json:"format"`
-	// Writer names the resource whose data is written, such as its UID; empty where the caller named none.
+	// Writer identifies the resource whose data is written, such as by its UID; empty if the caller gave no name.
 	Writer string `json:"writer,omitempty"`
 	// Process identifies the agent's process.
 	Process string `json:"process"`
@@ -63,8 +63,8 @@ type Lease struct {
 
 func name(role Role) string { return "writers/" + string(role) + ".json" }
 
-// Take claims a role for a writer. It fails with Refused while another writer is at work there, and where another one has taken the
-// place of this one: two clusters that take turns would remove each other's backups.
+// Take claims a role for a writer. It fails with Refused while another writer is at work there. It also fails if another writer has
+// replaced this one: two clusters that alternate would remove each other's backups.
 func Take(ctx context.Context, s store.Store, role Role, writer string, length time.Duration) (*Lease, error) {
 	l := &Lease{store: s, role: role, length: length, claim: claim{Format: manifest.Format, Writer: writer, Process: process, Since: time.Now().UTC().Truncate(time.Second)}}
 	for _, other := range []Role{Archive, Backup} {
@@ -98,7 +98,7 @@ func Take(ctx context.Context, s store.Store, role Role, writer string, length t
 	return l, l.replace(ctx)
 }
 
-// replace removes the other role's claim where it is that of a writer before this one.
+// replace removes the claim of the other role if an earlier writer made it.
 func (l *Lease) replace(ctx context.Context) error {
 	for _, other := range []Role{Archive, Backup} {
 		c, err := read(ctx, l.store, other)
@@ -112,7 +112,7 @@ func (l *Lease) replace(ctx context.Context) error {
 	return nil
 }
 
-// refuses fails where the claim of a role keeps a writer from a role.
+// refuses returns an error if the claim of a role prevents a writer from taking a role.
 func (c *claim) refuses(s store.Store, of, role Role, writer string) error {
 	isOther := c.Writer != "" && writer != "" && c.Writer != writer
 	isUnnamed := (c.Writer == "" || writer == "") && of == role && c.Process != process
@@ -134,7 +134,7 @@ func (c *claim) who() string {
 	return "resource " + c.Writer
 }
 
-// Check fails with Refused where another writer has the place: what is there is not this one's to remove.
+// Check fails with Refused if another writer has the place: this writer must not remove its objects.
 func Check(ctx context.Context, s store.Store, writer string) error {
 	for _, role := range []Role{Archive, Backup} {
 		c, err := read(ctx, s, role)
@@ -142,7 +142,7 @@ func Check(ctx context.Context, s store.Store, writer string) error {
 			return err
 		}
 		if c != nil && writer != "" && c.Writer != "" && c.Writer != writer {
-			return contract.Errorf(contract.ReasonRefused, "%s has been written to by another one since %s (%s): nothing is removed. Two databases must not share a prefix", s, c.Since.Format(time.RFC3339), c.who())
+			return contract.Errorf(contract.ReasonRefused, "%s has been written to by another writer since %s (%s): nothing is removed. Two databases must not share a prefix", s, c.Since.Format(time.RFC3339), c.who())
 		}
 	}
 	return nil
@@ -188,7 +188,7 @@ func (l *Lease) Keep(ctx context.Context, lost func(error)) (stop func()) {
 			case <-time.After(l.length / 4):
 				if err := l.Renew(ctx); err != nil && contract.ReasonOf(err) == contract.ReasonRefused {
 					lost(err)
-				} // else the next one may succeed; without any, the claim ends
+				} // the next attempt may succeed; if none does, the claim ends
 			}
 		}
 	}()
@@ -204,7 +204,7 @@ func (l *Lease) Release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if c, err := read(ctx, l.store, l.role); err != nil || c != nil && c.Process != process {
-		return // it ends by itself, or is another's
+		return // the claim ends by itself, or another writer has it
 	}
 	l.claim.Until = time.Time{}
 	_ = l.write(ctx) // else it ends by itself

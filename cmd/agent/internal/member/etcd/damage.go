@@ -20,9 +20,9 @@ const (
 	recordCRC = 2 // a field number
 	typeCRC   = 4
 	lastType  = 5
-	// longestRecord is more than etcd writes into one record, and less than what a damaged length amounts to.
+	// longestRecord is longer than any record that etcd writes, and shorter than a typical damaged length.
 	longestRecord = 1 << 30
-	// sector is the least that a disk writes as a whole.
+	// sector is the smallest unit that a disk writes atomically.
 	sector = 512
 )
 
@@ -52,8 +52,8 @@ func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	return "", track.last
 }
 
-// readLog reads a file of the log to its end, given the checksum of those before it, and returns that of all. A file that
-// cannot be read is etcd's to complain about.
+// readLog reads a file of the log to its end. It takes the checksum of the files before, and returns the checksum including this file. It
+// reports no unreadable file, because etcd itself does.
 func readLog(file string, sum uint32, track *tracker) (uint32, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -97,7 +97,7 @@ func readLog(file string, sum uint32, track *tracker) (uint32, error) {
 	}
 }
 
-// sizes returns how many bytes a record has, and how many fill it up.
+// sizes returns the number of bytes of a record, and of its padding.
 func sizes(length uint64) (size, padding int64) {
 	if length>>63 == 1 {
 		padding = int64(length >> 56 & 7)
@@ -105,10 +105,9 @@ func sizes(length uint64) (size, padding int64) {
 	return int64(length & (1<<56 - 1)), padding
 }
 
-// followed reports whether there are two records, one after the other, in what seems to be one. Then it is the length that is
-// damaged.
+// followed reports whether the bytes of one record contain two consecutive records. If so, the length of the record is damaged.
 func followed(frame []byte) bool {
-	const far = 16 << 20 // more than a record has as a rule
+	const far = 16 << 20 // more than a record usually has
 	for at := 0; at < min(len(frame), far); at += 8 {
 		first, rest, ok := cutRecord(frame[at:])
 		if !ok {
@@ -121,7 +120,7 @@ func followed(frame []byte) bool {
 	return false
 }
 
-// cutRecord returns the record with which some bytes begin, and what follows it.
+// cutRecord returns the record at the start of some bytes, and the rest.
 func cutRecord(data []byte) (found fields, rest []byte, ok bool) {
 	if len(data) < 8 {
 		return found, nil, false
@@ -141,14 +140,14 @@ func sumOf(record fields) uint32 {
 	return uint32(record.numbers[recordCRC]) //nolint:gosec // etcd writes 32 bits
 }
 
-// verify checks a record, given the checksum of all before it, and returns that of all up to it.
+// verify checks a record. It takes the checksum of all records before, and returns the checksum including this record.
 func verify(record []byte, sum uint32, track *tracker) (uint32, error) {
 	found, err := decode(record)
 	if err != nil {
 		return sum, fmt.Errorf("is %w", err)
 	}
 	if kind := found.numbers[recordType]; kind < 1 || kind > lastType {
-		return sum, fmt.Errorf("has the type %d, which there is not", kind)
+		return sum, fmt.Errorf("has the unknown type %d", kind)
 	}
 	carries := sumOf(found)
 	if found.numbers[recordType] == typeCRC {
@@ -164,7 +163,7 @@ func verify(record []byte, sum uint32, track *tracker) (uint32, error) {
 	return sum, nil
 }
 
-// torn reports whether a sector of a frame that begins at an offset of its file was not written.
+// torn reports whether a sector of a frame was not written. The frame begins at an offset of its file.
 func torn(frame []byte, offset int64) bool {
 	for len(frame) > 0 {
 		n := min(int64(len(frame)), sector-offset%sector)

@@ -23,7 +23,7 @@ const (
 // tracker follows the entries of a log.
 type tracker struct {
 	last   member.Position // of the log
-	agreed member.Position // the last entry up to which members have agreed, of those that were seen
+	agreed member.Position // the last seen entry that members have agreed on
 	open   []member.Position
 }
 
@@ -37,7 +37,7 @@ func (t *tracker) see(record fields) {
 	case typeEntry:
 		t.last = member.Position{Term: data.numbers[entryTerm], Index: data.numbers[entryIndex]}
 		for len(t.open) > 0 && t.open[len(t.open)-1].Index >= t.last.Index {
-			t.open = t.open[:len(t.open)-1] // another leader's entries take the place of what was not agreed on
+			t.open = t.open[:len(t.open)-1] // another leader's entries replace those that members had not agreed on
 		}
 		t.open = append(t.open, t.last)
 	case typeSnapshot:
@@ -63,7 +63,7 @@ func (*Server) Follow(folder string) func() member.Position {
 			return track.agreed
 		}
 		if latest := logs[len(logs)-1]; latest != file {
-			// What the file before got at its end comes again at the next start of the agent, or is behind entries of this one.
+			// Records that were appended to the previous file are read at the agent's next start, or entries of this file supersede them.
 			file, at, sum = latest, 0, 0
 		}
 		at, sum = track.readFrom(file, at, sum)
@@ -71,8 +71,8 @@ func (*Server) Follow(folder string) func() member.Position {
 	}
 }
 
-// readFrom takes the whole records of a file from an offset on, given the checksum of those before, and returns both for the
-// next call. A record that is not whole yet is read then.
+// readFrom reads the complete records of a file from an offset on, with the checksum of the records before. It returns both values for the
+// next call, which reads a record that is incomplete now.
 func (t *tracker) readFrom(file string, at int64, sum uint32) (int64, uint32) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcd is etcd as package member starts it.
+// Package etcd implements the Server of package member for etcd.
 package etcd
 
 import (
@@ -82,7 +82,7 @@ func scheme(folder string) string {
 	return "https"
 }
 
-// listen returns the URLs to listen at: the pod's address, and for people in the pod the loopback one.
+// listen returns the URLs to listen on: the pod's address, and the loopback address for people who log in to the pod.
 func (s *Server) listen(scheme, port string) string {
 	urls := scheme + "://" + net.JoinHostPort(s.IP, port)
 	if !net.ParseIP(s.IP).IsLoopback() {
@@ -111,7 +111,7 @@ func (s *Server) Command(d member.Decision, ticket member.Ticket, folder string)
 		argv = append(argv, "--logger=zap") // the only one from 3.5 on
 	}
 	argv = append(argv, s.Flags...)
-	// etcd takes variables for flags, and refuses to start with one that a flag contradicts.
+	// etcd reads environment variables as flags, and refuses to start if a flag contradicts one.
 	env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "ETCD_") })
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", nil, nil, fmt.Errorf("make the folder of the data: %w", err)
@@ -137,7 +137,7 @@ func (s *Server) bootstrap(d member.Decision, ticket member.Ticket) []string {
 			name := m.Name
 			if m.ID == ticket.Argument {
 				name = s.Pod
-			} else if name == "" { // never started: etcd needs some name, and looks at the address
+			} else if name == "" { // never started: etcd requires a name here, and compares only the address
 				name = fmt.Sprintf("unstarted-%d", i)
 			}
 			for _, url := range m.PeerURLs {
@@ -152,8 +152,8 @@ func (s *Server) bootstrap(d member.Decision, ticket member.Ticket) []string {
 	}
 }
 
-// tls returns the flags for certificates. Addresses of pods change, so a certificate of a member has names; who calls is
-// known by the authority of the members, and not by an address that a name stands for.
+// tls returns the flags for certificates. Addresses of pods change, so a member's certificate has names. A certificate of the members'
+// authority identifies a caller; etcd does not compare the names in it with the caller's address.
 func (s *Server) tls(v version) []string {
 	var flags []string
 	if s.ServerTLS != "" {
@@ -182,7 +182,7 @@ func (v version) atLeast(major, minor int) bool {
 
 var versionLine = regexp.MustCompile(`etcd Version: (\d+)\.(\d+)\.`)
 
-// CheckVersion returns why the image's etcd is not of the minor version that is wanted, such as 3.6.16, or nil.
+// CheckVersion returns why the image's etcd does not have the wanted minor version, such as that of 3.6.16, or nil.
 func (s *Server) CheckVersion(wanted string) error {
 	program, err := exec.LookPath(s.Program)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 )
 
-// Data reads whose the data in a folder is. etcd itself takes a folder with a write-ahead log for data, and makes new data
-// without one, whatever else there is.
+// Data reads the owner of the data in a folder. etcd uses a folder as data if it has a write-ahead log. Without one, etcd makes new data,
+// whatever else the folder has.
 func (*Server) Data(folder string) member.Data {
 	entries, err := os.ReadDir(filepath.Join(folder, "member"))
 	if errors.Is(err, fs.ErrNotExist) || err == nil && len(entries) == 0 {
@@ -42,16 +42,16 @@ func (*Server) Data(folder string) member.Data {
 		}
 		problems = errors.Join(problems, err)
 	}
-	return member.Data{Exists: true, Problem: fmt.Sprintf("the write-ahead log does not say whose the data is: %v", problems)}
+	return member.Data{Exists: true, Problem: fmt.Sprintf("the write-ahead log does not show which member the data belongs to: %v", problems)}
 }
 
-// What a file of the log is made of: frames of a length and a record, which is a protocol buffer of a type and its data.
-// The first records of each file are a checksum and the metadata.
+// A file of the log consists of frames: a length and a record. A record is a protocol buffer of a type and its data. The first records of
+// each file are a checksum and the metadata.
 const (
 	recordType, recordData        = 1, 3 // field numbers
 	typeMetadata                  = 1
 	metadataNode, metadataCluster = 1, 2 // field numbers
-	// longestHead bounds what is read for the first records.
+	// longestHead limits the bytes that are read for the first records.
 	longestHead = 64 << 10
 )
 

@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// passwordOf returns the password of a member's account while a server has the member's data. Where a member was made again, its former server
-// may still run: it has another UUID, and its logins fail. Passwords of replication have 32 characters at most. The first ones are for
+// passwordOf returns the password of a member's account for one server of the member. If the member was recreated, its former server may
+// still run: it has another UUID, so its logins fail. Replication passwords have at most 32 characters. The first characters satisfy
 // components that judge passwords.
 func passwordOf(password, server string) string {
 	if server == "" {
@@ -26,8 +26,8 @@ func passwordOf(password, server string) string {
 	return "Aa1-Bb2_" + hex.EncodeToString(mac.Sum(nil))[:24]
 }
 
-// cut locks the accounts of members, unlocks the others, and ends connections of those that are locked. An account gets the password of its
-// server before it is unlocked. What is written to the log up to cutEnd may have been sent to the members that are locked.
+// cut locks the accounts of some members and ends their connections. It unlocks all other accounts, after it has set the password of each
+// server. Everything in the log up to cutEnd may have been sent to the locked members.
 func (m *Member) cut(c *server.Conn, cut []int, servers map[int]string) error {
 	if err := run(c, "SET SESSION sql_log_bin = 0"); err != nil {
 		return err
@@ -63,7 +63,7 @@ func (m *Member) cut(c *server.Conn, cut []int, servers map[int]string) error {
 	return nil
 }
 
-// hasAdmitted reports whether the account of a member has the password of a server.
+// hasAdmitted reports whether a member's account has the password for a server.
 func (m *Member) hasAdmitted(ordinal int, server string) bool {
 	now, isKnown := m.admitted[ordinal]
 	return isKnown && now == server
@@ -73,7 +73,7 @@ func (m *Member) hasAdmitted(ordinal int, server string) bool {
 func (m *Member) admit(c *server.Conn, ordinal int, id string) error {
 	alter := "ALTER USER " + Account(ordinal)
 	statements := []string{alter + " ACCOUNT UNLOCK"}
-	if !m.hasAdmitted(ordinal, id) { // a primary that starts again sets the same password, which the user's settings may refuse
+	if !m.hasAdmitted(ordinal, id) { // a primary sets the same password after each start, and the user's settings may refuse that
 		statements = []string{alter + " PASSWORD EXPIRE NEVER PASSWORD HISTORY 0 PASSWORD REUSE INTERVAL 0 DAY",
 			alter + " IDENTIFIED BY " + server.Literal(passwordOf(m.Password, id)) + " ACCOUNT UNLOCK"}
 	}

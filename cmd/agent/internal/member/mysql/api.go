@@ -56,7 +56,7 @@ type Orders interface {
 
 // API serves GET /state, GET /events, GET /ping, and POST /promise, /follow, /serve, /heartbeat and /demote.
 type API struct {
-	// Member returns the report and, while a server runs, what takes its orders. Report.Instance belongs to that.
+	// Member returns the report and, while a server runs, the Member that executes its orders. Report.Instance belongs to that Member.
 	Member func() (Report, Orders)
 	// Heard is called for each request of the operator, and for each ping of a voter of this server.
 	Heard func(operator bool)
@@ -106,14 +106,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.answer(w, r.Context(), report, orders, nil, order(w, r, report.Instance, orders, act))
 }
 
-// isFor reports whether a ping is for the data of this member: a voter that follows another server may reach this one by the name of the pod. The
-// ping of an older agent names no server.
+// isFor reports whether a ping is for the data of this member. A voter that follows another server may reach this agent by the name of the
+// pod. A ping of an older agent names no server.
 func isFor(ping *http.Request, report Report) bool {
 	server := ping.URL.Query().Get(pinged)
 	return server == "" || server == report.Server
 }
 
-// order reads an order, and takes it if it was meant for this start and this data.
+// order reads an order, and executes it if it is for this start and this data.
 func order(w http.ResponseWriter, r *http.Request, instance string, orders Orders, act func(context.Context, Request) error) error {
 	var q Request
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))

@@ -25,7 +25,7 @@ type Member struct {
 	Volume *volume.Volume
 	// Ordinal is this member's number, and Members how many there may be.
 	Ordinal, Members int
-	// Password is that of the accounts for replication, each of which belongs to one member.
+	// Password is the password of the accounts for replication. Each account belongs to one member.
 	Password string
 
 	mu sync.Mutex // one order at a time
@@ -39,7 +39,7 @@ type Member struct {
 	cutOthers   []int
 	cutEnd      Position
 	cutRevision int64          // that cutVoters belong to
-	admitted    map[int]string // the servers whose passwords the accounts of members have; "" for that of all members
+	admitted    map[int]string // for each member, the server whose password its account has; "" for the password of all members
 	progress    Progress
 	source      Source
 	acks        bool
@@ -81,7 +81,8 @@ func isAt(s, other Source) bool {
 	return s == other
 }
 
-// CreateAccounts creates the accounts for replication, for copies and for the archive. It is for data that was just made: copies have them.
+// CreateAccounts creates the accounts for replication, for copies and for the archive. Only newly made data needs that: copies have the
+// accounts.
 func (m *Member) CreateAccounts(ctx context.Context) error {
 	return m.session(ctx, func(c *server.Conn) error {
 		password := " IDENTIFIED BY " + server.Literal(m.Password)
@@ -109,7 +110,7 @@ func (m *Member) Promise(ctx context.Context, epoch int64) error {
 	})
 }
 
-// Follow has the server receive from a source, and acknowledge or not. A relay log that is not applied is never dropped.
+// Follow makes the server receive from a source, and acknowledge or not. It never drops a relay log that is not applied.
 func (m *Member) Follow(ctx context.Context, o Order, from Source, acknowledge bool) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary != 0 {
@@ -132,7 +133,7 @@ func (m *Member) Follow(ctx context.Context, o Order, from Source, acknowledge b
 		if acknowledge {
 			enabled = "SET GLOBAL rpl_semi_sync_replica_enabled = ON"
 		}
-		if isSame { // the receiver reads it at its start, and the relay log stays
+		if isSame { // the receiver reads the setting when it starts; the relay log stays
 			if err := run(c, enabled, "START REPLICA"); err != nil {
 				return fmt.Errorf("follow member %d: %w", from.Ordinal, err)
 			}
@@ -179,11 +180,11 @@ func (m *Member) Resume(ctx context.Context) error {
 	return wrap(err, "resume the applier")
 }
 
-// mostReserved is the most connections that no account of clients gets.
+// mostReserved is the maximum number of connections that are reserved for the agents.
 const mostReserved = 20
 
-// Reserve limits the connections of each account, so that clients leave some for the agents: without an answer, the operator would take a server
-// that has no connection left for a lost one. A lower limit of the user stays.
+// Reserve limits the connections of each account, so that clients leave some for the agents. Otherwise a server without a free connection
+// would not answer, and the operator would consider it lost. A user's lower limit stays.
 func (m *Member) Reserve(ctx context.Context) error {
 	err := m.session(ctx, func(c *server.Conn) error {
 		var all, limit int
@@ -232,8 +233,8 @@ func (m *Member) Promote(ctx context.Context, t Ticket) error {
 	})
 }
 
-// becomePrimary makes a server writable that does not replicate. Accounts cannot be locked while super_read_only is on. Until
-// they are, offline mode keeps members and clients out. A server on which this fails half-way must be killed: see Unprotected.
+// becomePrimary makes a server writable; the server must not replicate. Accounts cannot be locked while super_read_only is on. So offline
+// mode keeps members and clients out until the accounts are locked. If this fails half-way, the server must be killed: see Unprotected.
 func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 	var all []int
 	for i := range m.Members {
@@ -249,7 +250,7 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 	if err := wrap(run(c, "SET GLOBAL offline_mode = ON", "SET GLOBAL super_read_only = OFF"), "prepare the primary"); err != nil {
 		return err
 	}
-	m.primary = epoch // from here on only an end of the process makes it a follower
+	m.primary = epoch // from here on only the end of the process makes the server a follower
 	if err := m.cut(c, all, nil); err != nil {
 		return err
 	}
@@ -321,8 +322,8 @@ func (m *Member) demand(c *server.Conn, demands int) error {
 	return nil
 }
 
-// disconnect ends the connections of accounts that are locked. One that is being made may have passed the lock before: it has
-// an id up to the highest of now, and ends too.
+// disconnect ends the connections of locked accounts. A login in progress may have passed the check before the lock. Its connection id is
+// not above the present maximum, so disconnect ends it, too.
 func disconnect(c *server.Conn, users []string) error {
 	if len(users) == 0 {
 		return nil
@@ -363,7 +364,7 @@ func (m *Member) Heartbeat(ctx context.Context, o Order) error {
 	})
 }
 
-// order takes an order: it is noted, and then has its effect.
+// order executes an order: it stores the order's epoch and revision, and then runs the effect.
 func (m *Member) order(ctx context.Context, o Order, effect func(*server.Conn) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -376,7 +377,7 @@ func (m *Member) order(ctx context.Context, o Order, effect func(*server.Conn) e
 	return m.session(ctx, effect)
 }
 
-// session runs statements, with a deadline: a server that hangs must not hang the agent.
+// session runs statements with a deadline: a server that hangs must not block the agent.
 func (m *Member) session(ctx context.Context, do func(*server.Conn) error) error {
 	c, err := server.Connect(ctx, m.Root)
 	if err != nil {
@@ -429,8 +430,8 @@ func stopApplier(c *server.Conn) error {
 	return wrap(run(c, "STOP REPLICA"), "stop the applier")
 }
 
-// leavePart has the applier end within the transaction that it is in, which is rolled back. It waits for the end: an applier that is killed
-// and stopped at once waits a minute, too.
+// leavePart ends the applier within its present transaction, which is rolled back. It waits for the end, because an applier that is killed
+// and stopped at the same time waits for a minute, too.
 func leavePart(c *server.Conn) error {
 	const applier = "FROM performance_schema.replication_applier_status_by_coordinator a JOIN performance_schema.threads t USING (THREAD_ID) "
 	rows, err := c.Rows("SELECT t.PROCESSLIST_ID " + applier + "WHERE a.PROCESSING_TRANSACTION <> ''")

@@ -19,7 +19,7 @@ const stalledAfter = 400 * time.Millisecond
 // Progress judges the commits of a primary by looks at it.
 type Progress struct {
 	executed string
-	// good is the last look at which no session waited, or at which a transaction had been committed since the look before.
+	// good is the time of the last look at which no session waited, or a transaction had been committed since the previous look.
 	good time.Time
 }
 

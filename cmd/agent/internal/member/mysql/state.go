@@ -41,7 +41,8 @@ func (m *Member) State(ctx context.Context) (State, error) {
 			return fmt.Errorf("check whether the server is writable: %w", err)
 		}
 		s.Writable = readOnly == "0"
-		// The relay log is read before what was executed: what leaves it in between is in the latter.
+		// The relay log is read before the executed transactions: a transaction that leaves the relay log in between is then among the
+		// executed ones.
 		row, err := c.Named("SHOW REPLICA STATUS")
 		if err != nil {
 			return fmt.Errorf("ask for the replication: %w", err)

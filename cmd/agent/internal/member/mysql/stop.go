@@ -17,17 +17,17 @@ import (
 )
 
 const (
-	// unheard bounds how long a primary serves while neither a voter nor the operator reaches it. It may have been replaced. No
-	// acknowledgement depends on that: the kill frees clients and ends stale reads.
+	// unheard limits the time for which a primary serves while neither a voter nor the operator reaches it. Such a primary may have been
+	// replaced. The kill does not protect acknowledged transactions, which are safe in any case: it frees clients and ends stale reads.
 	unheard = 10 * time.Second
-	// unanswered bounds how long a primary that needs acknowledgements does not answer its agent. A statement that changes accounts and waits
-	// for one blocks all logins: those of voters that return, too. It is longer than any order.
+	// unanswered limits the time for which a primary that needs acknowledgements may not answer its agent. A statement that changes
+	// accounts and waits for an acknowledgement blocks all logins, those of returning voters too. The limit is longer than any order takes.
 	unanswered = 20 * time.Second
-	// demotion bounds the time that writes have to end before a stop.
+	// demotion limits the time for writes to end before a stop.
 	demotion = 2 * time.Second
 )
 
-// Silence holds how long ago a primary was last reached: by a voter, by the operator, and by its agent.
+// Silence holds the times since a voter, the operator and the agent last reached a primary.
 type Silence struct{ Voter, Operator, Agent time.Duration }
 
 // MustKill returns the cause for which a server must be killed at once, or "". A stop by SIGTERM would acknowledge the waiting commits.
@@ -43,9 +43,9 @@ func MustKill(s State, since Silence) string {
 	return ""
 }
 
-// Stop ends the server. One that is no primary is stopped in order. MySQL answers OK to commits that wait when it is stopped, so
-// a primary is stopped in order only after it has become read-only and no commit waits or may come; otherwise it is killed, which
-// loses nothing that was acknowledged. No order is taken from then on.
+// Stop ends the server, and refuses all further orders. A server that is no primary gets SIGTERM. On SIGTERM, MySQL answers OK to waiting
+// commits. So a primary gets SIGTERM only after it has become read-only and no commit waits or may follow; otherwise Stop kills it, which
+// loses no acknowledged transaction.
 func (m *Member) Stop(ctx context.Context, signal func(os.Signal) error) (syscall.Signal, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -75,23 +75,23 @@ func (m *Member) Stop(ctx context.Context, signal func(os.Signal) error) (syscal
 	return with, nil
 }
 
-// IsStopped reports whether an order or the end of the pod has ended the server, or ends it.
+// IsStopped reports whether an order or the end of the pod has ended the server, or is ending it.
 func (m *Member) IsStopped() bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.stopped
 }
 
-// End is called after the process of the server has ended, and before another one starts: an order for this one must not reach that.
+// End is called between the end of the server's process and the next start: an order for this server must not reach the next one.
 func (m *Member) End() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.stopped, m.ended = true, true
 }
 
-// Demote has the primary give its epoch up: it becomes read-only, promises the epoch of the order, and its server is stopped.
-// Where a commit still waits after two seconds, it stays the primary, and is writable, also if the operator has gone. If that fails, or the
-// signal, Serve lets it be written.
+// Demote makes the primary give its epoch up: it becomes read-only, promises the epoch of the order, and its server is stopped. If a commit
+// still waits after two seconds, it stays the primary and becomes writable again, even without the operator. If that step or the signal
+// fails, a later Serve makes it writable.
 func (m *Member) Demote(ctx context.Context, o Order, signal func(os.Signal) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -116,14 +116,15 @@ func (m *Member) Demote(ctx context.Context, o Order, signal func(os.Signal) err
 	return nil
 }
 
-// writable takes back what quiet did.
+// writable undoes quiet.
 func (m *Member) writable(ctx context.Context) error {
 	return m.session(ctx, func(c *server.Conn) error {
 		return wrap(run(c, "SET GLOBAL super_read_only = OFF", "SET GLOBAL read_only = OFF"), "let the primary be written again")
 	})
 }
 
-// quiet makes the primary read-only, and returns the signal that ends it. It fails when a commit waits: making it read-only waits behind that.
+// quiet makes the primary read-only, and returns the signal that ends it. It fails if a commit waits, because the change to read-only waits
+// for that commit.
 func (m *Member) quiet(ctx context.Context) (syscall.Signal, error) {
 	c, err := server.Connect(ctx, m.Root)
 	if err != nil {
@@ -141,14 +142,14 @@ func (m *Member) quiet(ctx context.Context) (syscall.Signal, error) {
 		end := m.session(context.WithoutCancel(ctx), func(c *server.Conn) error { return run(c, "KILL CONNECTION "+session) })
 		return 0, errors.Join(fmt.Errorf("make the server read-only: %w", err), end)
 	}
-	// Before the look at commits that wait: what is committed in between waits.
+	// This precedes the search for waiting commits: a commit in between would wait, too.
 	writing, err := c.WritingXA()
 	if err != nil {
 		return 0, fmt.Errorf("look for XA transactions: %w", err)
 	}
 	with := syscall.SIGTERM
 	if len(writing) > 0 || c.Prepared() > 0 {
-		with = syscall.SIGKILL // XA COMMIT passes, and would be acknowledged without a voter
+		with = syscall.SIGKILL // XA COMMIT is not refused, and would be acknowledged without a voter
 	}
 	waiting, err := waitingSessions(c)
 	if err == nil && waiting > 0 {

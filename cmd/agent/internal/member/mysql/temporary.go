@@ -11,10 +11,11 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// TemporaryAccount is the account by which the agent works on data whose passwords it does not know. It is gone when the data counts.
+// TemporaryAccount is the account that the agent uses on data with unknown passwords. It is removed before the data is used.
 const TemporaryAccount = "d3os_temporary"
 
-// InitFile writes a file by which a server creates the temporary account at its start, and returns the password. The file is for the server alone.
+// InitFile writes a file with which a server creates the temporary account when it starts, and returns the password. Only the server may
+// read the file.
 func InitFile(path string) (password string, err error) {
 	password = rand.Text()
 	text := fmt.Sprintf("SET SESSION sql_log_bin = 0;\nDROP USER IF EXISTS %[1]s@localhost;\nCREATE USER %[1]s@localhost IDENTIFIED BY %[2]s;\nGRANT ALL ON *.* TO %[1]s@localhost WITH GRANT OPTION;\n",
@@ -25,7 +26,7 @@ func InitFile(path string) (password string, err error) {
 	return password, err
 }
 
-// RelaxPasswords are the options with which a component that judges passwords accepts generated ones.
+// RelaxPasswords are options that make a component that judges passwords accept generated ones.
 var RelaxPasswords = []string{
 	"--loose-validate_password.policy=LOW", "--loose-validate_password.length=0", "--loose-validate_password.number_count=0", "--loose-validate_password.special_char_count=0",
 	"--loose-validate_password.mixed_case_count=0", "--loose-validate_password.check_user_name=OFF",

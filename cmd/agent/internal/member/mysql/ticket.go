@@ -24,12 +24,12 @@ const (
 	Fence   Verb = mysqlmember.TicketFence
 )
 
-// Ticket is the operator's leave for one act.
+// Ticket is the operator's permission for one action.
 type Ticket struct {
 	// Text is the whole ticket; empty for none.
 	Text string
 	Verb Verb
-	// Order and Demands belong to primary, Order.Revision, Source and Server to join, and Mark to adopt.
+	// primary has Order and Demands; join has Order.Revision, Source and Server; adopt has Mark.
 	Order   Order
 	Demands int
 	Source  int

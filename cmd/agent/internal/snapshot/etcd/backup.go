@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcd makes a backup of an etcd cluster, and of a backup the data of the first member of a new one.
+// Package etcd makes a backup of an etcd cluster. From a backup, it makes the data of the first member of a new cluster.
 package etcd
 
 import (
@@ -47,9 +47,8 @@ type Cluster struct {
 	TLS string
 }
 
-// Backup makes a backup of a cluster: the snapshot that one member streams, with the hash that the member sends at its end. It
-// has every write that was acknowledged before it was begun. It returns the manifest, and the leftovers of earlier runs that it
-// removed.
+// Backup makes a backup of a cluster: the snapshot that one member streams, with the hash that the member sends at its end. The backup
+// includes every write that was acknowledged before its start. It returns the manifest, and the leftovers of earlier runs that it removed.
 func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, []string, error) {
 	client, err := c.connect(ctx)
 	if err != nil {
@@ -137,8 +136,8 @@ func (c Cluster) describe(ctx context.Context, client *clientv3.Client, m *manif
 	return nil
 }
 
-// trailer computes the hash of all but the last bytes that it is given: those are the hash that a member sends behind a
-// snapshot (https://etcd.io/docs/v3.6/op-guide/recovery/).
+// trailer computes the hash of its input except the last bytes, which are the hash that a member sends after a snapshot
+// (https://etcd.io/docs/v3.6/op-guide/recovery/).
 type trailer struct {
 	hash hash.Hash
 	last []byte
@@ -157,10 +156,10 @@ func (t *trailer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// verify fails unless what came is a whole snapshot: pages of 512 bytes or more, and the hash.
+// verify fails unless the received bytes are a complete snapshot: pages of 512 bytes or more, and the hash.
 func (t *trailer) verify() error {
 	if t.n%512 != sha256.Size {
-		return fmt.Errorf("the member sent %d bytes, which is no snapshot with its hash", t.n)
+		return fmt.Errorf("the member sent %d bytes, which are not a snapshot followed by its hash", t.n)
 	}
 	if sum := t.hash.Sum(nil); string(sum) != string(t.last) {
 		return fmt.Errorf("the snapshot has the hash %s, and the member says %s", hex.EncodeToString(sum), hex.EncodeToString(t.last))

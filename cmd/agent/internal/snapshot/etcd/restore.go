@@ -30,17 +30,17 @@ type Target struct {
 	Volume, Data, Notes string
 	// Server is the etcd of the pod.
 	Server *etcd.Server
-	// UID of the pod; the ids of the new cluster and its member come of it.
+	// UID is the pod's UID; the ids of the new cluster and its member are derived from it.
 	UID string
 }
 
-// IsTaken reports whether a volume is no place for a restore: a member has written to it.
+// IsTaken reports whether a member has written to a volume, so that nothing must be restored to it.
 func (t Target) IsTaken() (bool, error) {
 	free, err := member.IsFree(t.Volume, t.Server.Namespace+"/"+t.Server.Pod, t.Server.Data(filepath.Join(t.Volume, t.Data)))
 	return !free, err
 }
 
-// IsRestored reports whether the volume has restored data that no member has taken yet, and has the member take it.
+// IsRestored reports whether the volume has restored data that no member has used yet. If so, it lets the member use it.
 func (t Target) IsRestored() (bool, error) {
 	if _, err := os.Stat(member.Restored(t.Volume)); err != nil {
 		return false, nil //nolint:nilerr // it is made again
@@ -86,7 +86,7 @@ func Restore(ctx context.Context, s restore.Source, t Target) error {
 	return member.NoteRestored(t.Notes)
 }
 
-// fetch writes the snapshot to a file, and holds it against its hash.
+// fetch writes the snapshot to a file, and verifies its hash.
 func fetch(ctx context.Context, s restore.Source, path string) error {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -102,10 +102,10 @@ func fetch(ctx context.Context, s restore.Source, path string) error {
 	return nil
 }
 
-// program is the one of the image that restores: etcdutl, or before etcd 3.5 etcdctl.
+// program is the image's program for restores: etcdutl, or before etcd 3.5 etcdctl.
 type program struct {
 	path string
-	// Raises reports whether it can raise the revision.
+	// Raises reports whether the program can raise the revision.
 	raises bool
 }
 
@@ -122,11 +122,11 @@ func findProgram(ctx context.Context, s restore.Source) (program, error) {
 	if newer, image := isNewer(ctx, b.Server.Version, path); newer {
 		return program{}, contract.Errorf(contract.ReasonRefused, "backup %s is of etcd %s, the image has %s: use an image of that version, or a newer one", b.ID, b.Server.Version, image)
 	}
-	help, _ := exec.CommandContext(ctx, path, "snapshot", "restore", "--help").CombinedOutput() // without an answer it has no such flag
+	help, _ := exec.CommandContext(ctx, path, "snapshot", "restore", "--help").CombinedOutput() // without an answer, the program counts as one without the flag
 	return program{path, strings.Contains(string(help), "--bump-revision")}, nil
 }
 
-// restore has the program make the data of a cluster with one member.
+// restore runs the program to make the data of a cluster with one member.
 func (p program) restore(ctx context.Context, from, to string, t Target) error {
 	peer := t.Server.PeerURL()
 	args := []string{
@@ -139,7 +139,7 @@ func (p program) restore(ctx context.Context, from, to string, t Target) error {
 	}
 	words := &server.Tail{}
 	cmd := exec.CommandContext(ctx, p.path, args...)
-	cmd.Env = []string{"ETCDCTL_API=3"} // what etcdctl of 3.4 and older ask for
+	cmd.Env = []string{"ETCDCTL_API=3"} // required by etcdctl of 3.4 and older
 	cmd.Stdout, cmd.Stderr = words, words
 	if err := cmd.Run(); err != nil {
 		return contract.Errorf(contract.ReasonLoadFailed, "make the data of a member with %s: %w: %s", p.path, err, words)

@@ -23,14 +23,15 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Archive copies the transactions of a database to a store. It reads them from a voter, and takes only those that no failover loses.
+// Archive copies the transactions of a database to a store. It reads them from a voter, and archives only transactions that no failover can
+// lose.
 type Archive struct {
 	Cluster
 	Store      store.Store
 	Recipients []age.Recipient
 	// Keys are Recipients as text.
 	Keys []string
-	// Source names the data, and Writer the resource, whose primaries' epochs are counted together.
+	// Source identifies the data, and Writer the resource. Epochs of primaries are compared only within one Writer.
 	Source, Writer string
 	// Interval limits the age of transactions that are not archived yet; MaxBytes closes a segment earlier, MaxFile a file.
 	Interval          time.Duration
@@ -49,10 +50,10 @@ type follower struct {
 	Archive
 	head   manifest.Head
 	newest string // name of the newest timeline in the store
-	// have are the transactions before the timeline, in it and in the buffer.
+	// have are the transactions before the timeline, in the timeline and in the buffer.
 	have binlog.Set
 	last *contract.Position // the end of the last segment; nil before the first
-	// latest is the latest commit time of earlier transactions, and high that, or a later moment that was reached.
+	// latest is the latest commit time of earlier transactions. high is the later of latest and the last moment that was reached.
 	latest, high time.Time
 	proof        proof
 	stream
@@ -105,7 +106,7 @@ func (f *follower) run(ctx context.Context) error {
 	return f.follow(ctx)
 }
 
-// prove is prove, without a need of voters for a test.
+// prove calls the function prove. In a test with Unproven it needs no voters.
 func (f *follower) prove(members []member) (proof, error) {
 	p, err := prove(members)
 	if f.Unproven && p.committed != nil {
@@ -163,8 +164,8 @@ func (f *follower) read(ctx context.Context, head manifest.Head) (*binlog.Timeli
 	}
 }
 
-// continues compares the archive with the primary. A primary of an older epoch is none any more. One that lacks transactions of the archive
-// is that of a database which has lost them: the end of the timeline is superseded.
+// continues compares the archive with the primary. A primary of an older epoch than the archive's is not the primary any more. If the
+// primary lacks archived transactions, the database has lost them, and the end of the timeline is superseded.
 func (f *follower) continues(ctx context.Context) error {
 	epoch := f.proof.primary.State.Epoch
 	if f.head.Writer == f.Writer && epoch < f.head.Epoch {
@@ -199,8 +200,8 @@ func nonEmpty(s binlog.Set) []string {
 	return []string{text}
 }
 
-// lostFrom returns the last moment of the timeline before transactions that the database has lost: archived ones can only be opened with a
-// private key, so it is that before the first segment with one.
+// lostFrom returns the last moment of the timeline before transactions that the database has lost. Only a private key opens archived
+// transactions, so the result is the moment before the first segment with a lost one.
 func (f *follower) lostFrom(ctx context.Context, lost binlog.Set) (time.Time, error) {
 	t, err := f.read(ctx, f.head)
 	if err != nil {
@@ -226,7 +227,7 @@ func (f *follower) newTimeline(ctx context.Context, reason, text string) error {
 	return contract.Errorf(contract.ReasonGap, "%s, so timeline %s was begun: moments on it can be restored from the next backup on", text, f.newest)
 }
 
-// begin begins a timeline after all that is safe.
+// begin begins a timeline after all safe transactions.
 func (f *follower) begin(ctx context.Context, reason string) error {
 	random := [4]byte{}
 	_, _ = rand.Read(random[:]) // never fails
@@ -246,8 +247,8 @@ func (f *follower) save(ctx context.Context) error {
 	return f.Store.Replace(ctx, manifest.TimelineFolder(f.head.Timeline)+manifest.HeadName, text)
 }
 
-// choose returns the member to read: a voter that still has all that the archive lacks, else the primary, whose transactions count as those of a
-// voter do. It begins a new timeline if none has them.
+// choose returns the member to read: a voter that still has every transaction that the archive lacks, else the primary, under the same
+// conditions as a voter. It begins a new timeline if neither has them.
 func (f *follower) choose(ctx context.Context) (member, server.Options, error) {
 	candidates := append(slices.Clone(f.proof.voters), f.proof.primary)
 	if f.proof.primary.State.Demands == 0 || f.Unproven {
@@ -272,7 +273,7 @@ func (f *follower) loginOf(m member) server.Options {
 	return server.Options{Address: net.JoinHostPort(f.Host(m.ordinal), strconv.Itoa(f.ServerPort)), User: mysql.ArchiveAccount, Password: f.Password}
 }
 
-// keeps reports whether the log of a member has all that the archive lacks.
+// keeps reports whether a member's log has every transaction that the archive lacks.
 func (f *follower) keeps(ctx context.Context, m member, login server.Options) (bool, error) {
 	c, err := server.Connect(ctx, login)
 	if err != nil {

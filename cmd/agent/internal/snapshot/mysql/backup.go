@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// tries is the number of copies that are begun: each donor may go in the middle.
+	// tries is the maximum number of copies that are begun: a donor may disappear during a copy.
 	tries = 3
 	// catchUp is the default of Run.Patience.
 	catchUp = 2 * time.Minute
@@ -44,12 +44,12 @@ type Run struct {
 
 	// Programs are those of the image.
 	Programs restore.Programs
-	// Scratch is a folder with room for the data. What a run makes there is removed.
+	// Scratch is a folder with room for the data. A run removes the files that it makes there.
 	Scratch string
 	// Arguments are added to the servers'.
 	Arguments []string
-	// Patience limits the wait for a voter to apply what the primary had when the backup began, and for the primary to have what the copy has.
-	// Default: two minutes.
+	// Patience limits two waits: until a voter has applied everything that the primary had when the backup began, and until the primary has
+	// everything in the copy. Default: two minutes.
 	Patience time.Duration
 	// Interfere is called between the steps of a copy. It is for tests; nil for none.
 	Interfere func(step string, donor int)
@@ -152,7 +152,7 @@ func (r *Run) instance(folder string) *restore.Instance {
 	return &restore.Instance{Programs: r.Programs, Data: folder, More: slices.Concat(r.Arguments, scratch)}
 }
 
-// caughtUp waits until the donor has all that the primary had.
+// caughtUp waits until the donor has every transaction that the primary had.
 func (r *Run) caughtUp(ctx context.Context, c *server.Conn, had string) error {
 	return r.until(ctx, contract.ReasonServerUnreachable, fmt.Sprintf("member %d has all transactions that the primary had", r.donor.ordinal), func() (bool, error) {
 		answer, err := r.ask(ctx, r.donor.ordinal, mysqlmember.PathState)
@@ -163,7 +163,8 @@ func (r *Run) caughtUp(ctx context.Context, c *server.Conn, had string) error {
 	})
 }
 
-// until waits for a condition, and fails for a reason. A member that does not answer may come back.
+// until waits for a condition, and fails with the given reason after Patience. It retries while a member does not answer, because the
+// member may come back.
 func (r *Run) until(ctx context.Context, reason contract.Reason, what string, is func() (bool, error)) error {
 	var last error
 	limit := cmp.Or(r.Patience, catchUp)
@@ -194,7 +195,7 @@ func contains(c *server.Conn, all, some string) (bool, error) {
 	return is == "1", nil
 }
 
-// check proves that a copy is whole and has no transaction that may be lost, and completes the manifest.
+// check proves that a copy is complete and has no transaction that a failover may lose. It completes the manifest.
 func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest.Backup) error {
 	row, err := c.Named("SELECT STATE, BINLOG_FILE, BINLOG_POSITION FROM performance_schema.clone_status")
 	if err != nil {
@@ -230,14 +231,14 @@ func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest
 	} else if len(missing) > 0 {
 		m.Warnings = append(m.Warnings, "the primary had no event of these names, so they stay disabled: "+brief(missing))
 	}
-	return c.Do("RESET REPLICA ALL") // it has the password of replication
+	return c.Do("RESET REPLICA ALL") // the file has the password of replication
 }
 
-// survives waits until the primary has all transactions of the copy, and returns its events. Another primary than that of the beginning has them
-// as well, or the copy is none of this database any more.
+// survives waits until the primary has all transactions of the copy, and returns the primary's events. After a failover the new primary
+// must have them, too; otherwise the copy has transactions that the database has lost.
 func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (events []mysql.Event, err error) {
-	err = r.until(ctx, contract.ReasonBusy, fmt.Sprintf("the primary has all transactions that member %d has: a copy with others becomes no backup", r.donor.ordinal), func() (bool, error) {
-		members, _ := r.look(ctx) // those that do not answer are no primary
+	err = r.until(ctx, contract.ReasonBusy, fmt.Sprintf("the primary has all transactions that member %d has: a copy with further transactions is not used as a backup", r.donor.ordinal), func() (bool, error) {
+		members, _ := r.look(ctx) // a member that does not answer is no primary
 		primary, err := primaryOf(members)
 		if err != nil {
 			return false, err
@@ -271,8 +272,8 @@ func (r *Run) describe(c *server.Conn, m *manifest.Backup) error {
 	return err
 }
 
-// store writes the folder of a copy to the store, and the manifest at last. The copy goes to the disk of its volume at the same time: only that reports
-// what could not be written, and so may be read wrongly.
+// store writes the folder of a copy to the store, and then the manifest. It also flushes the copy to the disk of its volume: only the flush
+// reports failed writes, which could make the files read wrongly.
 func (r *Run) store(ctx context.Context, d *draft.Draft, folder string, onDisk *snapshot.Volume) error {
 	flushed := make(chan error, 1)
 	go func() { flushed <- onDisk.Flush() }()

@@ -23,14 +23,14 @@ import (
 
 // Cluster holds what is needed to reach the members of a database.
 type Cluster struct {
-	// Host returns the name of a member's pod. Members is the highest number of them.
+	// Host returns the name of a member's pod. Members is the maximum number of members.
 	Host    func(ordinal int) string
 	Members int
 	// Port is that of the agents, ServerPort that of the servers.
 	Port, ServerPort int
 	// TLS is the folder of a client's certificate for the agents: tls.crt, tls.key and ca.crt.
 	TLS string
-	// Password is that of the account that may copy a member.
+	// Password is the password of the account that may copy a member.
 	Password string
 }
 
@@ -58,7 +58,7 @@ func (c Cluster) ask(ctx context.Context, ordinal int, path string) (answer mysq
 	if err != nil {
 		return answer, err
 	}
-	// The members are in the cluster: a proxy for the store does not lead to them.
+	// Members are inside the cluster: a proxy for the store does not lead to them.
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
 	response, err := client.Do(request)
 	if err != nil {
@@ -93,7 +93,7 @@ func (c Cluster) look(ctx context.Context) (members []member, problem error) {
 	return members, errors.Join(errs...)
 }
 
-// primaryOf returns the member that is the primary: one that is written, in an epoch that no member has promised to leave.
+// primaryOf returns the primary: a writable member, unless a member has promised a newer epoch.
 func primaryOf(members []member) (member, error) {
 	var found member
 	newest := int64(0)
@@ -105,9 +105,9 @@ func primaryOf(members []member) (member, error) {
 	}
 	switch {
 	case found.State == nil:
-		return found, contract.Errorf(contract.ReasonServerUnreachable, "no member is a primary that is written: a backup begins when there is one")
+		return found, contract.Errorf(contract.ReasonServerUnreachable, "no member is a writable primary: a backup begins when there is one")
 	case found.State.Epoch < newest:
-		return found, contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, and another one is being made: a backup begins when it serves", found.ordinal, found.State.Epoch)
+		return found, contract.Errorf(contract.ReasonServerUnreachable, "member %d is the primary of epoch %d, and another member is becoming the primary: a backup begins when it serves", found.ordinal, found.State.Epoch)
 	}
 	return found, nil
 }
@@ -125,8 +125,8 @@ func votersOf(members []member, primary member) (voters []member) {
 	return voters
 }
 
-// donorOf returns the member to copy: the voter with the least lag, or a primary that is alone. Voters hold what was acknowledged and nothing
-// that can be lost.
+// donorOf returns the member to copy: the voter with the least lag, or a primary that is alone. Voters have the acknowledged transactions,
+// and none that can be lost.
 func donorOf(members []member) (donor, primary member, err error) {
 	if primary, err = primaryOf(members); err != nil {
 		return donor, primary, err

@@ -45,12 +45,12 @@ func TestDonorOf(t *testing.T) {
 		"the primary alone":                   {[]member{at(0, with(primary, func(s *mysql.State) { s.Demands = 0 }))}, 0, ""},
 		"alone by the record, and a voter":    {[]member{at(0, with(primary, func(s *mysql.State) { s.Demands = 0 })), at(1, voter)}, 1, ""},
 		"not alone, and the voters are gone":  {[]member{at(0, primary)}, -1, "not alone"},
-		"no primary":                          {[]member{at(1, voter), at(2, voter)}, -1, "no member is a primary"},
-		"the primary only reads":              {[]member{at(0, with(primary, func(s *mysql.State) { s.Writable = false })), at(1, voter)}, -1, "no member is a primary"},
-		"the primary is not protected":        {[]member{at(0, with(primary, func(s *mysql.State) { s.Unprotected = true })), at(1, voter)}, -1, "no member is a primary"},
-		"a newer epoch was promised":          {[]member{at(0, primary), at(1, with(voter, func(s *mysql.State) { s.Promised = 4 })), at(2, voter)}, -1, "another one is being made"},
+		"no primary":                          {[]member{at(1, voter), at(2, voter)}, -1, "no member is a writable primary"},
+		"the primary only reads":              {[]member{at(0, with(primary, func(s *mysql.State) { s.Writable = false })), at(1, voter)}, -1, "no member is a writable primary"},
+		"the primary is not protected":        {[]member{at(0, with(primary, func(s *mysql.State) { s.Unprotected = true })), at(1, voter)}, -1, "no member is a writable primary"},
+		"a newer epoch was promised":          {[]member{at(0, primary), at(1, with(voter, func(s *mysql.State) { s.Promised = 4 })), at(2, voter)}, -1, "another member is becoming the primary"},
 		"a primary that does not know it yet": {[]member{at(0, primary), at(1, with(primary, func(s *mysql.State) { s.Epoch, s.Promised = 4, 4 })), at(2, with(voter, func(s *mysql.State) { s.Source, s.Promised = 1, 4 }))}, 2, ""},
-		"nobody answers":                      {nil, -1, "no member is a primary"},
+		"nobody answers":                      {nil, -1, "no member is a writable primary"},
 	} {
 		donor, _, err := donorOf(c.members)
 		switch {

@@ -12,8 +12,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// setEvents gives the events of a copy the status that they have on the primary. A replica stores each one as disabled. It returns the disabled
-// ones that the primary does not have.
+// setEvents sets the primary's status for the events of a copy, because a replica stores each event as disabled. It returns the disabled
+// events that the primary does not have.
 func setEvents(c *server.Conn, of []mysql.Event) (missing []string, err error) {
 	status := map[[2]string]string{}
 	for _, e := range of {

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// stream is the connection to a member, and how far it was read.
+// stream is the connection to a member, with the position up to which it was read.
 type stream struct {
 	from    member
 	login   server.Options
@@ -28,7 +28,7 @@ type stream struct {
 	tracker binlog.Tracker
 	at      mysql.Position // in the member's log
 	format  []byte         // the event that begins each file
-	id      string         // of the transaction that is read
+	id      string         // of the transaction that is being read
 	looked  time.Time      // when the members were asked
 	proved  time.Time      // when they proved anything
 	since   time.Time      // of this connection
@@ -99,7 +99,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// lookAgain asks the members what is safe now. It fails with errMoved if the member that is read is none to read any more.
+// lookAgain queries the members for the safe transactions. It fails with errMoved if another member must be read from now on.
 func (f *follower) lookAgain(ctx context.Context) error {
 	members, problem := f.look(ctx)
 	f.looked = time.Now()
@@ -131,7 +131,7 @@ func (f *follower) lookAgain(ctx context.Context) error {
 	return f.aim.take(p)
 }
 
-// take takes an event. It waits before a transaction until that is safe.
+// take handles an event. Before a transaction it waits until the transaction is safe.
 func (f *follower) take(ctx context.Context, raw []byte) error {
 	f.tracker.Jump(raw)
 	e, err := f.tracker.Next(raw)
@@ -159,12 +159,12 @@ func (f *follower) take(ctx context.Context, raw []byte) error {
 	if e.Next != "" && e.Next != f.at.File {
 		f.at = mysql.Position{File: e.Next, Offset: binlog.FirstOffset}
 	} else {
-		f.at.Offset = max(f.at.Offset, binlog.EndOf(raw)) // heartbeats have the end of what is skipped
+		f.at.Offset = max(f.at.Offset, binlog.EndOf(raw)) // heartbeats carry the end of skipped events
 	}
 	return nil
 }
 
-// open begins a transaction, when it is safe.
+// open begins a transaction once it is safe.
 func (f *follower) open(ctx context.Context, e binlog.Event) error {
 	switch {
 	case e.ID == "":
@@ -209,7 +209,8 @@ func (f *follower) add(ctx context.Context, raw []byte, e binlog.Event) error {
 	return nil
 }
 
-// count takes the commit time of a transaction. One before a moment that earlier transactions have, or that was reached, makes moments unclear.
+// count adds the commit time of a transaction. If that time is before the commit time of an earlier transaction, or before a reached
+// moment, the moments in between are unclear.
 func (f *follower) count(commit time.Time) {
 	s := &f.segment
 	s.Transactions++

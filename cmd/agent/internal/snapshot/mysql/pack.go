@@ -19,8 +19,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// isOfData reports whether a file of the data folder is a part of a backup. Left out are the identity of the server, its keys and logs, and what
-// each start makes again. The doublewrite buffer of a server that ended in order is of no use, and may have the password of replication.
+// isOfData reports whether a file of the data folder is a part of a backup. It excludes the identity of the server, its keys and logs, and
+// files that each start recreates. It also excludes the doublewrite buffer, which is useless after a clean stop and may have the password
+// of replication.
 func isOfData(name string) bool {
 	top, _, _ := strings.Cut(filepath.ToSlash(name), "/")
 	switch {
@@ -85,7 +86,7 @@ func packOne(stream *tar.Writer, path, name string) error {
 	return err
 }
 
-// copyExactly is io.CopyN in larger pieces: each is handed from goroutine to goroutine.
+// copyExactly is io.CopyN with larger pieces, because each piece passes between goroutines.
 func copyExactly(to io.Writer, from io.Reader, size int64) (int64, error) {
 	n, err := io.CopyBuffer(struct{ io.Writer }{to}, io.LimitReader(from, size), make([]byte, min(size, 1<<20)+1))
 	if err == nil && n < size {
@@ -104,7 +105,7 @@ func unpack(from io.Reader, folder string) error {
 	for stream := tar.NewReader(from); ; {
 		header, err := stream.Next()
 		if errors.Is(err, io.EOF) {
-			_, err := io.Copy(io.Discard, from) // what follows the end of the tar stream has a sum too
+			_, err := io.Copy(io.Discard, from) // the bytes after the end of the tar stream are part of the checksum, too
 			return err
 		}
 		if err != nil {
@@ -135,7 +136,8 @@ func unpackOne(root *os.Root, header *tar.Header, content io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// fetch writes the files of a backup below a folder. All objects are held against their sums: a failure leaves a part of the files.
+// fetch writes the files of a backup below a folder, and verifies the checksums of all objects. After a failure, the folder has a part of
+// the files.
 func fetch(ctx context.Context, s restore.Source, folder string) error {
 	reader, writer := io.Pipe()
 	result := make(chan error, 1)

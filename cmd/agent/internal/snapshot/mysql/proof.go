@@ -11,19 +11,19 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// proof stores the facts that one look at the members proves.
+// proof holds the facts that one query of the members proves.
 type proof struct {
 	primary member
 	voters  []member
-	// safe are the transactions that no failover loses: the primary has committed them, and a voter has them on its disk. A voter must promise
-	// before another member is promoted, and who is promoted has all that it has. Of a primary that is alone, its own are safe: no other
-	// member may be promoted.
+	// safe are the transactions that no failover loses: the primary has committed them, and a voter has them on its disk. A promotion needs
+	// the promises of voters, and the promoted member has all transactions of these voters. If the primary is alone, all of its
+	// transactions are safe, because no other member may be promoted.
 	safe binlog.Set
 	// committed are the transactions of the primary.
 	committed binlog.Set
 }
 
-// prove returns what the states of members prove. It fails where there is no primary, or no voter of one that is not alone.
+// prove derives the facts from the states of members. It fails without a primary, and without a voter unless the primary is alone.
 func prove(members []member) (p proof, err error) {
 	if p.primary, err = primaryOf(members); err != nil {
 		return p, err
@@ -53,7 +53,7 @@ func prove(members []member) (p proof, err error) {
 	return p, nil
 }
 
-// isOf reports whether two looks are at one primary.
+// isOf reports whether two queries have seen the same primary.
 func (p proof) isOf(other proof) bool {
 	return p.primary.Server == other.primary.Server && p.primary.State.Epoch == other.primary.State.Epoch &&
 		(p.primary.State.Demands == 0) == (other.primary.State.Demands == 0)
@@ -69,18 +69,19 @@ func (p proof) voter(server string) (member, bool) {
 	return member{}, false
 }
 
-// aim is a moment that the archive reaches when it has all transactions that were committed before it.
+// aim is a moment to reach: the archive reaches it when it has all transactions that were committed before.
 type aim struct {
-	// at is the moment, by the clock of the primary. No transaction behind end was committed before it.
+	// at is the moment, by the clock of the primary. No transaction after end was committed before it.
 	at  time.Time
 	end mysql.Position
-	// voter is the server of a voter that has received all up to end. What it has one look later is all.
+	// voter is the server of a voter that has received everything up to end. The transactions that it shows in the next query include all
+	// of that.
 	voter string
 	all   binlog.Set
 }
 
-// take compares the aim with another look at its primary. A voter shows how far it reads before it shows what it has received, so two looks are
-// needed.
+// take compares the aim with another query of its primary. A voter reports the position that it has read before the transactions that it
+// has received, so two queries are needed.
 func (a *aim) take(p proof) error {
 	if a.all != nil || p.primary.State.Demands == 0 {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// replayed is a backup behind which the archive may be replayed.
+// replayed is a backup with an optional replay of the archive after it.
 type replayed struct {
 	source   restore.Source
 	programs restore.Programs
@@ -25,7 +25,7 @@ type replayed struct {
 	plan     *restore.Plan // nil for no replay
 }
 
-// prepare fails where the moment cannot be reached, before anything is written.
+// prepare fails, before anything is written, if the moment cannot be reached.
 func (r *replayed) prepare(ctx context.Context, until *restore.Until, isScratch bool) (err error) {
 	if until != nil {
 		if r.plan, err = restore.PlanFor(ctx, r.source, *until); err != nil {
@@ -53,8 +53,8 @@ func (r *replayed) check(ctx context.Context, c *server.Conn, i *restore.Instanc
 	return err
 }
 
-// replay applies the archive to the files in a folder, by a server without a network, and ends the server in order. Nothing of it is left in the
-// data but the transactions. A replay that is broken off begins again with the backup.
+// replay applies the archive to the files in a folder, with a server without a network, and stops the server cleanly. It leaves only the
+// transactions in the data. After an interrupted replay, start again with the backup.
 func (r *replayed) replay(ctx context.Context, folder string, out *restore.Outcome, then func(*server.Conn, *restore.Instance) error) error {
 	i := r.instance(folder)
 	defer i.Kill()
@@ -89,7 +89,7 @@ func (r *replayed) replay(ctx context.Context, folder string, out *restore.Outco
 	return i.Stop(ctx)
 }
 
-// begins fails unless the files have the transactions that the backup's manifest names.
+// begins fails unless the files have exactly the transactions in the backup's manifest.
 func (r *replayed) begins(ctx context.Context, i *restore.Instance) error {
 	has, err := i.Executed(ctx)
 	if err != nil {

@@ -18,12 +18,12 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// spare is the room that a server needs besides its data, for its logs and temporary tables.
+// spare is the space that a server needs in addition to its data, for its logs and temporary tables.
 const spare = 256 << 20
 
-// Restore puts the data of a backup on the empty volume of the first member of a new database. It appears there at once, when all of it was held
-// against its sums, and the archive was replayed up to until; nil: the data is that of the backup alone. The member takes it when the operator
-// lets it begin the database.
+// Restore puts the data of a backup on the empty volume of the first member of a new database. The data appears there atomically, after all
+// checksums were verified and the archive was replayed up to until; nil: no replay. The member uses it when the operator lets it begin the
+// database.
 func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volume.Volume, until *restore.Until) (out restore.Outcome, err error) {
 	if err := fits(ctx, s, p); err != nil {
 		return out, err
@@ -66,7 +66,7 @@ func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volum
 // at is called between the steps of a restore. Tests end a process there.
 var at = func(string) {}
 
-// fits refuses a backup that the image's server cannot begin with, before anything is written.
+// fits refuses, before anything is written, a backup that the image's server cannot start on.
 func fits(ctx context.Context, s restore.Source, p restore.Programs) error {
 	b := s.Backup
 	if b.Base != manifest.Files || b.Server.Flavour != server.MySQL {
@@ -102,8 +102,8 @@ func hasRoom(b *manifest.Backup, root string) error {
 	return nil
 }
 
-// Verify restores a backup to a new folder, has a server start on it, and checks its tables against the manifest. Then the archive is replayed up to
-// until, if that is given. The folder stays.
+// Verify restores a backup to a new folder, starts a server on it, and checks its tables against the manifest. Then it replays the archive
+// up to until, unless that is nil. The folder stays.
 func Verify(ctx context.Context, s restore.Source, p restore.Programs, folder string, more []string, until *restore.Until) (out restore.Outcome, err error) {
 	if err := restore.Compatible(s, p); err != nil {
 		return out, err

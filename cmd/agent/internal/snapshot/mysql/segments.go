@@ -16,8 +16,8 @@ import (
 // firstFile is the name of a timeline's first file.
 const firstFile = "archive.000001"
 
-// next ends the file, and begins one with the description of the member's log. The end of a file may be a transaction whose rest could not be
-// read: another file has the whole of it.
+// next ends the file, and begins one with the description of the member's log. A file may end with an incomplete transaction; another file
+// then has the complete one.
 func (f *follower) next(ctx context.Context) error {
 	f.isNew = false
 	name := firstFile
@@ -70,7 +70,7 @@ func (f *follower) write(ctx context.Context) error {
 	return nil
 }
 
-// reach writes that everything up to the aim is in the archive, if it is.
+// reach records that everything up to the aim is in the archive, if that is true.
 func (f *follower) reach(ctx context.Context) error {
 	a := f.aim
 	if a == nil || f.tracker.IsOpen() {

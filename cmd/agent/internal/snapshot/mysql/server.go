@@ -24,8 +24,9 @@ import (
 var quiet = []string{"--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--skip-replica-start=ON", "--relay-log=relay", "--event-scheduler=OFF", "--performance-schema=ON",
 	"--plugin-load-add=mysql_clone.so"}
 
-// scratch are the options of servers on data that goes with the pod. They write to the page cache, from which the next reader has it, and wait for no
-// disk: Run.store reports what could not be written. They neither fill nor note a buffer pool, and make no keys.
+// scratch are the options of servers on data that is deleted with the pod. These servers write to the page cache, where the next reader
+// finds the data, and do not wait for the disk: Run.store reports failed writes. They neither load nor save a buffer pool, and make no
+// keys.
 var scratch = []string{"--innodb-flush-method=nosync", "--innodb-log-writer-threads=OFF", "--innodb-use-native-aio=OFF",
 	"--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF",
 	"--loose-auto-generate-certs=OFF", "--loose-sha256-password-auto-generate-rsa-keys=OFF", "--loose-caching-sha2-password-auto-generate-rsa-keys=OFF"}
@@ -52,7 +53,8 @@ func begin(ctx context.Context, i *restore.Instance) error {
 	return nil
 }
 
-// on starts a server on a copy, runs statements by the temporary account, and ends the server in order. The account is gone then.
+// on starts a server on a copy, runs statements with the temporary account, and stops the server cleanly. The account is removed at the
+// end.
 func on(ctx context.Context, i *restore.Instance, do func(*server.Conn) error) error {
 	defer i.Kill()
 	if err := begin(ctx, i); err != nil {
@@ -72,7 +74,7 @@ func on(ctx context.Context, i *restore.Instance, do func(*server.Conn) error) e
 	return i.Stop(ctx)
 }
 
-// bounded ends the server of statements when the context ends.
+// bounded runs statements, and ends their server when the context ends.
 func bounded(ctx context.Context, i *restore.Instance, do func() error) error {
 	result := make(chan error, 1)
 	go func() { result <- do() }()
@@ -85,7 +87,7 @@ func bounded(ctx context.Context, i *restore.Instance, do func() error) error {
 	}
 }
 
-// greet logs in to a member's server, and fails unless that is the one whose agent answered.
+// greet logs in to a member's server. It fails if that is not the server of the agent that answered.
 func (c Cluster) greet(ctx context.Context, m member) error {
 	conn, err := server.Connect(ctx, server.Options{Address: net.JoinHostPort(c.Host(m.ordinal), strconv.Itoa(c.ServerPort)), User: mysql.CloneAccount, Password: c.Password})
 	if err != nil {
@@ -103,8 +105,8 @@ func (c Cluster) greet(ctx context.Context, m member) error {
 }
 
 const (
-	// looks is the interval between looks at a member that is copied, and silence is the time after which one that does not answer is given up.
-	// A frozen server does not end a connection.
+	// looks is the interval between queries of a member that is being copied. silence is the time without an answer after which the copy is
+	// given up: a frozen server does not end a connection.
 	looks   = 5 * time.Second
 	silence = 2 * time.Minute
 )
@@ -163,7 +165,7 @@ func (c Cluster) clone(ctx context.Context, helper *restore.Instance, donor int,
 	})
 	switch {
 	case err == nil:
-		return nil // the copy is complete, and nothing else of this server counts
+		return nil // the copy is complete, so other errors of this server do not matter
 	case watched.Err() != nil:
 		return context.Cause(watched)
 	case server.Code(err) == codeNoRoom:

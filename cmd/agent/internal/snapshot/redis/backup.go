@@ -114,15 +114,14 @@ func (b *backup) shard(ctx context.Context, i int) error {
 		return err
 	}
 	if version := said.info["redis_version"]; snapshot.Series(version) >= snapshot.Series(m.Server.Version) {
-		m.Server.Version = version // the newest, where they differ: an older server may not read its file
+		m.Server.Version = version // the newest, if they differ: an older server may not be able to read its file
 	}
 	m.Shards = append(m.Shards, manifest.Shard{Slots: of.master.slots.String(), Keys: said.keys})
 	m.Objects = append(m.Objects, stored)
 	return nil
 }
 
-// because returns errChanged for a failure that comes of a change: a server that gets another master, or none, breaks off what
-// it sends.
+// because returns errChanged if a change of the cluster caused a failure: a server that gets another master, or none, aborts its transfer.
 func (b *backup) because(ctx context.Context, err error) error {
 	reason := contract.ReasonOf(err)
 	if ctx.Err() != nil || reason != contract.ReasonDumpFailed && reason != contract.ReasonServerUnreachable {

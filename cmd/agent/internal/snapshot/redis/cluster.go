@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package redis makes a backup of a Redis Cluster, and of a backup the data of the masters of a new one.
+// Package redis makes a backup of a Redis Cluster. From a backup, it makes the data of the masters of a new cluster.
 package redis
 
 import (
@@ -38,12 +38,12 @@ type servers struct {
 	Cluster
 	mu      sync.Mutex
 	clients map[string]*redis.Client // by address
-	known   []string                 // addresses that answered when all was at rest
+	known   []string                 // addresses that answered when the cluster was at rest
 
 	patience time.Duration // until the slots have to be at rest
 }
 
-// silence keeps the client from writing to the error output: what fails is in the result.
+// silence prevents the client from writing to the error output: failures are in the result.
 var silence = sync.OnceFunc(func() { redis.SetLogger(silent{}) })
 
 type silent struct{}

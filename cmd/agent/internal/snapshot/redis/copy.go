@@ -17,15 +17,15 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// How long a replica may take until it has what its master had when the backup began, and how long a server may give no sign of
-// life while it is copied.
+// The time for a replica to receive everything that its master had when the backup began, and the time for which a server may show no
+// activity while it is copied.
 const (
 	stepTime    = 30 * time.Second
 	silenceTime = time.Minute
 )
 
-// source returns the server that a shard is copied from, and reports whether that is a replica: one that has all writes that the
-// master had in the layout. Without such a replica it is the master. It fails with errChanged where a replica has another master.
+// source returns the server to copy a shard from, and reports whether that is a replica. It selects a replica that has all writes that the
+// master had in the layout, or else the master. It fails with errChanged if a replica has another master.
 func (s *servers) source(ctx context.Context, l *layout, of shard) (node, bool, error) {
 	wanted := l.answers[of.master.id].info.offset("master_repl_offset")
 	for end := time.Now().Add(stepTime); len(of.replicas) > 0 && time.Now().Before(end); {
@@ -87,7 +87,7 @@ func (c copier) copy(ctx context.Context, from node, to io.Writer) error {
 	check := &rdb{to: to}
 	_, copyErr := io.CopyBuffer(struct{ io.Writer }{check}, out, make([]byte, 256<<10))
 	if copyErr != nil {
-		_ = cmd.Process.Kill() // else it waits for a reader
+		_ = cmd.Process.Kill() // else the program waits for a reader
 	}
 	err = cmd.Wait()
 	switch cause := context.Cause(ctx); {
@@ -107,8 +107,8 @@ func (c copier) copy(ctx context.Context, from node, to io.Writer) error {
 	return err // of the store
 }
 
-// watch ends a copy when the server gives no sign of life for too long: redis-cli would wait for ever. That it sends nothing
-// is none of these signs, because a server with much data writes it to its disk first.
+// watch ends a copy when the server shows no activity for too long: redis-cli would wait forever. It does not require that the server sends
+// data, because a server with much data first writes it to its disk.
 func (c copier) watch(ctx context.Context, from node, end context.CancelCauseFunc) {
 	for alive := time.Now(); ; {
 		select {

@@ -18,7 +18,7 @@ const (
 	pause    = 200 * time.Millisecond
 )
 
-// layout is a cluster at rest: who owns which slots, and what each server says.
+// layout is the state of a cluster at rest: the owners of slots, and the answer of each server.
 type layout struct {
 	shards  []shard
 	answers map[string]answer // by node id
@@ -34,7 +34,7 @@ func (s *servers) atRest(ctx context.Context) (*layout, error) {
 		if time.Now().After(end) {
 			return nil, contract.Errorf(contract.ReasonOf(err), "waited %s for the slots of the cluster to be at rest: %w", s.patience, err)
 		}
-		s.hangUp(s.Server) // it may lead to another server the next time, and this one may belong to no cluster
+		s.hangUp(s.Server) // the address may lead to another server the next time, and this server may belong to no cluster
 		select {
 		case <-ctx.Done():
 			return nil, ctx.Err()
@@ -82,7 +82,7 @@ func (s *servers) look(ctx context.Context) (*layout, error) {
 	return nil, contract.Errorf(reason, "look at the slots of the cluster at %s: %w", s.Server, err)
 }
 
-// remember keeps the addresses of the servers: the one behind Server may be gone when the cluster is looked at again.
+// remember stores the addresses of the servers, because the server that Server leads to may not exist at the next query.
 func (s *servers) remember(l *layout) {
 	s.known = s.known[:0]
 	for _, a := range l.answers {
@@ -131,7 +131,7 @@ func (s *servers) askAll(ctx context.Context, nodes []node) ([]answer, error) {
 // history returns the id that a master gives to its stream of writes. Its replicas have the same one.
 func (l *layout) history(of shard) string { return l.answers[of.master.id].info["master_replid"] }
 
-// isSame reports whether nothing was moved, and no failover was, since an earlier look.
+// isSame reports whether no slot was moved, and no failover happened, since an earlier query.
 func (l *layout) isSame(o *layout) bool {
 	if len(l.shards) != len(o.shards) {
 		return false

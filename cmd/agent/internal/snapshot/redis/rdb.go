@@ -11,8 +11,8 @@ import (
 	"io"
 )
 
-// What an RDB file ends with: an opcode, and the CRC64 of everything before. After a transfer that the server did not make
-// through its disk, redis-cli writes 40 hexadecimal digits more: the mark by which it found the end.
+// The end of an RDB file: an opcode, and the CRC64 of everything before. After a transfer without a file on the server's disk, redis-cli
+// also writes 40 hexadecimal digits: the mark by which it found the end.
 const (
 	opcodeEOF   = 0xff
 	trailerSize = 1 + 8
@@ -25,11 +25,11 @@ var jones = crc64.MakeTable(0x95ac9329ac4bc9b5)
 // checksum continues Redis' CRC64. It begins with 0 and inverts nothing; package crc64 inverts before and after.
 func checksum(sum uint64, p []byte) uint64 { return ^crc64.Update(^sum, jones, p) }
 
-// rdb passes an RDB file on, and checks that it is whole. It passes on nothing of what redis-cli writes behind the file.
+// rdb passes an RDB file on, and checks that it is complete. It drops everything that redis-cli writes after the file.
 type rdb struct {
 	to   io.Writer
 	head []byte
-	last []byte // what may still be the trailer and the mark
+	last []byte // the last bytes, which may be the trailer and the mark
 	sum  uint64
 	n    int64 // bytes passed on
 }
@@ -44,7 +44,7 @@ func (r *rdb) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// pass passes on the first bytes of those that were kept.
+// pass passes on the first of the kept bytes.
 func (r *rdb) pass(n int) error {
 	p := r.last[:n]
 	if missing := len(rdbHead) - len(r.head); missing > 0 {
@@ -67,7 +67,7 @@ type partial string
 
 func (p partial) Error() string { return string(p) }
 
-// Close passes the rest on. It fails with partial unless what was written is a whole RDB file.
+// Close passes the rest on. It fails with partial unless the written bytes are a complete RDB file.
 func (r *rdb) Close() error {
 	if mark := len(r.last) - markSize; mark >= trailerSize && r.last[mark-trailerSize] == opcodeEOF && isHex(r.last[mark:]) {
 		r.last = r.last[:mark]
@@ -84,7 +84,7 @@ func (r *rdb) Close() error {
 	case r.last[0] != opcodeEOF:
 		return partial("the RDB file has no end")
 	}
-	// The opcode belongs to what the CRC64 is of. Servers with rdbchecksum off write 0.
+	// The CRC64 includes the opcode. Servers with rdbchecksum off write 0.
 	want, sum := binary.LittleEndian.Uint64(r.last[1:]), checksum(r.sum, r.last[:1])
 	if want != 0 && want != sum {
 		return partial(fmt.Sprintf("the RDB file has the CRC64 %016x, and its end says %016x", sum, want))

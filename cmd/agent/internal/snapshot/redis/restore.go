@@ -25,7 +25,7 @@ const (
 	nodesFile = "nodes.conf"
 )
 
-// marker is the folder in which a restore makes them. While it is there, the restore is not done.
+// marker is the folder in which a restore makes these files. While it exists, the restore is not finished.
 const marker = "restoring"
 
 // Target is the volume of the first server of a shard of a new cluster.
@@ -40,8 +40,8 @@ func (t Target) path(name ...string) string {
 	return filepath.Join(append([]string{t.Volume, t.Data}, name...)...)
 }
 
-// IsTaken reports whether a volume is no place for a restore: a server has written to it, or a restore is done. What a restore
-// that was broken off has left does not count.
+// IsTaken reports whether nothing must be restored to a volume: a server has written to it, or a restore has finished. The leftovers of an
+// interrupted restore do not count.
 func (t Target) IsTaken() (bool, error) {
 	entries, err := os.ReadDir(t.path())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -61,9 +61,9 @@ func (t Target) IsTaken() (bool, error) {
 	return false, nil
 }
 
-// Restore makes the data of a shard's first server from a backup: the keys, and the server's own view of a cluster that has its
-// slots. A server that starts on them owns the slots at once; that the servers of all shards have to meet is the caller's
-// business. It fails with NotEmpty where the volume is taken, and with Refused where the backup does not fit.
+// Restore makes the data of a shard's first server from a backup: the keys, and the server's own view of a cluster that has its slots. A
+// server that starts on them owns the slots at once. The caller must make the servers of all shards meet. It fails with NotEmpty where the
+// volume is taken, and with Refused where the backup does not fit.
 func Restore(ctx context.Context, s restore.Source, t Target) error {
 	part, err := t.fits(ctx, s.Backup)
 	if err != nil {
@@ -83,8 +83,7 @@ func Restore(ctx context.Context, s restore.Source, t Target) error {
 	return nil
 }
 
-// make does the steps of a restore. One that is broken off between two of them is begun again, because the marker is there from
-// the first to the last.
+// make does the steps of a restore. An interrupted restore is begun again, because the marker exists from the first step to the last.
 func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
 	if err := os.MkdirAll(t.path(marker), 0o700); err != nil {
 		return fmt.Errorf("make a folder for the restore: %w", err)
@@ -115,7 +114,7 @@ func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
 	return snapshot.Flush(t.Volume)
 }
 
-// clear removes what a restore that was broken off has left, the marker last. Without the marker nothing is a restore's.
+// clear removes the leftovers of an interrupted restore, the marker last. Without the marker, no file is a leftover.
 func (t Target) clear() error {
 	if _, err := os.Lstat(t.path(marker)); errors.Is(err, fs.ErrNotExist) {
 		return nil

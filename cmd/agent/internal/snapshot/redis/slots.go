@@ -14,7 +14,7 @@ import (
 // slotCount is the number of hash slots of a cluster.
 const slotCount = 16384
 
-// span is slots from one to another, both of them included.
+// span is a range of slots, both ends included.
 type span struct{ from, to int }
 
 // slots are hash slots, in their order.

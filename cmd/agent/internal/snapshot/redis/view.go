@@ -15,7 +15,7 @@ import (
 // node is a line of CLUSTER NODES.
 type node struct {
 	id      string
-	address string // HOST:PORT; "" where none is known
+	address string // HOST:PORT; "" if unknown
 	flags   []string
 	master  string // the id of a replica's master; "" for none
 	epoch   uint64 // of its configuration
@@ -64,7 +64,7 @@ func parseNode(words []string) (node, error) {
 		return node{}, fmt.Errorf("a line with %d words is no node", len(words))
 	}
 	n := node{id: words[0], flags: strings.Split(words[2], ","), master: strings.Trim(words[3], "-")}
-	where, _, _ := strings.Cut(words[1], "@") // behind it are the port of the bus, and since Redis 7 the host's name
+	where, _, _ := strings.Cut(words[1], "@") // after it follow the port of the bus, and since Redis 7 the host's name
 	if i := strings.LastIndex(where, ":"); i >= 0 && !n.is("noaddr") {
 		n.address = net.JoinHostPort(where[:i], where[i+1:]) // IPv6 has no brackets here
 	}
@@ -92,14 +92,14 @@ type shard struct {
 	replicas []node
 }
 
-// equal reports whether two shards are one and the same: no slot has come or gone, and no failover was between the two. Each of
-// these gives a master another config epoch.
+// equal reports whether a shard is unchanged: no slot was added or removed, and no failover happened. Each of these changes gives a master
+// another config epoch.
 func (s shard) equal(o shard) bool {
 	return s.master.id == o.master.id && s.master.epoch == o.master.epoch && slices.Equal(s.master.slots, o.master.slots)
 }
 
-// agree returns the shards of a cluster, sorted by their first slots. It fails unless all views have the same owners of slots,
-// each slot has exactly one, and none is on its way from one to another.
+// agree returns the shards of a cluster, sorted by their first slots. It fails unless all views have the same owners of slots, each slot
+// has exactly one owner, and no slot is being moved.
 func agree(views []view) ([]shard, error) {
 	owners := map[string]*shard{}
 	epochs := map[uint64]bool{}

@@ -32,9 +32,9 @@ type declared struct {
 	users                []account // further ones
 }
 
-// keepAccounts creates the databases and the account of the clients on a primary, and changes passwords, whenever the files have changed. It
-// drops nothing, and writes nothing if all is there. Its statements are transactions like those of clients: it waits while commits wait and
-// none ends.
+// keepAccounts creates the databases and the account of the clients on a primary, and changes passwords, whenever the files have changed.
+// It drops nothing, and writes nothing if everything exists. Its statements are transactions like those of clients, so it pauses while
+// commits are blocked.
 func (a *Agent) keepAccounts(ctx context.Context, r *running) {
 	applied := ""
 	for ctx.Err() == nil {
@@ -55,7 +55,7 @@ func (a *Agent) keepAccounts(ctx context.Context, r *running) {
 	}
 }
 
-// sayAccounts stores the problem with accounts of the report, and logs a new one.
+// sayAccounts stores a problem with accounts for the report, and logs it if it is new.
 func (a *Agent) sayAccounts(err error) {
 	problem := ""
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *Agent) declared() (d declared, err error) {
 	return d, err
 }
 
-// isFree reports whether an account is none of MySQL's or the operator's own.
+// isFree reports whether an account name is used neither by MySQL nor by the operator.
 func isFree(user string) bool {
 	return userName.MatchString(user) && user != "root" && !strings.HasPrefix(user, "mysql.") && !strings.HasPrefix(user, "d3os_")
 }
@@ -113,7 +113,7 @@ func (a *Agent) databases() ([]string, error) {
 	return names, areNames(names)
 }
 
-// areNames refuses what is no name of a database.
+// areNames refuses invalid names of databases.
 func areNames(names []string) error {
 	for _, name := range names {
 		if !databaseName.MatchString(name) {
@@ -126,7 +126,7 @@ func areNames(names []string) error {
 // secret reads a file of the folder of secrets.
 func (a *Agent) secret(name string) (string, error) { return secretIn(a.Secrets, name) }
 
-// applying bounds a statement, and a look at what it waits for.
+// applying limits the time of a statement, and of a check what the statement waits for.
 const applying = 2 * time.Second
 
 // apply executes the statements that are missing. One that changes accounts and waits for an acknowledgement blocks all logins, those of
@@ -177,7 +177,7 @@ func acknowledges(c *server.Conn) error {
 	return err
 }
 
-// waits reports whether commits wait, or the server does not answer. No login succeeds, so it looks by a session that is there.
+// waits reports whether commits wait, or the server does not answer. It uses an existing session, because no login succeeds then.
 func waits(ctx context.Context, c *server.Conn) bool {
 	if err := c.Limit(time.Now().Add(2 * applying)); err != nil {
 		return true
@@ -196,7 +196,7 @@ func waits(ctx context.Context, c *server.Conn) bool {
 	return false
 }
 
-// missing returns the statements that bring the server to the declared state; none if it has that.
+// missing returns the statements that bring the server to the declared state; none if the server matches it.
 func (d declared) missing(ctx context.Context, c *server.Conn, socket string) (statements []string, err error) {
 	logsIn := func(user, password string) (bool, error) {
 		login, err := server.Connect(ctx, server.Options{Address: socket, User: user, Password: password})

@@ -146,7 +146,7 @@ func TestLoginsThatWait(t *testing.T) {
 	if err := <-result; err == nil {
 		t.Error("the statement has the answer OK")
 	}
-	assert.Assert(t, strings.Contains(p.logged(), "killing the server: the primary does not answer its agent"), p.logged())
+	assert.Assert(t, strings.Contains(p.logged(), "killing the server: the primary has not answered its agent"), p.logged())
 	p.leads(1, 3, 1)
 }
 

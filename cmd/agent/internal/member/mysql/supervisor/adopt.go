@@ -15,8 +15,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// adopt makes the data of one server that of this member, where it is. A server that only this agent reaches creates the accounts of members.
-// Until Volume.Adopt the data is that of one server: each step can be repeated, and one server can start on the data again.
+// adopt turns the data of one server into the data of this member, in place. A server that only this agent can reach creates the accounts
+// of members. Until Volume.Adopt, the data still belongs to one server: each step can be repeated, and the one server can start on the data
+// again.
 func (a *Agent) adopt(ctx context.Context, t mysql.Ticket) error {
 	v, err := guard.ReadVolume(a.Volume.Root, a.Volume.Data)
 	if err != nil {

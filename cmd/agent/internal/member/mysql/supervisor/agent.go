@@ -35,7 +35,7 @@ type Agent struct {
 	// Secrets is a folder with the files root-password, agent-password and replication-password, and for an account of clients username and
 	// password.
 	Secrets string
-	// Restores reports whether the first data must be that of a backup.
+	// Restores reports whether the first data must come from a backup.
 	Restores bool
 	// Databases is a file with the names of databases to create; empty for none.
 	Databases string
@@ -105,7 +105,7 @@ const (
 	poll = 100 * time.Millisecond
 	// pause is the time before something that failed is tried again.
 	pause = 2 * time.Second
-	// brief is the life of a server that ended too early to be started again at once.
+	// brief is the run time of a server below which it is not started again at once.
 	brief = 10 * time.Second
 )
 
@@ -153,7 +153,7 @@ func (a *Agent) sleep(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// say stores the problem of the report, and logs a new one; "" is none.
+// say stores the problem for the report, and logs it if it is new; "" for none.
 func (a *Agent) say(problem string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -179,7 +179,7 @@ func (a *Agent) ticket() (mysql.Ticket, error) {
 	return mysql.ParseTicket(string(text))
 }
 
-// pass does one thing: it uses the ticket, makes data, or starts the server. An error is tried again.
+// pass does one thing: it uses the ticket, makes data, or starts the server. The caller retries after an error.
 func (a *Agent) pass(ctx context.Context) error {
 	t, err := a.ticket()
 	if err != nil {
@@ -225,7 +225,7 @@ func (a *Agent) pass(ctx context.Context) error {
 	return nil
 }
 
-// mayJoin reports whether a ticket to join counts: it was not used, and no order of a newer revision was taken since.
+// mayJoin reports whether a ticket to join is valid: it was not used, and the member has accepted no order of a newer revision since.
 func (a *Agent) mayJoin(t mysql.Ticket, c volume.Contents) bool {
 	return t.Text != c.Notes.Ticket && t.Order.Revision >= c.Notes.Revision && t.Source != a.Ordinal
 }
@@ -282,7 +282,7 @@ func (a *Agent) startServer(ctx context.Context) error {
 	return nil
 }
 
-// forget takes back a server that has ended. No order reaches the next one by it.
+// forget removes a server that has ended, so that no order for it reaches the next server.
 func (a *Agent) forget(r *running) {
 	r.End()
 	a.mu.Lock()

@@ -290,7 +290,7 @@ func TestBackupsThatAreNone(t *testing.T) {
 	before := stored()
 	map[int]*pod{1: b, 2: a}[donors[0]].exec("SET GLOBAL super_read_only = OFF", "SET GTID_NEXT = '11111111-1111-1111-1111-111111111111:1'", "INSERT INTO d.t VALUES (99)", "SET GTID_NEXT = 'AUTOMATIC'",
 		"SET GLOBAL super_read_only = ON")
-	if _, err = backup(func(r *snapshot.Run) { r.Patience = 2 * time.Second }); contract.ReasonOf(err) != contract.ReasonBusy || !strings.Contains(fmt.Sprint(err), "becomes no backup") {
+	if _, err = backup(func(r *snapshot.Run) { r.Patience = 2 * time.Second }); contract.ReasonOf(err) != contract.ReasonBusy || !strings.Contains(fmt.Sprint(err), "is not used as a backup") {
 		t.Errorf("an errant member: %v", err)
 	}
 	assert.Equal(t, stored(), before)

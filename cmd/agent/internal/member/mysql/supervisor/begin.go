@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// begin makes the first data of a backup that was restored to a folder. The server that starts on it is a new one: it has another UUID than the
-// backup's, and so other GTIDs. The accounts of the database's own use get the passwords of this database.
+// begin makes the first data from a backup that was restored to a folder. The server gets a new UUID, and so writes other GTIDs than the
+// backup's server. The operator's accounts get the passwords of this database.
 func (a *Agent) begin(ctx context.Context, t mysql.Ticket, folder string) error {
 	if err := a.takeAccounts(ctx, folder, func(*server.Conn) error { return nil }); err != nil {
 		return err
@@ -33,8 +33,8 @@ func (a *Agent) begin(ctx context.Context, t mysql.Ticket, folder string) error 
 	return a.Volume.Begin(id, t.Text, n.Revision)
 }
 
-// takeAccounts runs a server on data whose passwords are not known. It creates the accounts of members, and gives those of the database's own
-// use the passwords of this database. check runs before anything is changed.
+// takeAccounts runs a server on data with unknown passwords. It creates the accounts of members, and sets the passwords of the operator's
+// accounts. check runs before anything is changed.
 func (a *Agent) takeAccounts(ctx context.Context, folder string, check func(*server.Conn) error) error {
 	file := filepath.Join(a.Server.Run, "init.sql")
 	password, err := mysql.InitFile(file)
@@ -63,7 +63,8 @@ func (a *Agent) takeAccounts(ctx context.Context, folder string, check func(*ser
 	}, options...)
 }
 
-// takeOver returns the statements that give accounts of a backup the passwords of this database, and end what the backup's server followed.
+// takeOver returns the statements that set the passwords of this database for a backup's accounts, and that end the replication of the
+// backup's server.
 func (a *Agent) takeOver() []string {
 	own := mysql.AgentAccount + "@localhost"
 	replication := " IDENTIFIED BY " + server.Literal(a.secrets.replication)

@@ -18,7 +18,7 @@ import (
 // at is called between the steps of making new data. Tests end a process there.
 var at = func(string) {}
 
-// private are the options of a server that only this agent reaches.
+// private are the options of a server that only this agent can reach.
 var private = []string{"--skip-networking"}
 
 // seed makes the first data of the database: that of a backup if one was restored to the volume, or else an empty one.
@@ -67,7 +67,7 @@ func (a *Agent) seed(ctx context.Context, t mysql.Ticket) error {
 	return a.replace(t, n.Revision)
 }
 
-// replace puts the data in the new folder in the place of the member's.
+// replace replaces the member's data with the data in the new folder.
 func (a *Agent) replace(t mysql.Ticket, revision int64) error {
 	id, err := volume.ServerOf(a.Volume.New())
 	if err != nil {
@@ -76,7 +76,7 @@ func (a *Agent) replace(t mysql.Ticket, revision int64) error {
 	return a.Volume.Replace(id, t.Text, revision)
 }
 
-// with runs a server on a folder for some statements, and ends it in order.
+// with starts a server on a folder, runs some statements, and stops the server cleanly.
 func (a *Agent) with(ctx context.Context, folder, user, password string, do func(c *server.Conn, socket string) error, more ...string) error {
 	p, err := a.Server.start(ctx, a.Ordinal, folder, "new", a.lock, a.Log, append(more, private...)...)
 	if err != nil {
@@ -141,7 +141,7 @@ func (a *Agent) join(ctx context.Context, t mysql.Ticket) error {
 	return nil
 }
 
-// donor verifies that the member of a ticket is a primary with the data of the ticket's server. It returns the transactions of that data.
+// donor verifies that the member in a ticket is a primary with the data of the ticket's server. It returns the transactions of that data.
 func (a *Agent) donor(ctx context.Context, t mysql.Ticket) (executed string, err error) {
 	c, err := server.Connect(ctx, server.Options{Address: a.address(t.Source), User: mysql.CloneAccount, Password: a.secrets.replication})
 	if err != nil {
@@ -159,7 +159,8 @@ func (a *Agent) donor(ctx context.Context, t mysql.Ticket) (executed string, err
 	return rows[0][2], nil
 }
 
-// clone copies the data of a member to the new folder, by a server on other data. It waits while a commit waits on the primary.
+// clone copies the data of a member to the new folder. A helper server on other data makes the copy. clone waits while a commit waits on
+// the primary.
 func (a *Agent) clone(ctx context.Context, t mysql.Ticket) error {
 	err := a.with(ctx, a.Volume.Scratch(), "root", "", func(c *server.Conn, _ string) error {
 		if err := c.Do("SET GLOBAL clone_valid_donor_list = " + server.Literal(a.address(t.Source))); err != nil {
@@ -174,7 +175,7 @@ func (a *Agent) clone(ctx context.Context, t mysql.Ticket) error {
 	return nil
 }
 
-// checkCopy starts a server on the copy. MySQL refuses to start on a part of one.
+// checkCopy starts a server on the copy. MySQL refuses to start on an incomplete copy.
 func (a *Agent) checkCopy(ctx context.Context, had string) error {
 	return a.with(ctx, a.Volume.New(), mysql.AgentAccount, a.secrets.agent, func(c *server.Conn, _ string) error {
 		state, err := c.Value("SELECT STATE FROM performance_schema.clone_status")

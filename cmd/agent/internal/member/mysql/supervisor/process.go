@@ -24,7 +24,7 @@ import (
 type Server struct {
 	// Program is mysqld, and Config its file of options; without one it reads none.
 	Program, Config string
-	// Options are the user's. Those that keep a member safe replace them.
+	// Options are the user's options. Options that keep a member safe override them.
 	Options []string
 	// Host and Port are the address that the server listens on; without a Host it listens on all addresses.
 	Host string
@@ -105,7 +105,7 @@ func (p *process) signal(s os.Signal) error {
 	return err
 }
 
-// kill ends the server at once, and waits for its end.
+// kill kills the server, and waits for its end.
 func (p *process) kill() {
 	_ = p.signal(syscall.SIGKILL) // fails where it has ended
 	<-p.done
@@ -120,7 +120,7 @@ func (p *process) hasEnded() bool {
 	}
 }
 
-// failure returns the cause of the server's end.
+// failure returns the reason why the server ended.
 func (p *process) failure() error {
 	return contract.Errorf(contract.ReasonFailed, "%s (the server ended: %s)", server.ExplainServer(p.words.String()), p.cmd.ProcessState)
 }
@@ -142,7 +142,7 @@ func (p *process) connect(ctx context.Context, user, password string) (*server.C
 	}
 }
 
-// stop ends the server in order. It fails where the server does not write everything before its end.
+// stop stops the server cleanly. It fails if the server ends before it has written everything.
 func (p *process) stop(ctx context.Context) error {
 	if err := p.signal(syscall.SIGTERM); err != nil {
 		return fmt.Errorf("stop the server: %w", err)

@@ -132,7 +132,7 @@ func watchdog(t *testing.T, served time.Time, a, voter *pod) {
 
 	a.leads(2, 5, 1)
 	voter.kill()
-	killed("the primary hears neither a voter nor the operator")
+	killed("neither a voter nor the operator has reached the primary")
 
 	a.leads(2, 6, 1)
 	a.give("fence")

@@ -28,7 +28,7 @@ func (a *Agent) users() (all []account, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the list of accounts: %w", err)
 	}
-	main, _ := a.secret("username") // declared reports what is wrong with it
+	main, _ := a.secret("username") // declared reports the mistake in the line
 	for line := range strings.Lines(string(text)) {
 		words := strings.Fields(line)
 		if len(words) == 0 {
@@ -62,7 +62,7 @@ func secretIn(folder, name string) (string, error) {
 	return value, nil
 }
 
-// create adds the statement that creates an account or changes its password, unless the server takes the password.
+// create adds the statement that creates an account or changes its password, unless the server already accepts the password.
 func (u account) create(c *server.Conn, logsIn func(user, password string) (bool, error), statements []string) ([]string, error) {
 	is, err := logsIn(u.name, u.password)
 	if is || err != nil {

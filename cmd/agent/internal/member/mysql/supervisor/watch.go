@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// heard stores when this agent was last reached.
+// heard stores the times when a voter and the operator last reached this agent.
 type heard struct{ operator, voter time.Time }
 
 const (
@@ -46,8 +46,8 @@ func (a *Agent) heardAll() {
 	a.hear(false)
 }
 
-// watch follows a server until its end: it reads its state, pings its primary, and kills it when it must not live. A server that hangs
-// does not answer; its last known state counts.
+// watch watches a server until its end: it reads the server's state, pings the primary that it follows, and kills the server when MustKill
+// requires it. If a hanging server does not answer, its last known state counts.
 func (a *Agent) watch(ctx context.Context, r *running) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -96,7 +96,7 @@ func (a *Agent) observe(ctx context.Context, r *running) {
 	}
 }
 
-// pingSource pings the primary's agent while this member is a voter of it that is connected.
+// pingSource pings the primary's agent while this member is a connected voter of that primary.
 func (a *Agent) pingSource(ctx context.Context, r *running) {
 	for ctx.Err() == nil {
 		if state, _ := r.latest(); state.Role == mysqlmember.RoleReplica && state.Acknowledges && state.Connected {
@@ -164,7 +164,7 @@ func (a *Agent) serve(ctx context.Context) (stop func(), err error) {
 	return stop, nil
 }
 
-// report describes the member, and returns what takes its orders.
+// report returns the report on the member, and the Member that executes its orders.
 func (a *Agent) report() (mysql.Report, mysql.Orders) {
 	c, err := a.Volume.Look()
 	a.mu.Lock()
@@ -184,7 +184,7 @@ func (a *Agent) report() (mysql.Report, mysql.Orders) {
 	return r, a.run
 }
 
-// probe answers the kubelet. The agent is alive whatever its server does; it is ready while that answers.
+// probe answers the kubelet. The agent is always alive, and is ready while its server answers.
 func (a *Agent) probe(w http.ResponseWriter, request *http.Request) {
 	switch request.URL.Path {
 	case "/livez":

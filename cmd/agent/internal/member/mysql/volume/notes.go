@@ -34,9 +34,9 @@ type Notes struct {
 	Next string `json:"next,omitempty"`
 	// Ticket is the text of the last used ticket.
 	Ticket string `json:"ticket,omitempty"`
-	// Promised is the highest epoch that was promised or that an order was taken of. Orders of older ones are refused.
+	// Promised is the highest epoch that the member promised or accepted an order of. Orders of older epochs are refused.
 	Promised int64 `json:"promised"`
-	// Revision is the highest of the record that an order was taken of. Orders of older ones are refused.
+	// Revision is the record's highest revision that the member accepted an order of. Orders of older revisions are refused.
 	Revision int64 `json:"revision"`
 }
 
@@ -105,7 +105,7 @@ func (v *Volume) Take(o mysqlmember.Order, ticket string) error {
 	})
 }
 
-// change replaces the notes if they differ afterwards.
+// change calls a function that may modify the notes, and writes them if it did.
 func (v *Volume) change(edit func(*Notes) error) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()

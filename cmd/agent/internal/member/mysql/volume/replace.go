@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Prepare notes that the volume belongs to the pod, and removes what is left of new data that did not become complete.
+// Prepare notes that the volume belongs to the pod, and removes incomplete new data.
 func (v *Volume) Prepare() error {
 	if err := v.mayReplace(); err != nil {
 		return err
@@ -31,7 +31,7 @@ func (v *Volume) Prepare() error {
 	return nil
 }
 
-// mayReplace refuses new data on a volume that is not the pod's, or has complete new data.
+// mayReplace refuses new data on a volume that belongs to another pod, or already has complete new data.
 func (v *Volume) mayReplace() error {
 	c, err := v.Look()
 	switch {
@@ -47,8 +47,8 @@ func (v *Volume) mayReplace() error {
 	return nil
 }
 
-// Replace notes that the new folder has the complete data of a server, made by a ticket, and puts it in the place of the data. An order of an
-// older revision is refused from then on.
+// Replace notes that the new folder has the complete data of a server, made by a ticket, and replaces the present data with it. From then
+// on, orders of older revisions are refused.
 func (v *Volume) Replace(server, ticket string, revision int64) error {
 	if err := v.mayReplace(); err != nil {
 		return err
@@ -74,7 +74,7 @@ func (v *Volume) Replace(server, ticket string, revision int64) error {
 	return v.Settle()
 }
 
-// Settle puts complete new data in the place of the data. It does nothing if none was noted.
+// Settle replaces the data with complete new data. It does nothing if no new data was noted.
 func (v *Volume) Settle() error {
 	n, err := v.Notes()
 	if err != nil || n.Next == "" {

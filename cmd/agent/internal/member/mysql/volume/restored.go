@@ -16,7 +16,7 @@ import (
 // marker is a file in the folder of restored data. Its content names the backup.
 const marker = "d3os-restored"
 
-// Restoring returns the folder in which data is restored from a backup. What is there counts for nothing.
+// Restoring returns the folder in which data is restored from a backup. Data in it is never used.
 func (v *Volume) Restoring() string { return v.folder() + ".restoring" }
 
 // restored returns the folder of complete restored data that no member has taken yet.
@@ -32,7 +32,8 @@ func (v *Volume) MayRestore() (bool, error) {
 	return !isRestored, err
 }
 
-// Restore notes that the data in the folder Restoring is complete, and which backup it is of. The data and this are on the disk when it returns.
+// Restore notes that the data in the folder Restoring is complete, and the backup that it comes from. The data and the note are on the disk
+// when it returns.
 func (v *Volume) Restore(backup string) error {
 	if err := os.WriteFile(filepath.Join(v.Restoring(), marker), []byte(backup+"\n"), 0o640); err != nil {
 		return fmt.Errorf("note that the data is restored: %w", err)
@@ -47,7 +48,7 @@ func (v *Volume) Restore(backup string) error {
 	return nil
 }
 
-// findRestored returns the folder of complete restored data. It is the new one where Begin was broken off.
+// findRestored returns the folder of complete restored data. After an interrupted Begin, that is the new folder.
 func (v *Volume) findRestored() (folder string, is bool, err error) {
 	for _, folder := range []string{v.restored(), v.New()} {
 		_, err := os.Stat(filepath.Join(folder, marker))
@@ -70,7 +71,7 @@ func (v *Volume) Restored() (folder string, is bool, err error) {
 	return v.restored(), true, v.rename(found, v.restored())
 }
 
-// Begin puts restored data in the place of the member's, which never had any. It fails with Refused where there is none.
+// Begin makes restored data the data of a member that never had any. It fails with Refused if there is no restored data.
 func (v *Volume) Begin(server, ticket string, revision int64) error {
 	folder, is, err := v.Restored()
 	if err == nil && !is {
@@ -89,7 +90,7 @@ func (v *Volume) Begin(server, ticket string, revision int64) error {
 	return v.Replace(server, ticket, revision)
 }
 
-// DropRestored removes restored data that no member took: another member's copy is in its place.
+// DropRestored removes restored data that is not needed, because the member has a copy of another member's data.
 func (v *Volume) DropRestored() error {
 	for _, folder := range []string{v.Restoring(), v.restored()} {
 		if err := os.RemoveAll(folder); err != nil {

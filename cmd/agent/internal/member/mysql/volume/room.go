@@ -12,7 +12,7 @@ import (
 // cannot write makes it wait without an answer.
 const least = 16 << 20
 
-// Full returns how little room the volume has, or "" if it has enough. What cannot be asked for is "".
+// Full returns the remaining space of the volume if it is too small, or "" if it is enough or unknown.
 func (v *Volume) Full() string {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(v.Root, &stat); err != nil {

@@ -131,7 +131,7 @@ func (v *Volume) unnoted(exists, fresh bool) (Contents, error) {
 	return Contents{Kind: Single, Mark: mark}, err
 }
 
-// replacing describes a volume on which new data was noted. It is the member's, wherever Settle was broken off.
+// replacing describes a volume on which complete new data was noted. That is the member's data, wherever Settle was interrupted.
 func (v *Volume) replacing(n Notes) (Contents, error) {
 	for _, folder := range []string{v.folder(), v.New()} {
 		if has, err := ServerOf(folder); err == nil && has == n.Next {
@@ -149,7 +149,7 @@ func (v *Volume) Folder() string { return v.folder() }
 // New returns the folder in which new data is made.
 func (v *Volume) New() string { return v.folder() + ".new" }
 
-// Scratch returns the folder of a server that only helps to make new data.
+// Scratch returns the folder of a helper server for making new data.
 func (v *Volume) Scratch() string { return v.folder() + ".scratch" }
 
 // hasEntries reports whether a folder exists and is not empty.
