@@ -1,9 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health judges how a component is, from its live objects and pods.
-// It is pure. Whether an object is settled is kstatus's judgement; this
-// package adds which pod is to blame, and why.
+// Package health assesses a component by its live objects and pods. It is pure. kstatus decides whether an object is settled; this package
+// adds the pod that causes a problem, and the reason.
 package health
 
 import (
@@ -18,20 +17,19 @@ import (
 
 // State is the health of a component.
 type State struct {
-	// Settled: every object has reached what was last asked of it, and all pods are ready.
+	// Settled: every object has reached its latest spec, and all pods are ready.
 	Settled bool
 	// Ready and Desired count the pods of the workload.
 	Ready, Desired int32
-	// Problem names the pod or object that does not come up, and the reason; empty while all is well or
-	// merely takes its time.
+	// Problem names the pod or object that does not become ready, and the reason; empty while there is no problem, or only progress.
 	Problem string
 	// Culprit is the object that Problem is about.
 	Culprit Culprit
-	// Hint names the object that is not settled, for a component that should be.
+	// Hint names the object that is not settled; it is shown if the component should be settled.
 	Hint string
 	// HintCulprit is the object that Hint is about.
 	HintCulprit Culprit
-	// Note informs the user while all is well: the last run of a cron job.
+	// Note is information for the user while there is no problem, such as the last run of a cron job.
 	Note string
 }
 
@@ -67,8 +65,8 @@ func (s *State) AddMissing(planned *unstructured.Unstructured) {
 	s.hint(Culprit{planned.GetKind(), planned.GetName(), "Missing", "it does not exist"}, fmt.Sprintf("%s %s does not exist", planned.GetKind(), planned.GetName()))
 }
 
-// AddDoubt adds a doubt that no object shows, such as one about data; an empty culprit is not reported. It replaces
-// the problem of a pod only where it is the cause of that problem.
+// AddDoubt adds a problem that no object shows, such as a doubt about data. An empty culprit is not reported. The doubt replaces the
+// problem of a pod only if it is the cause of that problem.
 func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 	s.Settled = false
 	if culprit != (Culprit{}) && (isCause || s.Problem == "") {
@@ -76,7 +74,7 @@ func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 	}
 }
 
-// AddUnconfirmed adds an object that no object of the component shows, such as a Secret that another operator has not written yet. It is no
+// AddUnconfirmed adds an object that the component still needs, such as a Secret that another operator has not written yet. That is no
 // problem by itself.
 func (s *State) AddUnconfirmed(culprit Culprit) {
 	s.Settled = false
@@ -169,9 +167,8 @@ const ReasonOperator = "OperatorNotReady"
 // ReasonPodsMissing is the reason of a StatefulSet of which not all pods exist.
 const ReasonPodsMissing = "PodsMissing"
 
-// countMissing reports a StatefulSet that its controller has seen and that still lacks pods. Only its
-// events have the reason: a quota, a service account or a priority class that does not exist,
-// an admission policy.
+// countMissing reports a StatefulSet that still lacks pods after its controller has processed it. Only its events have the reason: a quota,
+// an admission policy, or a missing service account or priority class.
 func (s *State) countMissing(object *unstructured.Unstructured, exist int32, observed int32) {
 	if s.HintCulprit.Reason == ReasonPodsMissing || object.GetKind() != "StatefulSet" || s.Settled || exist >= s.Desired || int64(observed) < object.GetGeneration() || object.GetDeletionTimestamp() != nil {
 		return
@@ -181,8 +178,8 @@ func (s *State) countMissing(object *unstructured.Unstructured, exist int32, obs
 	s.hint(culprit, fmt.Sprintf("StatefulSet %s: %s", culprit.Name, culprit.Message))
 }
 
-// blame names the first pod that does not come up; its status is closer to the cause than that of its
-// workload. A pod whose node cannot be reached comes first: the one in its place waits for its volume.
+// blame names the first pod that does not become ready, because the pod's status is closer to the cause than the workload's. A pod on an
+// unreachable node comes first: its replacement waits for its volume.
 func (s *State) blame(pods []*corev1.Pod) {
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })

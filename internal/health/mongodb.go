@@ -17,7 +17,7 @@ import (
 // observedGeneration. See recordedMongoDB for what it lacks.
 const annotationMongoDBApplied = "mongodb.com/v1.lastSuccessfulConfiguration"
 
-// ReasonPodsNotReady is the reason of a resource whose status is good while its pods are not ready, or of an older spec.
+// ReasonPodsNotReady: the status of the resource is good, but its pods are not ready or have an older spec.
 const ReasonPodsNotReady = "PodsNotReady"
 
 // isMongoDB reports whether MongoDB's operator reconciles an object. Its status has a phase and no conditions.
@@ -25,7 +25,8 @@ func isMongoDB(object *unstructured.Unstructured) bool {
 	return object.GetKind() == "MongoDBCommunity"
 }
 
-// NeedsPods reports whether only the pods show how an object is at present. MongoDB's operator may have stopped: its status is then old.
+// NeedsPods reports whether only the pods show the present state of an object. If MongoDB's operator has stopped, the status of its
+// resource is old.
 func NeedsPods(object *unstructured.Unstructured) bool { return IsActive(object) || isMongoDB(object) }
 
 // addMongoDB judges a MongoDBCommunity by its phase, by the spec that was applied last, and by its pods. pods is nil if they were not read.
@@ -87,7 +88,7 @@ func currentPods(object *unstructured.Unstructured, pods []*corev1.Pod) (current
 	return current
 }
 
-// isAppliedMongoDB reports whether MongoDB's operator applied the spec last.
+// isAppliedMongoDB reports whether the present spec is the last one that MongoDB's operator applied.
 func isAppliedMongoDB(object *unstructured.Unstructured) bool {
 	var applied map[string]any
 	text := object.GetAnnotations()[annotationMongoDBApplied]

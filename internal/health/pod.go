@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodProblem returns the reason why a pod does not come up, as "Reason: message". It is empty for a pod that is well
-// or merely starting. The text stays the same while the cause does: it has no counters, no
-// times, and does not alternate with the kubelet's retries.
+// PodProblem returns the reason why a pod does not become ready, as "Reason: message". It is empty for a pod that is well
+// or merely starting. The text stays the same while the cause does: it has no counters, no times, and does not alternate
+// with the kubelet's retries.
 func PodProblem(pod *corev1.Pod) string {
 	if problem := nodeProblem(pod); problem != "" {
 		return problem
@@ -42,10 +42,10 @@ func PodProblem(pod *corev1.Pod) string {
 // ReasonNodeUnreachable is the reason of a pod whose node cannot be reached.
 const ReasonNodeUnreachable = "NodeUnreachable"
 
-// nodeProblem returns since when the node of a pod has not reported, and what a person may do; nothing for other pods. Of such a
-// node Kubernetes' node lifecycle controller sets the pod's Ready condition to False and nothing else: by the kubelet's last report
-// all containers are ready. After some minutes the controller deletes the pod, which stays until the node reports again: what runs
-// there may still write to the volume. Only a person who knows that the node is off may taint it.
+// nodeProblem returns the time since which the pod's node has not reported, and the next step for a person; nothing for other pods. For a
+// pod on such a node, Kubernetes' node lifecycle controller only sets the condition Ready to False; the kubelet's last report still calls
+// all containers ready. After some minutes the controller deletes the pod, but the pod object stays until the node reports again, because
+// its processes may still write to the volume. Only a person who knows that the node is off may taint it.
 func nodeProblem(pod *corev1.Pod) string {
 	containers, ready := condition(pod, corev1.ContainersReady), condition(pod, corev1.PodReady)
 	if containers == nil || ready == nil || pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning ||
@@ -99,9 +99,8 @@ func podHint(pod *corev1.Pod) (reason, text string) {
 	return "", ""
 }
 
-// gone reports whether a pod counts no more. A ReplicaSet does not delete a pod that has ended
-// (evicted, or its node was shut down): it creates another one, and the old one stays for days.
-// A StatefulSet and a DaemonSet delete such a pod before they create another.
+// gone reports whether a pod does not count any more. If a pod has ended (it was evicted, or its node was shut down), a ReplicaSet creates
+// another one and keeps the old one for days. A StatefulSet and a DaemonSet delete such a pod before they create another.
 func gone(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return true
@@ -119,7 +118,7 @@ func notReadySince(pod *corev1.Pod) metav1.Time {
 	return metav1.Time{}
 }
 
-// starting are the waiting reasons of a container that is on its way.
+// starting are the waiting reasons of a container that is being started.
 var starting = []string{"", "ContainerCreating", "PodInitializing"}
 
 func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) string {
@@ -144,7 +143,7 @@ func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) strin
 	return ""
 }
 
-// isStopped reports whether the kernel or the kubelet ended a container: what it printed last is not the cause.
+// isStopped reports whether the kernel or the kubelet ended a container, so that its last output is not the cause.
 func isStopped(ended *corev1.ContainerStateTerminated) bool {
 	const killed, terminated = 128 + 9, 128 + 15
 	return ended.ExitCode == killed || ended.ExitCode == terminated
@@ -162,8 +161,8 @@ func ExitCode(ended *corev1.ContainerStateTerminated) string {
 // startErrors are the reasons of a container whose program the runtime could not start.
 var startErrors = []string{"StartError", "ContainerCannotRun", "RunContainerError"}
 
-// startProblem names the program of a container that cannot be started, or nothing. The kubelet reports it in turn
-// as the reason why the container waits and as its last end; that is one problem.
+// startProblem names the program of a container that cannot be started, or nothing. The kubelet reports this problem alternately as the
+// reason why the container waits and as its last termination.
 func startProblem(c corev1.ContainerStatus) string {
 	var message string
 	waiting, ended := c.State.Waiting, c.State.Terminated
@@ -178,7 +177,7 @@ func startProblem(c corev1.ContainerStatus) string {
 	default:
 		return ""
 	}
-	// Before that, each layer below the kubelet says that it failed.
+	// Earlier parts of the message only repeat that a layer below the kubelet failed.
 	if i := strings.LastIndex(message, "exec: "); i >= 0 {
 		message = message[i:]
 	}
@@ -200,20 +199,18 @@ func IsReady(pod *corev1.Pod) bool {
 	return ready
 }
 
-// Unready reports whether a pod runs and is not ready: its containers have started, and a probe has
-// not succeeded yet, or no longer does.
+// Unready reports whether a pod runs but is not ready: its containers have started, and a probe has not succeeded yet or fails now.
 func Unready(pod *corev1.Pod) bool {
 	c := condition(pod, corev1.PodReady)
 	return !gone(pod) && pod.Status.Phase == corev1.PodRunning && c != nil && c.Status == corev1.ConditionFalse && PodProblem(pod) == ""
 }
 
-// lastEnd is the end of a container that keeps the container from being ready now, or nil. A
-// crashing container is in turn terminated, waiting and running; it is one problem.
+// lastEnd returns the termination that explains why a container is not ready now, or nil. A crashing container is alternately terminated,
+// waiting and running; that is one problem.
 //
-// A running container that crashed before counts as crashing only while it has not been ready
-// since: then its pod is not ready since a time before the container started. Where the pod was
-// ready in between, the crash is history (it may be weeks old), and something else is wrong now.
-// Nor is a crash to blame while the container is created again, as after a restart of the node.
+// A running container that crashed before counts as crashing only while it has not been ready since. In that case its pod stopped being
+// ready before the container started. If the pod was ready in between, the crash is old (maybe by weeks), and something else is wrong now.
+// A crash is not the cause either while the container is created again, such as after a restart of the node.
 func lastEnd(c corev1.ContainerStatus, notReadySince metav1.Time) *corev1.ContainerStateTerminated {
 	switch {
 	case c.State.Terminated != nil:
@@ -237,7 +234,7 @@ func imagePull(waiting *corev1.ContainerStateWaiting) string {
 	return strings.TrimSuffix(fmt.Sprintf("%s: %s", reason, Essence(message)), ": ")
 }
 
-// volumesPending: the scheduler's first look often comes before the volume is bound.
+// volumesPending: the scheduler's first attempt often precedes the binding of the volume.
 func volumesPending(message string) bool {
 	return strings.Contains(message, "unbound immediate PersistentVolumeClaims")
 }

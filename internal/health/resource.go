@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// The reasons of a resource that its operator has no conditions for at present.
+// The reasons of a resource without conditions of its operator at present.
 const (
 	// ReasonNotObserved: its operator has not reported on the latest generation.
 	ReasonNotObserved = "NotObserved"
@@ -23,19 +23,19 @@ const (
 const (
 	// ReasonSecretMissing: the user's Secret with a password does not exist.
 	ReasonSecretMissing = "SecretMissing"
-	// ReasonConflict: a Secret that the other operator would write exists, and is not its own.
+	// ReasonConflict: the other operator would write a Secret, but a Secret of that name exists and belongs to another owner.
 	ReasonConflict = "Conflict"
 )
 
-// isCustom reports whether an object is of a kind that is not Kubernetes' own: another controller carries it out, and
-// says in its conditions how it is.
+// isCustom reports whether an object's kind is not one of Kubernetes' own. Another controller reconciles such an object, and reports its
+// state in conditions.
 func isCustom(object *unstructured.Unstructured) bool {
 	group := object.GroupVersionKind().Group
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 
 // addCustom judges a custom resource by its own conditions. Stalled and Degraded are problems; else it is settled when it
-// is Ready in its latest generation. Unlike kstatus, it is not when it has no conditions.
+// is Ready in its latest generation. Unlike for kstatus, a resource without conditions is not settled.
 func (s *State) addCustom(object *unstructured.Unstructured) {
 	s.countCustom(object)
 	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}
@@ -71,7 +71,7 @@ func (s *State) addCustom(object *unstructured.Unstructured) {
 	}
 }
 
-// conditionOf returns whether a condition is True, and what it says. One of an earlier generation is none.
+// conditionOf returns whether a condition is True, and its reason and message. A condition of an earlier generation does not count.
 func conditionOf(object *unstructured.Unstructured, kind string) (is bool, reason, message string) {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -89,8 +89,8 @@ func conditionOf(object *unstructured.Unstructured, kind string) (is bool, reaso
 	return false, "", ""
 }
 
-// countCustom reads the numbers of ready and wanted pods from a status.ready such as 5/6. Where the status is of an earlier generation,
-// spec.replicas pods are wanted.
+// countCustom reads the numbers of ready and wanted pods from a status.ready such as 5/6. If the status describes an earlier generation,
+// the number of wanted pods is spec.replicas.
 func (s *State) countCustom(object *unstructured.Unstructured) {
 	desired, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
 	text, _, _ := unstructured.NestedString(object.Object, "status", "ready")

@@ -25,9 +25,8 @@ func managed() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
 }
 
-// CacheOptions narrow the cache to what the operator manages: of the given kinds and of pods it
-// holds the objects with the operator's label. No namespaces are all of them. Every cached object is
-// given to its informers again after each resync period.
+// CacheOptions limit the cache to objects that the operator manages: pods and objects of the given kinds with the operator's label. Without
+// namespaces, it covers all of them. After each resync period, informers handle every cached object again.
 func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync time.Duration, lists *Lists) cache.Options {
 	byObject := map[client.Object]cache.ByObject{
 		&corev1.Pod{}: {Label: managed(), Transform: slimPod},
@@ -48,7 +47,7 @@ func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync t
 	return options
 }
 
-// only narrows a cache to some namespaces; none are all of them.
+// only limits a cache to some namespaces; none means all.
 func only(namespaces []string) map[string]cache.Config {
 	if len(namespaces) == 0 {
 		return nil
@@ -60,8 +59,7 @@ func only(namespaces []string) map[string]cache.Config {
 	return configs
 }
 
-// slimPod keeps what the operator reads of a pod: who it belongs to, where it runs, which claims it mounts, its status, and its
-// ticket.
+// slimPod keeps the parts of a pod that the operator reads: its owner, its node, its claims, its status, and its ticket.
 func slimPod(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
 		ticket, given := pod.Annotations[object.AnnotationTicket]
@@ -76,8 +74,8 @@ func slimPod(obj any) (any, error) {
 	return obj, nil
 }
 
-// AddIndexes registers the indexes that the engine reads by: of every kind by owner, of pods by
-// part of the owner. It is to be called once for a manager, before it starts.
+// AddIndexes registers the indexes for the engine: every kind by owner, and pods by part of the owner. Call it once for a manager, before
+// the manager starts.
 func AddIndexes(ctx context.Context, indexer client.FieldIndexer, kinds []schema.GroupVersionKind) error {
 	for _, gvk := range kinds {
 		if err := AddOwnerIndex(ctx, indexer, gvk); err != nil {
@@ -93,7 +91,7 @@ func AddIndexes(ctx context.Context, indexer client.FieldIndexer, kinds []schema
 	return nil
 }
 
-// AddOwnerIndex registers the index of a kind by owner. It is to be called once for each kind.
+// AddOwnerIndex registers the index of a kind by owner. Call it once for each kind.
 func AddOwnerIndex(ctx context.Context, indexer client.FieldIndexer, gvk schema.GroupVersionKind) error {
 	byOwner := func(obj client.Object) []string { return []string{object.OwnerKey(obj)} }
 	if err := indexer.IndexField(ctx, object.Empty(gvk), object.IndexOwner, byOwner); err != nil {

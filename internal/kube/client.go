@@ -23,8 +23,8 @@ import (
 // take milliseconds for that.
 const cachePatience = 5 * time.Second
 
-// How long a read waits for the cache of a kind that lags, and how long a kind counts as lagging: no
-// reconciliation takes longer.
+// The time that a read waits for the cache of a lagging kind, and the time for which a kind counts as lagging, which exceeds that of any
+// reconciliation.
 const (
 	lagPatience = 100 * time.Millisecond
 	lagMemory   = 2 * time.Minute
@@ -33,15 +33,14 @@ const (
 // boundedClient is a client with read-your-writes consistency whose reads wait for the cache no
 // longer than its patience.
 //
-// Some waits have no end: the cache compares the versions of the objects that it has seen with
-// that of the last write. When a watch breaks after a write, what is gone by the time of the new
-// list is in neither: not even the deletion's own version, which the API server returns for
-// Services. Only a later change of any object of that kind would end such a wait.
+// Some waits never end. The cache compares the versions of the objects that it has seen with the version of the last write. (1) A write
+// deletes an object. (2) The watch breaks. (3) The new list has neither the object nor the version of its deletion, which the API server
+// returns for Services. (4) The read waits until any object of that kind changes.
 type boundedClient struct {
 	client.Client
 
 	live     client.Reader
-	cached   labels.Selector // of objects that are read without Go types
+	cached   labels.Selector // for objects that are read without Go types
 	patience time.Duration
 	written  written
 
@@ -80,7 +79,7 @@ func (c *boundedClient) List(ctx context.Context, list client.ObjectList, opts .
 	return c.Client.List(ctx, list, append(opts, client.DisableReadYourWritesConsistency)...)
 }
 
-// bounded reads objects of a kind for as long as its patience lasts.
+// bounded reads objects of a kind with a time limit.
 func (c *boundedClient) bounded(ctx context.Context, of runtime.Object, read func(context.Context) error) error {
 	kind := kindOf(of)
 	bounded, cancel := context.WithTimeout(ctx, c.patienceFor(kind))
@@ -110,13 +109,13 @@ func (c *boundedClient) remember(kind string) {
 	c.lagging[kind] = time.Now().Add(lagMemory)
 }
 
-// kindOf names what the cache keeps apart: the Go type, and the kind where the type serves several.
+// kindOf identifies a cache: by the Go type, and by the kind if several kinds use the type.
 func kindOf(of runtime.Object) string {
 	kind := of.GetObjectKind().GroupVersionKind()
 	return strings.TrimSuffix(fmt.Sprintf("%T", of), "List") + " " + kind.Group + " " + strings.TrimSuffix(kind.Kind, "List")
 }
 
-// lags reports whether a read ended because its patience did, and not the reconciliation's.
+// lags reports whether a read ended because of its own time limit, and not because of the reconciliation's.
 func lags(ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 }

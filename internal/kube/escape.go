@@ -14,9 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Escape is a transport for server-side applies with characters that JSON takes as they are. The
-// API server reads the JSON of an apply as YAML, which refuses some of them (DEL, U+FFFF) and
-// reads others as line breaks (U+0085): they would not arrive.
+// Escape is a transport that escapes characters in server-side applies which JSON allows unescaped. The API server reads the JSON of an
+// apply as YAML. YAML refuses some of these characters (DEL, U+FFFF) and reads others as line breaks (U+0085).
 func Escape(next http.RoundTripper) http.RoundTripper {
 	return roundTripper{next, func(r *http.Request) (*http.Response, error) {
 		if r.Header.Get("Content-Type") != string(types.ApplyYAMLPatchType) || r.GetBody == nil {

@@ -1,9 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube connects the operator to the API server: its cache, its
-// client and its transports. Each of them works around something that the libraries do not do;
-// a comment at each names it, with the reason.
+// Package kube connects the operator to the API server: its cache, its client and its transports. Each of them works around a limit of the
+// libraries, which a comment explains.
 package kube
 
 import (
@@ -29,14 +28,12 @@ import (
 var errNotLeading = errors.New("not sent: the lease that allows this replica to write was not renewed in time, so another replica may lead. " +
 	"If this repeats, look at the latency of the API server, and at --leader-elect-*")
 
-// fence lets a replica write only while it knows that no other one may lead. Leader election alone
-// does not: a process that has slept past its lease (a frozen container, a suspended machine) goes
-// on with what it was doing, and gives up only when it has failed to renew for the whole of the
-// renew deadline.
+// fence lets a replica write only while it is certain that no other replica leads. Leader election alone does not ensure that: a process
+// that slept past the end of its lease (a frozen container, a suspended machine) continues its work, and gives up only after it has failed
+// to renew for the whole renew deadline.
 //
-// A write may leave until the renew deadline after the last successful renewal was begun. Others
-// take over after they saw no renewal for the lease duration less the candidates' lead, so the
-// difference between that and the deadline is left for requests that are under way.
+// A write may be sent until the renew deadline after the start of the last successful renewal. Other replicas take over if they see no
+// renewal for the lease duration less the candidates' lead. The difference between these two times is for requests that are in flight.
 type fence struct {
 	deadline time.Duration
 	now      func() time.Time
@@ -53,15 +50,14 @@ func (f *fence) set(renewed time.Time) {
 	f.renewed = renewed
 }
 
-// Held reports whether a write may leave now.
+// Held reports whether a write may be sent now.
 func (f *fence) Held() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.renewed.IsZero() {
 		return false
 	}
-	// The monotonic clock stands still while a machine is suspended, the other one may be set: the
-	// longer time counts.
+	// The monotonic clock stops while a machine is suspended, and the wall clock may be set: the longer of both times counts.
 	now := f.now()
 	return max(now.Sub(f.renewed), now.Round(0).Sub(f.renewed.Round(0))) < f.deadline
 }
@@ -79,7 +75,7 @@ func (f *fence) guard(next http.RoundTripper) http.RoundTripper {
 	}}
 }
 
-// harmless: reads, events, and the reviews of who reads the metrics, which a standby makes too.
+// harmless: reads, events, and the reviews that authorize readers of the metrics. A standby sends these, too.
 func harmless(r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return true
@@ -95,7 +91,7 @@ func harmless(r *http.Request) bool {
 	}
 }
 
-// roundTripper does something before the next one, through which client-go cancels requests.
+// roundTripper runs a function before the next round tripper. client-go cancels requests through it.
 type roundTripper struct {
 	next http.RoundTripper
 	do   func(*http.Request) (*http.Response, error)
@@ -107,7 +103,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 func (t roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
 
-// fencedLock opens the fence with every renewal of the Lease and closes it when it is given back.
+// fencedLock opens the fence with every renewal of the Lease, and closes it when the Lease is released.
 type fencedLock struct {
 	resourcelock.Interface
 	fence  *fence
@@ -115,15 +111,15 @@ type fencedLock struct {
 	holder string        // when the Lease was read or written last
 }
 
-// leadOf is by how much a candidate shortens the lease duration that it reads, in whole seconds as Leases have them. It
-// looks every 1 to 2.2 retry periods (client-go's jitter). So it may notice the last renewal 2.2 periods late, and the
-// expiry 2.2 periods late again. The lead makes up for both: a lost leader is replaced within the lease duration.
+// leadOf returns the time by which a candidate shortens the lease duration that it reads, in whole seconds like the fields of a Lease. It
+// looks every 1 to 2.2 retry periods (client-go's jitter). So it may notice the last renewal 2.2 periods late, and the expiry 2.2 periods
+// late again. The lead makes up for both: a lost leader is replaced within the lease duration.
 func leadOf(retry time.Duration) time.Duration {
 	const look = 2.2
 	return time.Duration(math.Ceil(2*look*retry.Seconds())) * time.Second
 }
 
-// Get reads the Lease as candidates should take it.
+// Get returns the Lease with the shortened duration for candidates.
 func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	lease, raw, err := l.Interface.Get(ctx)
 	if err == nil {
@@ -149,7 +145,7 @@ func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectio
 	if lease.HolderIdentity != l.Identity() {
 		begun = time.Time{}
 		l.fence.set(begun) // whatever comes of it
-		// A replica that lost the lease must not release it: it would clear the new leader's.
+		// A replica that lost the lease must not release it: that would clear the lease of the new leader.
 		if l.holder != l.Identity() {
 			return fmt.Errorf("the lease is not given back: %q holds it, so there is nothing to do", l.holder)
 		}
@@ -173,8 +169,8 @@ type alone struct{}
 
 func (alone) Held() bool { return true }
 
-// NewManager is ctrl.NewManager; with leader election, the manager's clients write within the
-// lease only, which is returned for those who act by other ways.
+// NewManager is ctrl.NewManager. With leader election, the manager's clients write only while this replica holds the lease. It returns the
+// lease for code that acts without these clients.
 func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, Lease, error) {
 	if !o.LeaderElection {
 		mgr, err := ctrl.NewManager(cfg, o)
@@ -182,7 +178,7 @@ func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, Lease, error) {
 	}
 	lead := leadOf(*o.RetryPeriod)
 	if *o.RenewDeadline >= *o.LeaseDuration-lead {
-		return nil, nil, fmt.Errorf("the renew deadline of %s must be below the lease duration of %s less %s, by which others take over before its end",
+		return nil, nil, fmt.Errorf("the renew deadline of %s must be below the lease duration of %s less %s: other replicas take over that much before its end",
 			*o.RenewDeadline, *o.LeaseDuration, lead)
 	}
 	events := &lateRecorder{}
@@ -205,7 +201,7 @@ func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, Lease, error) {
 	return mgr, f, nil
 }
 
-// lateRecorder gives a lock, which the manager needs, the recorder that only the manager has.
+// lateRecorder gives the lock its event recorder later: the manager needs the lock, and only the manager has the recorder.
 type lateRecorder struct{ record.EventRecorder }
 
 var _ recorder.Provider = &lateRecorder{}

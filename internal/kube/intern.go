@@ -16,20 +16,18 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Only small parts are shared, and only so many that they take sharedBytes in all, each counted with
-// all that is in it. What is large is the user's own text, which no other object has; it would
-// stay in memory when its object is gone. One DataService has some 500 parts that others have as well;
-// those that no other object has push one another out.
+// Only small parts are shared, up to sharedBytes in total; each part counts with its content. A large part is usually a user's text that no
+// other object has, and it would stay in memory after its object is deleted. One DataService shares some 500 parts with others. Parts that
+// no other object has evict one another.
 const (
 	sharedBytes = 16 << 20
 	largestPart = 16 << 10
 	largestText = 256
-	perPart     = 200 // what the cache takes for one
+	perPart     = 200 // the size of an entry in the cache
 )
 
-// interner lets the objects of a cache share the parts that they have alike, such as the probes of
-// all Deployments: DataServices differ in little, and a map takes 300 bytes at least. A reader of such a
-// cache must not change what it returns.
+// interner lets the objects of a cache share equal parts, such as the probes of all Deployments: DataServices differ little, and a map
+// takes at least 300 bytes. A reader must not change objects from such a cache.
 type interner struct {
 	seed  maphash.Seed
 	parts *object.Cache[uint64, any] // hash -> map or slice
@@ -62,7 +60,7 @@ func withoutManagers(metadata map[string]any) map[string]any {
 	return metadata
 }
 
-// share returns a part that is as this one, its hash, and the bytes that it leads to.
+// share returns an equal shared part, its hash, and the bytes that the part refers to.
 func (s *interner) share(part any) (shared any, hash uint64, size int) {
 	switch p := part.(type) {
 	case string:
@@ -99,7 +97,7 @@ func (s *interner) share(part any) (shared any, hash uint64, size int) {
 	}
 }
 
-// sharedText returns a text that is as this one, and shared where it is short.
+// sharedText returns an equal text, which is shared if it is short.
 func sharedText(text string) string {
 	if len(text) > largestText {
 		return text
@@ -114,7 +112,7 @@ func (s *interner) mix(a, b uint64) uint64 {
 	return maphash.Bytes(s.seed, both[:])
 }
 
-// known returns the part that is known by this hash if it holds the same, else the given one.
+// known returns the shared part with this hash if it is equal, else the given part.
 func (s *interner) known(part any, hash uint64, size int) (shared any, sum uint64, bytes int) {
 	if size > largestPart {
 		return part, hash, size
@@ -156,7 +154,7 @@ func holdsTheSame(a, b any) bool {
 	}
 }
 
-// same reports whether values are equal, and maps and slices one and the same.
+// same reports whether two values are equal; maps and slices must be identical.
 func same(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

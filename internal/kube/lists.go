@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// persists is the time after which a list that fails or gets no answer is a problem. A forbidden list is one at once.
+	// persists is the time after which a list that fails or gets no answer is a problem. A forbidden list is a problem at once.
 	persists = 15 * time.Second
-	// lasts is the time after which an error that does not occur again is no problem. A reflector waits for at most 30 s between two tries.
+	// lasts is the time without another error after which a problem is over. A reflector waits at most 30 s between two attempts.
 	lasts = 2 * time.Minute
 )
 
@@ -45,7 +45,7 @@ type list struct {
 		LastSyncResourceVersion() string
 	}
 	created time.Time
-	// err is the last error, and nil before the first one. It occurred at last, when the informer had this version.
+	// err is the last error, or nil before the first one. last is its time, and version the informer's version at that time.
 	err         error
 	first, last time.Time
 	version     string
@@ -59,7 +59,7 @@ func (l *Lists) Observe(options *cache.Options) {
 	options.NewInformer = func(lw toolscache.ListerWatcher, of runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		informer := toolscache.NewSharedIndexInformer(lw, of, resync, indexers)
 		one := &list{kind: nameOf(of), of: reflect.TypeOf(of), informer: informer, created: l.now()}
-		// The error of SetWatchErrorHandlerWithContext is that the informer has started.
+		// SetWatchErrorHandlerWithContext returns an error only if the informer has started already.
 		_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, reflector *toolscache.Reflector, err error) {
 			l.failed(one, err)
 			toolscache.DefaultWatchErrorHandler(ctx, reflector, err)
@@ -87,7 +87,7 @@ func nameOf(of runtime.Object) string {
 	return kind + " (" + version + ")"
 }
 
-// failed records an error of a list. A watch that ends in normal work is no error.
+// failed records an error of a list. The regular end of a watch is no error.
 func (l *Lists) failed(one *list, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return

@@ -15,9 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// AddOriginals gives a manager a second cache, of what the original operator made, and returns it.
-// The manager's own cache holds what carries this operator's label, so it shows none of that. The
-// second one holds metadata alone: in a cluster that never ran the original operator, nothing.
+// AddOriginals adds a second cache to a manager, for objects of the original operator, and returns it. The manager's own cache holds only
+// objects with this operator's label. The second cache holds only metadata; in a cluster that never ran the original operator it is empty.
 func AddOriginals(mgr ctrl.Manager, namespaces []string, lists *Lists, create cache.NewCacheFunc) (cache.Cache, error) {
 	labelled, err := labels.NewRequirement(object.LabelOriginal, selection.Exists, nil)
 	if err != nil {
@@ -48,7 +47,7 @@ type cacheRunnable struct{ cache.Cache }
 
 func (c cacheRunnable) GetCache() cache.Cache { return c.Cache }
 
-// slimOriginal keeps of the annotations, which may hold whole objects, only the digest.
+// slimOriginal keeps only the digest among the annotations, which may hold whole objects.
 func slimOriginal(obj any) (any, error) {
 	if meta, ok := obj.(*metav1.PartialObjectMetadata); ok {
 		digest := meta.Annotations[object.AnnotationDigest]

@@ -10,8 +10,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// Stoppable returns a constructor of caches that wait for their lists until a channel is closed. A manager that is stopped while its caches
-// wait would loop without an end (controller-runtime v0.25): it starts each group to the end before it stops the first.
+// Stoppable returns a constructor of caches that wait for their lists until a channel is closed. Without it, a manager that is stopped
+// while its caches wait would loop forever (controller-runtime v0.25), because it completes the start of each group before it stops the
+// first.
 func Stoppable(stopped <-chan struct{}) cache.NewCacheFunc {
 	return func(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
 		c, err := cache.New(cfg, options)

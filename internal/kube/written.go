@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// writtenAtMost bounds the versions that are remembered, about 200 bytes each; all but a few have been seen.
+	// writtenAtMost limits the number of stored versions, about 200 bytes each. The cache has seen all but a few of them.
 	writtenAtMost = 4096
-	// lookAgain is the interval at which a read looks into a cache that has not shown a write yet.
+	// lookAgain is the interval at which a read checks a cache that does not show a write yet.
 	lookAgain = 2 * time.Millisecond
 )
 
-// written remembers the versions of objects that this process patched or updated without Go types. controller-runtime
-// waits for those of Go types and for what was applied: it takes a patch or an update of an Unstructured for one of a Go
-// type, but reads of an Unstructured for reads without (v0.25.2, writeTargetFor in pkg/client/consistency.go).
+// written stores the versions of objects that this process patched or updated without Go types. controller-runtime waits for writes with Go
+// types and for applies. It mistakes a patch or an update of an Unstructured for one with a Go type, but not its reads (v0.25.2,
+// writeTargetFor in pkg/client/consistency.go).
 type written struct{ versions *lru.Cache }
 
 type writtenObject struct {
@@ -40,7 +40,7 @@ func (w written) add(o client.Object) {
 	}
 }
 
-// isShown reports whether an object that was read is not older than what was written last.
+// isShown reports whether a read object is at least as new as the last write.
 func (w written) isShown(o client.Object) bool {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || w.versions == nil {
@@ -59,7 +59,7 @@ func (w written) isShown(o client.Object) bool {
 	return true
 }
 
-// Patch patches an object, and remembers what later reads have to show.
+// Patch patches an object, and stores the version that later reads must show.
 func (c *boundedClient) Patch(ctx context.Context, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	err := c.Client.Patch(ctx, o, patch, opts...)
 	if err == nil {
@@ -68,7 +68,7 @@ func (c *boundedClient) Patch(ctx context.Context, o client.Object, patch client
 	return err
 }
 
-// Update updates an object, and remembers what later reads have to show.
+// Update updates an object, and stores the version that later reads must show.
 func (c *boundedClient) Update(ctx context.Context, o client.Object, opts ...client.UpdateOption) error {
 	err := c.Client.Update(ctx, o, opts...)
 	if err == nil {
@@ -77,7 +77,7 @@ func (c *boundedClient) Update(ctx context.Context, o client.Object, opts ...cli
 	return err
 }
 
-// cachedGet reads from the cache, when that shows what was written.
+// cachedGet reads from the cache once it shows the last write.
 func (c *boundedClient) cachedGet(ctx context.Context, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	for {
 		if err := c.Client.Get(ctx, key, o, opts...); err != nil || c.written.isShown(o) {

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The bounds of a status. Its texts come from specs, pods and the API server's answers, which may be long: a status that the CRD or
-// etcd refuses for its size could never be written again.
+// The limits of a status. Its texts come from specs, pods and the API server's answers, and may be long. If the CRD or etcd refused the
+// status for its size, it could never be written again.
 const (
 	textLimit   = 4096 // bytes of a text
 	itemLimit   = 1024 // bytes of a text below a list
@@ -21,7 +21,7 @@ const (
 	reasonNone  = "Unknown"
 )
 
-// reasonPattern is that of the API for the reasons of conditions.
+// reasonPattern is the API's pattern for the reasons of conditions.
 var reasonPattern = regexp.MustCompile(`^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`)
 
 var (
@@ -71,7 +71,7 @@ func bound(v reflect.Value, limit int) {
 	}
 }
 
-// reasonOf returns a reason as the API takes it: what is not allowed in one is left out.
+// reasonOf returns a reason without the characters that the API does not allow in one.
 func reasonOf(reason string) string {
 	if len(reason) <= reasonLimit && reasonPattern.MatchString(reason) {
 		return reason

@@ -12,7 +12,7 @@ import (
 
 // ErrPlanAgain reports that the plan is outdated and has to be made again: the values of an existing Secret were adopted, or a record was
 // changed or deleted.
-var ErrPlanAgain = errors.New("a Secret or a record is another one than when the plan was made: plan again")
+var ErrPlanAgain = errors.New("a Secret or a record has changed since the plan was made: plan again")
 
 // SecretError is an error with one of a plan's Secrets.
 type SecretError struct{ Err error }

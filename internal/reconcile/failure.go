@@ -26,12 +26,12 @@ const (
 	retryRefused = time.Minute // see Parts.RetryRefused
 )
 
-// stepError has the reason why a pass could not go on, and the time of the next try.
+// stepError holds the reason why a pass failed, and the time of the next try.
 type stepError struct {
 	reason     string
 	err        error
-	stalled    bool          // only a change from outside helps
-	final      bool          // that change will bring an event, so there is nothing to retry
+	stalled    bool          // only a change by a user or another program helps
+	final      bool          // such a change triggers an event, so no retry is needed
 	transient  bool          // it is likely to pass by itself
 	retryAfter time.Duration // instead of back-off
 }
@@ -39,7 +39,7 @@ type stepError struct {
 func (e *stepError) Error() string { return e.err.Error() }
 func (e *stepError) Unwrap() error { return e.err }
 
-// classify gives an error its reason. again is the time after which a spec that a policy refused is tried once more.
+// classify returns the reason for an error. again is the time after which a spec that a policy refused is retried.
 func classify(err error, again time.Duration) *stepError {
 	var (
 		known      *stepError
@@ -81,8 +81,8 @@ func classify(err error, again time.Duration) *stepError {
 	return result
 }
 
-// byPolicy reports whether a ValidatingAdmissionPolicy calls an object invalid: it names no field,
-// which the API server itself always does.
+// byPolicy reports whether a ValidatingAdmissionPolicy refused an object as invalid. Such an error names no field; errors of the API
+// server's own validation always do.
 func byPolicy(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -91,8 +91,8 @@ func byPolicy(err error) bool {
 	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool { return c.Field == "" })
 }
 
-// isTransient reports whether an error is likely to pass by itself: another writer was faster, the
-// API server is busy or away, or this replica is about to stop.
+// isTransient reports whether an error is likely to pass by itself: another writer was faster, the API server is busy or unreachable, or
+// this replica is about to stop.
 func isTransient(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTimeout(err) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
@@ -111,28 +111,28 @@ func newFailures() *failures {
 	return &failures{since: map[types.NamespacedName]time.Time{}, now: time.Now}
 }
 
-// lasts reports whether a resource has been failing for too long to be silent about it.
+// lasts reports whether a resource has been failing for so long that the status must report it.
 func (f *failures) lasts(key types.NamespacedName) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.now().Sub(f.start(key)) >= transientFor
 }
 
-// begin notes that a resource fails, if that is not known.
+// begin records that a resource has begun to fail, unless that is recorded.
 func (f *failures) begin(key types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.start(key)
 }
 
-// has reports whether a resource has failed since it was forgotten.
+// has reports whether a resource is recorded as failing.
 func (f *failures) has(key types.NamespacedName) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !f.since[key].IsZero()
 }
 
-// start returns since when a resource has been failing: from now on, if it was not.
+// start returns the time when a resource began to fail: now, if none is recorded.
 func (f *failures) start(key types.NamespacedName) time.Time {
 	if f.since[key].IsZero() {
 		f.since[key] = f.now()

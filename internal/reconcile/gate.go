@@ -50,9 +50,9 @@ func (w *Wait) Message(limit int) string {
 	}
 	if w.Reason == ReasonStopped {
 		return "this version of the operator changes it, and that has stopped: " + named + " is Degraded since it was changed; " +
-			"until that is mended everything runs on as it was"
+			"until that is fixed, the other DataServices run on unchanged"
 	}
-	return fmt.Sprintf("this version of the operator changes it, which waits for its turn (--max-rollouts=%d); being changed when it was looked at: %s", limit, named)
+	return fmt.Sprintf("this version of the operator changes it, which waits for its turn (--max-rollouts=%d); being changed at the last check: %s", limit, named)
 }
 
 // Gate gives turns. It is safe for concurrent use.

@@ -19,8 +19,7 @@ import (
 
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=create;list;delete
 
-// keep adds an accepted spec to the history of its resource. That it cannot is logged and tried again in
-// the next pass; nothing else waits for it.
+// keep adds an accepted spec to the history of its resource. A failure is logged, and the next pass retries; nothing else waits for it.
 func (r *Reconciler[T, O]) keep(ctx context.Context, resource T, seen *Seen[O]) {
 	historian, ok := any(r.kind).(Historian[T])
 	if !ok || seen.Paused || seen.Parts == nil {
@@ -40,8 +39,8 @@ func (r *Reconciler[T, O]) keep(ctx context.Context, resource T, seen *Seen[O]) 
 	seen.Kept = true
 }
 
-// writeRevision creates a revision, unless an operator created it and ended before it could report that. It drops those that
-// are too many.
+// writeRevision creates a revision, unless it exists because an operator created it and ended before it could report that. It deletes
+// surplus revisions.
 func (r *Reconciler[T, O]) writeRevision(ctx context.Context, revision *appsv1.ControllerRevision, ready int64) error {
 	revision.Annotations[object.AnnotationWriter] = r.parts.Version
 	err := r.parts.Live.Create(ctx, revision, client.FieldOwner(apply.FieldManager))

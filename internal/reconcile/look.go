@@ -33,7 +33,7 @@ func (e *Engine) LookupAny(ctx context.Context, owner object.Owner, kind, name s
 	return e.applier.Get(ctx, wanted)
 }
 
-// LookupLive reads the object of that name from the API server, also one of another owner. It returns nil for none.
+// LookupLive reads the object of that name from the API server, whatever its owner. It returns nil for none.
 func (e *Engine) LookupLive(ctx context.Context, owner object.Owner, kind, name string) (*unstructured.Unstructured, error) {
 	wanted, err := named(owner, kind, name)
 	if err != nil {

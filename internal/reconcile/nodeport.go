@@ -42,8 +42,8 @@ func (p *pass) holders(planned *unstructured.Unstructured) []*unstructured.Unstr
 	return found
 }
 
-// clearNodePorts takes the node ports of a planned Service from other Services of the owner that are not to have them: until then the API
-// server refuses the Service. The caller holds p.ports.
+// clearNodePorts frees the node ports of a planned Service: it removes them from other Services of the owner whose plans do not have them.
+// Otherwise the API server would refuse the Service. The caller holds p.ports.
 func (p *pass) clearNodePorts(ctx context.Context, part *Part, planned *unstructured.Unstructured) error {
 	for _, o := range p.holders(planned) {
 		holder, err := p.applier.Get(ctx, o)
@@ -62,7 +62,7 @@ func (p *pass) clearNodePorts(ctx context.Context, part *Part, planned *unstruct
 	return nil
 }
 
-// clear takes node ports from a Service of the owner. It applies the Service's own plan, or if that keeps the ports has the API server
+// clear removes node ports from a Service of the owner. It applies the Service's own plan. If that keeps the ports, it lets the API server
 // choose others. If two Services exchange their ports, one of them gets a third port in between.
 func (p *pass) clear(ctx context.Context, part *Part, holder *unstructured.Unstructured, numbers []int64) error {
 	of, wanted := p.planOf(holder)
@@ -73,18 +73,18 @@ func (p *pass) clear(ctx context.Context, part *Part, holder *unstructured.Unstr
 		return p.remove(ctx, holder, of != nil)
 	}
 	if len(common(nodePorts(wanted), numbers)) > 0 {
-		return nil // it keeps them: the API server refuses the other Service
+		return nil // this Service keeps the ports, so the API server refuses the other Service
 	}
 	held, err := p.isHeld(ctx, of)
 	switch {
 	case err != nil:
 		return err
-	case held && !p.isAfter(of, part.Name): // else each would wait for the other
+	case held && !p.isAfter(of, part.Name): // otherwise the two Services would wait for each other
 		return fmt.Errorf("it stays with Service %s until %s may be changed", holder.GetName(), of.Name)
 	case !held && wanted != nil:
 		result, err := p.applier.Apply(ctx, p.owner, wanted, holder)
 		switch {
-		case apierrors.IsInvalid(err): // such as for its own node port, which another Service still has
+		case apierrors.IsInvalid(err): // such as because another Service still has the node port for this one
 		case err != nil:
 			return err
 		default:

@@ -20,8 +20,8 @@ var ErrOwnerGone = errors.New("the resource is gone")
 // checkOwner returns ErrOwnerGone if an object of an applied part is missing because its owner was deleted. The garbage collector deletes
 // objects before every cache shows the owner's deletion; without this check they would be created again.
 //
-// The API server is asked only in this case, and after the object was seen missing: an owner that exists then existed when the object was
-// deleted.
+// It queries the API server only in this case, and after it has seen that the object is missing: an owner that exists then also existed
+// when the object was deleted.
 func (p *pass) checkOwner(ctx context.Context) error {
 	var err error
 	if p.missing, err = p.allMissing(ctx); err != nil || len(p.missing) == 0 {

@@ -22,8 +22,8 @@ import (
 // askAgain is the interval at which a resource without an event checks whether its turn has come.
 const askAgain = 5 * time.Minute
 
-// pace reports whether a resource that the operator changes on its own account has to wait for its turn. One that gets it
-// waits once more, until its status has it: then the next operator knows it, too, if this one ends.
+// pace reports whether a change that the operator itself causes must wait for its turn. A granted turn also waits, until the status has it:
+// then the next operator sees the turn if this one ends.
 func (r *Reconciler[T, O]) pace(ctx context.Context, resource T, plan *Plan) (*Pace, error) {
 	paced, ok := any(r.kind).(Paced[T])
 	if !ok || r.gate == nil || r.kind.Paused(resource) {
@@ -44,15 +44,15 @@ func (r *Reconciler[T, O]) pace(ctx context.Context, resource T, plan *Plan) (*P
 	return &Pace{Reason: wait.Reason, Message: wait.Message(r.gate.Limit)}, nil
 }
 
-// members are all resources of the kind, as the cache has them: what it does not show of this operator's own writes, the gate
-// knows.
+// members returns all resources of the kind from the cache. The cache may not show this operator's last writes yet, but the gate stores
+// them.
 func (r *Reconciler[T, O]) members(ctx context.Context, paced Paced[T]) (all []Member, err error) {
 	err = EachListed(ctx, r.client, r.client.Scheme(), r.kind.GVK(), func(resource T) { all = append(all, paced.Turn(resource)) },
 		client.DisableReadYourWritesConsistency)
 	return all, err
 }
 
-// EachListed calls do with each resource of a kind that a cache has. The resources are no copies.
+// EachListed calls do with each resource of a kind in a cache. The resources are not copied.
 func EachListed[T client.Object](ctx context.Context, reader client.Reader, scheme *runtime.Scheme, gvk schema.GroupVersionKind, do func(T),
 	options ...client.ListOption) error {
 	object, err := scheme.New(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
@@ -76,7 +76,7 @@ func EachListed[T client.Object](ctx context.Context, reader client.Reader, sche
 	})
 }
 
-// watchTurns has those that wait ask again when another's turn is over, or when that is well again.
+// watchTurns triggers a pass of waiting resources when another resource's turn has ended, or when that resource is healthy again.
 func (r *Reconciler[T, O]) watchTurns(b *builder.Builder) {
 	paced, ok := any(r.kind).(Paced[T])
 	if !ok || r.gate == nil {

@@ -227,7 +227,7 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 			seen.Missing = append(seen.Missing, part.Objects[i].GetKind()+" "+part.Objects[i].GetName())
 			continue
 		}
-		if seen.Exists = true; o.GetLabels()[object.LabelBackup] == "" { // the health of backups is no part of the database's health
+		if seen.Exists = true; o.GetLabels()[object.LabelBackup] == "" { // backups do not affect the health of the database
 			there = append(there, o)
 		}
 	}
@@ -262,7 +262,7 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 	return nil
 }
 
-// refusedObject names the object that could not be written as the one to look at.
+// refusedObject makes the object that could not be written the culprit.
 func refusedObject(planned *unstructured.Unstructured, err error) health.Culprit {
 	reason := string(apierrors.ReasonForError(err))
 	if reason == "" {

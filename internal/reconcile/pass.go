@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/workers"
 )
 
-// protected is a pass whose panic is an error: it is reported in the status of the resource, and other resources are not concerned.
+// protected is a pass that converts a panic to an error: the status of the resource reports it, and other resources are not affected.
 func (r *Reconciler[T, O]) protected(ctx context.Context, resource T) (seen Seen[O], err error) {
 	seen.Generation = resource.GetGeneration()
 	err = workers.Protect(func() (err error) {
@@ -30,8 +30,8 @@ func (r *Reconciler[T, O]) protected(ctx context.Context, resource T) (seen Seen
 	return seen, err
 }
 
-// plan calls the kind. A panic is a fault of the operator with this very spec: it is tried again each minute, as other inputs than the
-// spec may have caused it.
+// plan calls the kind's Plan. A panic is a defect of the operator with this spec. The pass is retried each minute, because other inputs
+// than the spec may have caused the panic.
 func (r *Reconciler[T, O]) plan(ctx context.Context, resource T, owner object.Owner, obs *O) (plan *Plan, err error) {
 	err = workers.Protect(func() (err error) {
 		plan, err = r.kind.Plan(resource, r.inputs(ctx, owner), obs)
@@ -45,8 +45,8 @@ func (r *Reconciler[T, O]) plan(ctx context.Context, resource T, owner object.Ow
 	return plan, err
 }
 
-// pass is the whole of a reconciliation but its report and its step. Everything is planned before
-// anything is written, so that a resource that cannot be carried out changes nothing.
+// pass is a reconciliation without its report and its step. It plans everything before it writes anything, so that an invalid resource
+// changes nothing.
 func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error) {
 	seen := Seen[O]{Generation: resource.GetGeneration(), Paused: r.kind.Paused(resource), Deleting: r.isDeleting(resource)}
 	if seen.Deleting {
@@ -62,7 +62,7 @@ func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error
 		return seen, err
 	}
 	pods := func(ctx context.Context, part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) }
-	if err := r.kind.Observe(ctx, resource, seen.PlanSeen, pods, obs); err != nil { // outside of a turn: servers may be slow to answer
+	if err := r.kind.Observe(ctx, resource, seen.PlanSeen, pods, obs); err != nil { // not within a turn, because servers may answer slowly
 		return seen, &stepError{reason: ReasonObserveFailed, err: err}
 	}
 	decision := r.kind.Decide(resource, seen.PlanSeen, obs)
@@ -73,7 +73,7 @@ func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error
 	return seen, nil
 }
 
-// carry plans a resource and applies the plan. A large resource has a turn for both.
+// carry plans a resource and applies the plan. A large resource needs a turn for both.
 func (r *Reconciler[T, O]) carry(ctx context.Context, resource T, owner object.Owner, obs *O, seen *Seen[O]) error {
 	leave, err := r.parts.Heavy.enter(r.kind.GVK().Kind, resource)
 	if err != nil {

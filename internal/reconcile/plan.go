@@ -30,12 +30,12 @@ type Part struct {
 	Objects []*unstructured.Unstructured
 	// Revision is the digest of the objects without their number of replicas.
 	Revision string
-	// Known is the revision that was applied last, from the owner's status; "" for none.
+	// Known is the last applied revision, from the owner's status; "" for none.
 	Known string
-	// IsOfThisSpec reports whether the owner's status is of its present spec, so that the plan was planned before. A change of the number
-	// of replicas makes no new revision, but may plan one more object.
+	// IsOfThisSpec reports whether the owner's status describes its present spec, so that the same plan was made before. A change of the
+	// number of replicas makes no new revision, but may plan one more object.
 	IsOfThisSpec bool
-	// NeedsDryRun reports whether the spec holds something that only the API server can judge.
+	// NeedsDryRun reports whether the spec has fields that only the API server can validate.
 	NeedsDryRun bool
 	// RetainsData reports whether the data of the part outlives the owner.
 	RetainsData bool
@@ -44,12 +44,12 @@ type Part struct {
 	// KeepReason returns the reason, as a note for users, why a former object of the part is not removed while the part is declared, or "". Nil:
 	// all are removed once they are unused.
 	KeepReason func(leftover *unstructured.Unstructured) string
-	// ReplacesAtOnce removes the former objects of the part at once: they would be in the way of the next ones.
+	// ReplacesAtOnce removes the former objects of the part at once, because they would conflict with the next ones.
 	ReplacesAtOnce bool
-	// Confirm adds to the health what no object of the part shows, such as a Secret that another operator writes. It gets the live objects,
-	// nil for a missing one, and reports whether it has to look again without an event. Nil: the objects show everything.
+	// Confirm adds facts to the health that no object of the part shows, such as about a Secret that another operator writes. It gets the
+	// live objects, nil for a missing one, and reports whether it must run again without an event. Nil: the objects show everything.
 	Confirm func(live []*unstructured.Unstructured, state *health.State) (again bool, err error)
-	// Doubt is the cause for which the part does not count as ready, regardless of its objects; nil for none.
+	// Doubt is a reason why the part does not count as ready, regardless of its objects; nil for none.
 	Doubt *Doubt
 }
 
@@ -60,7 +60,7 @@ type Doubt struct {
 	// Hold leaves the part unchanged: running workloads are not changed, and no missing volume or workload is created. Missing Services and
 	// settings are created.
 	Hold bool
-	// IsCause reports whether the culprit is the cause of what pods report, and takes its place.
+	// IsCause reports whether the culprit causes the problem that pods report, and so replaces it.
 	IsCause bool
 }
 
@@ -84,8 +84,8 @@ func (p *Part) Finish(owner object.Owner) error {
 // Record is an object that stores the operator's knowledge of data.
 type Record struct {
 	Object *unstructured.Unstructured
-	// MadeFrom is the resourceVersion of the live record that this one was planned from, or empty for the first one. A user may have
-	// changed that record since, or deleted it to give the data up: then the plan is made again.
+	// MadeFrom is the resourceVersion of the live record that this record was planned from, or empty for the first record. If a user has
+	// changed that record since, or has deleted it to give the data up, the plan is made again.
 	MadeFrom string
 }
 

@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// ownedChanged lets through what could need a write or change the status: every creation and
-// deletion, and updates that touch more than a status that means the same as before.
+// ownedChanged passes events that may need a write or change the status: every creation and deletion, and every update except of a status
+// with the same meaning.
 func ownedChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -29,7 +29,7 @@ func ownedChanged() predicate.Predicate {
 				return true
 			}
 			if before.GetResourceVersion() == after.GetResourceVersion() {
-				return false // a resync, which the DataService gets itself
+				return false // a resync: the DataService has its own
 			}
 			return declaredChanged(before, after) || stateOf(before) != stateOf(after)
 		},
@@ -55,7 +55,7 @@ func statusOf(resource client.Object) any {
 	return reflect.ValueOf(resource).Elem().FieldByName("Status").Interface()
 }
 
-// resynced lets through the periodic look at a DataService that did not change.
+// resynced passes the periodic events of unchanged DataServices.
 func resynced() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -67,7 +67,7 @@ func resynced() predicate.Predicate {
 	}
 }
 
-// declaredChanged compares all but status and the bookkeeping parts of the metadata.
+// declaredChanged compares everything except the status and the bookkeeping parts of the metadata.
 func declaredChanged(before, after *unstructured.Unstructured) bool {
 	if !maps.Equal(before.GetLabels(), after.GetLabels()) || !maps.Equal(before.GetAnnotations(), after.GetAnnotations()) ||
 		!equality.Semantic.DeepEqual(before.GetOwnerReferences(), after.GetOwnerReferences()) ||
@@ -82,8 +82,8 @@ func declaredChanged(before, after *unstructured.Unstructured) bool {
 	return false
 }
 
-// stateOf leaves out the hint, whose text changes with every step of a rollout, except that of a resource of the operator's kinds,
-// which describes the step being done.
+// stateOf omits the hint, because its text changes with every step of a rollout. It keeps the hint of a resource of the operator's kinds,
+// which describes the running step.
 func stateOf(o *unstructured.Unstructured) health.State {
 	state := health.Assess([]*unstructured.Unstructured{o}, nil)
 	if object.IsResource(o) {
@@ -95,8 +95,8 @@ func stateOf(o *unstructured.Unstructured) health.State {
 	return state
 }
 
-// podTroubled lets through pods whose trouble begins, ends or changes, and those that begin to run without
-// being ready; how many are ready is their workload's event.
+// podTroubled passes pods with a problem that begins, ends or changes, and pods that start to run without being ready. The number of ready
+// pods changes with an event of the workload.
 func podTroubled() predicate.Predicate {
 	problem := func(object any) string {
 		pod, ok := object.(*corev1.Pod)

@@ -21,8 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
-// reportAfter limits the time for reporting a failed pass: its own context may have run out of time,
-// and that has to be reported.
+// reportAfter limits the time for reporting a failed pass. The pass's own context may have expired, which must be reported, too.
 const reportAfter = 10 * time.Second
 
 // Reconciler makes the cluster follow the resources of one kind.
@@ -37,8 +36,8 @@ type Reconciler[T client.Object, O any] struct {
 	// try: the policy may change without an event.
 	retryRefused time.Duration
 	gate         *Gate // nil for no limit
-	// leaving holds the resources, by their names, whose namespace is being deleted. There is no
-	// way back from that, so nothing is tried for them any more.
+	// leaving holds the names of resources in namespaces that are being deleted. Such a deletion cannot be undone, so they are not
+	// reconciled any more.
 	leaving sync.Map // types.NamespacedName -> types.UID
 	parts   Parts
 
@@ -60,7 +59,7 @@ type Parts struct {
 	Live client.Client
 	// Version is that of the operator.
 	Version string
-	// MaxRollouts bounds how many resources of a kind the operator changes on its own account at once. 0 for no limit.
+	// MaxRollouts limits the number of resources of a kind that the operator itself changes at once. 0 means no limit.
 	MaxRollouts int
 	Heavy       *Heavy
 }
@@ -110,7 +109,7 @@ func (r *Reconciler[T, O]) Reconcile(ctx context.Context, request ctrl.Request) 
 		seen, err = Seen[O]{Generation: resource.GetGeneration(), Paused: seen.Paused, Deleting: true}, nil
 	}
 	if errors.Is(err, ErrOwnerGone) {
-		return ctrl.Result{}, nil // the event that it is gone is on its way
+		return ctrl.Result{}, nil // the event of its deletion will follow
 	}
 	if err != nil {
 		return r.failed(ctx, resource, seen, err)
@@ -118,9 +117,8 @@ func (r *Reconciler[T, O]) Reconcile(ctx context.Context, request ctrl.Request) 
 	return r.step(ctx, resource, seen)
 }
 
-// step takes the first step that was decided, after the status has named it. While a resource fails,
-// the status is written after the step, which reports whether that is over: else it would say in turn
-// that the step is being taken and that it failed.
+// step takes the first decided step, after the status has named it. While steps of a resource fail, the status is written after the step,
+// because only then the result is known. Otherwise the status would alternate between the running step and its failure.
 func (r *Reconciler[T, O]) step(ctx context.Context, resource T, seen Seen[O]) (result ctrl.Result, err error) {
 	key := client.ObjectKeyFromObject(resource)
 	failing := r.failures.has(key)
@@ -148,7 +146,7 @@ func (r *Reconciler[T, O]) step(ctx context.Context, resource T, seen Seen[O]) (
 	return sooner(result, seen.Decision.LookAgain), nil
 }
 
-// sooner returns a result that requeues after that time at the latest; 0 is no time.
+// sooner returns a result that requeues after the given time at the latest; 0 means no limit.
 func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
 	if after > 0 && (result.RequeueAfter == 0 || after < result.RequeueAfter) {
 		result.RequeueAfter = after
@@ -156,9 +154,8 @@ func sooner(result ctrl.Result, after time.Duration) ctrl.Result {
 	return result
 }
 
-// failed reports why a resource cannot be carried out and returns the time of the next try. What is likely to
-// pass by itself, such as a conflict with another writer, is tried again first and reported when it
-// lasts.
+// failed reports why a resource cannot be reconciled, and returns the time of the next try. A failure that is likely to pass by itself,
+// such as a conflict with another writer, is first retried, and reported only if it lasts.
 func (r *Reconciler[T, O]) failed(ctx context.Context, resource T, seen Seen[O], err error) (ctrl.Result, error) {
 	failed := classify(err, r.retryRefused)
 	key := client.ObjectKeyFromObject(resource)
@@ -192,8 +189,7 @@ func (r *Reconciler[T, O]) forget(key types.NamespacedName) {
 	r.leaving.Delete(key)
 }
 
-// isDeleting reports whether a resource goes, by itself or with its namespace. Owner references then
-// take everything with them.
+// isDeleting reports whether a resource or its namespace is being deleted. Its objects are then deleted by their owner references.
 func (r *Reconciler[T, O]) isDeleting(resource T) bool {
 	uid, leaving := r.leaving.Load(client.ObjectKeyFromObject(resource))
 	return resource.GetDeletionTimestamp() != nil || leaving && uid == resource.GetUID()

@@ -25,12 +25,12 @@ import (
 )
 
 const (
-	// progressEvery is the interval at which mere progress (one more component ready) is written to the
-	// status. Changes of the phase, problems and their end are written at once.
+	// progressEvery is the minimum interval between status updates with mere progress (one more component ready). Changes of the phase, and
+	// the start and end of problems, are written at once.
 	progressEvery = 250 * time.Millisecond
 	// noteLimit is the number of bytes of an event's note that the API server takes.
 	noteLimit = 1024
-	// relatedLimit is the length of a step's text that distinguishes its event from others.
+	// relatedLimit is the number of bytes of a step's text that distinguish its event from others.
 	relatedLimit = 256
 )
 
@@ -48,8 +48,8 @@ func newReporter[T client.Object, O any](kind Kind[T, O], c client.Client, recor
 	return &reporter[T, O]{kind: kind, client: c, recorder: recorder, series: series, written: map[types.NamespacedName]time.Time{}}
 }
 
-// report writes the status if a user would see a difference. It returns the resource with the status
-// that the API server has then: a pass may report twice, and the second patch must start from there.
+// report writes the status if a user would see a difference. It returns the resource with the resulting status of the API server: a pass
+// may report twice, and the second patch must be based on that status.
 func (r *reporter[T, O]) report(ctx context.Context, resource T, seen Seen[O]) (T, ctrl.Result, error) {
 	reported := resource.DeepCopyObject().(T)
 	r.kind.Status(reported, seen, metav1.Now())
@@ -86,7 +86,7 @@ func (r *reporter[T, O]) forget(key types.NamespacedName) {
 	delete(r.written, key)
 }
 
-// announce records an event when a resource becomes ready, stops being ready, fails, or is worked on.
+// announce records an event when a resource becomes ready, stops being ready or fails, and for each running step.
 func (r *reporter[T, O]) announce(ctx context.Context, resource T, was, is Summary) {
 	events := r.recorderFor(resource)
 	if is.Doing.Step != "" && is.Doing != was.Doing {
@@ -148,8 +148,8 @@ func (t resourceRecorder) Record(ctx context.Context, e Event) {
 	t.recorder.Eventf(t.resource, related, e.Type, e.Reason, e.Action, "%s", cut(e.Note, noteLimit))
 }
 
-// cut shortens a text to a number of bytes, which its last three then show, and replaces control characters by spaces: a text may come
-// from a pod, and a terminal would obey them.
+// cut shortens a text to a number of bytes, with an ellipsis at its end. It replaces control characters with spaces: the text may come from
+// a pod, and a terminal would obey them.
 func cut(text string, limit int) string {
 	const more = "..."
 	if len(text) > limit {

@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// What the operator asks for and no more: test/behaviour holds these rights against its requests.
+// The rights that the operator uses, and no others: test/behaviour compares these rights with its requests.
 // +kubebuilder:rbac:groups="",resources=secrets;configmaps;services,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods,verbs=list;watch
@@ -51,8 +51,7 @@ type Options struct {
 	SkipNameValidation bool
 }
 
-// SetupWithManager registers the reconciler and its watches. The indexes of package kube have to be
-// there already.
+// SetupWithManager registers the reconciler and its watches. The indexes of package kube must exist before.
 func (r *Reconciler[T, O]) SetupWithManager(mgr ctrl.Manager, options Options) error {
 	b := ctrl.NewControllerManagedBy(mgr).Named(strings.ToLower(r.kind.GVK().Kind)).
 		Watches(r.kind.New(), &libhandler.InstrumentedEnqueueRequestForObject[client.Object]{},
@@ -75,8 +74,8 @@ func (r *Reconciler[T, O]) SetupWithManager(mgr ctrl.Manager, options Options) e
 	return err
 }
 
-// WatchChildren triggers passes for what happens to resources of another kind that are objects of this one's. The API
-// server has to serve that kind. It may be called after the start.
+// WatchChildren triggers passes for events of another kind whose resources are objects of this kind's resources. The API server must serve
+// that kind. It may be called after the start.
 func (r *Reconciler[T, O]) WatchChildren(c cache.Cache, child schema.GroupVersionKind) error {
 	err := r.controller.Watch(source.Kind[client.Object](c, object.Empty(child), handler.EnqueueRequestsFromMapFunc(r.toResource), ownedChanged()))
 	if err != nil {
@@ -85,8 +84,8 @@ func (r *Reconciler[T, O]) WatchChildren(c cache.Cache, child schema.GroupVersio
 	return nil
 }
 
-// toResource maps an object to the resource of this kind that it belongs to: its controller, or the
-// resource that its labels name where it has none, such as retained data and pods.
+// toResource maps an object to the resource of this kind that it belongs to: its controller, or, without a controller, the resource in its
+// labels, as for retained data and pods.
 func (r *Reconciler[T, O]) toResource(_ context.Context, obj client.Object) []ctrl.Request {
 	found := object.OwnerOf(r.kind.GVK().GroupKind(), obj)
 	if found.Name == "" {

@@ -17,8 +17,8 @@ type Step struct {
 	Name string
 	// Message describes the effect, such as "move slots 0-99 from platform-0-0 to platform-3-0".
 	Message string
-	// Do takes the step. Before its effect it proves that the target is still as decided upon. It does not wait: the next pass reads the
-	// result. A step with effects over a longer time calls Held before each of them.
+	// Do takes the step. Before its effect it proves that the target has not changed since the decision. It does not wait: the next pass
+	// reads the result. A step with effects over a longer time calls Held before each of them.
 	Do func(ctx context.Context) error
 }
 

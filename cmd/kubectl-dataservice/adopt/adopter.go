@@ -72,7 +72,8 @@ func (a *Adopter) list(ctx context.Context, gvk schema.GroupVersionKind, namespa
 	return all, nil
 }
 
-// delete deletes exactly this object. A Secret of the plugin must not have changed either: another run of the command may have written to it.
+// delete deletes exactly this object. It refuses a Secret of the plugin that has changed, because another run of the command may have
+// written to it.
 func (a *Adopter) delete(ctx context.Context, live *unstructured.Unstructured, options ...client.DeleteOption) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	only := client.Preconditions{UID: &uid}
@@ -120,7 +121,7 @@ func (a *Adopter) merged(ctx context.Context, live *unstructured.Unstructured, p
 	return changed.GetResourceVersion(), nil
 }
 
-// until waits until a condition holds, which returns what is missing, "" for nothing.
+// until waits until a condition holds. The condition returns what is missing, "" if it holds.
 func (a *Adopter) until(ctx context.Context, missing func() (string, error)) error {
 	deadline := time.NewTimer(a.Timeout)
 	defer deadline.Stop()
@@ -149,7 +150,7 @@ func (a *Adopter) apply(ctx context.Context, o *Observation, planned *unstructur
 		return err
 	}
 	if o.isOriginal(live) {
-		if _, hasPods, _ := unstructured.NestedMap(live.Object, "spec", "template"); hasPods { // it would be replaced, with its pods
+		if _, hasPods, _ := unstructured.NestedMap(live.Object, "spec", "template"); hasPods { // the object would be replaced, with its pods
 			return fmt.Errorf("another writer (%s) made %s %s again: stop the original operator", strings.Join(writers(live), ", "), live.GetKind(), live.GetName())
 		}
 		live = adopted(o.owner(), live)

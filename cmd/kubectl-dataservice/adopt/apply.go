@@ -30,7 +30,7 @@ func (a *Adopter) Apply(ctx context.Context) error {
 		return &RefusedError{Reasons: report.Refused}
 	}
 	if progressOf(o.DataService) != notCopied {
-		a.Say("all objects are adopted, and the database is beyond that: look at the report")
+		a.Say("all objects are adopted, and the copy of the database has begun: look at the report")
 		return nil
 	}
 	if o, err = a.begin(ctx, o); err != nil {
@@ -110,7 +110,7 @@ func (a *Adopter) secrets(ctx context.Context, o *Observation) (*Observation, er
 	return a.Observe(ctx)
 }
 
-// fill replaces the placeholders of a planned Secret by the values in use, or by new ones.
+// fill replaces the placeholders in a planned Secret with the values in use, or with new values.
 func fill(secret *unstructured.Unstructured, inUse map[string]string) error {
 	data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
 	for key, value := range data {
@@ -169,7 +169,7 @@ func (a *Adopter) part(ctx context.Context, o *Observation, part *reconcile.Part
 	})
 }
 
-// resume lets the operator go on, and proves that it writes nothing.
+// resume ends the pause of the operator, and proves that the operator writes nothing.
 func (a *Adopter) resume(ctx context.Context, o *Observation) error {
 	if o.Record.Paused {
 		a.Say("all objects are adopted; the DataService stays paused, as it was before")
@@ -213,7 +213,7 @@ func isPaused(ds *unstructured.Unstructured) bool {
 	return paused
 }
 
-// versions returns what changes when a planned object is written, but not with its status.
+// versions returns a value that changes with each write of a planned object, except writes of its status.
 func versions(o *Observation) map[object.ID]string {
 	found := map[object.ID]string{}
 	add := func(planned *unstructured.Unstructured) {

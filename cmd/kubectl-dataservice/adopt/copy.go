@@ -62,7 +62,7 @@ func (a *Adopter) Finish(ctx context.Context) error {
 			return err
 		}
 	case at == cuttingOver:
-		if err := a.lookAtFence(ctx, o); err != nil { // the end of --finish looks again
+		if err := a.lookAtFence(ctx, o); err != nil { // --finish checks this again at its end
 			a.Say("whether the original server accepts writes is not known: " + err.Error())
 		}
 	}
@@ -85,10 +85,10 @@ func (a *Adopter) requestCutOver(ctx context.Context) (*Observation, error) {
 		return nil, err
 	}
 	if at := progressOf(o.DataService); at != copying {
-		return nil, errors.New("spec.mysql of the DataService was changed by another: look at the report")
+		return nil, errors.New("another writer has changed spec.mysql of the DataService: look at the report")
 	}
 	if err = a.fence(ctx, o, nil); err == nil {
-		// An undo changes the spec first. Then the generation is another one, and this write fails.
+		// An undo changes the spec first. Then the generation differs, and this write fails.
 		err = a.patchSpec(ctx, o.DataService, false, withCutOver(o, true))
 	}
 	if err != nil {
@@ -98,7 +98,8 @@ func (a *Adopter) requestCutOver(ctx context.Context) (*Observation, error) {
 	return o, nil
 }
 
-// unfenceIfUndone allows the writes again that this run has stopped, if an undo has run at the same time: it may have found them allowed.
+// unfenceIfUndone allows writes again if an undo has run at the same time. That undo may have found them allowed, before this run stopped
+// them.
 func (a *Adopter) unfenceIfUndone(ctx context.Context, o *Observation) error {
 	ds, err := a.dataService(ctx, o)
 	if err != nil || progressOf(ds) != notCopied || o.Record.Fence == nil || o.Record.Fence.SuperReadOnly {
@@ -107,8 +108,8 @@ func (a *Adopter) unfenceIfUndone(ctx context.Context, o *Observation) error {
 	return a.open(ctx, o)
 }
 
-// lookAtFence stops the writes of the original server again if it accepts them after the cut-over was requested, and records that first: what was
-// written to it since may be in no other place.
+// lookAtFence checks the original server after the cut-over was requested. If the server accepts writes, lookAtFence records that and stops
+// them again: those writes may exist nowhere else.
 func (a *Adopter) lookAtFence(ctx context.Context, o *Observation) error {
 	seen, err := a.agent(ctx, o, "look at")
 	if err != nil || seen.SuperReadOnly {
@@ -141,7 +142,7 @@ func (a *Adopter) prove(ctx context.Context, o *Observation) error {
 	return nil
 }
 
-// observeData observes, and refuses what stands in the way of a step of the database.
+// observeData observes, and returns an error if something prevents a step of the database.
 func (a *Adopter) observeData(ctx context.Context) (*Observation, error) {
 	o, err := a.Observe(ctx)
 	if err != nil {
@@ -168,7 +169,7 @@ func (a *Adopter) observeData(ctx context.Context) (*Observation, error) {
 	return o, nil
 }
 
-// declare has the operator make a database that copies the original's.
+// declare makes the operator create a database that copies the original one.
 func (a *Adopter) declare(ctx context.Context, o *Observation) error {
 	seen, err := a.agent(ctx, o, "look at")
 	if err != nil {
@@ -186,10 +187,10 @@ func (a *Adopter) declare(ctx context.Context, o *Observation) error {
 	return nil
 }
 
-// fence stops the writes of the original server. The record has before it what --undo has to bring back. seen is the state of the server; nil if
-// it was not read.
+// fence stops the writes of the original server. It first records the state that --undo has to restore. seen is the state of the server;
+// nil if it was not read.
 func (a *Adopter) fence(ctx context.Context, o *Observation, seen *Fence) (err error) {
-	if before := o.Record.Fence; before == nil || before.Reopened { // a copy that was refused is another one now
+	if before := o.Record.Fence; before == nil || before.Reopened { // a refused copy has been replaced by another one
 		if before == nil && seen == nil {
 			if seen, err = a.agent(ctx, o, "look at"); err != nil {
 				return err
@@ -247,7 +248,7 @@ func (a *Adopter) unfence(ctx context.Context, o *Observation) error {
 	return a.saveRecord(ctx, o)
 }
 
-// giveUp leads spec.mysql back to the original database, and pauses the DataService.
+// giveUp points spec.mysql to the original database again, and pauses the DataService.
 func (a *Adopter) giveUp(ctx context.Context, o *Observation) error {
 	if err := a.patchSpec(ctx, o.DataService, true, o.thirdParty()); err != nil {
 		return err
@@ -263,10 +264,10 @@ func withCutOver(o *Observation, cutOver bool) map[string]any {
 	return mysql
 }
 
-// behind finds how far a copy is behind in the message of the condition.
+// behind parses the lag of a copy from the message of the condition.
 var behind = regexp.MustCompile(`follows, (\d+) s behind`)
 
-// waitForCopy waits until the copy is the database, or, before the cut-over, until the copy can be cut over to.
+// waitForCopy waits until the copy is the database. Before the cut-over, it waits until a cut-over to the copy is possible.
 func (a *Adopter) waitForCopy(ctx context.Context, o *Observation, isCutOver bool) error {
 	var printed time.Time
 	return a.until(ctx, func() (string, error) {
@@ -275,7 +276,7 @@ func (a *Adopter) waitForCopy(ctx context.Context, o *Observation, isCutOver boo
 			return "", err
 		}
 		if progressOf(ds) == notCopied {
-			return "", errors.New("spec.mysql does not copy the original database any more: another has changed it")
+			return "", errors.New("spec.mysql does not copy the original database any more: another writer has changed it")
 		}
 		_, reason, message := imported(ds)
 		switch {

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// newName is the name of the database that takes the place of the original's.
+// newName is the name of the database that replaces the original one.
 const newName = "mysql"
 
 // jobName returns the name of the Job that logs in to the original database. There is one at a time.
@@ -26,7 +26,7 @@ func jobName(ds string) string { return ds + "-adopt-database" }
 type progress int
 
 const (
-	// notCopied: spec.mysql leads to the original database, or was never of the original operator.
+	// notCopied: spec.mysql points to the original database, or the original operator did not make the database.
 	notCopied progress = iota
 	// copying: spec.mysql imports the original database, which its services use.
 	copying
@@ -158,7 +158,7 @@ func stepsFrom(at progress, ds string) (steps []string) {
 		accountName(ds)+" and "+recordName(ds))
 }
 
-// judgeNew adds the objects of the new database, and refuses where others have their names.
+// judgeNew adds the objects of the new database. It refuses if existing objects have their names.
 func (d *Data) judgeNew(o *Observation) {
 	if o.Copy == nil {
 		d.Refused = append(d.Refused, o.CopyRefused)
@@ -190,6 +190,6 @@ func (d *Data) judgeNew(o *Observation) {
 	if o.Claim != nil {
 		d.Refused = append(d.Refused, fmt.Sprintf("claim %s exists, with the data of another database or an earlier copy: if you do not need that, delete the claim, and Secret %s-credentials", claim, newName))
 	}
-	d.Objects = append(d.Objects, Object{Kind: object.ClaimKind.Kind, Name: claim, Component: newName, Action: Create, Note: "by the StatefulSet; stays when that goes"})
+	d.Objects = append(d.Objects, Object{Kind: object.ClaimKind.Kind, Name: claim, Component: newName, Action: Create, Note: "by the StatefulSet; stays when the StatefulSet is deleted"})
 	slices.SortStableFunc(d.Objects, func(a, b Object) int { return strings.Compare(a.Kind+a.Name, b.Kind+b.Name) })
 }

@@ -64,13 +64,14 @@ type Observation struct {
 	// AgentImage is the image that has the agent.
 	AgentImage string
 	Original   OriginalOperator
-	// GitOps names a tool that would take changes back, and how to suspend it.
+	// GitOps names a tool that would revert changes, and the command to suspend it.
 	GitOps, Suspend string
 }
 
 // OriginalOperator holds the facts about the original operator.
 type OriginalOperator struct {
-	// Known reports whether the Deployments of all namespaces could be listed, or the user vouches that it is stopped.
+	// Known reports whether the Deployments of all namespaces could be listed, or the user has confirmed that the original operator is
+	// stopped.
 	Known bool
 	// Running are its Deployments with pods, as namespace/name.
 	Running []string

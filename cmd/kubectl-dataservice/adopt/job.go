@@ -31,13 +31,13 @@ type Fence struct {
 	Reopened bool `json:"reopened,omitempty"`
 }
 
-// agent runs `agent fence` in a Job and returns the state that it reports. The Job of an earlier call has ended before: a late effect of it
-// would take this one's back.
+// agent runs `agent fence` in a Job and returns the reported state. It first waits for the end of an earlier Job, whose late effect would
+// undo that of this Job.
 func (a *Adopter) agent(ctx context.Context, o *Observation, what string, flags ...string) (*Fence, error) {
 	return a.agentIf(ctx, o, func(context.Context) error { return nil }, what, flags...)
 }
 
-// agentIf does that if a condition holds right before.
+// agentIf is agent, if a condition holds immediately before.
 func (a *Adopter) agentIf(ctx context.Context, o *Observation, holds func(context.Context) error, what string, flags ...string) (*Fence, error) {
 	if err := a.removeJob(ctx, o); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func (a *Adopter) removeJob(ctx context.Context, o *Observation) error {
 			return "", err
 		}
 		if live.GetLabels()[object.LabelManagedBy] != manager {
-			return "", fmt.Errorf("no adoption made Job %s: rename it", name)
+			return "", fmt.Errorf("Job %s exists, and no adoption made it: rename it", name)
 		}
 		if live.GetDeletionTimestamp() == nil {
 			if err := a.delete(ctx, live, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
@@ -87,7 +87,7 @@ func (a *Adopter) answer(ctx context.Context, job *unstructured.Unstructured) (*
 		return nil, "", err
 	}
 	if live == nil || live.GetUID() != job.GetUID() {
-		return nil, "", fmt.Errorf("another deleted Job %s: run the command again", job.GetName())
+		return nil, "", fmt.Errorf("another client deleted Job %s: run the command again", job.GetName())
 	}
 	pods, err := a.list(ctx, podKind, job.GetNamespace(), map[string]string{batchv1.JobNameLabel: job.GetName()})
 	if err != nil {

@@ -116,7 +116,8 @@ func elsewhere(o *Observation) map[string]any {
 	return o.thirdParty()
 }
 
-// isReplaced reports whether spec.mysql is neither the original database nor leads to it, nor copies it. Services may have written to another one.
+// isReplaced reports whether spec.mysql neither is, points to nor copies the original database. Services may then have written to another
+// database.
 func (o *Observation) isReplaced() bool {
 	switch {
 	case progressOf(o.DataService) != notCopied:

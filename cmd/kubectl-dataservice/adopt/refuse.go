@@ -54,7 +54,7 @@ func (r *Report) judgeTarget(o *Observation, component string, before, target, s
 	strategy, _, _ := unstructured.NestedString(target.Object, "spec", "strategy", "type")
 	gap, _, _ := unstructured.NestedFieldNoCopy(target.Object, "spec", "strategy", "rollingUpdate", "maxUnavailable")
 	if text := fmt.Sprint(gap); strategy == "Recreate" || gap != nil && text != "0" && text != "0%" {
-		r.refuse("spec.%s.strategy and rollingUpdate let an old pod go before a new one is ready: remove them for the adoption", component)
+		r.refuse("spec.%s.strategy and rollingUpdate remove an old pod before a new one is ready: remove both fields for the adoption", component)
 	}
 	if address, _, _ := unstructured.NestedString(service.Object, "spec", "clusterIP"); address == "None" {
 		r.refuse("spec.%s.serviceType Headless would replace the Service: change it after the adoption", component)
@@ -106,7 +106,7 @@ func (o *Observation) valuesInUse() (map[string]string, error) {
 	})
 }
 
-// judgeSurroundings refuses what others could change during the adoption.
+// judgeSurroundings refuses an adoption during which other programs could change the objects.
 func (r *Report) judgeSurroundings(o *Observation) {
 	if len(o.originals()) == 0 && o.Record == nil {
 		return
@@ -119,7 +119,7 @@ func (r *Report) judgeSurroundings(o *Observation) {
 		r.refuse("whether the original operator still runs is not known, because you may not list Deployments of all namespaces: stop it and give --original-stopped")
 	}
 	if o.GitOps != "" {
-		r.refuse("%s manages the DataService and would take the changes back: suspend it: %s", o.GitOps, o.Suspend)
+		r.refuse("%s manages the DataService and would revert the changes: suspend it: %s", o.GitOps, o.Suspend)
 	}
 	if o.DataService.GetDeletionTimestamp() != nil {
 		r.refuse("DataService %s is being deleted", r.Name)

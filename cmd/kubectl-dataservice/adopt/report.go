@@ -131,7 +131,7 @@ func (r *Report) judgeObject(o *Observation, part *reconcile.Part, planned *unst
 			}
 		}
 		slices.Sort(row.Touches)
-		row.Note = "one new pod is ready before an old one goes"
+		row.Note = "one new pod is ready before an old one is removed"
 	case o.isOriginal(live):
 		row.Action = TakeOver
 		if planned.GetKind() == serviceKind.Kind {
@@ -173,7 +173,7 @@ func (r *Report) refuse(format string, args ...any) {
 	r.Refused = append(r.Refused, fmt.Sprintf(format, args...))
 }
 
-// judgeRest adds the original's objects that no plan has.
+// judgeRest adds the original operator's objects that are in no plan.
 func (r *Report) judgeRest(o *Observation) {
 	planned := map[object.ID]bool{}
 	for _, part := range o.Plan.Parts {
@@ -223,7 +223,7 @@ func (r *Report) compareFiles(planned, live *unstructured.Unstructured) {
 	}
 	for name := range names {
 		if gone, came := differ(before[name], after[name]); gone+came > 0 {
-			r.Changes = append(r.Changes, fmt.Sprintf("ConfigMap %s, %s: %d lines go, %d come: set what is yours in the component's config, configFiles or env", planned.GetName(), name, gone, came))
+			r.Changes = append(r.Changes, fmt.Sprintf("ConfigMap %s, %s: %d lines are removed, %d are added: set your own settings in the component's config, configFiles or env", planned.GetName(), name, gone, came))
 		}
 	}
 	slices.Sort(r.Changes)

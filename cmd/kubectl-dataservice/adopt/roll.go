@@ -19,14 +19,14 @@ import (
 )
 
 // roll replaces a Deployment by one of the same name with other selectors, so that its Service has a ready address at any time. The
-// Deployment goes and its pods stay. They get the labels that the new Deployment selects by, which adopts them and rolls.
+// Deployment is deleted and its pods stay. The pods get the labels of the new Deployment, which adopts them and replaces them gradually.
 type roll struct {
 	owner    object.Owner
 	name     string
 	from, to map[string]string // the labels by which the two select pods
 	// isFrom reports whether a Deployment with the labels from may be removed.
 	isFrom func(live *unstructured.Unstructured) bool
-	// toService are the labels by which the Service selects in the end.
+	// toService is the final selector of the Service.
 	toService map[string]string
 	// service, before and deployment write the Service, what the new pods need, and the Deployment.
 	service, before, deployment func(ctx context.Context) error
@@ -89,8 +89,8 @@ func writers(o *unstructured.Unstructured) (names []string) {
 	return slices.Compact(names)
 }
 
-// label adds the new labels to the ReplicaSets without a Deployment, to their templates, and to their pods. A pod that a ReplicaSet makes
-// after that has them.
+// label adds the new labels to the ReplicaSets without a Deployment, to their templates, and to their pods. Pods that a ReplicaSet creates
+// afterwards have the labels, too.
 func (a *Adopter) label(ctx context.Context, r roll) error {
 	sets, err := a.list(ctx, replicaSetKind, r.owner.Namespace, r.from)
 	if err != nil {
@@ -127,7 +127,7 @@ func (a *Adopter) label(ctx context.Context, r roll) error {
 	return nil
 }
 
-// moveService changes what the Service selects by. A temporary Service with the new selector shows first that the controller of
+// moveService changes the selector of the Service. A temporary Service with the new selector shows first that the controller of
 // EndpointSlices has seen the labels of all ready pods: otherwise it could find no pod for a moment.
 func (a *Adopter) moveService(ctx context.Context, r roll) error {
 	live, err := a.get(ctx, serviceKind, r.owner.Namespace, r.name)

@@ -81,17 +81,17 @@ func refuseUndo(o *Observation) (reasons []string) {
 		reasons = append(reasons, "the original operator runs (Deployment "+name+"): start it after the end of --undo")
 	}
 	if o.GitOps != "" {
-		reasons = append(reasons, fmt.Sprintf("%s manages the DataService and would take the changes back: suspend it: %s", o.GitOps, o.Suspend))
+		reasons = append(reasons, fmt.Sprintf("%s manages the DataService and would revert the changes: suspend it: %s", o.GitOps, o.Suspend))
 	}
 	return reasons
 }
 
-// isImported reports whether a copy was taken into use, with whatever spec: the operator may not have seen the latest one.
+// isImported reports whether a copy was put into use, under any generation of the spec: the operator may not have seen the latest one.
 func isImported(ds *unstructured.Unstructured) bool {
 	return conditionOf(ds, dsv1.ConditionImported)["status"] == "True"
 }
 
-// isSame reports whether spec.mysql is as before the adoption: its last step was not done, or was undone.
+// isSame reports whether spec.mysql is as before the adoption: the adoption has not changed it, or the change was undone.
 func isSame(o *Observation) bool {
 	mysql, _, _ := unstructured.NestedMap(o.DataService.Object, "spec", "mysql")
 	return fmt.Sprint(mysql) == fmt.Sprint(o.Record.MySQL)
@@ -120,7 +120,7 @@ func (a *Adopter) pause(ctx context.Context, o *Observation) error {
 	})
 }
 
-// restorePart gives the objects of a component back.
+// restorePart restores the objects of a component.
 func (a *Adopter) restorePart(ctx context.Context, o *Observation, part *reconcile.Part) error {
 	var deployment, target *unstructured.Unstructured
 	var services, rest []*unstructured.Unstructured

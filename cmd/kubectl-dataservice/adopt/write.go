@@ -60,7 +60,7 @@ func (r *Record) secret(ds *unstructured.Unstructured) (*unstructured.Unstructur
 	return ownSecret(ds, recordName(ds.GetName()), map[string]string{recordKey: string(text)}), nil
 }
 
-// ownSecret returns a Secret of the plugin. It has no label of the operator, which would see it as its own.
+// ownSecret returns a Secret of the plugin. It has no label of the operator, because the operator would then treat it as its own.
 func ownSecret(ds *unstructured.Unstructured, name string, data map[string]string) *unstructured.Unstructured {
 	s := object.Empty(secretKind)
 	s.SetNamespace(ds.GetNamespace())

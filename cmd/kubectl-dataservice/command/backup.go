@@ -61,7 +61,7 @@ func newBackup(ds *dsv1.DataService, name string, now time.Time) (*backupv1.Data
 	return backup, nil
 }
 
-// stamped is a name of at most so many characters: another one with the time.
+// stamped returns a name with the time, cut to a number of characters.
 func stamped(name string, longest int, now time.Time) string {
 	const layout = "-20060102-150405"
 	return name[:min(len(name), longest-len(layout))] + now.UTC().Format(layout)

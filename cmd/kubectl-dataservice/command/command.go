@@ -29,7 +29,7 @@ const (
 	exitError = 2
 )
 
-// answerError ends a command with exit code 1 and without a message: what it was asked is not so.
+// answerError ends a command with exit code 1 and without a message: the answer of the command is no.
 type answerError struct{}
 
 func (answerError) Error() string { return "no" }
@@ -117,7 +117,7 @@ func (p *cli) print(text string) error {
 	return err
 }
 
-// outputFlag adds -o, and refuses an output that there is not before the command runs.
+// outputFlag adds -o, and refuses an unknown output before the command runs.
 func (p *cli) outputFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&p.output, "output", "o", "", "json: for programs")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json"}, cobra.ShellCompDirectiveNoFileComp))

@@ -61,7 +61,7 @@ func (p *cli) diffCommand() *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with the DataService as it is to be; - is standard input")
+	cmd.Flags().StringVarP(&file, "filename", "f", "", "file with the wanted DataService; - is standard input")
 	cmd.Flags().BoolVar(&summary, "summary", false, "a line for each object and changed field, no text of objects")
 	p.outputFlag(cmd)
 	return cmd
@@ -190,7 +190,7 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*plugin.Di
 	return d, nil
 }
 
-// with is an operator of the plugin's version with these images, whichever runs.
+// with returns an operator of the plugin's version with these images, regardless of the running operator.
 func (c *cluster) with(images map[string]string) (*plugin.Operator, error) {
 	server, err := c.Client.Discovery().ServerVersion()
 	if err != nil {

@@ -65,7 +65,7 @@ func (p *cli) eventsCommand() *cobra.Command {
 }
 
 // concerns reports whether an event is about a DataService, one of its objects, a pod, or a ReplicaSet or Job between.
-// Events outlive what they are about: those of pods that are gone are found by the names of their workloads.
+// Events outlive their objects: events of deleted pods are found by the names of the pods' workloads.
 func concerns(e *corev1.Event, name, component string, objects []*unstructured.Unstructured, pods []*corev1.Pod) bool {
 	about := e.InvolvedObject
 	if about.Kind == dsv1.Kind && about.Name == name {

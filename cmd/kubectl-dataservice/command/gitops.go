@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// gitOpsTool is a tool that keeps a resource as a repository has it, so that changes belong in the repository.
+// gitOpsTool is a tool that keeps a resource equal to a repository, so that users must make changes in the repository.
 type gitOpsTool struct {
 	// Name names the tool and its own resource, such as "Flux Kustomization apps/platform".
 	Name string

@@ -85,8 +85,8 @@ func (p *cli) rollbackCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rollback NAME [--to REVISION]",
 		Short: "Go back to a spec that a DataService had",
-		Long: "Go back to a spec that a DataService had; without --to, to the last one that was ready. What the operator would do is shown first,\n" +
-			"and asked for. Then the spec is written, and the operator rolls it out like any other change. The number of pods, autoscaling,\n" +
+		Long: "Go back to a spec that a DataService had; without --to, to the last one that was ready. The command first shows what the operator would do,\n" +
+			"and asks for consent. Then the spec is written, and the operator rolls it out like any other change. The number of pods, autoscaling,\n" +
 			"pausing, the order of rollouts, the size and class of storage, and passwords stay as they are now.\n\n" +
 			"Where Flux or Argo CD manage the DataService, nothing is written: the change to commit is printed, and how to suspend the tool.",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),
@@ -101,7 +101,7 @@ func (p *cli) rollbackCommand() *cobra.Command {
 	cmd.Flags().Int64Var(&r.to, "to", 0, "the revision, as history lists it")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would be done, and do nothing")
-	cmd.Flags().BoolVar(&r.evenIfManaged, "even-if-managed", false, "write the spec although a tool manages the DataService and will take that back")
+	cmd.Flags().BoolVar(&r.evenIfManaged, "even-if-managed", false, "write the spec although a tool manages the DataService and will revert it")
 	cmd.Flags().BoolVar(&r.allowDowngrade, "allow-database-downgrade", false, "run an older version of MySQL over the data of a newer one")
 	return cmd
 }
@@ -163,7 +163,7 @@ func (p *cli) foreseeRollback(ctx context.Context, c *cluster, ds *dsv1.DataServ
 	return p.print(text)
 }
 
-// toCommit prints what is to be committed where a tool carries out a repository.
+// toCommit prints the change to commit, for a DataService that a tool manages from a repository.
 func (p *cli) toCommit(ds *dsv1.DataService, spec map[string]any, tool *gitOpsTool) error {
 	data, err := render.YAML(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind,

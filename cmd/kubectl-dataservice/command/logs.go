@@ -106,7 +106,7 @@ func (l *logView) container(ctx context.Context, c *cluster, pod, name string, p
 			}
 		}
 		if err != nil {
-			return nil // the end of the log, or of the wish to read it
+			return nil // the log has ended, or the user has ended the command
 		}
 	}
 }

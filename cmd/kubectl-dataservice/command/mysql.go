@@ -28,7 +28,7 @@ const (
 	asService = `MYSQL_PWD="$MYSQL_PASSWORD" exec mysql --user="$MYSQL_USER" "$@"`
 	asRoot    = `MYSQL_PWD="$MYSQL_ROOT_PASSWORD" exec mysql --user=root "$@"`
 
-	// A member of several has the passwords in files.
+	// In a database of several members, the passwords are in files.
 	asMember     = `MYSQL_PWD="$(cat /d3os-secrets/password)" exec mysql --user="$(cat /d3os-secrets/username)" --socket=/var/run/mysqld/mysqld.sock "$@"`
 	asMemberRoot = `MYSQL_PWD="$(cat /d3os-secrets/root-password)" exec mysql --user=root --socket=/var/run/mysqld/mysqld.sock "$@"`
 )
@@ -109,13 +109,13 @@ func databasePod(ds *dsv1.DataService, pods []*corev1.Pod) (*corev1.Pod, error) 
 	return nil, fmt.Errorf("no pod of mysql runs: run 'kubectl dataservice why %s mysql' for the reason", ds.Name)
 }
 
-// hasMembers reports whether mysql is a MySQLCluster, which it stays when one server is declared.
+// hasMembers reports whether mysql is a MySQLCluster. It stays one even if the spec declares one server.
 func hasMembers(ds *dsv1.DataService) bool {
 	return ds.Spec.MySQL != nil && slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == "mysql" && c.Kind == "Managed" })
 }
 
-// databaseContainer returns the name of the database's container, which is mysql in a pod of several members, or else that of the workload
-// and so begins the pod's. A mesh may have put its own container first.
+// databaseContainer returns the name of the database's container. In a pod of several members it is mysql. Otherwise it is the name of the
+// workload, with which the pod's name begins. A mesh may have added a container before it.
 func databaseContainer(pod *corev1.Pod) string {
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == "mysql" || strings.HasPrefix(pod.Name, c.Name+"-") {

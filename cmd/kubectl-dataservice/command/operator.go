@@ -95,7 +95,7 @@ func (c *cluster) operatorState(ctx context.Context) *why.Operator {
 	return state
 }
 
-// tag is the tag of an image, without the v that the releases' have.
+// tag returns the tag of an image, without the v of release tags.
 func tag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	name := image[strings.LastIndex(image, "/")+1:]

@@ -108,7 +108,7 @@ func (s *statusView) text(items []dsv1.DataService) (string, error) {
 	return s.style().Fleet(items, s.all, s.now()), nil
 }
 
-// erase puts the cursor to the upper left corner of an empty terminal.
+// erase clears the terminal and moves the cursor to the upper left corner.
 const erase = "\x1b[H\x1b[2J"
 
 // follow prints the status after each change, until the context ends. It redraws a terminal; elsewhere it adds a line for each DataService

@@ -24,12 +24,12 @@ type task struct {
 	kind     string
 	object   client.Object
 	noWait   bool
-	lost     string         // what goes with the resource when it is deleted
-	good     backupv1.Phase // the one in which it has succeeded
+	lost     string         // the objects that are deleted with the resource
+	good     backupv1.Phase // the phase in which it has succeeded
 	show     func(live *unstructured.Unstructured) (text string, err error)
 }
 
-// shows returns how a task's resource is shown, of how one of its Go type is.
+// shows adapts a function that prints a Go type to one that prints a task's resource.
 func shows[T any](screen func(*T) string) func(*unstructured.Unstructured) (string, error) {
 	return func(live *unstructured.Unstructured) (string, error) {
 		var typed T

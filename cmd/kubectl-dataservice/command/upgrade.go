@@ -31,7 +31,7 @@ func (p *cli) upgradeCheckCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "upgrade-check [-A]",
 		Short: "Show what an operator of this version would restart, before it is installed",
-		Long: "Show what an operator of this plugin's version would do to the DataServices that there are: which pods would restart, which objects\n" +
+		Long: "Show what an operator of this plugin's version would do to the existing DataServices: which pods would restart, which objects\n" +
 			"would be replaced. Use the plugin of the version that you want to install. It has that version's charts and default images; where\n" +
 			"your installation sets others (RELATED_IMAGE_*), give its manifest.\n\n" +
 			"Exit codes: 0 nothing changes, 1 something does, 2 an error.",
@@ -66,7 +66,7 @@ func (p *cli) upgradeCheckCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "the DataServices of all namespaces")
-	cmd.Flags().StringVar(&manifest, "manifest", "", "file with the operator's Deployment, or its ClusterServiceVersion, as it is to be installed")
+	cmd.Flags().StringVar(&manifest, "manifest", "", "file with the operator's Deployment, or its ClusterServiceVersion, of the version to install")
 	p.outputFlag(cmd)
 	return cmd
 }

@@ -88,7 +88,7 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 	} else if err != nil {
 		return nil, err
 	}
-	if n, err := c.Client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{}); err == nil { // few roles have none of it
+	if n, err := c.Client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{}); err == nil { // few roles lack all of these rights
 		f.Namespace = n
 	}
 	f.Operator = c.operatorState(ctx)
@@ -112,7 +112,7 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 	return f, nil
 }
 
-// clusters are the kinds that can be asked about by themselves, by what people write before the slash.
+// clusters are the kinds that a user can name as PREFIX/NAME, by that prefix.
 var clusters = map[string]schema.GroupVersionKind{
 	"redis": redisKind, "rediscluster": redisKind, "redisclusters": redisKind, "rec": redisKind,
 	"etcd": etcdKind, "etcdcluster": etcdKind, "etcdclusters": etcdKind,
@@ -204,7 +204,7 @@ func (c *cluster) component(ctx context.Context, args []string, now time.Time) (
 	return f, objects, nil
 }
 
-// lookable replaces the object of a diagnosis that does not exist, or that the user may not read, so that line 2 is a command that works.
+// lookable replaces the object of a diagnosis if it does not exist or the user may not read it, so that the command in line 2 works.
 func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) {
 	if d.Object == nil || d.Object.Name == f.DataService.Name || d.Object.Elsewhere || d.Object.Kind == "Namespace" || f.Has(d.Object) {
 		return
@@ -222,8 +222,8 @@ func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) 
 	}
 }
 
-// addHolder names the Service that has a node port that the API server refused. It searches all namespaces, or the namespace that the user
-// may read.
+// addHolder names the Service that already has the node port that the API server refused. It searches all namespaces, or the namespace that
+// the user may read.
 func (c *cluster) addHolder(ctx context.Context, d *why.Diagnosis) {
 	port := d.TakenPort()
 	if port == 0 {

@@ -124,10 +124,10 @@ func (c *cluster) patch(ctx context.Context, ds *dsv1.DataService, kind types.Pa
 	return nil
 }
 
-// managed warns that a tool that carries out files will take the change back.
+// managed warns that a GitOps tool will revert the change.
 func (p *cli) managed(ds *dsv1.DataService) string {
 	if tool := managedBy(ds); tool != nil {
-		return fmt.Sprintf("warning: %s manages this DataService and will take the change back: make it in the source, or suspend it first: %s\n", tool.Name, tool.Suspend)
+		return fmt.Sprintf("warning: %s manages this DataService and will revert the change: make it in the source, or suspend it first: %s\n", tool.Name, tool.Suspend)
 	}
 	return ""
 }

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package convert makes a DataService of resources of other operators: AppService (app.example.com), ModelBox (model.github.com),
+// Package convert converts resources of other operators to one DataService: AppService (app.example.com), ModelBox (model.github.com),
 // CronTab (stable.example.com) and MongoDB (mongodb.com). It names each field that has no counterpart, with the reason.
 package convert
 

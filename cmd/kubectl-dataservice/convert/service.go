@@ -53,7 +53,7 @@ func modelBox(s *source, _ Options) (map[string]any, error) {
 	if err := s.same(spec, probes, map[string]any{"readinessProbe": &corev1.Probe{}, "livenessProbe": &corev1.Probe{}}); err != nil {
 		return nil, err
 	}
-	if len(probes) > 0 { // both names are the DataService's, without Probe
+	if len(probes) > 0 { // a DataService has the same two names, without Probe
 		entry["probes"] = map[string]any{}
 		for name, probe := range probes {
 			entry["probes"].(map[string]any)[strings.TrimSuffix(name, "Probe")] = probe

@@ -8,7 +8,7 @@ import (
 	"d3os.com/d3os-operator/internal/health"
 )
 
-// advice has what a person can do about a reason: those of conditions, of pods, and of Kubernetes' events.
+// advice maps a reason of a condition, a pod or a Kubernetes event to a person's next step.
 func advice(reason string) []string {
 	if text, ok := actions[reason]; ok {
 		return []string{text}
@@ -22,8 +22,8 @@ const database = "put the right volume under the claim, or restore a backup; del
 // saveNow is the advice for a claim with data that is deleted while its pod runs.
 const saveNow = "save the data now, while the pod still runs: docs/backup.md; Kubernetes cannot take the deletion of a claim back"
 
-// actions has an entry for each reason of a condition of a DataService that is Degraded (docs/operations.md), and for
-// the faults of pods that are seen most.
+// actions has an entry for each reason of the condition Degraded of a DataService (docs/operations.md), and for the most frequent faults of
+// pods.
 var actions = map[string]string{
 	dsv1.ReasonInvalidSpec:          "correct the field that the message names; nothing was changed",
 	dsv1.ReasonRenderFailed:         "report it as a bug, with this message and the spec; nothing was changed",
@@ -70,12 +70,12 @@ var actions = map[string]string{
 	health.ReasonConflict:        "delete or rename that object, or give the component another `name`",
 	"Forbidden":                  "the API server refuses the object: correct the quota or policy that the message names; the operator tries again by itself",
 	"Invalid":                    "correct the field that the message names",
-	"ThirdParty":                 "check that the url is right and can be reached from the cluster's pods; the check runs again every some seconds",
+	"ThirdParty":                 "check that the url is right and can be reached from the cluster's pods; the check runs again every few seconds",
 	"NotServed":                  "install the CRD that the message names; the operator goes on by itself",
 	"UnsupportedVersion":         "set `version` to one that the message allows; nothing was changed",
 	"SlotsLost":                  "restore the volumes of the shard, or consent to the loss of its data: docs/redis.md describes how",
 	"MajorityLost":               "bring the nodes back that the masters ran on; the operator goes on by itself",
-	"QuorumLost":                 "bring the missing members' nodes and volumes back; docs/etcd.md, When a quorum is lost, or docs/mysqlcluster.md, States, describes what else there is",
+	"QuorumLost":                 "bring the missing members' nodes and volumes back; docs/etcd.md, When a quorum is lost, or docs/mysqlcluster.md, States, describes the alternatives",
 	"MembersLost":                "bring the lost volumes back, restore a backup, or consent to the loss: docs/etcd.md, When a quorum is lost",
 	"WaitingForConsent":          "bring a lost volume back, restore a backup, or consent to the loss as the message says: docs/mysqlcluster.md, States",
 	"RecordLost":                 "restore the annotation of the ConfigMap NAME-replication, or restore a backup: docs/mysqlcluster.md, States",
@@ -94,12 +94,12 @@ var actions = map[string]string{
 	"AgentUnknown":               "set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image",
 	dsv1.ConditionBackupHealthy:  "read the message; docs/backup.md, Results, has each reason",
 	dsv1.ConditionRecoverable:    "read the message; docs/backup.md, Results, has each reason",
-	health.ReasonOperator:        "mend what the message names, for all DataServices; what runs already goes on running",
+	health.ReasonOperator:        "fix the problem in the message, for all DataServices; what runs already goes on running",
 	"Waiting":                    "wait; `kubectl dataservice status -w` shows the progress",
 
-	// What holds a backup or a restore back.
+	// Reasons that block a backup or a restore.
 	"JobSuspended":   "let the Job run: `kubectl patch` spec.suspend to false, or look at the queue of Kueue that suspends it",
 	"SourceNotFound": "create what the message names, or correct `spec.of`; the operator goes on by itself",
 	"StepFailed":     "read the message: it names the quota, policy, right or server that refused the step; the operator tries again by itself",
-	"PodNotStarting": "read the message: claim, Secret, image, quota or node of the Job's pod; it starts by itself once that is mended",
+	"PodNotStarting": "read the message: claim, Secret, image, quota or node of the Job's pod; it starts by itself once that is fixed",
 }

@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Alone returns the facts of a resource of another kind than DataService that is asked about by itself. It is looked at like a DataService that
-// has no other component; its objects, its pods and what else Facts has are for the caller to add.
+// Alone returns the facts about a single resource of another kind than DataService. The resource is treated like a DataService with one
+// component. The caller must add its objects, its pods and the other fields of Facts.
 func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	var like struct {
 		metav1.ObjectMeta `json:"metadata"`
@@ -55,8 +55,8 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	return &Facts{DataService: ds, Resource: of, Component: c.Name}, nil
 }
 
-// isHeld reports whether a DataBackup or a DataRestore with this reason makes no progress. That may pass by itself, so it has no condition
-// for it: a quota is raised, the pod of the Job is admitted, the resource that spec.of names is created.
+// isHeld reports whether a DataBackup or a DataRestore with this reason makes no progress. No condition reports that, because it may end
+// without a change of the resource: a quota is raised, the pod of the Job is admitted, or the resource in spec.of is created.
 func isHeld(of *unstructured.Unstructured, reason string) bool {
 	return slices.Contains([]string{"DataBackup", "DataRestore"}, of.GetKind()) && !slices.Contains(progressReasons, reason)
 }
@@ -67,7 +67,7 @@ var progressReasons = []string{"", "NotReady", "Running", "Deleting", health.Rea
 // managed is the kind of a component that is a resource of the operator's own.
 const managed = "Managed"
 
-// kind is that of what is asked about.
+// kind returns the kind of the subject.
 func (f *Facts) kind() string {
 	if f.Resource != nil {
 		return f.Resource.GetKind()
@@ -75,7 +75,7 @@ func (f *Facts) kind() string {
 	return dsv1.Kind
 }
 
-// Self returns what is asked about, as an object to look at.
+// Self returns the subject as an object to look at.
 func (f *Facts) Self() *Object { return f.object(f.kind(), f.DataService.Name) }
 
 // resume returns the advice that makes the operator go on with a paused resource.

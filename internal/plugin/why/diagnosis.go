@@ -23,30 +23,30 @@ import (
 
 // Diagnosis explains why a DataService, or a resource by itself, is not ready.
 type Diagnosis struct {
-	// Ready reports whether all that was asked about is ready.
+	// Ready reports whether the subject is ready.
 	Ready bool `json:"ready"`
 	// Wrong reports whether a person has to do something. It is false for a rollout that is underway.
 	Wrong bool `json:"wrong"`
 	// Cause is the root cause in at most 120 characters: component, object, reason, message.
 	Cause string `json:"cause"`
-	// Detail is the whole cause where Cause was cut.
+	// Detail is the whole cause, if Cause was cut.
 	Detail string `json:"detail,omitempty"`
-	// Policy names the field that an admission policy changed, unless Cause has it.
+	// Policy names the field that an admission policy changed, unless Cause names it.
 	Policy string `json:"policy,omitempty"`
-	// Object is the object to look at; nil when it is none of the cluster's.
+	// Object is the object to look at; nil if the cluster has no such object.
 	Object *Object `json:"object,omitempty"`
-	// Way leads from a component that waits to the component to blame.
+	// Way is the path from a waiting component to the component that causes the problem.
 	Way []string `json:"way,omitempty"`
-	// Waiting are all components that wait for that one.
+	// Waiting are all components that wait for the component at the end of Way.
 	Waiting []string `json:"waiting,omitempty"`
 	// State has the state of each container of the pod.
 	State []string `json:"state,omitempty"`
-	// Log are the last lines of the container, and LogCommand shows more of them.
+	// Log holds the last lines of the container's log. LogCommand is the command that shows more lines.
 	Log        []string `json:"log,omitempty"`
 	LogCommand string   `json:"logCommand,omitempty"`
 	// Events are the last ones about the component's objects.
 	Events []corev1.Event `json:"events,omitempty"`
-	// Do lists what a person can do.
+	// Do lists next steps for a person.
 	Do []string `json:"do,omitempty"`
 }
 
@@ -71,7 +71,7 @@ const (
 	patience = 10 * time.Minute
 )
 
-// Explain returns why a DataService, the component that is asked about, or a resource by itself is not ready.
+// Explain returns why the subject is not ready: a DataService, one of its components, or a single resource.
 func Explain(f *Facts) *Diagnosis {
 	d := f.withOperator(explain(f))
 	if len(f.Refused) > 0 {
@@ -120,7 +120,7 @@ func explain(f *Facts) *Diagnosis {
 	}
 	d.Waiting = waiting(ds, blamed.Name)
 	if ds.Spec.Paused {
-		d.Cause += "; the " + f.kind() + " is paused, so the operator mends nothing"
+		d.Cause += "; the " + f.kind() + " is paused, so the operator repairs nothing"
 		d.Do = append(d.Do, f.resume())
 	}
 	return d
@@ -145,7 +145,7 @@ func (f *Facts) deleting() *Diagnosis {
 	return d
 }
 
-// ending explains a namespace that is being deleted, by what Kubernetes says is left in it.
+// ending explains a namespace that is being deleted, by the conditions that list its remaining objects.
 func (f *Facts) ending() *Diagnosis {
 	n := f.Namespace
 	d := &Diagnosis{
@@ -163,7 +163,7 @@ func (f *Facts) ending() *Diagnosis {
 	return d
 }
 
-// notSeen: the operator does not run, does not watch this namespace, or has not come to it yet.
+// notSeen: the operator does not run, does not watch this namespace, or has not processed the resource yet.
 func (f *Facts) notSeen() *Diagnosis {
 	ds := f.DataService
 	_, when := changedBy(ds, "spec")
@@ -192,7 +192,7 @@ func (f *Facts) notSeen() *Diagnosis {
 	return d
 }
 
-// failure: the spec cannot be carried out. It is nil when a component's own error says more.
+// failure explains a spec that cannot be applied. It returns nil if a component's own error explains more.
 func (f *Facts) failure(reason, message string) *Diagnosis {
 	for _, c := range f.DataService.Status.Components {
 		if c.Phase == dsv1.PhaseFailed && c.Culprit != nil {
@@ -200,7 +200,7 @@ func (f *Facts) failure(reason, message string) *Diagnosis {
 		}
 	}
 	d := &Diagnosis{Wrong: true, Cause: reason + ": " + message, Object: f.object(dsv1.Kind, f.DataService.Name), Do: advice(reason)}
-	if strings.Contains(message, ": "+reason+": ") { // the line is short: it names the reason once
+	if strings.Contains(message, ": "+reason+": ") { // the line is short, so it names the reason once
 		d.Cause = message
 	}
 	for _, named := range objectNamed.FindAllStringSubmatch(message, -1) {
@@ -225,11 +225,11 @@ func (d *Diagnosis) TakenPort() int32 {
 	return int32(port)
 }
 
-// objectNamed finds the object that a message of the operator names: Service auth, or Service data-prod/auth.
+// objectNamed parses the object in a message of the operator: Service auth, or Service data-prod/auth.
 var objectNamed = regexp.MustCompile(`\b(Secret|ConfigMap|PersistentVolumeClaim|Service|Deployment|StatefulSet|DaemonSet|CronJob|HorizontalPodAutoscaler|` +
 	`PodDisruptionBudget|Ingress|NetworkPolicy|RedisCluster|EtcdCluster|MySQLCluster) (?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*[a-z0-9])`)
 
-// paused: the operator does nothing, and no component is known to be broken.
+// paused explains a paused resource without a known problem: the operator does nothing.
 func (f *Facts) paused() *Diagnosis {
 	ds, since, parts := f.DataService, "", "components"
 	field := "paused"
@@ -264,7 +264,7 @@ func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
 			text = state.Hint
 		}
 	}
-	// A claim comes before the pod that needs it.
+	// A claim is named before the pod that needs it.
 	if lost, what := f.claim(); what != "" {
 		culprit, text = lost, what
 	} else {
@@ -273,7 +273,7 @@ func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.named(c, culprit, text)
 }
 
-// named explains what is wrong with a component, once it is known which object is to blame.
+// named explains the problem of a component, given the object that causes it.
 func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text string) *Diagnosis {
 	d := &Diagnosis{Wrong: true, Cause: strings.TrimSuffix(c.Name+": "+health.Refusal(text), ": "), Do: advice(culprit.Reason)}
 	if text == "" {
@@ -299,7 +299,8 @@ func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text stri
 	return d
 }
 
-// addLog adds the end of a container's log. The last error of it, or else of the container's termination message, ends the cause.
+// addLog adds the end of a container's log. It appends the last error in the log, or else in the container's termination message, to the
+// cause.
 func (f *Facts) addLog(d *Diagnosis, source *Container, ended []string) {
 	d.Log = f.Log[max(0, len(f.Log)-lastLines):]
 	if f.LogError != "" {
@@ -334,7 +335,7 @@ func lastWords(pod *corev1.Pod, container string) []string {
 	return nil
 }
 
-// fallback returns the advice where the reason of the culprit has none.
+// fallback returns advice if there is none for the reason of the culprit.
 func (f *Facts) fallback(c *dsv1.ComponentStatus) string {
 	degraded := meta.FindStatusCondition(f.DataService.Status.Conditions, dsv1.ConditionDegraded)
 	switch {

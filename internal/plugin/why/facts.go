@@ -1,11 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package why walks from what is not ready in a DataService, a RedisCluster, an EtcdCluster or a MySQLCluster to the root cause.
-// It is pure: it reads nothing, and returns what the caller has to read next. It judges
-// objects and pods as the operator does, by internal/health, and has what the
-// operator does not read: events and logs. It imports the API of DataServices,
-// because the way begins at their status.
+// Package why finds the root cause of a problem in a DataService, a RedisCluster, an EtcdCluster or a MySQLCluster. It is pure: it reads
+// nothing, and returns what the caller must read next. It assesses objects and pods with internal/health, like the operator. In addition it
+// uses events and logs, which the operator does not read. It imports the API of DataServices, because it starts at their status.
 package why
 
 import (
@@ -29,16 +27,16 @@ type Facts struct {
 	DataService *dsv1.DataService
 	// Resource is the subject in place of a DataService (Alone), or nil.
 	Resource *unstructured.Unstructured
-	// Component that is asked about. Empty: whatever is not ready.
+	// Component is the component to explain. Empty: any component that is not ready.
 	Component string
-	// Objects are the live objects of the component that Blamed returns, Secrets and ConfigMaps aside. Those of a resource that is
-	// one come before the resource itself, because the last object has the state where none is broken.
+	// Objects are the live objects of the component that Blamed returns, except Secrets and ConfigMaps. If the component is a resource, its
+	// objects come before the resource itself: if none is broken, the last object has the state.
 	Objects []*unstructured.Unstructured
-	// Pods are the pods of that component, and those of a resource that is one.
+	// Pods are the pods of that component, including those of its resource.
 	Pods []*corev1.Pod
 	// Events are those of the namespace.
 	Events []corev1.Event
-	// Log are the last lines of the container that Source returns, and LogError why there are none.
+	// Log holds the last log lines of the container that Source returns. LogError is the reason if there are none.
 	Log      []string
 	LogError string
 	// Refused are the kinds that the user may not read.
@@ -49,19 +47,19 @@ type Facts struct {
 	// Operator is the operator's own state, or nil when the user may not read it.
 	Operator *Operator
 
-	// suspect is the component that Contradict selected.
+	// suspect is the component that Contradict has selected.
 	suspect string
 }
 
-// Blamed returns the component that the others wait for, and the way to it from the component in
-// question: web, proxy, auth. It is nil when no component is to blame.
+// Blamed returns the component that causes the problem, and the path to it from the component in question: web, proxy, auth. It is nil if
+// no component is the cause.
 func Blamed(ds *dsv1.DataService, asked string) (blamed *dsv1.ComponentStatus, way []string) {
 	start := asked
 	if start == "" {
 		start = first(ds.Status.Components)
 	}
 	for blamed = find(ds, start); blamed != nil; blamed = find(ds, blamed.WaitsFor[0]) {
-		if slices.Contains(way, blamed.Name) { // components cannot wait for one another, but a status is only text
+		if slices.Contains(way, blamed.Name) { // real components never form a cycle, but a status is only text
 			return blamed, way
 		}
 		way = append(way, blamed.Name)
@@ -75,7 +73,7 @@ func Blamed(ds *dsv1.DataService, asked string) (blamed *dsv1.ComponentStatus, w
 	return blamed, way
 }
 
-// first is the component that is most to blame: broken before on its way before waiting.
+// first returns the most likely cause: a broken component, else one in progress, else a waiting one.
 func first(components []dsv1.ComponentStatus) string {
 	for _, is := range []func(*dsv1.ComponentStatus) bool{
 		func(c *dsv1.ComponentStatus) bool {
@@ -93,7 +91,7 @@ func first(components []dsv1.ComponentStatus) string {
 	return ""
 }
 
-// longest is the longest way of components that wait for one another, which ends at a component.
+// longest returns the longest path of waiting components that ends at a component.
 func longest(ds *dsv1.DataService, end string) []string {
 	way := []string{end}
 	for {
@@ -120,7 +118,7 @@ func find(ds *dsv1.DataService, name string) *dsv1.ComponentStatus {
 	return nil
 }
 
-// waiting are the components that wait for one, also by way of others.
+// waiting returns the components that wait for a component, directly or indirectly.
 func waiting(ds *dsv1.DataService, name string) []string {
 	var found []string
 	for grew := true; grew; {
@@ -135,21 +133,21 @@ func waiting(ds *dsv1.DataService, name string) []string {
 	return found
 }
 
-// Container is where a log comes from.
+// Container identifies the source of a log.
 type Container struct {
 	Pod, Name string
-	// Previous: the log of the run before, because the container does not run now.
+	// Previous selects the log of the previous run, because the container does not run now.
 	Previous bool
 }
 
-// Has reports whether an object is among those that were read.
+// Has reports whether an object was read.
 func (f *Facts) Has(o *Object) bool {
 	return o.Kind == "Pod" && f.pod(o.Name) != nil || slices.ContainsFunc(f.Objects, func(other *unstructured.Unstructured) bool {
 		return other.GetKind() == o.Kind && other.GetName() == o.Name
 	})
 }
 
-// Instead returns what to look at in place of an object that does not exist: the cron job of a Job, or else what is asked about.
+// Instead returns the object to look at if an object does not exist: the cron job of a Job, or else the subject.
 func (f *Facts) Instead(of *Object) *Object {
 	for _, o := range f.Objects {
 		if of.Kind == "Job" && o.GetKind() == "CronJob" && strings.HasPrefix(of.Name, o.GetName()+"-") {
@@ -228,7 +226,7 @@ func (f *Facts) about(is func(kind, name string) bool) []corev1.Event {
 	return found
 }
 
-// concerns reports whether an object is one of those that the component consists of, its pods included.
+// concerns reports whether an object belongs to the component, or is one of its pods.
 func (f *Facts) concerns(kind, name string) bool {
 	if kind == "Pod" && f.pod(name) != nil || kind == "PersistentVolumeClaim" && f.claimed(name) {
 		return true
@@ -249,7 +247,7 @@ func (f *Facts) concerns(kind, name string) bool {
 	return false
 }
 
-// changedBy returns who wrote a field of the spec last, and when; nothing when that is not known.
+// changedBy returns the last writer of a field of the spec, and the time; nothing if unknown.
 func changedBy(ds *dsv1.DataService, field string) (who string, when *metav1.Time) {
 	for _, entry := range ds.ManagedFields {
 		if entry.Subresource != "" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+field+`"`) {

@@ -23,7 +23,7 @@ type Operator struct {
 	Events []corev1.Event
 }
 
-// problem returns why no pod of the operator is ready, and what to look at. It returns "" if one is ready, or starts.
+// problem returns why no pod of the operator is ready, and the object to look at. It returns "" if one is ready, or starts.
 func (o *Operator) problem() (string, *Object) {
 	if o == nil || o.Deployment == nil {
 		return "", nil

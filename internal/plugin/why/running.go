@@ -20,9 +20,9 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// Contradict selects the first component that the status calls running and whose objects or pods are not well: the operator may
-// be down, or may not watch what is wrong. Facts has the pods of all components. Contradict leaves those of the selected one, and
-// returns its objects; when all are well, it returns nothing.
+// Contradict selects the first component with unhealthy objects or pods that the status calls running. The operator may be down, or may not
+// watch the faulty object. Facts has the pods of all components; Contradict keeps only those of the selected component, and returns its
+// objects. It returns nothing if all are healthy.
 func (f *Facts) Contradict(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	all := f.Pods
 	for i := range f.DataService.Status.Components {
@@ -42,7 +42,7 @@ func (f *Facts) Contradict(objects []*unstructured.Unstructured) []*unstructured
 	return nil
 }
 
-// unwell returns what is wrong with a component that its status calls running, or "".
+// unwell returns the problem of a component that its status calls running, or "".
 func (f *Facts) unwell() (health.Culprit, string) {
 	if culprit, text := f.claim(); text != "" {
 		return culprit, text
@@ -62,10 +62,10 @@ func unreadySince(pod *corev1.Pod) time.Time {
 	return since
 }
 
-// binds bounds the time that a claim may stay unbound before that counts as a fault.
+// binds is the time for which a claim may stay unbound before that counts as a fault.
 const binds = time.Minute
 
-// claim returns which claim that a pod of the component uses is lost, being deleted, or not bound for long, or "".
+// claim returns the first claim of the component's pods that is lost, is being deleted, or has not been bound for long, or "".
 func (f *Facts) claim() (health.Culprit, string) {
 	for _, o := range f.Objects {
 		if o.GetKind() != "PersistentVolumeClaim" || !f.claimed(o.GetName()) {
@@ -78,7 +78,7 @@ func (f *Facts) claim() (health.Culprit, string) {
 		case phase == string(corev1.ClaimLost):
 			culprit.Reason, culprit.Message = "ClaimLost", fmt.Sprintf("PersistentVolume %s does not exist any more", volume)
 		case o.GetDeletionTimestamp() != nil:
-			// The operator reports the same reason and the same beginning of the message, once it has seen the deletion.
+			// After the operator has seen the deletion, it reports the same reason and the same beginning of the message.
 			culprit.Reason, culprit.Message = dsv1.ReasonVolumeBeingDeleted, "it was deleted, and its volume goes as soon as no pod uses it"
 		case phase == string(corev1.ClaimPending) && f.Now.Sub(o.GetCreationTimestamp().Time) > binds:
 			culprit.Reason, culprit.Message = f.unbound(o.GetName())
@@ -160,7 +160,7 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.well(c)
 }
 
-// note explains a claim that stays as it is though the spec asks for something else, or returns nil. Other notes are advice.
+// note explains a claim that differs from the spec and is not changed, or returns nil. Other notes are advice.
 func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 	for i := range f.DataService.Status.Components {
 		one := &f.DataService.Status.Components[i]
@@ -202,7 +202,7 @@ func (f *Facts) well(c *dsv1.ComponentStatus) *Diagnosis {
 	return d
 }
 
-// isUnderway reports whether a component is created, changed or scaled, and nothing says that this fails.
+// isUnderway reports whether a component is being created, changed or scaled without a known failure.
 func (f *Facts) isUnderway(c *dsv1.ComponentStatus) bool {
 	inWork := []dsv1.Phase{dsv1.PhaseCreating, dsv1.PhaseUpdating, dsv1.PhaseScaling, dsv1.PhasePending}
 	if !slices.Contains(inWork, c.Phase) || c.Culprit != nil || f.lostPod() != nil || f.decisive(c) != nil {
@@ -215,7 +215,7 @@ func (f *Facts) isUnderway(c *dsv1.ComponentStatus) bool {
 	return lost == "" && health.Assess(f.Objects, f.Pods).Problem == ""
 }
 
-// underway explains a component that is created, changed or scaled as it should be.
+// underway explains a component that is being created, changed or scaled without a problem.
 func (f *Facts) underway(c *dsv1.ComponentStatus) *Diagnosis {
 	text := fmt.Sprintf("nothing is wrong: %s is %s for %s, %d of %d pods are ready", c.Name, c.Phase, plugin.Age(c.LastTransitionTime, f.Now), c.Ready, c.Desired)
 	if c.Message != "" {
@@ -224,7 +224,7 @@ func (f *Facts) underway(c *dsv1.ComponentStatus) *Diagnosis {
 	return &Diagnosis{Cause: text, Object: f.Self(), Events: f.last(f.concerns), Do: advice("Waiting")}
 }
 
-// rewritten returns the component that is asked about, or the first one, of which an admission policy changed an object; nil for none.
+// rewritten returns the component in question, or else the first component, if an admission policy changed an object of it; nil for none.
 func (f *Facts) rewritten() *dsv1.ComponentStatus {
 	for i := range f.DataService.Status.Components {
 		c := &f.DataService.Status.Components[i]
@@ -235,7 +235,7 @@ func (f *Facts) rewritten() *dsv1.ComponentStatus {
 	return nil
 }
 
-// policy returns what a policy changed, where the cause does not say it: it may be the cause of the cause.
+// policy returns the change of a policy if the cause does not mention it: it may be the cause of the cause.
 func (f *Facts) policy(cause string) string {
 	c := f.rewritten()
 	if c == nil || strings.Contains(cause, object.ByPolicy) {

@@ -19,20 +19,19 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// decisive are the reasons of events that say more than the state of the object that they are about. The first of
-// them is closest to the cause.
+// decisive lists reasons of events that explain more than the state of their object. The first of them is closest to the cause.
 var decisive = []string{
 	"FailedCreate", "FailedMount", "FailedAttachVolume", "ProvisioningFailed", "FailedBinding", "NodeNotReady", "TaintManagerEviction",
 	"FailedCreatePodSandBox", "NetworkNotReady", "FailedScheduling", "Unhealthy",
 }
 
-// reasons maps reasons of events to those of the conditions that follow, so that one cause has one name.
+// reasons maps reasons of events to the reasons of the resulting conditions, so that one cause has one name.
 var reasons = map[string]string{"FailedScheduling": corev1.PodReasonUnschedulable}
 
 // reasonAccount is the reason of the pods of MongoDB's operator whose service account does not exist.
 const reasonAccount = "AccountMissing"
 
-// stuck is the time that a pod may take to end beyond its grace period.
+// stuck is the time after its grace period that a pod may take to end.
 const stuck = 30 * time.Second
 
 // sharpen replaces a vague cause (not ready, not bound, pods missing) by the text of events, and names what no
@@ -43,7 +42,7 @@ func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.Component
 		lost := fmt.Sprintf("pod %s: NodeLost: node %s does not answer: the pod should have ended %s ago", pod.Name, pod.Spec.NodeName,
 			plugin.Age(pod.DeletionTimestamp, f.Now))
 		if c.Kind == managed && *text != "" {
-			lost += "; " + *text // what its loss means for the cluster
+			lost += "; " + *text // the effect of its loss on the cluster
 		}
 		*text = lost
 		return
@@ -75,7 +74,7 @@ func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.Component
 	}
 }
 
-// lookInside goes on from a resource that is a component to the pod of it that is to blame, if there is one.
+// lookInside replaces a resource that is a component with the pod of the resource that causes the problem, if there is one.
 func (f *Facts) lookInside(culprit *health.Culprit, text *string) {
 	state := health.Assess(f.Objects, f.Pods)
 	if state.Culprit.Kind != "Pod" {
@@ -88,7 +87,7 @@ func (f *Facts) lookInside(culprit *health.Culprit, text *string) {
 		*text = state.Problem + after
 	case repeated:
 	case strings.Contains(*text, culprit.Name+": ") && f.runsAgain(culprit.Name):
-		// The resource explains more than the last end of a container that runs again.
+		// If a container runs again, the resource explains more than the container's last termination.
 	default:
 		*text = state.Problem + "; " + *text
 	}
@@ -110,7 +109,7 @@ func label(kind string) string {
 	return kind
 }
 
-// vague reports whether a culprit says that something is not ready, but not why.
+// vague reports whether a culprit only reports that something is not ready, without a reason.
 func vague(c *health.Culprit) bool {
 	return slices.Contains([]string{
 		"", health.ReasonPodsMissing, "ContainersNotReady", "NotReady", "PodsNotReady", "LessReady", "LessReplicas", "LessAvailable", "LessUpdated",
@@ -119,8 +118,8 @@ func vague(c *health.Culprit) bool {
 	}, c.Reason) || strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims") || c.Reason == "Unschedulable" && strings.Contains(c.Message, " is not bound: ")
 }
 
-// decisive returns the warning that says most about the component, or nil: the latest one of the first object by name, because several
-// objects may fail in turn. An event that is older than the state of the component is about an earlier fault.
+// decisive returns the most informative warning about the component, or nil. It is the latest warning of the first object by name, because
+// several objects may fail alternately. An event that is older than the state of the component is about an earlier fault.
 func (f *Facts) decisive(c *dsv1.ComponentStatus) *corev1.Event {
 	events := f.about(f.concerns)
 	var best *corev1.Event
@@ -172,7 +171,7 @@ func (f *Facts) claimed(name string) bool {
 	})
 }
 
-// workload is the Deployment that a ReplicaSet belongs to: what a person knows, and what outlives it.
+// workload returns the Deployment of a ReplicaSet: users know the Deployment, and it outlives the ReplicaSet.
 func (f *Facts) workload(kind, name string) (string, string) {
 	for _, o := range f.Objects {
 		if o.GetKind() == "Deployment" && strings.HasPrefix(name, o.GetName()+"-") {
@@ -182,7 +181,7 @@ func (f *Facts) workload(kind, name string) (string, string) {
 	return kind, name
 }
 
-// lostPod finds a pod that is being deleted and does not end, because its node does not answer.
+// lostPod returns a pod that is being deleted and does not end, because its node does not answer.
 func (f *Facts) lostPod() *corev1.Pod {
 	for _, pod := range f.Pods {
 		if pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && f.Now.Sub(pod.DeletionTimestamp.Time) > stuck {
@@ -192,7 +191,7 @@ func (f *Facts) lostPod() *corev1.Pod {
 	return nil
 }
 
-// url is where a third party is, as the spec says.
+// url returns the address of a third party in the spec.
 func (f *Facts) url(component string) string {
 	spec := &f.DataService.Spec
 	var m *dsv1.ThirdParty
