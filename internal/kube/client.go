@@ -115,7 +115,7 @@ func kindOf(of runtime.Object) string {
 	return strings.TrimSuffix(fmt.Sprintf("%T", of), "List") + " " + kind.Group + " " + strings.TrimSuffix(kind.Kind, "List")
 }
 
-// lags reports whether a read ended because of its own time limit, and not because of the reconciliation's.
+// lags reports whether the read's time limit ended it, and not the reconciliation's.
 func lags(ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 }

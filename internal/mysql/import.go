@@ -33,8 +33,8 @@ var askImport = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transpor
 	return http.ErrUseLastResponse
 }}
 
-// SeeImport observes the import of the database in use; nil for none. pods are those of the database. Only a pod that the database's
-// StatefulSet controls is asked.
+// SeeImport observes the import of the database in use; nil for none. pods are the database's pods. It queries only a pod that the
+// database's StatefulSet controls.
 func (d *Databases) SeeImport(ctx context.Context, pods []*corev1.Pod) (*Import, error) {
 	if d == nil || d.spec.MySQL == nil || d.spec.ImportFrom == nil || d.Active != d.Wanted {
 		return nil, nil

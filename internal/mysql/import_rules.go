@@ -23,7 +23,7 @@ const (
 	containerImport = prefixRestore + "-import"
 	// lossOfSource is the begin of a loss that the agent names: that of the server to import, with its id.
 	lossOfSource = "source "
-	// ImportSeen is the delay until the next pass during an import, whose progress triggers none.
+	// ImportSeen is the delay until the next pass during an import, because its progress triggers no pass.
 	ImportSeen = 5 * time.Second
 	// longestImport bounds a message of the agent.
 	longestImport = 600
@@ -163,7 +163,7 @@ func (i *Import) follows(s *contract.Import) string {
 	return text
 }
 
-// cutOverOfAdoption is the next step of a copy that `kubectl dataservice adopt` has begun: that stops the writes, and sets cutOver.
+// cutOverOfAdoption is the next step for a copy that `kubectl dataservice adopt` has begun. The command stops the writes and sets cutOver.
 const cutOverOfAdoption = "'kubectl dataservice adopt NAME --finish' cuts over to the copy"
 
 // isAdoption reports whether the copy is that of the original operator's database.
@@ -190,7 +190,7 @@ func bounded(text string) string {
 	return text
 }
 
-// ticket returns the ticket that the importing pod has to have, and whether it has another one.
+// ticket returns the ticket for the importing pod, and whether the pod has a different one.
 func (i *Import) ticket() (want string, differs bool) {
 	if i.Declared.CutOver {
 		want = contract.TicketCutOver

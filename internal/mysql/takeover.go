@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// As returns a copy of a DataService whose mysql is declared in the form that runs.
+// As returns a copy of a DataService with mysql declared in the running form.
 func (f *Form) As(ds *dsv1.DataService) *dsv1.DataService {
 	changed, m := *ds, *ds.Spec.MySQL
 	one := int32(1)
@@ -37,7 +37,8 @@ func (f *Form) As(ds *dsv1.DataService) *dsv1.DataService {
 	return &changed
 }
 
-// begun returns what one server has of declared backups: to begin the rest would restart it, and it is about to become several members.
+// begun returns the part of the declared backups that one server has already. Adding the rest would restart the server, which is about to
+// become several members.
 func (f *Form) begun(declared *dsv1.Backup) *dsv1.Backup {
 	if declared == nil || !slices.Contains(f.Left, "CronJob "+f.Name+"-backup") {
 		return nil
@@ -148,8 +149,8 @@ func (t *Takeover) handOver(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// isFree returns an error if an object exists that the MySQLCluster would need, or that an earlier one of that name has left. Nothing could be
-// formed with it, and one server would be gone by then.
+// isFree returns an error if an object exists whose name the MySQLCluster needs, or that an earlier MySQLCluster of that name has left.
+// With such an object no cluster could be formed, after the one server has been removed.
 func (t *Takeover) isFree(ctx context.Context, c client.Client) error {
 	taken := func(o *unstructured.Unstructured) error {
 		return fmt.Errorf("make several members of %s: %s %s exists: delete it if it is not needed, or set replica back to 1", t.Database, o.GetKind(), o.GetName())
@@ -189,8 +190,9 @@ const maxMembers = 5
 // clusterKind is the kind of databases of several members.
 var clusterKind = object.Resources[2]
 
-// Adopt gives the MySQLCluster of a part the mark of the volume that it begins with, and takes away the backup to restore where there is data
-// already: the API server refuses that field for one that exists without it. Objects are shared, and copied.
+// Adopt annotates the MySQLCluster of a part with the mark of the volume that it begins with. If there is data already, Adopt removes the
+// backup to restore, because the API server refuses to add that field to an existing MySQLCluster. Objects are shared, so Adopt copies
+// them.
 func (f *Form) Adopt(part *reconcile.Part, owner object.Owner) error {
 	if f == nil || f.Mark == "" && !f.isFormed() {
 		return nil
@@ -225,7 +227,8 @@ func (f *Form) isFormed() bool {
 	return !restores
 }
 
-// Vacate plans the part of a database without objects, so that those of one server go. Its claim is that of the first member already.
+// Vacate plans the part of a database without objects, so that the objects of one server are deleted. Its claim already belongs to the
+// first member.
 func (f *Form) Vacate(part *reconcile.Part) {
 	part.Objects, part.Revision, part.ReplacesAtOnce, part.Doubt = nil, "", true, &reconcile.Doubt{}
 	part.Notes = append(part.Notes, fmt.Sprintf("becomes several members: it restarts once, after %s has gone", f.Left[len(f.Left)-1]))

@@ -22,7 +22,7 @@ const (
 	containerMembers = "members"
 )
 
-// Takeover is the change of one server to several members: what is known of the server, and what follows from that.
+// Takeover is the change of one server to several members: the facts about the server, and the next write.
 type Takeover struct {
 	// Database is its name, and Mark that of the volume by the record.
 	Database, Mark string
@@ -46,10 +46,10 @@ const (
 	takeoverWaits   = ""
 	takeoverRefused = "Refused"
 	takeoverCheck   = "CheckData"     // make the Job that judges the data
-	takeoverHand    = "HandOverClaim" // let the claim be that of the first member: the server stops, and is not started again
+	takeoverHand    = "HandOverClaim" // label the claim as the first member's: the server stops, and is not started again
 )
 
-// Decide returns what follows, and a message for users.
+// Decide returns the next write, and a message for users.
 func (t *Takeover) Decide() (act, message string) {
 	if why := t.refusal(); why != "" {
 		return takeoverRefused, why
@@ -80,7 +80,7 @@ func (t *Takeover) Decide() (act, message string) {
 	return takeoverHand, fmt.Sprintf("PersistentVolumeClaim %s becomes that of the first member: the server restarts once", ClaimName(t.Database))
 }
 
-// refusal returns why the server cannot become several members as it is, or "".
+// refusal returns why the server cannot become several members in its present state, or "".
 func (t *Takeover) refusal() string {
 	const first = "makes several members, and "
 	switch image := t.image(); {
@@ -125,7 +125,7 @@ func (t *Takeover) image() string {
 	return ""
 }
 
-// check reports whether a pod judges the data, or has.
+// check reports whether a pod judges the data now, or has judged it.
 func (t *Takeover) check() (exists, hasEnded bool) {
 	for _, pod := range t.Checks {
 		if pod.Labels[labelJobName] == t.Job && pod.DeletionTimestamp == nil {
@@ -139,7 +139,7 @@ func (t *Takeover) check() (exists, hasEnded bool) {
 // labelJobName is the label of the pods of a Job.
 const labelJobName = "batch.kubernetes.io/job-name"
 
-// ended returns how the judging container of a pod has ended, or nil. One that reported nothing is tried again by its Job.
+// ended returns the termination of a pod's judging container, or nil. If it reported nothing, its Job tries again.
 func ended(pod *corev1.Pod) *corev1.ContainerStateTerminated {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == containerMembers && c.State.Terminated != nil && c.State.Terminated.Message != "" {

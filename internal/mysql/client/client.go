@@ -55,7 +55,8 @@ var paths = map[replication.Action]string{
 // IsOrder reports whether a step is an order to a member.
 func IsOrder(s replication.Step) bool { return paths[s.Action] != "" }
 
-// Order gives the order of a step to its member. The agent refuses it if the start of its server or its data is another one than observed.
+// Order sends the order of a step to its member. The agent refuses it if its server has restarted, or its data has changed, since the
+// observation.
 func (c *Client) Order(ctx context.Context, s replication.Step) error {
 	path := paths[s.Action]
 	if path == "" {

@@ -16,8 +16,8 @@ const (
 	// last one that counted: events may cause several within milliseconds.
 	silentAfter = 3
 	countAfter  = 400 * time.Millisecond
-	// badAfter is the time for which a member must be useless before it is bad, and blockedAfter that for which commits must
-	// wait, and none end.
+	// badAfter is the time for which a member must be useless before it is bad. blockedAfter is the time for which commits must wait,
+	// without any commit, before they are blocked.
 	badAfter     = 10 * time.Second
 	blockedAfter = 5 * time.Second
 )
@@ -89,7 +89,7 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 		}
 	}
 	if m.Volume == replication.VolumeSingle && record.Formed {
-		m.Volume = replication.VolumeForeign // one server never takes the place of a member
+		m.Volume = replication.VolumeForeign // the data of one server never counts as a member's
 	}
 	isUnread := m.Answers && m.Volume == "" // the agent cannot read its volume
 	if failed := l.Err != nil || isUnread || m.Volume == replication.VolumeOwn && !m.Running; !failed {
@@ -123,7 +123,7 @@ func (past *memory) judgeCommits(m *replication.Member, s *mysqlmember.State, no
 		executed = s.Executed
 	}
 	if past.executed != "" && executed != past.executed {
-		m.Busy, m.Waiting = m.Waiting > 0, 0 // it has waiting commits at each look
+		m.Busy, m.Waiting = m.Waiting > 0, 0 // an older agent: commits wait at each look
 	}
 	m.Blocked = lasts(&past.blocked, m.Waiting > 0, now, blockedAfter)
 	past.executed = executed

@@ -104,7 +104,7 @@ func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	return change(mysqlv1.PhaseDegraded)
 }
 
-// changeWaits is the time for which commits may wait in a change without another phase: its voters connect again.
+// changeWaits is the time for which commits may wait during a change before the phase changes: the voters connect again.
 const changeWaits = 30 * time.Second
 
 // unwritable returns the phase while commits wait, or cannot be made.

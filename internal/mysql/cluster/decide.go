@@ -98,7 +98,7 @@ func (k *Kind) executor(mc *mysqlv1.MySQLCluster, obs *Observation) executor {
 	}
 }
 
-// isGiven reports whether a step has had its effect, and its consequence is awaited: the pod has the ticket, or is being deleted.
+// isGiven reports whether a step has had its effect, and only its consequence is missing: the pod has the ticket, or is being deleted.
 func (obs *Observation) isGiven(step replication.Step) bool {
 	switch step.Action { //nolint:exhaustive // the next observation shows the effect of the others
 	case replication.ActionTicket:
@@ -109,7 +109,7 @@ func (obs *Observation) isGiven(step replication.Step) bool {
 	return false
 }
 
-// label returns the step that labels a pod for the Service for reads, or removes the label; nil if all are as they should be. A member that
+// label returns the step that labels a pod for the Service for reads, or removes the label; nil if all labels are right. A member that
 // lags is taken out when it has lagged for ten seconds, and admitted when it has caught up.
 func (k *Kind) label(mc *mysqlv1.MySQLCluster, obs *Observation) []reconcile.Step {
 	for i, m := range obs.Members {

@@ -42,7 +42,8 @@ type Observation struct {
 	Lagging, Replacing bool
 	// Pods is the number of pods that exist.
 	Pods int
-	// Unwritable is the time since which the primary could not be written, in the first pass in which it can, and before. Else it is zero.
+	// Unwritable is the time since which the primary has not been writable. It is still set in the first pass in which the primary is
+	// writable again. Otherwise it is zero.
 	Unwritable time.Time
 
 	// Failing is the failure of the last step; empty if it did not fail. Failure is the same once it lasts.

@@ -165,7 +165,7 @@ func (obs *Observation) isSettled(mc *mysqlv1.MySQLCluster, decided replication.
 	return decided.Model.State == replication.StateHealthy && obs.isServed() && obs.notReady() < 0
 }
 
-// notReady returns the ordinal of a pod that its agent answers for and no Service leads to yet, or -1.
+// notReady returns the ordinal of a pod whose agent answers but to which no Service leads yet, or -1.
 func (obs *Observation) notReady() int {
 	return slices.IndexFunc(obs.pods, func(p pod) bool { return p.UID != "" && !p.ready })
 }
@@ -242,8 +242,8 @@ func (v *view) waitsFor() string {
 	return "waiting for pods"
 }
 
-// alone returns the begin of a message about a primary that goes on without a copy, or "". A new database, and one that gets more members,
-// has had no copy to lose.
+// alone returns the start of a message about a primary that goes on without a copy, or "". It ignores a new database, and one that gets
+// more members: they had no copy to lose.
 func (v *view) alone() string {
 	switch v.mc.Status.Phase { //nolint:exhaustive // in the others there was a copy
 	case "", mysqlv1.PhasePending, mysqlv1.PhaseCreating, mysqlv1.PhaseScaling:

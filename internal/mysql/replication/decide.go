@@ -203,7 +203,7 @@ func (c *cluster) serveStep(p Member, cutVoters, cutOthers []int) Step {
 // personalOrders is the version of orders from which on each server has a password.
 const personalOrders = 2
 
-// servers returns the servers that a primary lets in by their own passwords. One that was lost, and still runs, is none of them. A voter that
+// servers returns the servers that a primary admits with separate passwords. A lost server that still runs is not among them. A voter that
 // does not answer keeps its password.
 func (c *cluster) servers(p Member, cut []int) map[int]string {
 	all := map[int]string{}
@@ -222,8 +222,8 @@ func (c *cluster) servers(p Member, cut []int) map[int]string {
 	return all
 }
 
-// admit lets the replicas of a primary that was alone take the new revision before it demands an acknowledgement. Otherwise it would cut them
-// off, and commits would wait until they are back.
+// admit makes the replicas accept the new revision before a primary that was alone demands an acknowledgement. Otherwise the primary would
+// cut them off, and commits would wait until they are back.
 func (c *cluster) admit(p Member) *Decision {
 	if p.Epoch != c.record.Epoch || p.Demands > 0 || c.record.Acknowledgements == 0 || len(c.record.Voters) > 0 {
 		return nil
@@ -301,7 +301,7 @@ func (c *cluster) follow(m Member, acknowledge bool) *Decision {
 	}
 	step := c.order(ActionFollow, m)
 	step.Source, step.Acknowledge, step.Personal = c.record.Primary, acknowledge, isPersonal
-	if !follows { // while it receives, its relay log is hardly ever applied; the agent stops it before it changes anything
+	if !follows { // while a member receives, its relay log is hardly ever applied completely; the agent stops the receiver before it changes anything
 		step.Proof = []Proof{{Member: m, Fact: FactDrained}}
 	}
 	return c.do(StateJoining, step, "member %d follows member %d", m.Ordinal, c.record.Primary.Ordinal)

@@ -23,8 +23,8 @@ func (c *cluster) choiceToken(chosen Member, left []Member) string {
 	return fmt.Sprintf("%s-%d-%08x", c.record.LossToken(), chosen.Ordinal, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// lost describes lost data. With a user's consent, a copy that is left becomes the primary: one with all transactions of the others, or
-// else a copy by the consent's name.
+// lost describes lost data. With a user's consent, a remaining copy becomes the primary: one with all transactions of the others, or else
+// the copy that the consent names.
 func (c *cluster) lost(format string, args ...any) *Decision {
 	token, left := c.record.LossToken(), c.copiesLeft()
 	best := mostComplete(left)

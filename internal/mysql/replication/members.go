@@ -38,9 +38,9 @@ func (c *cluster) voterBad() *Decision {
 	return c.shrink(p, good, bad)
 }
 
-// judgeVoters returns the voters that are of use, and those that must leave. Where no other one is of use, voters that only lag stay: they
-// still get and acknowledge each transaction, and a primary that is alone is the only copy. So do errant voters, except one, which copies the
-// data: another member takes the place of each.
+// judgeVoters returns the useful voters, and those that must leave. If no voter is useful, voters that only lag stay: they still receive
+// and acknowledge each transaction, and without them the primary would be the only copy. Errant voters stay, too, except one that copies
+// the data: another member replaces them one after the other.
 func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 	leaving := c.leaving()
 	var lagging, errant []Identity
@@ -81,8 +81,8 @@ func (c *cluster) alone() Record {
 	return next
 }
 
-// shrink cuts off bad voters, and removes them once the others have all that was written until then. This includes transactions that wait:
-// a bad voter may have acknowledged them.
+// shrink cuts off bad voters, and removes them once the others have everything that was written until then. That includes waiting
+// transactions, which a bad voter may have acknowledged.
 func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 	state := StateVoterBad
 	if next := c.nextToRoll(); next != nil && !next.Bad && slices.Equal(bad, []Identity{next.Identity}) {
@@ -139,22 +139,22 @@ func (c *cluster) waitsForCopy(p Member) *Decision {
 	return c.write(StateVoterBad, c.alone(), []Proof{{Member: p, Fact: FactServes}}, "no member can be a copy: member %d goes on alone", p.Ordinal)
 }
 
-// isErrant reports whether a member has transactions of another server than the primary's that the primary lacks. Those of the primary's
-// server may be on their way.
+// isErrant reports whether a member has transactions that the primary lacks. Transactions of the primary's own server do not count: the
+// primary may show them later.
 func isErrant(m, primary Member) bool {
 	others := maps.Clone(m.Received)
 	maps.DeleteFunc(others, func(source string, _ []interval) bool { return isFrom(source, primary.Server) })
 	return !primary.Executed.Contains(others)
 }
 
-// cannotFollow reports whether a member never gets some transactions from the primary: those that the primary has removed from its logs, unless
-// the member is connected, and its own, which a replica leaves out.
+// cannotFollow reports whether a member can never get some transactions from the primary. Either the primary has removed them from its
+// logs, and the member is not connected; or the member's own server wrote them, and a replica skips these.
 func (c *cluster) cannotFollow(m, primary Member) bool {
 	return !c.follows(m) && !m.Received.Contains(primary.Purged) || m.lacksOwn(primary)
 }
 
-// lacksOwn reports whether another member has transactions that this one's server wrote, and it has not: its volume was put back to an older state.
-// A server writes each of its transactions to its disk before it sends it.
+// lacksOwn reports whether this member lacks transactions that its server wrote and another member has. Then its volume was put back to an
+// older state, because a server writes each of its transactions to its disk before it sends it.
 func (m Member) lacksOwn(other Member) bool {
 	own := maps.Clone(other.Received)
 	maps.DeleteFunc(own, func(source string, _ []interval) bool { return !isFrom(source, m.Server) })
@@ -166,7 +166,8 @@ func isFrom(source, server string) bool {
 	return source == server || strings.HasPrefix(source, server+":")
 }
 
-// errant makes a member with transactions that the primary lacks join again, and one that the primary's logs do not lead to its state.
+// errant makes two sorts of members join again: those with transactions that the primary lacks, and those that can never follow the
+// primary.
 func (c *cluster) errant() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -178,7 +179,7 @@ func (c *cluster) errant() *Decision {
 			continue
 		}
 		if hasMore && (p.Waiting > 0 || p.Busy && !isErrant(m, p)) || m.Role == RolePrimary {
-			c.notes = append(c.notes, "commits wait: what other members have more is judged after that")
+			c.notes = append(c.notes, "commits wait: further transactions of other members are judged after that")
 			continue
 		}
 		if c.isCopied(p) {
@@ -238,8 +239,8 @@ func (c *cluster) join() *Decision {
 	return nil
 }
 
-// isCopied reports whether a member copies the primary's data, also instead of other data. A server serves one copy at a time, and a
-// member that copies is none. A copy that fails does not keep others waiting.
+// isCopied reports whether any member copies the primary's data now, including one that replaces other data. A server serves one copy at a
+// time. A failed copy does not make other members wait.
 func (c *cluster) isCopied(p Member) bool {
 	return slices.ContainsFunc(c.members, func(m Member) bool {
 		return m.Answers && m.Role != RolePrimary && m.isJoining(p.Identity) && m.Ticket != m.FailedTicket

@@ -189,8 +189,8 @@ type Want struct {
 	WhenAlone WhenAlone
 	// Manual reports whether a failover needs a user.
 	Manual bool
-	// Members is the highest number of members that the database may have. The primary refuses those without a pod, too: a server of a removed
-	// pod may still run, and acknowledge.
+	// Members is the maximum number of members. The primary also refuses members without a pod, because a server of a removed pod may still
+	// run and acknowledge.
 	Members int
 	// MaxVoters limits the number of voters: 2 of three members.
 	MaxVoters int

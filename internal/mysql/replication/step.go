@@ -74,7 +74,7 @@ const (
 	FactServes   Fact = "Serves"   // it is the primary of this epoch and revision, and demands as observed
 	FactSilent   Fact = "Silent"   // it does not answer, or its data is gone
 	FactErrant   Fact = "Errant"   // it has a transaction that the primary lacks
-	FactBehind   Fact = "Behind"   // it has none, and lacks one that the primary's logs do not give it
+	FactBehind   Fact = "Behind"   // it has none, and it lacks one that it can never get from the primary's logs
 	FactAhead    Fact = "Ahead"    // it has a transaction of the primary's server that the primary, which only reads, lacks
 )
 

@@ -5,8 +5,8 @@ package replication
 
 import "slices"
 
-// broken deletes a pod that cannot run when its StatefulSet would create another one: the user has mended what keeps it from that. No server of
-// it runs, so that nothing ends.
+// broken deletes a pod that cannot run if its StatefulSet would create a different one, because the user may have fixed the cause. No
+// server runs in the pod, so the deletion ends none.
 func (c *cluster) broken() *Decision {
 	for _, m := range c.members {
 		if m.Outdated && m.UID != "" && (m.Down || m.cannotStart()) {
@@ -16,7 +16,8 @@ func (c *cluster) broken() *Decision {
 	return nil
 }
 
-// cannotStart reports whether, for long, the agent runs and no server does: one does not start on the data, or the first data cannot be made.
+// cannotStart reports whether an agent has run for long without a server: the server does not start on the data, or the first data cannot
+// be made.
 func (m Member) cannotStart() bool {
 	isMaking := m.Volume != VolumeOwn && m.Ticket != "" && m.FailedTicket == m.Ticket
 	return m.Answers && m.Bad && !m.Running && (m.Failing || isMaking)
@@ -34,8 +35,8 @@ func (c *cluster) mostVoters(p Member) int {
 	return len(c.record.Voters) + 1
 }
 
-// leaving returns the voters that must leave although they are well: those that are not wanted any more, after the primary is one that is
-// wanted, or one whose pod is restarted next. A single voter is restarted without that: commits wait for it.
+// leaving returns the healthy voters that must leave. These are the unwanted voters, once the primary is a wanted member, and the voter
+// whose pod is restarted next. A single voter is restarted without leaving: commits wait for it.
 func (c *cluster) leaving() []Identity {
 	if c.record.Primary.Ordinal >= c.want.Replicas {
 		return nil

@@ -51,7 +51,7 @@ func (f *follower) next(ctx context.Context) error {
 	return nil
 }
 
-// flush writes what has come as a segment.
+// flush writes the received transactions as a segment.
 func (f *follower) flush(ctx context.Context) error {
 	if f.buffer.Len() == 0 {
 		return nil
