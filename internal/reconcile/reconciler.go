@@ -32,8 +32,8 @@ type Reconciler[T client.Object, O any] struct {
 	runner   *Runner
 	reporter *reporter[T, O]
 	failures *failures
-	// retryRefused is the time that a spec that an admission webhook or policy refused waits for its next
-	// try: the policy may change without an event.
+	// retryRefused is the wait before the next try after an admission webhook or policy refused an object:
+	// the policy may change without an event.
 	retryRefused time.Duration
 	gate         *Gate // nil for no limit
 	// leaving holds the names of resources in namespaces that are being deleted. Such a deletion cannot be undone, so they are not
@@ -52,8 +52,8 @@ type Parts struct {
 	Engine   *Engine
 	Lease    Lease
 	Recorder events.EventRecorder
-	// RetryRefused is the time that a spec that an admission webhook or policy refused waits for its next
-	// try. Default: a minute.
+	// RetryRefused is the wait before the next try after an admission webhook or policy refused an object.
+	// Default: a minute.
 	RetryRefused time.Duration
 	// Live reads and writes what the cache does not hold.
 	Live client.Client

@@ -218,7 +218,8 @@ func sevenBytes(b []byte) (n uint64) {
 	return n
 }
 
-// query reports whether a statement ends a transaction: COMMIT does within one, all that stands alone does. MariaDB writes a long
+// query reports whether a statement ends a transaction. Within BEGIN, only COMMIT and ROLLBACK do. Any other statement is a
+// transaction of its own. MariaDB writes a long
 // ALTER twice, as START ALTER and COMMIT ALTER, and the first alone changes nothing.
 func (t *Tracker) query(text []byte) bool {
 	switch {

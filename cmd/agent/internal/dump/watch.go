@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// silence limits the time for which a server may not answer during a dump. The dump program has no such limit: it waits forever for a
+// silence is the maximum time without an answer of the server during a dump. The dump program has no such limit: it waits forever for a
 // server that hangs.
 const silence = 30 * time.Second
 

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// silence bounds the time for which the source may not answer.
+// silence is the maximum time without an answer of the source.
 const silence = time.Minute
 
 // connect opens a connection to the source, for the schemas to copy.

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// peerPatience limits the time for which a member may not answer.
+	// peerPatience is the maximum time that a member may take to answer.
 	peerPatience = time.Second
 	// longestAnswer bounds what is read of an answer.
 	longestAnswer = 1 << 20

@@ -36,7 +36,7 @@ const Flavour = "etcd"
 // object is the name of the snapshot in a backup.
 const object = "snapshot.db"
 
-// patience limits the time for which a member may not answer a request.
+// patience is the maximum time that a member may take to answer a request.
 const patience = 15 * time.Second
 
 // Cluster holds the connection options of the members.

@@ -30,7 +30,7 @@ type Cluster struct {
 	Password string
 }
 
-// answerTime limits the time for which a server may not answer a request.
+// answerTime is the maximum time that a server may take to answer a request.
 const answerTime = 5 * time.Second
 
 // servers are connections to the servers of a cluster.
