@@ -13,7 +13,7 @@ type Backup struct {
 	// +kubebuilder:example=`{claim: {name: backups}}`
 	Destination backupv1.BackupDestination `json:"destination"`
 
-	// encryption says for whom backups are encrypted. Default: they are not.
+	// encryption has the public keys with which backups are encrypted. Default: backups are not encrypted.
 	// +kubebuilder:example=`{recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}`
 	// +optional
 	// +nullable
@@ -54,7 +54,7 @@ type Backup struct {
 	// +nullable
 	Verify *BackupVerify `json:"verify,omitempty"`
 
-	// maxLockWait limits the time for which a backup waits for a moment without changes to tables. While it waits,
+	// maxLockWait is the maximum time that a backup waits for a moment without changes to tables. While it waits,
 	// changes to tables wait too.
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:MaxLength=16
@@ -69,8 +69,8 @@ type Backup struct {
 	// +nullable
 	Resources *Object `json:"resources,omitempty"`
 
-	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check, restore and remove backups, and of the archive. The container that does the
-	// work is called backup, and the one before it, which brings the agent, agent.
+	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check, restore and remove backups, and into the pod of the archive. The container
+	// that does the work is called backup. The init container agent brings the agent.
 	// +kubebuilder:example=`{spec: {securityContext: {runAsUser: 1000700000}, containers: [{name: backup, env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}]}]}}`
 	// +optional
 	// +nullable
@@ -87,7 +87,8 @@ type PointInTime struct {
 	// +optional
 	Interval string `json:"interval,omitempty"`
 
-	// daysOnServer is the time for which the server keeps its binary log. An archive that is away for longer has a gap.
+	// daysOnServer is the time for which the server keeps its binary log. If the archive does not run for longer than
+	// that, it has a gap.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99
@@ -110,8 +111,8 @@ type BackupVerify struct {
 	// +nullable
 	IdentitySecret *backupv1.SecretName `json:"identitySecret,omitempty"`
 
-	// size of the volume that a backup is restored to; it has to have room for the whole database. Default: that of the
-	// database's own volume.
+	// size of the volume that a backup is restored to; it has to have room for the whole database. Default: the size of
+	// the database's volume.
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?$`
 	// +kubebuilder:example=`50Gi`
@@ -119,7 +120,7 @@ type BackupVerify struct {
 	// +nullable
 	Size string `json:"size,omitempty"`
 
-	// storageClassName is the class of that volume. Default: that of the database's own.
+	// storageClassName is the class of that volume. Default: the class of the database's volume.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`standard`
@@ -134,7 +135,7 @@ type RestoreFrom struct {
 	// +kubebuilder:example=`{claim: {name: backups}}`
 	Destination backupv1.BackupDestination `json:"destination"`
 
-	// backup is the ID of the backup, or latest: with toTime, the newest one before that.
+	// backup is the ID of the backup, or latest: with toTime, the newest backup before that moment.
 	// +kubebuilder:default=latest
 	// +kubebuilder:validation:MaxLength=25
 	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`

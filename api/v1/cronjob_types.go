@@ -51,8 +51,8 @@ type CronJob struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// concurrencyPolicy applies when the last run is not done at the time of the next: Allow runs
-	// both, Forbid skips the next, Replace ends the last.
+	// concurrencyPolicy applies when the last run has not ended at the time of the next: Allow runs both,
+	// Forbid skips the next, Replace ends the last.
 	// +kubebuilder:validation:Enum=Allow;Forbid;Replace
 	// +kubebuilder:default=Forbid
 	// +kubebuilder:example=`Replace`

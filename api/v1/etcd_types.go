@@ -33,8 +33,8 @@ type Etcd struct {
 	// +nullable
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// image of etcd. With a tag or a digest it must be of the version that version names; without, version is the
-	// tag. Default: the built-in image.
+	// image of etcd. With a tag or a digest, the image must have the etcd that version names. Without, version
+	// is the tag. Default: the built-in image.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/etcd`
@@ -106,8 +106,8 @@ type Etcd struct {
 	// +nullable
 	Backup *Object `json:"backup,omitempty"`
 
-	// restoreFrom (ClusterRestore) is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay: pods do not have the store any more.
+	// restoreFrom (ClusterRestore) is the backup from which a new cluster is made. It is read once, before the cluster is formed for the
+	// first time. Afterwards it has no effect, and may stay: pods do not have the store any more.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
@@ -173,7 +173,8 @@ type EtcdTLS struct {
 	// +nullable
 	Rotation string `json:"rotation,omitempty"`
 
-	// serverSecret names the Secret with the certificate that clients see, and the authority of theirs.
+	// serverSecret names the Secret with the certificate that clients see, and the authority of the clients'
+	// certificates.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`etcd-server`
@@ -189,7 +190,7 @@ type EtcdTLS struct {
 	// +nullable
 	PeerSecret string `json:"peerSecret,omitempty"`
 
-	// clientSecret names the Secret with the certificate of clients: the operator's, and that of the services which
+	// clientSecret names the Secret with the certificate of clients: of the operator, and of the services which
 	// name etcd in dependsOn.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -199,8 +200,8 @@ type EtcdTLS struct {
 	ClientSecret string `json:"clientSecret,omitempty"`
 }
 
-// EtcdRecovery is the consent to go on with the data of one member of etcd. Whatever the others had and this one had not
-// is lost.
+// EtcdRecovery is the consent to go on with the data of one member of etcd. Writes that this member does not have are
+// lost.
 type EtcdRecovery struct {
 	// from is the pod whose data lives on, Best (the operator chooses the newest data of those that it can read)
 	// or Empty (no data is left: start again with an empty cluster).

@@ -17,8 +17,8 @@ type Middleware struct {
 	ObjectName `json:",inline"`
 	Workload   `json:",inline"`
 
-	// kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3) for what runs
-	// elsewhere. Default: mysql StatefulSet, eureka Deployment (several: StatefulSet), uuc ThirdParty.
+	// kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3), which runs elsewhere.
+	// Default: mysql StatefulSet, eureka Deployment (several: StatefulSet), uuc ThirdParty.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:example=`StatefulSet`
@@ -102,25 +102,26 @@ type ThirdParty struct {
 type MySQL struct {
 	Middleware `json:",inline"`
 
-	// acceptLoss repeats what is lost by a switch to the database that name names, as status.loses.accept of the DataRestore
-	// or the condition DatabaseSwitch says, or by an import without its source, as the condition Imported says. Without it the
-	// database in use runs on. Default: nothing may be lost.
+	// acceptLoss consents to a loss by repeating its text. For a switch to the database in name, status.loses.accept of the
+	// DataRestore and the condition DatabaseSwitch have the text; for an import without its source, the condition Imported.
+	// Without it the database in use runs on. Default: nothing may be lost.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
 	// +optional
 	// +nullable
 	AcceptLoss string `json:"acceptLoss,omitempty"`
 
-	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. So does a replica above 1 by itself, and one server
-	// keeps its data. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: none, one server.
+	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. A replica above 1 has the same effect. A single server keeps
+	// its data in the change. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: none, one
+	// server.
 	// +kubebuilder:example=`{whenAlone: Block}`
 	// +optional
 	// +nullable
 	Replication *MySQLReplication `json:"replication,omitempty"`
 
-	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The settings of
-	// the server suit it, and an image of another series is refused before it starts. Data of another
-	// series is refused in any case. Default: the settings of 5.7, for whatever server the image has.
+	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The settings of the
+	// server suit it, and an image of another series is refused before it starts. Data of another series is
+	// refused in any case. Default: the settings of 5.7, whatever server the image has.
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}\.[0-9]{1,2}$`
 	// +kubebuilder:example=`"5.7"`
@@ -179,14 +180,14 @@ type MySQL struct {
 	// +nullable
 	Backup *Backup `json:"backup,omitempty"`
 
-	// restoreFrom is the backup that a new database is made of. It is read while the volume is empty and was never used: it
-	// never changes data. Passwords are those of the Secrets, not those of the backup. Default: a new database is empty.
+	// restoreFrom is the backup from which a new database is made. It is read while the volume is empty and was never used:
+	// it never changes data. Passwords are those of the Secrets, not those of the backup. Default: a new database is empty.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}}`
 	// +optional
 	// +nullable
 	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
 
-	// importFrom is the running server that a new database is copied from, and follows until cutOver. Services wait until then. With several
+	// importFrom is a running server. A new database is copied from it, and follows it until cutOver. Services wait until then. With several
 	// members, one server makes the copy, and then becomes the first of them. Default: a new database is empty.
 	// +kubebuilder:example=`{host: old-db.example.com, credentialsSecret: {name: old-db}}`
 	// +optional

@@ -121,8 +121,8 @@ type Redis struct {
 	// +nullable
 	Backup *Object `json:"backup,omitempty"`
 
-	// restoreFrom (ClusterRestore) is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
+	// restoreFrom (ClusterRestore) is the backup from which a new cluster is made. It is read once, before the cluster is formed for the first
+	// time. Afterwards it has no effect, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable

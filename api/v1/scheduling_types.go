@@ -53,7 +53,8 @@ type SchedulingFields struct {
 // Probes are the health checks of a component's container. Each is a Probe as Kubernetes knows
 // it, field by field over the default, or {disabled: true}.
 type Probes struct {
-	// path makes the checks HTTP requests to this path. Default: none, they connect by TCP only.
+	// path is the path of the HTTP requests that check the container. Default: none, the checks only open a
+	// TCP connection.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/`
 	// +kubebuilder:example=`/actuator/health`

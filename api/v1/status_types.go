@@ -228,7 +228,7 @@ type DataServiceStatus struct {
 
 // BackupStatus describes the backups of a database as seen last. The store is the truth.
 type BackupStatus struct {
-	// lastSuccessful is the time when the newest backup was whole in the store.
+	// lastSuccessful is the time when the newest backup was complete in the store.
 	// +kubebuilder:example=`"2026-01-02T02:31:10Z"`
 	// +optional
 	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
@@ -251,12 +251,12 @@ type BackupStatus struct {
 
 // History is about the ControllerRevisions that hold earlier specs.
 type History struct {
-	// generation is the latest one whose spec was accepted and kept.
+	// generation is the latest generation whose spec was accepted and kept.
 	// +kubebuilder:example=`7`
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
-	// readyGeneration is the latest one of which every declared component was ready.
+	// readyGeneration is the latest generation in which every declared component was ready.
 	// +kubebuilder:example=`6`
 	// +optional
 	ReadyGeneration int64 `json:"readyGeneration,omitempty"`

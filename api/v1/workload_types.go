@@ -131,7 +131,8 @@ type ContainerFields struct {
 	// +nullable
 	Envs []Object `json:"envs,omitempty"`
 
-	// envFrom (EnvFromSource) sets a variable for each key of a ConfigMap or Secret; all others override them.
+	// envFrom (EnvFromSource) sets a variable for each key of a ConfigMap or Secret; the other fields for
+	// variables override them.
 	// +kubebuilder:example=`[{configMapRef: {name: settings}}]`
 	// +optional
 	// +nullable

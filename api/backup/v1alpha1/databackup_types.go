@@ -73,7 +73,7 @@ type BackupSource struct {
 	Name string `json:"name"`
 
 	// component of the resource that holds the data: mysql of a DataService or a MySQLCluster, etcd of an EtcdCluster, redis of a RedisCluster.
-	// Default: that one.
+	// Default: the one that the kind has.
 	// +kubebuilder:validation:Enum=mysql;etcd;redis
 	// +kubebuilder:example=`mysql`
 	// +optional
@@ -194,7 +194,7 @@ type DataBackupStatus struct {
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 
-	// completedAt is the time when the backup was whole in the store, or when it failed.
+	// completedAt is the time when the backup was complete in the store, or when it failed.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
@@ -204,17 +204,17 @@ type DataBackupStatus struct {
 	// +optional
 	Duration string `json:"duration,omitempty"`
 
-	// size is storedBytes for people.
+	// size is storedBytes in a readable form.
 	// +kubebuilder:example=`12.4 MiB`
 	// +optional
 	Size string `json:"size,omitempty"`
 
-	// bytes counts those of the dump, or of the snapshots, before they were compressed.
+	// bytes is the size of the dump, or of the snapshots, in bytes before compression.
 	// +kubebuilder:example=`73400320`
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
 
-	// storedBytes counts those that the backup takes in the store.
+	// storedBytes is the size of the backup in the store, in bytes.
 	// +kubebuilder:example=`13002342`
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
@@ -229,13 +229,13 @@ type DataBackupStatus struct {
 	// +optional
 	Rows int64 `json:"rows,omitempty"`
 
-	// revision is one of etcd that the backup has at least: every write that was acknowledged before the backup was begun has no
-	// higher one.
+	// revision is a revision of etcd. The backup has at least all writes up to it, and with them every write that was
+	// acknowledged before the backup began.
 	// +kubebuilder:example=`120034`
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 
-	// serverVersion is that of the server when the backup was made.
+	// serverVersion is the version of the server when the backup was made.
 	// +kubebuilder:example=`5.7.44`
 	// +optional
 	ServerVersion string `json:"serverVersion,omitempty"`

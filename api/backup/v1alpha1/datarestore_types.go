@@ -53,11 +53,11 @@ type DataRestoreList struct {
 
 // DataRestoreSpec selects the backup to restore.
 type DataRestoreSpec struct {
-	// of names the data. Its backups are where spec.mysql.backup of the DataService says.
+	// of names the data. spec.mysql.backup of the DataService defines where its backups are.
 	// +kubebuilder:example=`{kind: DataService, name: platform, component: mysql}`
 	Of Source `json:"of"`
 
-	// backup is the ID of the backup, or latest: with toTime, the newest one before that.
+	// backup is the ID of the backup, or latest: with toTime, the newest backup before that moment.
 	// +kubebuilder:default=latest
 	// +kubebuilder:validation:MaxLength=25
 	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`
@@ -73,9 +73,9 @@ type DataRestoreSpec struct {
 	// +nullable
 	ToTime string `json:"toTime,omitempty"`
 
-	// databaseName is the value of spec.mysql.name with which a DataService takes the restored database. The volume
-	// is the claim data-<databaseName>-0, and stays when the DataRestore is deleted. Nothing of that name may be there. Default:
-	// none, a rehearsal; the volume goes with the DataRestore.
+	// databaseName is the value of spec.mysql.name with which a DataService takes the restored database. The volume is the claim
+	// data-<databaseName>-0, and stays when the DataRestore is deleted. No claim of that name may exist. Default: none, a
+	// rehearsal; the volume is deleted with the DataRestore.
 	// +kubebuilder:validation:MaxLength=52
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:example=`mysql-restored`
@@ -83,8 +83,8 @@ type DataRestoreSpec struct {
 	// +nullable
 	DatabaseName string `json:"databaseName,omitempty"`
 
-	// image is the server's that loads the backup, such as one of a newer version for a rehearsal of an upgrade. Default: that of
-	// the database.
+	// image is the image of the server that loads the backup, such as a newer version for a rehearsal of an upgrade. Default:
+	// that of the database.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[^\s]+$`
 	// +kubebuilder:example=`registry.example.com/mysql:8.0`
@@ -92,7 +92,7 @@ type DataRestoreSpec struct {
 	// +nullable
 	Image string `json:"image,omitempty"`
 
-	// storage is the volume to restore to. Default: as the database's own.
+	// storage is the volume to restore to. Default: like the volume of the database.
 	// +kubebuilder:example=`{size: 20Gi, storageClassName: fast}`
 	// +optional
 	// +nullable
@@ -108,7 +108,7 @@ type DataRestoreSpec struct {
 
 // RestoreStorage is the volume of a restore.
 type RestoreStorage struct {
-	// size of the volume. It may be less than the database's own has. Default: the size of that.
+	// size of the volume. It may be less than the size of the database's volume. Default: that size.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity above zero, such as 10Gi"
@@ -117,7 +117,7 @@ type RestoreStorage struct {
 	// +nullable
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// storageClassName is the class of the volume. Default: that of the database's own.
+	// storageClassName is the class of the volume. Default: the class of the database's volume.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`fast`
@@ -126,7 +126,7 @@ type RestoreStorage struct {
 	StorageClassName string `json:"storageClassName,omitempty"`
 
 	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may; the class must belong to a
-	// CSI driver that can do so). Default: that of the database's own.
+	// CSI driver that can do so). Default: the mode of the database's volume.
 	// +kubebuilder:validation:Pattern=`^ReadWriteOnce(Pod)?$`
 	// +kubebuilder:example=`ReadWriteOncePod`
 	// +optional

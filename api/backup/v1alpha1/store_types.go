@@ -14,7 +14,7 @@ type ClusterBackup struct {
 	// +kubebuilder:example=`{claim: {name: backups}}`
 	Destination BackupDestination `json:"destination"`
 
-	// encryption says for whom backups are encrypted. Default: they are not.
+	// encryption has the public keys with which backups are encrypted. Default: backups are not encrypted.
 	// +kubebuilder:example=`{recipients: [age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p]}`
 	// +optional
 	// +nullable
@@ -48,8 +48,8 @@ type ClusterBackup struct {
 	// +nullable
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check and remove backups, and of the archive. The container that does the
-	// work is called backup, and the one before it, which brings the agent, agent.
+	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check and remove backups, and into the pod of the archive. The container
+	// that does the work is called backup. The init container agent brings the agent.
 	// +kubebuilder:example=`{spec: {securityContext: {runAsUser: 1000700000}, containers: [{name: backup, env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}]}]}}`
 	// +optional
 	// +nullable
@@ -167,7 +167,7 @@ type S3 struct {
 	PathStyle *bool `json:"pathStyle,omitempty"`
 
 	// credentialsSecret names a Secret of this namespace with the keys accessKey and secretKey, and sessionToken for a key that has one.
-	// Default: the service account of the pods gives the credentials (IRSA, EKS Pod Identity), which podTemplate names.
+	// Default: the service account that podTemplate names gives the credentials (IRSA, EKS Pod Identity).
 	// +kubebuilder:example=`{name: s3}`
 	// +optional
 	// +nullable
@@ -179,8 +179,8 @@ type S3 struct {
 	// +nullable
 	Encryption *StoreEncryption `json:"encryption,omitempty"`
 
-	// caSecret names a Secret of this namespace whose key ca.crt has the certificates that the store is trusted by,
-	// besides those of the image.
+	// caSecret names a Secret of this namespace whose key ca.crt has certificates of authorities to trust for the
+	// store, in addition to those of the image.
 	// +kubebuilder:example=`{name: store-ca}`
 	// +optional
 	// +nullable
@@ -189,7 +189,7 @@ type S3 struct {
 
 // StoreEncryption selects the encryption that a store applies to objects. The store can read them.
 type StoreEncryption struct {
-	// algorithm is AES256, with a key of the store's, or KMS.
+	// algorithm is AES256 (with a key of the store) or KMS.
 	// +kubebuilder:default=AES256
 	// +kubebuilder:validation:Enum=AES256;KMS
 	// +kubebuilder:example=`KMS`

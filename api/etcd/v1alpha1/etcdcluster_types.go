@@ -110,8 +110,7 @@ type EtcdClusterSpec struct {
 	// +nullable
 	Version string `json:"version,omitempty"`
 
-	// registry is put in the place of the host of the default image: REGISTRY/etcd-development/etcd.
-	// Default: gcr.io.
+	// registry replaces the host of the default image: REGISTRY/etcd-development/etcd. Default: gcr.io.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:-]*$`
 	// +kubebuilder:example=`registry.example.com`
@@ -119,8 +118,8 @@ type EtcdClusterSpec struct {
 	// +nullable
 	Registry string `json:"registry,omitempty"`
 
-	// image of etcd. With a tag or a digest it must be of the version that version names; without, version is the
-	// tag. Default: gcr.io/etcd-development/etcd.
+	// image of etcd. With a tag or a digest, the image must have the etcd that version names. Without, version
+	// is the tag. Default: gcr.io/etcd-development/etcd.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/etcd`
@@ -158,7 +157,7 @@ type EtcdClusterSpec struct {
 	// +nullable
 	AntiAffinity string `json:"antiAffinity,omitempty"`
 
-	// affinity is where pods prefer or have to run. What antiAffinity stands for is added to it.
+	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
 	// +kubebuilder:example=`{nodeAffinity: {}}`
 	// +optional
 	// +nullable
@@ -213,8 +212,8 @@ type EtcdClusterSpec struct {
 	// +optional
 	Maintenance Maintenance `json:"maintenance,omitempty"`
 
-	// recovery is the consent to go on with the data of one member after a quorum was lost for good. Whatever the
-	// others had and this one had not is lost. Without it the operator waits for the members to come back.
+	// recovery is the consent to go on with the data of one member after a quorum was lost for good. Writes that
+	// this member does not have are lost. Without it the operator waits for the members to come back.
 	// +kubebuilder:example=`{from: Best, token: "1"}`
 	// +optional
 	// +nullable
@@ -227,8 +226,8 @@ type EtcdClusterSpec struct {
 	// +nullable
 	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`
 
-	// restoreFrom is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay: pods do not have the store any more.
+	// restoreFrom is the backup from which a new cluster is made. It is read once, before the cluster is formed for the
+	// first time. Afterwards it has no effect, and may stay: pods do not have the store any more.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable

@@ -43,7 +43,7 @@ type TLS struct {
 	Rotation string `json:"rotation,omitempty"`
 
 	// serverSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate that clients see, and the
-	// authority of theirs. It must be valid for the names that docs/etcd.md lists.
+	// authority of the clients' certificates. It must be valid for the names that docs/etcd.md lists.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`my-etcd-server`
@@ -61,7 +61,7 @@ type TLS struct {
 	PeerSecret string `json:"peerSecret,omitempty"`
 
 	// clientSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of the operator, and the
-	// authority of the server's.
+	// authority of the server's certificate.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`my-etcd-client`
@@ -160,8 +160,9 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode.
-	// With enabled only. Whom a mesh's port admits reaches every port of the pod through it, that of members, too: docs/services.md.
+	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode. Only used
+	// with enabled. A client that a mesh's port admits reaches every port of the pod through it, also that of members:
+	// docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535

@@ -152,8 +152,8 @@ type EtcdClusterStatus struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// targetVersion is the version that the members are being brought to; it may be one on the way to that of the
-	// spec.
+	// targetVersion is the version to which the members are being upgraded. It may be a step on the way to the
+	// version of the spec.
 	// +kubebuilder:example=`3.6.16`
 	// +optional
 	TargetVersion string `json:"targetVersion,omitempty"`
@@ -202,16 +202,16 @@ type EtcdClusterStatus struct {
 
 // MemberStatus is one member as the operator last saw it.
 type MemberStatus struct {
-	// name of its pod. Of a member that none of the pods is, its own name.
+	// name of its pod, or the member's own name if it has no pod.
 	// +kubebuilder:example=`my-etcd-cluster-0`
 	Name string `json:"name"`
 
-	// id of the member, in hexadecimal. Empty while it is none yet.
+	// id of the member, in hexadecimal. Empty while the pod is not a member yet.
 	// +kubebuilder:example=`8e9e05c52164694d`
 	// +optional
 	ID string `json:"id,omitempty"`
 
-	// ordinal of its pod; -1 for a member that none of the pods is.
+	// ordinal of its pod; -1 for a member without a pod.
 	// +kubebuilder:example=`0`
 	// +optional
 	Ordinal int32 `json:"ordinal"`

@@ -108,8 +108,8 @@ type MySQLClusterSpec struct {
 	// +nullable
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
 
-	// databases are created where they do not exist. The account of the clients has all rights on them and on no
-	// other one. Removing an entry does not drop the database.
+	// databases are created if they do not exist. The account of the clients has all rights on them, and no
+	// rights on other databases. Removing an entry does not drop the database.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[shop]`
 	// +listType=set
@@ -173,7 +173,7 @@ type MySQLClusterSpec struct {
 	// +nullable
 	AntiAffinity string `json:"antiAffinity,omitempty"`
 
-	// affinity is where pods prefer or have to run. What antiAffinity stands for is added to it.
+	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
 	// +kubebuilder:example=`{nodeAffinity: {}}`
 	// +optional
 	// +nullable
@@ -222,8 +222,8 @@ type MySQLClusterSpec struct {
 	// +nullable
 	Backup *Backup `json:"backup,omitempty"`
 
-	// restoreFrom is the backup that a new database is made of. It is read once, before the database is formed for the first
-	// time. Default: a new database is empty.
+	// restoreFrom is the backup from which a new database is made. It is read once, before the database is formed for the
+	// first time. Default: a new database is empty.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable

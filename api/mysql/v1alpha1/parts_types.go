@@ -161,8 +161,9 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode.
-	// With enabled only. Whom a mesh's port admits reaches every port of the pod through it, that of the agents, too: docs/services.md.
+	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode. Only used
+	// with enabled. A client that a mesh's port admits reaches every port of the pod through it, also that of the agents:
+	// docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535

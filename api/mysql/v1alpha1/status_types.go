@@ -231,7 +231,7 @@ type FailoverStatus struct {
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`
 
-	// took is the time from the first failed look at the old primary until the new one could be written.
+	// took is the time from the first failed check of the old primary until the new one could be written.
 	// +kubebuilder:example=`4s`
 	// +optional
 	Took string `json:"took,omitempty"`

@@ -33,7 +33,7 @@ type Pod struct {
 	// +nullable
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// affinity is where pods prefer or have to run. What antiAffinity stands for is added to it.
+	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
 	// +kubebuilder:example=`{podAntiAffinity: {}}`
 	// +optional
 	// +nullable
@@ -146,8 +146,8 @@ type Affinity struct {
 	// +nullable
 	PodAntiAffinity *corev1.PodAntiAffinity `json:"podAntiAffinity,omitempty"`
 
-	// requiredDuringSchedulingIgnoredDuringExecution counts as that of nodeAffinity, where it belongs: resources of
-	// an earlier operator have it here. It may be given in one of both places.
+	// requiredDuringSchedulingIgnoredDuringExecution has the effect of the field in nodeAffinity, where it belongs:
+	// resources of an earlier operator have it here. Only one of both may be set.
 	// +kubebuilder:example=`{nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: In, values: [ssd]}]}]}`
 	// +optional
 	// +nullable

@@ -139,9 +139,9 @@ type RedisClusterSpec struct {
 	// +optional
 	Storage Storage `json:"storage,omitempty"`
 
-	// config are settings of Redis, as in redis.conf. Those that Redis can change while it runs are
-	// changed so; for others the pods are replaced, one shard at a time. A setting that is taken out is
-	// forgotten by a server when it starts the next time.
+	// config are settings of Redis, as in redis.conf. A setting that Redis can change while it runs
+	// does not restart Redis; for others the pods are replaced, one shard at a time. A setting that is
+	// removed stays in effect until the server restarts.
 	// +kubebuilder:validation:MaxProperties=200
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z][a-z0-9-]*$'))",message="the name of a setting must consist of small letters, digits and '-'"
 	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.matches('^(port|bind|bind-source-addr|protected-mode|dir|include|loadmodule|daemonize|supervised|pidfile|logfile|syslog-.*|unixsocket.*|user|aclfile|rename-command|requirepass|masterauth|masteruser|appendonly|appendfilename|appenddirname|dbfilename|databases|replicaof|slaveof|(replica|slave)-announce.*|cluster-(enabled|config-file|port|announce-.*|allow-replica-migration|preferred-endpoint-type|slave-.*|replica-no-failover)|tls-.*|enable-.*-command|enable-debug-.*)$'))",message="a setting that the operator sets itself, such as port, dir, appendonly, requirepass or cluster-enabled, may not be given"
@@ -197,8 +197,8 @@ type RedisClusterSpec struct {
 	// +nullable
 	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`
 
-	// restoreFrom is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
+	// restoreFrom is the backup from which a new cluster is made. It is read once, before the cluster is formed for the first time. Afterwards
+	// it has no effect, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
@@ -237,8 +237,8 @@ type TLS struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.assignStrategies) || self.assignStrategies.size() == 0 || (has(self.type) && self.type == 'AssignReceive')",fieldPath=".assignStrategies",message="may only be set when type is 'AssignReceive'"
 type UpdateStrategy struct {
-	// type is AutoReceive (slots are spread evenly, and no more of them move than must) or AssignReceive
-	// (each new shard gets what assignStrategies says). Default: AutoReceive.
+	// type is AutoReceive (slots are spread evenly, and as few as possible move) or AssignReceive (each new
+	// shard gets what assignStrategies says). Default: AutoReceive.
 	// +kubebuilder:validation:Pattern=`^(AutoReceive|AssignReceive)$`
 	// +kubebuilder:example=`AssignReceive`
 	// +optional
@@ -293,8 +293,9 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode.
-	// With enabled only. Whom a mesh's port admits reaches every port of the pod through it, the cluster bus, too: docs/services.md.
+	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode. Only used
+	// with enabled. A client that a mesh's port admits reaches every port of the pod through it, also the cluster bus:
+	// docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535

@@ -116,7 +116,7 @@ type RedisClusterStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// ready counts the pods that are ready and do their part, of those wanted: 6/6.
+	// ready is the number of pods that are ready and work in the cluster, of those wanted: 6/6.
 	// +kubebuilder:example=`6/6`
 	// +optional
 	Ready string `json:"ready,omitempty"`
@@ -158,8 +158,8 @@ type RedisClusterStatus struct {
 	// +optional
 	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
 
-	// conditions are Ready, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling, Stalled,
-	// SpecIgnored and Colocated. Entries of an earlier operator, which had its pods here, are accepted and not kept: pods are in instances.
+	// conditions are Ready, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling, Stalled, SpecIgnored and
+	// Colocated. Entries of an earlier operator, which listed pods here, are accepted and removed: pods are in instances.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllServed}]`
 	// +kubebuilder:validation:items:XPreserveUnknownFields
 	// +listType=atomic
@@ -220,7 +220,7 @@ type Instance struct {
 	// +optional
 	HostIP string `json:"hostIP,omitempty"`
 
-	// status is True while it is ready and does its part, False otherwise.
+	// status is True while it is ready and works in the cluster, False otherwise.
 	// +kubebuilder:example=`True`
 	// +optional
 	Status string `json:"status,omitempty"`
