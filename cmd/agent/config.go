@@ -157,7 +157,7 @@ func (c *config) login() (server.Options, error) {
 
 func (c *config) publicKeys() ([]age.Recipient, error) { return seal.ParseRecipients(c.recipients) }
 
-// privateKeys reads AGENT_IDENTITIES. Backups that are not encrypted need no key, so a missing file is no failure.
+// privateKeys reads AGENT_IDENTITIES. Backups that are not encrypted need no key, so a missing file is not a failure.
 func privateKeys() ([]age.Identity, error) {
 	text, _, err := given(contract.EnvIdentities) // lines of text, and no password
 	if errors.Is(err, fs.ErrNotExist) {

@@ -194,7 +194,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	return a.answered(planned, live, obj, action)
 }
 
-// answered returns the result of an update. A write is no correction if a policy changed the same fields before and after it.
+// answered returns the result of an update. A write is not a correction if a policy changed the same fields before and after it.
 func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, action Action) (Result, error) {
 	rewrite, err := a.remember(planned, answer)
 	if err != nil {

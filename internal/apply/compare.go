@@ -158,7 +158,7 @@ var itemDefaults = map[string]any{
 }
 
 // filledIn reports whether the API server sets a field of an item to that value where it is not given. A peer's empty
-// selector is no such value: it selects everything.
+// selector is not such a value: it selects everything.
 func filledIn(name string, value any) bool {
 	if value == nil || value == false {
 		return true

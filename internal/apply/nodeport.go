@@ -67,7 +67,7 @@ func isReleased(port map[string]any) bool {
 	return strings.HasPrefix(name, releasedPrefix)
 }
 
-// unusedPort returns the first number from one on downwards that is no port of a Service.
+// unusedPort returns the first number from one on downwards that is not a port of a Service.
 func unusedPort(ports []map[string]any, from int64) int64 {
 	for slices.ContainsFunc(ports, func(port map[string]any) bool { return port["port"] == from }) {
 		from--

@@ -11,7 +11,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// stamp sets annotations that are no part of the plan on an object that is about to be written: the operator's version and, on an object
+// stamp sets annotations that are not part of the plan on an object that is about to be written: the operator's version and, on an object
 // without an owner, that GitOps tools must not delete it. The live object may be nil.
 func (a *Applier) stamp(obj, live *unstructured.Unstructured) {
 	a.stampVersion(obj)

@@ -125,7 +125,7 @@ func isCrashing(pod *corev1.Pod) bool {
 // crashing reports whether etcd has kept exiting since its pod became unready. The kubelet must be in CrashLoopBackOff, and the last exit
 // must be after that time. The restart count alone proves nothing, because it covers the pod's lifetime.
 //
-// Exits with another cause are no evidence against the volume: the kernel kills for lack of memory, the kubelet sends a signal, the agent
+// Exits with another cause are not evidence against the volume: the kernel kills for lack of memory, the kubelet sends a signal, the agent
 // leaves a message, or the log ends with a limit of the environment.
 func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
 	if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.RestartCount < 2 {

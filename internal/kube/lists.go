@@ -87,7 +87,7 @@ func nameOf(of runtime.Object) string {
 	return kind + " (" + version + ")"
 }
 
-// failed records an error of a list. The regular end of a watch is no error.
+// failed records an error of a list. The regular end of a watch is not an error.
 func (l *Lists) failed(one *list, err error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
 		return

@@ -26,7 +26,7 @@ type Data struct {
 	doubt    *reconcile.Doubt
 	objects  []*unstructured.Unstructured
 	revision string // empty when the objects are as planned
-	note     string // shown to users; it is no problem
+	note     string // shown to users; it is not a problem
 }
 
 // PlanData reads the volume, the record and the pods of the database in use, and decides the form of its objects. parts are those of the

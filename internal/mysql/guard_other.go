@@ -62,7 +62,7 @@ func (d *Database) Part() (other string) {
 }
 
 // ReadRecord returns the part of a record that concerns switches between databases, and the UID of its claim. The third result is false if the
-// object is no record.
+// object is not a record.
 func ReadRecord(record *unstructured.Unstructured) (r Record, claimed string, is bool) {
 	database, is := strings.CutSuffix(record.GetName(), recordSuffix)
 	content, _, _ := unstructured.NestedStringMap(record.Object, "data")

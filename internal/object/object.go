@@ -40,7 +40,7 @@ const (
 	LabelRevision = "d3os-product.com.d3os/revision"
 	// AnnotationDigest holds the digest of an object's planned form.
 	AnnotationDigest = "d3os-product.com.d3os/digest"
-	// AnnotationWriter holds the version of the operator that wrote an object last. It is no part of a plan: a difference in it alone
+	// AnnotationWriter holds the version of the operator that wrote an object last. It is not part of a plan: a difference in it alone
 	// causes no write.
 	AnnotationWriter = "d3os-product.com.d3os/operator-version"
 	// AnnotationTicket on a pod is the operator's permission for this pod to start a member of a database without data, or alone. The agent

@@ -28,7 +28,7 @@ var noPrune = map[string]string{
 }
 
 // WithoutPrune adds the annotations by which GitOps tools leave an object alone, and returns the result. Values that a user set on the live
-// object stay. These annotations are no part of a plan or digest, like AnnotationWriter.
+// object stay. These annotations are not part of a plan or digest, like AnnotationWriter.
 func WithoutPrune(annotations, live map[string]string) map[string]string {
 	if annotations == nil {
 		annotations = map[string]string{}

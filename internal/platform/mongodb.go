@@ -126,6 +126,6 @@ func passwordOf(secret *unstructured.Unstructured) string {
 	if secret == nil {
 		return ""
 	}
-	password, _, _ := object.PasswordIn(secret, passwordKey) // a value that may not be used is no password
+	password, _, _ := object.PasswordIn(secret, passwordKey) // a value that may not be used is not a password
 	return password
 }

@@ -261,7 +261,7 @@ func compare(a, b string) int {
 	for i := range max(len(x), len(y)) {
 		var m, n int
 		if i < len(x) {
-			_, _ = fmt.Sscan(x[i], &m) // what is no number counts as 0
+			_, _ = fmt.Sscan(x[i], &m) // a text that is not a number counts as 0
 		}
 		if i < len(y) {
 			_, _ = fmt.Sscan(y[i], &n)

@@ -125,7 +125,7 @@ const awaitPods = 2 * time.Second
 // awaitServed is the interval between checks for a kind that the API server does not serve.
 const awaitServed = 5 * time.Second
 
-// notServed reports whether an error means that the API server does not serve a kind of the part. This is no failure of the owner: its
+// notServed reports whether an error means that the API server does not serve a kind of the part. This is not a failure of the owner: its
 // other parts continue, and this one follows when the CRD is installed.
 func (s *PartSeen) notServed(err error) bool {
 	var missing *apply.NotServedError

@@ -171,7 +171,7 @@ func passwordIn(secret *unstructured.Unstructured) string {
 func copyOf(rc *redisv1.RedisCluster) string { return rc.Name + "-password" }
 
 // copied returns the password of the user's Secret if it has a trailing newline, else "". It returns an error if the password is invalid. A
-// missing Secret is no error: pods wait for it.
+// missing Secret is not an error: pods wait for it.
 func (p *passwords) copied(rc *redisv1.RedisCluster, lookup object.Lookup) (string, error) {
 	if rc.Spec.CredentialsSecret == "" {
 		return "", nil

@@ -151,7 +151,7 @@ func hasTag(image string) bool {
 	return strings.ContainsAny(image[strings.LastIndex(image, "/")+1:], ":@")
 }
 
-// isSupported reports whether a version of Redis is supported. A text that is no version counts as new.
+// isSupported reports whether a version of Redis is supported. A text that is not a version counts as new.
 func isSupported(version string) bool {
 	major, rest, _ := strings.Cut(version, ".")
 	minor, _, _ := strings.Cut(rest, ".")

@@ -65,7 +65,7 @@ func (v *view) phase(before redisv1.Phase) redisv1.Phase {
 }
 
 // phaseAfter returns the phase after an observation. During a change it keeps the phase of the change while every slot has a living owner:
-// nodes and pods need a moment to learn about a new node, and that is no failure.
+// nodes and pods need a moment to learn about a new node, and that is not a failure.
 func (v *view) phaseAfter(before redisv1.Phase) redisv1.Phase {
 	after := redisv1.Phase(topology.PhaseAfter(string(before), v.decided.Model))
 	changing := before == redisv1.PhaseCreating || before == redisv1.PhaseScaling || before == redisv1.PhaseUpgrading

@@ -26,7 +26,7 @@ const (
 	PhaseRecovering = "Recovering" // a member is replaced, or the cluster continues from one survivor
 	PhaseDegraded   = "Degraded"   // a quorum answers, but a member is not healthy
 	PhaseQuorumLost = "QuorumLost" // no quorum answers
-	PhaseFailed     = "Failed"     // two clusters exist, or data that is no member's: a user must act
+	PhaseFailed     = "Failed"     // two clusters exist, or a volume has data that belongs to no member: a user must act
 	PhaseParked     = "Parked"     // replicas is 0
 )
 

@@ -98,7 +98,7 @@ func (c *cluster) shrink() []Step {
 	return c.do(PhaseScaling, c.remove(last, others), "remove %s from the cluster: %d members are wanted", last.name(), c.want.Replicas)
 }
 
-// retire removes unwanted pods that are no members: first from the record, then from the StatefulSet.
+// retire removes unwanted pods that are not members: first from the record, then from the StatefulSet.
 func (c *cluster) retire() []Step {
 	keep := c.want.Replicas
 	for _, s := range c.members {

@@ -67,7 +67,7 @@ type Recovery struct {
 	Token string
 }
 
-// The values of Recovery.From that are no names of pods.
+// The values of Recovery.From that are not names of pods.
 const (
 	RecoverBest  = "Best"  // the surviving member with the newest data
 	RecoverEmpty = "Empty" // no data survives: start an empty cluster

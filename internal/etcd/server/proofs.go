@@ -150,7 +150,7 @@ func (t *executor) proveAlone(ctx context.Context) error {
 	return nil
 }
 
-// scale lowers the replicas of the StatefulSet. A quorum must confirm the member list, which shows that the removed pods are no members.
+// scale lowers the replicas of the StatefulSet. A quorum must confirm the member list, which shows that the removed pods are not members.
 func (t *executor) scale(ctx context.Context) error {
 	if err := t.proveList(ctx); err != nil {
 		return err

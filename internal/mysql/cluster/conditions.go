@@ -54,7 +54,7 @@ func (v *view) phase(before *mysqlv1.MySQLClusterStatus) mysqlv1.Phase {
 func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	hasProblem := len(v.observed.Problems) > 0
 	change := func(otherwise mysqlv1.Phase) mysqlv1.Phase {
-		switch during { //nolint:exhaustive // the others are no changes
+		switch during { //nolint:exhaustive // the others are not changes
 		case "", mysqlv1.PhasePending, mysqlv1.PhaseCreating, mysqlv1.PhasePaused:
 			return mysqlv1.PhaseCreating
 		case mysqlv1.PhaseScaling, mysqlv1.PhaseUpgrading, mysqlv1.PhaseSwitching:

@@ -75,7 +75,7 @@ func pace(state replication.State) time.Duration {
 	return whileWaiting
 }
 
-// note stores the failure of a step, for the status. It is no error of the pass: the controller would wait longer and longer before the next
+// note stores the failure of a step, for the status. It is not an error of the pass: the controller would wait longer and longer before the next
 // one, and a lost primary would be found late.
 func (m *memory) note(err error, now time.Time) error {
 	switch {

@@ -88,7 +88,7 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 	}
 	now.members = e.connect(reach)
 	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal)
-	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // how long a member has been bad is no fact of a step
+	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // a step does not depend on how long a member has been bad
 	return now, nil
 }
 

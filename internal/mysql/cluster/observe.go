@@ -138,7 +138,7 @@ func isDown(live *corev1.Pod) bool {
 	return live.Status.ContainerStatuses[i].State.Running == nil
 }
 
-// ticketWait ends what an agent reports that waits for the operator. It is no problem.
+// ticketWait is the end of the report of an agent that waits for the operator. Such a report is not a problem.
 const ticketWait = "waiting for the operator's ticket"
 
 // explain replaces what Kubernetes reports of a pod by what its agent reports: an agent that answers runs, whatever its last end was.

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// Status writes the observation and the decision to the status of a MySQLCluster. Positions alone are no reason to write it: they change
+// Status writes the observation and the decision to the status of a MySQLCluster. Changed positions alone are not a reason to write it: they change
 // with each transaction.
 func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[Observation], now metav1.Time) {
 	v := view{mc: mc, seen: seen, now: now}
@@ -170,7 +170,7 @@ func (obs *Observation) notReady() int {
 	return slices.IndexFunc(obs.pods, func(p pod) bool { return p.UID != "" && !p.ready })
 }
 
-// doing returns the name and the message of the running step. Labels of pods are no work on the database.
+// doing returns the name and the message of the running step. Labels of pods are not work on the database.
 func (v *view) doing() (step, text string) { return database.Doing(v.seen, stepLabel) }
 
 func (v *view) settled() bool {

@@ -53,7 +53,7 @@ func (c *cluster) leaving() []Identity {
 	return surplus
 }
 
-// nextToRoll returns the outdated member that is restarted next while all others are well: at first members that are no voters, then voters.
+// nextToRoll returns the outdated member that is restarted next while all others are well: at first members that are not voters, then voters.
 // The primary is none of them.
 func (c *cluster) nextToRoll() *Member {
 	var next *Member

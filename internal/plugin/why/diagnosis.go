@@ -221,7 +221,7 @@ func (d *Diagnosis) TakenPort() int32 {
 	if found == nil {
 		return 0
 	}
-	port, _ := strconv.ParseInt(found[1], 10, 32) // 0 for what is no port
+	port, _ := strconv.ParseInt(found[1], 10, 32) // 0 if it is not a port
 	return int32(port)
 }
 

@@ -72,7 +72,7 @@ func (s *Servers) Take(ctx context.Context, request Request) error {
 	return errors.Join(errs...)
 }
 
-// take runs a step that is no batch.
+// take runs a step that is not a batch.
 func (t *executor) take(ctx context.Context) error {
 	do := map[topology.Action]func(context.Context) error{
 		topology.ActionWait:       func(context.Context) error { return nil },

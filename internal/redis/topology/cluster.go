@@ -21,7 +21,7 @@ type cluster struct {
 	pods    map[string]*Node // by name
 
 	followersOf map[string][]*Node    // by the id of their master, as each member reports it for itself
-	sightings   map[string][]sighting // by the id of a node that is no member
+	sightings   map[string][]sighting // by the id of a node that is not a member
 	position    map[string]int        // by id, in members
 
 	owned    map[string]SlotSet // by node id: the slots that it owns, from all views

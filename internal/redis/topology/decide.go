@@ -83,7 +83,7 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	return append(mending, c.moves, c.shrink, c.roll, c.spread)
 }
 
-// early lets a rule run before open slots are repaired. It skips the rule if the mark of an open slot names a node that is no member: the
+// early lets a rule run before open slots are repaired. It skips the rule if the mark of an open slot names a node that is not a member: the
 // record then shows which shard replaces it.
 func (c *cluster) early(rule func() []Step) func() []Step {
 	return func() []Step {

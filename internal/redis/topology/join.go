@@ -90,7 +90,7 @@ func (c *cluster) join() []Step {
 // epoch.
 func (c *cluster) epochs() []Step {
 	var highest uint64
-	for _, n := range c.nodes { // also of nodes that are no members yet
+	for _, n := range c.nodes { // also of nodes that are not members yet
 		for _, e := range n.View {
 			highest = max(highest, e.Epoch)
 		}

@@ -173,7 +173,7 @@ type Record struct {
 	// Consents are the used values of the annotation accept-data-loss. A value that stays in the annotation counts once: it does not cover
 	// a later loss of the same slots.
 	Consents []string `json:"consents,omitempty"`
-	// GivenUp are the nodes whose loss was accepted. A node that comes back is no member once another node owns its slots.
+	// GivenUp are the nodes whose loss was accepted. A node that comes back is not a member once another node owns its slots.
 	GivenUp []string `json:"givenUp,omitempty"`
 	// Accepted are the slots whose loss was accepted and that no node owns yet.
 	Accepted SlotSet `json:"accepted,omitempty"`

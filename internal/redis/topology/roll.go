@@ -55,7 +55,7 @@ func (c *cluster) neverUp() []Step {
 	return nil
 }
 
-// outOfStep replaces replicas of an old revision that are no valid copy of their master, while the master is reached. The new revision may
+// outOfStep replaces replicas of an old revision that are not a valid copy of their master, while the master is reached. The new revision may
 // fix them: a newer Redis, more memory, or a larger output buffer. It keeps a replica whose master restarted with fewer keys: the replica
 // may hold the only copy. While a pod of the wanted revision is not up, the new revision may be no better.
 func (c *cluster) outOfStep() []Step {

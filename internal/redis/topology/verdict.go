@@ -21,7 +21,7 @@ const (
 	away   fate = "away"   // other nodes reach it; only the operator does not
 )
 
-// fateOf returns the fate of a node that is no member.
+// fateOf returns the fate of a node that is not a member.
 func (c *cluster) fateOf(id string) fate {
 	if slices.ContainsFunc(c.sightings[id], func(s sighting) bool { return s.entry.IsReachable() }) {
 		return away

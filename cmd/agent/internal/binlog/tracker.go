@@ -218,9 +218,8 @@ func sevenBytes(b []byte) (n uint64) {
 	return n
 }
 
-// query reports whether a statement ends a transaction. Within BEGIN, only COMMIT and ROLLBACK do. Any other statement is a
-// transaction of its own. MariaDB writes a long
-// ALTER twice, as START ALTER and COMMIT ALTER, and the first alone changes nothing.
+// query reports whether a statement ends a transaction. Within BEGIN, only COMMIT and ROLLBACK do. Any other statement
+// is a separate transaction. MariaDB writes a long ALTER twice, as START ALTER and COMMIT ALTER, and the first alone changes nothing.
 func (t *Tracker) query(text []byte) bool {
 	switch {
 	case bytes.Equal(text, []byte("BEGIN")), bytes.HasPrefix(text, []byte("XA START")):

@@ -84,7 +84,7 @@ func (s Situation) used() bool {
 }
 
 // find returns a member from the lists of the running members of its cluster, and whether any of these answered. nil with true: all of them
-// agree that it is no member.
+// agree that it is not a member.
 func (p Peers) find(id Identity) (*Listed, bool) {
 	known := false
 	for _, answer := range p.Answers {

@@ -34,7 +34,7 @@ type Ticket struct {
 	Argument string
 }
 
-// ParseTicket reads a ticket. An empty text is no ticket, and no error.
+// ParseTicket reads a ticket. An empty text means no ticket, and is not an error.
 func ParseTicket(text string) (Ticket, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || text == etcdmember.TicketNone {

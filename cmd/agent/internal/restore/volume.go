@@ -133,7 +133,7 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 		return out, fmt.Errorf("restore backup %s: %w", s.Backup.ID, err)
 	}
 	if plan == nil {
-		// Without an archive the later transactions are unknown, which is no failure of the restore.
+		// Without an archive the later transactions are unknown, which is not a failure of the restore.
 		out.Later, _ = Beyond(ctx, s)
 	}
 	return out, nil

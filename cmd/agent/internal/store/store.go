@@ -41,7 +41,7 @@ type Store interface {
 	Stat(ctx context.Context, name string) (Info, error)
 	// List describes the objects whose names begin with a prefix, in no order.
 	List(ctx context.Context, prefix string) ([]Info, error)
-	// Delete removes an object. A missing object is no error.
+	// Delete removes an object. A missing object is not an error.
 	Delete(ctx context.Context, name string) error
 	// Sweep removes the leftovers of interrupted Puts under a prefix, and returns the names of their objects.
 	Sweep(ctx context.Context, prefix string) ([]string, error)

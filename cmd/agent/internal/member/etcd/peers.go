@@ -27,7 +27,7 @@ const (
 	longestAnswer = 1 << 20
 )
 
-// listed is a member as the peers' port answers.
+// listed is a member in the answer of a peer.
 type listed struct {
 	ID       uint64   `json:"id"`
 	Name     string   `json:"name"`

@@ -43,7 +43,7 @@ func MustKill(s State, since Silence) string {
 	return ""
 }
 
-// Stop ends the server, and refuses all further orders. A server that is no primary gets SIGTERM. On SIGTERM, MySQL answers OK to waiting
+// Stop ends the server, and refuses all further orders. A server that is not a primary gets SIGTERM. On SIGTERM, MySQL answers OK to waiting
 // commits. So a primary gets SIGTERM only after it has become read-only and no commit waits or may follow; otherwise Stop kills it, which
 // loses no acknowledged transaction.
 func (m *Member) Stop(ctx context.Context, signal func(os.Signal) error) (syscall.Signal, error) {

@@ -41,7 +41,7 @@ var markID = regexp.MustCompile(`^[0-9a-f]{8,64}$`)
 
 var serverUUID = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
-// ParseTicket reads a ticket. An empty text and "none" are no ticket, and no error.
+// ParseTicket reads a ticket. An empty text and "none" mean no ticket, and are not an error.
 func ParseTicket(text string) (Ticket, error) {
 	text = strings.TrimSpace(text)
 	if text == "" || text == "none" {

@@ -238,7 +238,7 @@ func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest
 // must have them, too; otherwise the copy has transactions that the database has lost.
 func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (events []mysql.Event, err error) {
 	err = r.until(ctx, contract.ReasonBusy, fmt.Sprintf("the primary has all transactions that member %d has: a copy with further transactions is not used as a backup", r.donor.ordinal), func() (bool, error) {
-		members, _ := r.look(ctx) // a member that does not answer is no primary
+		members, _ := r.look(ctx) // a member that does not answer is not a primary
 		primary, err := primaryOf(members)
 		if err != nil {
 			return false, err

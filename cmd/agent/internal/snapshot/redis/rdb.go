@@ -62,7 +62,7 @@ func (r *rdb) pass(n int) error {
 // rdbHead holds the first bytes of each RDB file.
 const rdbHead = "REDIS"
 
-// partial is the evidence that the output is no complete RDB file.
+// partial is the evidence that the output is not a complete RDB file.
 type partial string
 
 func (p partial) Error() string { return string(p) }
