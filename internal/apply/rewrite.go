@@ -142,7 +142,7 @@ func (r *Rewrite) Note(planned *unstructured.Unstructured) string {
 	return text
 }
 
-// isShown reports whether the values of a field may be in a status: those of Secrets and variables may be passwords.
+// isShown reports whether the values of a field may be in a status: the values of Secrets and variables may be passwords.
 func isShown(planned *unstructured.Unstructured, field Field) bool {
 	return planned.GetKind() != "Secret" && planned.GetKind() != "ConfigMap" && !strings.Contains(field.Path, ".env[")
 }

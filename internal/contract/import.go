@@ -27,7 +27,7 @@ type Import struct {
 	Behind *int64 `json:"behind,omitempty"`
 	// Position is the place in the source's binary log up to which the copy has everything. Its GTID is MariaDB's alone.
 	Position *Position `json:"position,omitempty"`
-	// Transactions counts those that were applied since the dump.
+	// Transactions is the number of transactions applied since the dump.
 	Transactions int64 `json:"transactions,omitempty"`
 	// Bytes of the dump were read or loaded, of TotalBytes; 0 if unknown.
 	Bytes      int64 `json:"bytes,omitempty"`

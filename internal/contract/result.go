@@ -35,7 +35,7 @@ type Result struct {
 	Revision int64 `json:"revision,omitempty"`
 	// RestoredTo is the commit time of the last transaction that a replay applied; nil for none.
 	RestoredTo *time.Time `json:"restoredTo,omitempty"`
-	// Transactions counts those that a replay applied.
+	// Transactions is the number of transactions that a replay applied.
 	Transactions int64 `json:"transactions,omitempty"`
 	// Later counts the transactions of the archive after the end of the restore; nil if unknown.
 	Later *Later `json:"later,omitempty"`

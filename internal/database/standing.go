@@ -44,7 +44,7 @@ type Standing struct {
 	Step, Doing      string   // the running step, and its message; empty without one
 	Looking          string   // the message before the first observation
 	WaitReason, Wait string   // why no step can be taken
-	// CauseReason and Cause are the reason and the message of the conditions Degraded and Stalled. Default: those of the status.
+	// CauseReason and Cause are the reason and the message of the conditions Degraded and Stalled. Default: the reason and message of the status.
 	CauseReason, Cause string
 	// Deadline limits the time of a creation, a change or a repair. 0: no limit.
 	Deadline time.Duration
@@ -75,7 +75,7 @@ func Explain[O any](s *Standing, seen reconcile.Seen[O]) (reason, message string
 	return s.WaitReason, s.Wait
 }
 
-// SetConditions sets the conditions that every database has. reason and message are those of the status. more sets the conditions of the
+// SetConditions sets the conditions that every database has. reason and message are the ones in the status. more sets the conditions of the
 // kind that follow the condition Ready; nil for none.
 func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Seen[O], reason, message string, more func()) {
 	ready, stalled, degraded := s.Settled && !seen.Deleting, s.Hopeless && !seen.Deleting, s.Degraded && !seen.Deleting

@@ -44,7 +44,7 @@ func (p pairs) of(l leaf) database.Pair {
 	return p.Clients
 }
 
-// authorities holds those of one cluster: the signing ones, the next ones, and the former ones, which are still trusted.
+// authorities holds the certificate authorities of one cluster: the signing ones, the next ones, and the former ones, which are still trusted.
 type authorities struct {
 	pairs
 

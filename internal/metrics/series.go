@@ -42,7 +42,7 @@ type Part struct {
 	Name    string
 	Ready   bool
 	Since   time.Time // time of the last change of its phase; zero if unknown
-	Pods    int32     // those that are ready
+	Pods    int32     // the ready pods
 	Desired int32
 	Waits   bool // its new revision waits for other parts
 }

@@ -37,7 +37,7 @@ type Databases struct {
 
 	// Wanted is the name of the database in the spec.
 	Wanted string
-	// records are those of all databases, by name; claim is that of the wanted one, nil for none.
+	// records are the records of all databases, by name. claim is the claim of the wanted database, or nil.
 	records map[string]*unstructured.Unstructured
 	claim   *unstructured.Unstructured
 

@@ -18,7 +18,7 @@ type Form struct {
 	Name                                  string
 	IsReplicated, IsElsewhere, IsImported bool
 
-	// Records are those of databases of one server. IsTaken reports whether a Service of that name belongs to the DataService itself.
+	// Records are the records of databases of one server. IsTaken reports whether a Service of that name belongs to the DataService itself.
 	Records []Record
 	IsTaken bool
 	// Clusters are the MySQLClusters of the DataService.

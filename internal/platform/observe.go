@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Observation is the observation in addition to the components: backup pods, and the agent of an import. Running servers are not queried.
+// Observation holds the observations besides those of components: the backup pods, and the agent of an import. Running servers are not queried.
 type Observation struct {
 	Backups mysql.Observed
 	// Databases shows which database is in use; nil if none runs in the cluster.

@@ -91,9 +91,9 @@ func (o *Observation) original() map[string]any {
 type Data struct {
 	// State describes how far the copy is.
 	State string `json:"state"`
-	// Steps are those that were not done yet, in order.
+	// Steps are the steps that are left, in order.
 	Steps []string `json:"steps,omitempty"`
-	// Objects are those that the steps write.
+	// Objects are the objects that the steps write.
 	Objects []Object `json:"objects,omitempty"`
 	// Refused are the reasons why no step is done.
 	Refused []string `json:"refused,omitempty"`

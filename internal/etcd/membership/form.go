@@ -97,7 +97,7 @@ func (c *cluster) creating() string {
 	return PhaseDegraded
 }
 
-// formed takes back tickets that must not be used again: those to seed, and those of a completed recovery. After a recovery the survivor's
+// formed takes back tickets that must not be used again: tickets to seed, and tickets of a completed recovery. After a recovery the survivor's
 // data may be older than its claim states. Only here does a claim's position move back.
 func (c *cluster) formed() []Step {
 	for _, s := range c.members {

@@ -107,7 +107,7 @@ type Record struct {
 	Version string `json:"version,omitempty"`
 	// Scheme is the scheme of the members' peer URLs, http or https.
 	Scheme string `json:"scheme,omitempty"`
-	// Tokens are those of all started recoveries, separated by spaces, the latest last.
+	// Tokens are the tokens of all started recoveries, separated by spaces, the latest last.
 	Tokens string `json:"tokens,omitempty"`
 	// Survivor is the pod that the recovery continues with, until it is completed.
 	Survivor string `json:"survivor,omitempty"`
@@ -209,7 +209,7 @@ type Claim struct {
 	// Position is the end of its data when the member was last observed running. MarkedFor is the time since it was written.
 	Position  Position
 	MarkedFor time.Duration
-	// Tokens are those of recoveries of the cluster, separated by spaces.
+	// Tokens are the tokens of the cluster's recoveries, separated by spaces.
 	Tokens string
 	// ResourceVersion is that of the observed claim.
 	ResourceVersion string

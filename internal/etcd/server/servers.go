@@ -43,7 +43,7 @@ type Options struct {
 // Access holds the credentials for the members of one cluster.
 type Access struct {
 	TLS *tls.Config // with the client's certificate; nil: no TLS
-	// Authorities are those of the operator, as in the Secrets of pods. Nil: unknown.
+	// Authorities are the operator's certificate authorities, as in the Secrets of pods. Nil: unknown.
 	Authorities *Authorities
 	// Secret is the name of the Secret with the client's certificate.
 	Secret string

@@ -87,8 +87,8 @@ func (c *cluster) fails(f Failure) {
 	}
 }
 
-// largest returns the size of the largest value to move. MIGRATE blocks both nodes, and the other nodes mark a node as failed that does not
-// answer within the node timeout.
+// largest returns the size of the largest value to move. MIGRATE blocks both nodes, and the other nodes mark a node that does not
+// answer within the node timeout as failed.
 func (c *cluster) largest() int64 {
 	const perSecond = 50 << 20
 	return min(LargestValue, int64(c.nodeTimeout()/time.Millisecond)*perSecond/1000)

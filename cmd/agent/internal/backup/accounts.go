@@ -145,7 +145,7 @@ func (a *accounts) add(conn *server.Conn, one account) error {
 		case strings.HasPrefix(right[0], "SET DEFAULT ROLE "):
 			a.defaults = append(a.defaults, right[0])
 		case one.isRoot() && !isOfRole: // it may do all
-		case !slices.Contains(a.grant, right[0]): // what a role has is shown with those that have the role
+		case !slices.Contains(a.grant, right[0]): // the rights of a role are listed for the accounts that have the role
 			a.grant = append(a.grant, right[0])
 		}
 	}

@@ -59,7 +59,7 @@ type run struct {
 	// before lists the objects that a restore loads before the dump. said holds the warnings that do not depend on the dump.
 	before []manifest.Object
 	said   []string
-	saved  accounts // those of the dump's position
+	saved  accounts // the accounts at the dump's position
 }
 
 // Run makes a backup and returns its manifest, and the leftovers of earlier runs that it removed.
@@ -329,7 +329,7 @@ func (r *run) rotate(ctx context.Context, hasLog bool) error {
 	return nil
 }
 
-// covers compares the tables after the dump with those in it.
+// covers compares the tables after the dump with the tables in it.
 func covers(scanner *dump.Scanner, after []server.Table) error {
 	if len(after) != len(scanner.Rows) {
 		return fmt.Errorf("%w: the server has %d tables, the dump %d", dump.ErrChanged, len(after), len(scanner.Rows))

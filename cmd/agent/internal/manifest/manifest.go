@@ -62,7 +62,7 @@ type Backup struct {
 	PreparedFrom string `json:"preparedFrom,omitempty"`
 	// Revision is one of etcd that the backup has at least; 0 for others.
 	Revision int64 `json:"revision,omitempty"`
-	// Shards are those of a Redis Cluster, each with an object of the same place; empty for others.
+	// Shards are the shards of a Redis Cluster, each with the object at the same index; empty for other kinds.
 	Shards []Shard `json:"shards,omitempty"`
 	// Objects are in the order in which a restore loads them.
 	Objects []Object `json:"objects"`

@@ -29,7 +29,7 @@ type Segment struct {
 	// FirstTime and LastTime are the times of the first and the last event.
 	FirstTime time.Time `json:"firstTime"`
 	LastTime  time.Time `json:"lastTime"`
-	// Transactions counts those that end in the segment.
+	// Transactions is the number of transactions that end in the segment.
 	Transactions int64 `json:"transactions"`
 	// Source names the data, as in a Backup; empty in segments of older agents.
 	Source string `json:"source,omitempty"`

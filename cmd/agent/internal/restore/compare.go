@@ -16,7 +16,7 @@ import (
 type Difference struct {
 	// Objects are tables and other objects that only one of the two has. Rows are the tables whose rows differ.
 	Objects, Rows []string
-	// Views are those that the copy lacks.
+	// Views are the views that the copy lacks.
 	Views []string
 	// Tables and Total count what was compared.
 	Tables int

@@ -40,7 +40,7 @@ type CopyState struct {
 	Position *contract.Position `json:"position,omitempty"`
 	// GTID is MariaDB's own note of the position.
 	GTID string `json:"gtid,omitempty"`
-	// Transactions counts those that were applied since the dump.
+	// Transactions is the number of transactions applied since the dump.
 	Transactions int64 `json:"transactions,omitempty"`
 	// Prepared are the XA transactions that are prepared at Position.
 	Prepared []string `json:"prepared,omitempty"`

@@ -70,7 +70,7 @@ type Instance struct {
 	Data string
 	// More are options of the caller's.
 	More []string
-	// Settings are those of the backup's server.
+	// Settings are the settings of the backup's server.
 	Settings
 	// Lock is handed to the processes that write to Data; nil for none.
 	Lock *os.File

@@ -22,7 +22,7 @@ import (
 
 // Settings make a restoring server behave as the backup's server did.
 type Settings struct {
-	// Arguments are options of the server, Replay those of a server that has its time zone tables.
+	// Arguments are options of the server. Replay are the options of a server that has its time zone tables.
 	Arguments, Replay []string
 	// Zone is the environment's TZ for the server; nil for the agent's own.
 	Zone *string

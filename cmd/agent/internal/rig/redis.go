@@ -199,7 +199,7 @@ func (s *RedisServer) OwnedSlots() map[int]bool {
 // RedisCluster is a set of servers that have met each other.
 type RedisCluster struct {
 	T testing.TB
-	// Masters and Replicas are those of each shard, as they were at first.
+	// Masters and Replicas are the first master and replicas of each shard.
 	Masters, Replicas []*RedisServer
 }
 

@@ -87,7 +87,7 @@ func (c *Conn) Only(schemas []string) {
 // Omits reports whether a schema is the server's own, or not one that Only named.
 func (c *Conn) Omits(schema string) bool { return system[schema] || c.only != nil && !c.only[schema] }
 
-// Schemas returns those that are not the server's own.
+// Schemas returns the schemas without those of the server itself.
 func (c *Conn) Schemas() ([]string, error) {
 	rows, err := c.Rows("SELECT SCHEMA_NAME FROM information_schema.SCHEMATA")
 	if err != nil {

@@ -92,7 +92,7 @@ func (f *Folder) put(ctx context.Context, name string, content io.Reader, move f
 	return f.sync(folder)
 }
 
-// sync makes names durable: those in a folder, and its own and its parents'.
+// sync makes a folder and its parents durable, with the names in them.
 func (f *Folder) sync(folder string) error {
 	for ; strings.HasPrefix(folder, f.root); folder = filepath.Dir(folder) {
 		open, err := os.Open(folder)

@@ -111,7 +111,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 	return frame[:length], nil
 }
 
-// fields are those of a protocol buffer, by number.
+// fields are the fields of a protocol buffer, by number.
 type fields struct {
 	numbers map[uint64]uint64
 	texts   map[uint64][]byte

@@ -42,7 +42,7 @@ const (
 type Run struct {
 	Cluster
 
-	// Programs are those of the image.
+	// Programs are the programs in the image.
 	Programs restore.Programs
 	// Scratch is a folder with room for the data. A run removes the files that it makes there.
 	Scratch string
