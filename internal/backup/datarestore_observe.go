@@ -20,7 +20,7 @@ import (
 type DataRestoreObservation struct {
 	// Source is the CronJob that restores the data; nil for none.
 	Source *Source
-	// HasMembers reports whether the data is that of several members, which are restored in another way.
+	// HasMembers reports whether several members have the data, which is then restored in another way.
 	HasMembers bool
 	// Model describes the wanted volume; nil if its size is unknown.
 	Model *Model

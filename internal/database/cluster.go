@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Cluster gives the steps on one resource's servers access to Kubernetes. It changes an object only if its UID is that of the decision.
+// Cluster gives the steps on one resource's servers access to Kubernetes. It changes an object only if its UID is still the UID in the decision.
 type Cluster struct {
 	Client client.Client
 	// Live reads from the API server, not from a cache.

@@ -26,7 +26,7 @@ type Version struct {
 // Records locates the record of a kind: JSON in an annotation of a ConfigMap.
 type Records[R any] struct {
 	Annotation string
-	Suffix     string // of the ConfigMap's name, after that of the resource
+	Suffix     string // of the ConfigMap's name, after the name of the resource
 	Advice     string // for users with an unreadable record
 }
 

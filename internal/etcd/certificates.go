@@ -68,7 +68,7 @@ func (v *view) certificates(c reconcile.Conditions) {
 // renewer describes how the certificates of a cluster are renewed.
 func renewer(ec *etcdv1.EtcdCluster) string {
 	if ec.Spec.TLS.Mode == etcdv1.TLSAuto {
-		return "renewal by the operator is overdue: its log has the cause. Set spec.tls.rotation to a new value where it is an authority (ca.crt)"
+		return "renewal by the operator is overdue: its log has the cause. If the certificate is an authority (ca.crt), set spec.tls.rotation to a new value"
 	}
 	return "renew it, or look at what renews it"
 }

@@ -49,7 +49,7 @@ func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
 	return n
 }
 
-// versionOf returns the wanted version: that of the spec, else that of the image's tag, else the default.
+// versionOf returns the wanted version: from the spec, else from the image's tag, else the default.
 func versionOf(spec *etcdv1.EtcdClusterSpec) string {
 	if spec.Version != "" {
 		return spec.Version

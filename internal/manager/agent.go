@@ -51,7 +51,7 @@ func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, 
 	return nil, fmt.Errorf("find the operator's own image: pod %s/%s with a container %s is not there", namespace, name, container)
 }
 
-// with returns a copy of the images with that of the agent.
+// with returns a copy of the images with the image of the agent.
 func with(images map[string]string, agent string) map[string]string {
 	images = maps.Clone(images)
 	if images == nil {

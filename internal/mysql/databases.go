@@ -50,7 +50,7 @@ type Databases struct {
 	IsOther bool
 	// Takeover is the change of one server to several members; nil for none.
 	Takeover *Takeover
-	// IsLeaving reports whether the pod of one server, whose volume is that of a member, has to end.
+	// IsLeaving reports whether the pod of one server has to end because a member takes its volume.
 	IsLeaving bool
 	in        reconcile.Inputs // of the pass that judges and takes the step
 	spec      Declared         // that is judged

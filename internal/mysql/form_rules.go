@@ -13,7 +13,7 @@ import (
 // Form is the form in which a DataService declares its database, and what exists of it in another form. One server and a MySQLCluster keep
 // their data differently, so that neither may start in the place of the other.
 type Form struct {
-	// Name is that of the wanted database, and IsReplicated whether it is a MySQLCluster. IsElsewhere: it runs elsewhere. IsImported: a new one
+	// Name is the name of the wanted database, and IsReplicated whether it is a MySQLCluster. IsElsewhere: it runs elsewhere. IsImported: a new one
 	// is copied from a running server.
 	Name                                  string
 	IsReplicated, IsElsewhere, IsImported bool
@@ -25,7 +25,7 @@ type Form struct {
 	Clusters []string
 	// Claim has the data of the first pod of a database of that name: ClaimOfServer, ClaimOfCluster or "".
 	Claim string
-	// Mark is that of the volume with the data of one server of that name, by its clean record; "" for none.
+	// Mark is the mark of the volume with the data of one server of that name, by its clean record; "" for none.
 	Mark string
 	// Left names what exists of one server of that name.
 	Left []string
@@ -42,7 +42,7 @@ const (
 	StageDeclared Stage = ""       // the declared form runs
 	StageKeep     Stage = "Keep"   // a MySQLCluster goes on where one server is declared
 	StageImport   Stage = "Import" // one server is copied from a running one, and becomes several members when it has the data
-	StageCheck    Stage = "Check"  // one server runs, until its data may become that of the first member
+	StageCheck    Stage = "Check"  // one server runs, until the first member may take its data
 	StageRemove   Stage = "Remove" // the objects and the pod of one server go, and its volume stays
 )
 
@@ -67,7 +67,7 @@ func (f *Form) hasData() bool {
 	return slices.ContainsFunc(f.Records, func(r Record) bool { return r.isClean() || r.HasData && r.Database == f.Name })
 }
 
-// Stays reports whether one server is declared, and the database is a MySQLCluster all the same: its data is that of members.
+// Stays reports whether one server is declared, and the database is a MySQLCluster all the same, because members have its data.
 func (f *Form) Stays() bool {
 	return !f.IsElsewhere && !f.IsReplicated && (f.Claim == ClaimOfCluster || slices.Contains(f.Clusters, f.Name))
 }

@@ -28,7 +28,7 @@ const importPort = "8080"
 // maxImport bounds the answer of the agent.
 const maxImport = 64 << 10
 
-// askImport asks agents. It follows no redirection and no proxy: the address is that of a pod.
+// askImport asks agents. It follows no redirection and no proxy: the address is the address of a pod.
 var askImport = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error {
 	return http.ErrUseLastResponse
 }}

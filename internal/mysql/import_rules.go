@@ -166,7 +166,7 @@ func (i *Import) follows(s *contract.Import) string {
 // cutOverOfAdoption is the next step for a copy that `kubectl dataservice adopt` has begun. The command stops the writes and sets cutOver.
 const cutOverOfAdoption = "'kubectl dataservice adopt NAME --finish' cuts over to the copy"
 
-// isAdoption reports whether the copy is that of the original operator's database.
+// isAdoption reports whether the copy is a copy of the original operator's database.
 func (i *Import) isAdoption() bool {
 	return i.Declared.Host == dsv1.OriginalMySQL && strings.HasSuffix(i.Declared.CredentialsSecret.Name, dsv1.OriginalMySQLSecret)
 }

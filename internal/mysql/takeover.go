@@ -110,7 +110,7 @@ func (t *Takeover) makeJob(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// handOver makes the claim of the server that of the first member. It is the only write from which there is no way back by the spec alone.
+// handOver gives the claim of the server to the first member. It is the only write from which there is no way back by the spec alone.
 func (t *Takeover) handOver(ctx context.Context, c client.Client) error {
 	again := func(format string, args ...any) error {
 		return fmt.Errorf("%w: "+format, append([]any{reconcile.ErrAgain}, args...)...)

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// partMembers is the part of the pods that judge whether the data of one server can become that of a member, and containerMembers their container.
+// partMembers is the part of the pods that check whether a member can use the data of one server. containerMembers is their container.
 const (
 	partMembers      = Component + ".members"
 	containerMembers = "members"
@@ -24,9 +24,9 @@ const (
 
 // Takeover is the change of one server to several members: the facts about the server, and the next write.
 type Takeover struct {
-	// Database is its name, and Mark that of the volume by the record.
+	// Database is its name, and Mark is the mark of the volume by the record.
 	Database, Mark string
-	// Image is that of the members. Job is the name of the Job that judges the data for this spec.
+	// Image is the image of the members. Job is the name of the Job that judges the data for this spec.
 	Image, Job string
 
 	// Record, Claim and Workload are those of the server. Pods are its pods, and Checks those that judge its data.

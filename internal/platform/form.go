@@ -27,7 +27,7 @@ type form struct {
 	// declared is the declared spec with its graph.
 	declared      *dsv1.DataService
 	declaredGraph *component.Graph
-	// image is that of the wanted members, with the stage Check.
+	// image is the image of the wanted members, with the stage Check.
 	image string
 }
 

@@ -72,7 +72,7 @@ func NewGate(limit int) *Gate {
 
 // Ask requests a turn for a resource. look returns the current state of all resources. It runs while no other Ask or Forget does: an older
 // list would lack a turn that was forgotten because a status shows it. A nil Wait grants a turn, which the caller writes to the resource's
-// status before any other write. The error is that of look.
+// status before any other write. The error is the error of look.
 func (g *Gate) Ask(key types.NamespacedName, look func() ([]Member, error)) (*Wait, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -57,7 +57,7 @@ type Parts struct {
 	RetryRefused time.Duration
 	// Live reads and writes what the cache does not hold.
 	Live client.Client
-	// Version is that of the operator.
+	// Version is the version of the operator.
 	Version string
 	// MaxRollouts limits the number of resources of a kind that the operator itself changes at once. 0 means no limit.
 	MaxRollouts int

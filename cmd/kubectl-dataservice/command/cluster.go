@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// resource is that of DataServices.
+// resource is the API resource of DataServices.
 var resource = dsv1.GroupVersion.WithResource("dataservices")
 
 // fieldManager owns what the plugin writes.

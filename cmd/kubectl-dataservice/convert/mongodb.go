@@ -101,7 +101,7 @@ func mongoDB(s *source, _ Options) (map[string]any, error) {
 	return entry, nil
 }
 
-// mongoDBUsers converts the first account to that of the services.
+// mongoDBUsers converts the first account to the account of the services.
 func (s *source) mongoDBUsers(users []mongoDBUser, entry map[string]any) {
 	for i := range users {
 		u, path := &users[i], fmt.Sprintf("spec.users[%d]", i)

@@ -211,7 +211,7 @@ type Claim struct {
 	MarkedFor time.Duration
 	// Tokens are the tokens of the cluster's recoveries, separated by spaces.
 	Tokens string
-	// ResourceVersion is that of the observed claim.
+	// ResourceVersion is the resource version of the observed claim.
 	ResourceVersion string
 }
 

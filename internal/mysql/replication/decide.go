@@ -146,7 +146,7 @@ func (c *cluster) form() *Decision {
 	return c.write(StateFresh, next, proof, "member 0 becomes the first primary, alone")
 }
 
-// adopt makes the data of one server that of the first member. No other member has data.
+// adopt gives the data of one server to the first member. No other member has data.
 func (c *cluster) adopt(first Member, proof []Proof) *Decision {
 	if c.want.Adopt == "" || first.Mark != c.want.Adopt {
 		return c.say(StateRecordLost, "member 0 has the data of another server (mark %s, and not %q)", first.Mark, c.want.Adopt)

@@ -62,7 +62,7 @@ func fields(in Input, c *component.Component) (map[string]any, error) {
 		maps.DeleteFunc(v, func(name string, _ any) bool { return !slices.Contains(ofProbe, name) })
 	}
 	if c.Kind == component.CronJob {
-		if zone, ok := v["timeZone"]; ok { // the schedule's time zone; timeZone is that of containers
+		if zone, ok := v["timeZone"]; ok { // the schedule's time zone; timeZone is the time zone of containers
 			delete(v, "timeZone")
 			v["scheduleTimeZone"] = zone
 		}

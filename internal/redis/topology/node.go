@@ -117,7 +117,7 @@ type Replication struct {
 	Replicas   int   // connected ones
 
 	// ID identifies the history of the node's data: master_replid. A start of the server and a promotion create a new one; a replica takes
-	// its master's. FormerID (master_replid2) is that of the previous master; the node continues its history.
+	// its master's. FormerID (master_replid2) is the id of the previous master; the node continues its history.
 	ID, FormerID string
 	// LinkDown is the time since a replica lost the link to its master. It is NeverLinked if there was no link since its server started.
 	LinkDown time.Duration

@@ -13,7 +13,7 @@ import (
 // Range is a range of slots, both ends included.
 type Range struct{ From, To int }
 
-// SlotSet is a set of slots: ranges in ascending order that neither overlap nor touch. It is immutable. Its text format is that of Redis,
+// SlotSet is a set of slots: ranges in ascending order that neither overlap nor touch. It is immutable. It has the text format of Redis,
 // with commas: 0-99,200.
 type SlotSet []Range
 

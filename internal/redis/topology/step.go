@@ -88,7 +88,7 @@ type Step struct {
 
 // Proof holds what Decide observed of a replica when it chose it.
 type Proof struct {
-	// History is the replica's replication id: that of the lost master, or that of the replica's last start if it has not copied since.
+	// History is the replica's replication id. It comes from the lost master, or from the replica's last start if it has not copied since.
 	History string
 	// Offset is the replica's offset in that history.
 	Offset int64

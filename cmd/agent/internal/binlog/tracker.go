@@ -31,7 +31,7 @@ var Magic = []byte{0xfe, 'b', 'i', 'n'}
 type Event struct {
 	// Artificial: the event is not in the file; the server made it for this connection.
 	Artificial bool
-	// Time is that of the event, by the server's clock.
+	// Time is the time of the event, by the server's clock.
 	Time time.Time
 	// Ends reports whether the event ends a transaction, and Commit is its commit time. Exact reports whether Commit is in microseconds;
 	// otherwise it is cut to whole seconds.
@@ -42,7 +42,7 @@ type Event struct {
 	Next string
 	// Format: the event begins a file, which was begun at Time.
 	Format bool
-	// GTID: the transaction has a GTID, which a server without GTIDs does not apply. ID is that of MySQL; "" for one with a tag.
+	// GTID: the transaction has a GTID, which a server without GTIDs does not apply. ID is the GTID in MySQL's form; "" for a GTID with a tag.
 	GTID bool
 	ID   string
 	// Schema and Statement are the default schema and the text of a query event, of which Statement may be cut.

@@ -18,7 +18,7 @@ import (
 type Scanner struct {
 	// Rows has the rows of each table, by its quoted name.
 	Rows map[string]int64
-	// Position is that of the dump; nil where the dump names none.
+	// Position is the position of the dump; nil if the dump names none.
 	Position *contract.Position
 	// Complete reports whether the last line marks the end of the dump.
 	Complete bool

@@ -18,7 +18,7 @@ const ReasonNoMember = "NoMember"
 // maxNamed bounds the tables that a refusal names.
 const maxNamed = 5
 
-// NoMember returns why the data on the volume cannot become that of the first member of a MySQLCluster with a server of that version, or "".
+// NoMember returns why the first member of a MySQLCluster cannot use the data on the volume, or "". server is the version of its server.
 func (v Volume) NoMember(server *Version) string {
 	data := v.Data.Version
 	switch {

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// Version is that of a server.
+// Version is the version of a server.
 type Version struct {
 	Major, Minor int
 	Text         string // such as 5.7.44 or 10.11.19-MariaDB

@@ -81,12 +81,12 @@ func (m *Import) consent() string {
 // loss names the loss of the source. The user's consent repeats that text.
 func (m *Import) loss() string { return "source " + m.identity }
 
-// isLost reports whether a failure is that of a lost source, and the user accepts to go on without it.
+// isLost reports whether a failure means that the source is lost, and the user agreed to go on without it.
 func (m *Import) isLost(err error) bool {
 	return m.identity != "" && (errors.Is(err, errReplaced) || contract.ReasonOf(err) == contract.ReasonServerUnreachable) && m.CutOver() && m.Accepted != nil && m.Accepted() == m.loss()
 }
 
-// takeAsIs makes the copy the database without its source, with all received events of the log.
+// takeAsIs makes the copy the database although its source is lost. The copy has all received events of the log.
 func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	if m.store, err = store.NewFolder(filepath.Join(m.folder, "store")); err != nil {
 		return err

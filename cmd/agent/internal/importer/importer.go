@@ -41,7 +41,7 @@ type Options struct {
 	Target       restore.Target
 	Programs     restore.Programs
 	DumpProgram  string
-	// MaxLockWait is that of a backup.
+	// MaxLockWait is the maximum wait of the dump for its lock of all tables, as in a backup.
 	MaxLockWait time.Duration
 	// Interval is the time between two looks at the source.
 	Interval time.Duration

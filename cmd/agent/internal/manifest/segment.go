@@ -94,7 +94,7 @@ type Head struct {
 type Superseded struct {
 	// At is the last moment before it.
 	At time.Time `json:"at"`
-	// GTIDs are the transactions that were lost, and Epoch is that of the primary that lacks them.
+	// GTIDs are the transactions that were lost, and Epoch is the epoch of the primary that lacks them.
 	GTIDs string `json:"gtids"`
 	Epoch int64  `json:"epoch"`
 }

@@ -14,7 +14,7 @@ type Data struct {
 	Exists bool
 	// Leftovers reports whether files exist without complete data: the first start was interrupted, or a part of the data is lost.
 	Leftovers bool
-	// Identity is that of the data. Empty without data.
+	// Identity is the identity of the data. Empty without data.
 	Identity Identity
 	// Problem is the cause for which the data does not identify its owner; empty if it does.
 	Problem string

@@ -32,7 +32,7 @@ func Convicts(err error) bool {
 	return errors.As(err, &e)
 }
 
-// IsOfArchive reports whether a failure is that of the archive.
+// IsOfArchive reports whether the archive is the cause of a failure.
 func IsOfArchive(err error) bool {
 	var e ofArchive
 	return errors.As(err, &e)

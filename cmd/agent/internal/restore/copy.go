@@ -77,7 +77,7 @@ type Copy struct {
 	seen   contract.Position // the copy has every transaction before it
 }
 
-// NewCopy returns a copy that does not exist yet, or that ReadState finds. lock is that of the volume, file stores the state, and only are the
+// NewCopy returns a copy that does not exist yet, or that ReadState finds. lock is the lock of the volume, file stores the state, and only are the
 // schemas to copy; none: all.
 func NewCopy(ctx context.Context, s Source, p Programs, t Target, lock *os.File, file string, only []string) (*Copy, error) {
 	settings, err := Configure(ctx, s.Backup, p, t.Arguments, false)

@@ -24,7 +24,7 @@ type following struct {
 	// resumed: the batch begins after the dump's position, so the copy has the transactions that were prepared before it.
 	resumed  bool
 	position contract.Position
-	// isAtomic is that of a Batch; isStrict: statements change definitions together with the server's note of them.
+	// isAtomic has the meaning of isAtomic of a Batch; isStrict: statements change definitions together with the server's note of them.
 	isAtomic, isStrict bool
 	// seek are GTIDs; found is the end of the last of them in the batch, nil for none.
 	seek  map[string]bool

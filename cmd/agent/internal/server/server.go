@@ -41,7 +41,7 @@ type Options struct {
 // IsSocket reports whether the address is a path.
 func (o Options) IsSocket() bool { return strings.Contains(o.Address, "/") }
 
-// Version is that of a server.
+// Version is the version of a server.
 type Version struct {
 	Text                string // such as 5.7.44 or 10.11.19-MariaDB
 	Flavour             string

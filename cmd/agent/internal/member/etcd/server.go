@@ -173,7 +173,7 @@ func (s *Server) tls(v version) []string {
 	return flags
 }
 
-// version is that of etcd; zero when it is not known.
+// version is the version of etcd; zero if it is not known.
 type version struct{ major, minor int }
 
 func (v version) atLeast(major, minor int) bool {

@@ -26,7 +26,7 @@ type Cluster struct {
 	// Host returns the name of a member's pod. Members is the maximum number of members.
 	Host    func(ordinal int) string
 	Members int
-	// Port is that of the agents, ServerPort that of the servers.
+	// Port is the port of the agents, and ServerPort the port of the servers.
 	Port, ServerPort int
 	// TLS is the folder of a client's certificate for the agents: tls.crt, tls.key and ca.crt.
 	TLS string

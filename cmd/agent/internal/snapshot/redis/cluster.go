@@ -26,7 +26,7 @@ const Flavour = "redis"
 type Cluster struct {
 	// Server is the HOST:PORT that leads to any of them.
 	Server string
-	// Password is that of all servers; empty for none.
+	// Password is the password of all servers; empty for none.
 	Password string
 }
 

@@ -41,7 +41,7 @@ type Agent struct {
 	Databases string
 	// Users is a file with further accounts, one a line: a name and its databases. Passwords is the folder of their passwords. Both are empty for none.
 	Users, Passwords string
-	// Port is that of the API, and TLS the folder of its certificates.
+	// Port is the port of the API, and TLS the folder of its certificates.
 	Port int
 	TLS  string
 	// Health is the address of the probes; empty for none.
