@@ -80,8 +80,8 @@ type aim struct {
 	all   binlog.Set
 }
 
-// take compares the aim with another query of its primary. A voter reports the position that it has read before the transactions that it
-// has received, so two queries are needed.
+// take adds what another query of the members shows to the aim. It needs two queries: one finds a voter that has read up to end, and the
+// next one returns all transactions that this voter has received. One query cannot show both, because a voter reads its position first.
 func (a *aim) take(p proof) error {
 	if a.all != nil || p.primary.State.Demands == 0 {
 		return nil
