@@ -16,7 +16,7 @@ import (
 type BackupApplyConfiguration struct {
 	// destination is where backups are kept.
 	Destination *v1alpha1.BackupDestinationApplyConfiguration `json:"destination,omitempty"`
-	// encryption says for whom backups are encrypted. Default: they are not.
+	// encryption has the public keys with which backups are encrypted. Default: backups are not encrypted.
 	Encryption *v1alpha1.BackupEncryptionApplyConfiguration `json:"encryption,omitempty"`
 	// schedule of backups, in the format of cron. Default: none, only a DataBackup makes one.
 	Schedule *string `json:"schedule,omitempty"`
@@ -29,13 +29,13 @@ type BackupApplyConfiguration struct {
 	PointInTime *PointInTimeApplyConfiguration `json:"pointInTime,omitempty"`
 	// verify restores the newest backup to a volume that is thrown away, and checks it. Default: backups are not checked.
 	Verify *BackupVerifyApplyConfiguration `json:"verify,omitempty"`
-	// maxLockWait limits the time for which a backup waits for a moment without changes to tables. While it waits,
+	// maxLockWait is the maximum time that a backup waits for a moment without changes to tables. While it waits,
 	// changes to tables wait too.
 	MaxLockWait *string `json:"maxLockWait,omitempty"`
 	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
-	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check, restore and remove backups, and of the archive. The container that does the
-	// work is called backup, and the one before it, which brings the agent, agent.
+	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check, restore and remove backups, and into the pod of the archive. The container
+	// that does the work is called backup. The init container agent brings the agent.
 	PodTemplate *ObjectApplyConfiguration `json:"podTemplate,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 //
 // BackupStatus describes the backups of a database as seen last. The store is the truth.
 type BackupStatusApplyConfiguration struct {
-	// lastSuccessful is the time when the newest backup was whole in the store.
+	// lastSuccessful is the time when the newest backup was complete in the store.
 	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
 	// lastID is the name of that backup in the store.
 	LastID *string `json:"lastID,omitempty"`

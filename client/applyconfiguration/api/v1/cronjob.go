@@ -27,8 +27,8 @@ type CronJobApplyConfiguration struct {
 	TimeZone *string `json:"timeZone,omitempty"`
 	// suspend stops future runs; one that is going on ends as usual. If the schedule has seconds, it gets SIGTERM, as its pod ends.
 	Suspend *bool `json:"suspend,omitempty"`
-	// concurrencyPolicy applies when the last run is not done at the time of the next: Allow runs
-	// both, Forbid skips the next, Replace ends the last.
+	// concurrencyPolicy applies when the last run has not ended at the time of the next: Allow runs both,
+	// Forbid skips the next, Replace ends the last.
 	ConcurrencyPolicy *string `json:"concurrencyPolicy,omitempty"`
 	// successfulJobsHistoryLimit is the number of finished runs that are kept.
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`

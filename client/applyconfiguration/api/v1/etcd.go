@@ -23,8 +23,8 @@ type EtcdApplyConfiguration struct {
 	// With an even number one member more runs. Without it a HorizontalPodAutoscaler or `kubectl scale` may set the
 	// number in the EtcdCluster. Default: 3 for a new cluster; a running one keeps its number.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// image of etcd. With a tag or a digest it must be of the version that version names; without, version is the
-	// tag. Default: the built-in image.
+	// image of etcd. With a tag or a digest, the image must have the etcd that version names. Without, version
+	// is the tag. Default: the built-in image.
 	Image *string `json:"image,omitempty"`
 	// version of etcd, 3.4.0 or newer. A newer minor version is reached one minor at a time; an older one is
 	// refused. Default: that of this operator release.
@@ -49,8 +49,8 @@ type EtcdApplyConfiguration struct {
 	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
 	Backup *ObjectApplyConfiguration `json:"backup,omitempty"`
-	// restoreFrom (ClusterRestore) is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay: pods do not have the store any more.
+	// restoreFrom (ClusterRestore) is the backup from which a new cluster is made. It is read once, before the cluster is formed for the
+	// first time. Afterwards it has no effect, and may stay: pods do not have the store any more.
 	RestoreFrom *ObjectApplyConfiguration `json:"restoreFrom,omitempty"`
 	// dependsOn names components that must be ready before etcd is created or changed.
 	DependsOn []apiv1.ComponentName `json:"dependsOn,omitempty"`

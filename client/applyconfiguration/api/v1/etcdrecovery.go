@@ -8,8 +8,8 @@ package v1
 // EtcdRecoveryApplyConfiguration represents a declarative configuration of the EtcdRecovery type for use
 // with apply.
 //
-// EtcdRecovery is the consent to go on with the data of one member of etcd. Whatever the others had and this one had not
-// is lost.
+// EtcdRecovery is the consent to go on with the data of one member of etcd. Writes that this member does not have are
+// lost.
 type EtcdRecoveryApplyConfiguration struct {
 	// from is the pod whose data lives on, Best (the operator chooses the newest data of those that it can read)
 	// or Empty (no data is left: start again with an empty cluster).

@@ -21,11 +21,12 @@ type EtcdTLSApplyConfiguration struct {
 	// steps and one pod at a time: members and clients trust the old and the new ones, then certificates are those
 	// of the new ones, then the old ones are dropped. It does so by itself after two thirds of their life.
 	Rotation *string `json:"rotation,omitempty"`
-	// serverSecret names the Secret with the certificate that clients see, and the authority of theirs.
+	// serverSecret names the Secret with the certificate that clients see, and the authority of the clients'
+	// certificates.
 	ServerSecret *string `json:"serverSecret,omitempty"`
 	// peerSecret names the Secret with the certificate of members among each other.
 	PeerSecret *string `json:"peerSecret,omitempty"`
-	// clientSecret names the Secret with the certificate of clients: the operator's, and that of the services which
+	// clientSecret names the Secret with the certificate of clients: of the operator, and of the services which
 	// name etcd in dependsOn.
 	ClientSecret *string `json:"clientSecret,omitempty"`
 }

@@ -10,9 +10,9 @@ package v1
 //
 // History is about the ControllerRevisions that hold earlier specs.
 type HistoryApplyConfiguration struct {
-	// generation is the latest one whose spec was accepted and kept.
+	// generation is the latest generation whose spec was accepted and kept.
 	Generation *int64 `json:"generation,omitempty"`
-	// readyGeneration is the latest one of which every declared component was ready.
+	// readyGeneration is the latest generation in which every declared component was ready.
 	ReadyGeneration *int64 `json:"readyGeneration,omitempty"`
 }
 

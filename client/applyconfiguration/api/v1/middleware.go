@@ -18,8 +18,8 @@ import (
 type MiddlewareApplyConfiguration struct {
 	ObjectNameApplyConfiguration `json:""`
 	WorkloadApplyConfiguration   `json:""`
-	// kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3) for what runs
-	// elsewhere. Default: mysql StatefulSet, eureka Deployment (several: StatefulSet), uuc ThirdParty.
+	// kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3), which runs elsewhere.
+	// Default: mysql StatefulSet, eureka Deployment (several: StatefulSet), uuc ThirdParty.
 	Kind *intstr.IntOrString `json:"kind,omitempty"`
 	// version is the tag of the built-in image; uuc has none. Default: the tag of this operator release.
 	Version *string `json:"version,omitempty"`

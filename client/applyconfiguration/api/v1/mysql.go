@@ -17,16 +17,17 @@ import (
 // MySQL is the relational database.
 type MySQLApplyConfiguration struct {
 	MiddlewareApplyConfiguration `json:""`
-	// acceptLoss repeats what is lost by a switch to the database that name names, as status.loses.accept of the DataRestore
-	// or the condition DatabaseSwitch says, or by an import without its source, as the condition Imported says. Without it the
-	// database in use runs on. Default: nothing may be lost.
+	// acceptLoss consents to a loss by repeating its text. For a switch to the database in name, status.loses.accept of the
+	// DataRestore and the condition DatabaseSwitch have the text; for an import without its source, the condition Imported.
+	// Without it the database in use runs on. Default: nothing may be lost.
 	AcceptLoss *string `json:"acceptLoss,omitempty"`
-	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. So does a replica above 1 by itself, and one server
-	// keeps its data. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: none, one server.
+	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. A replica above 1 has the same effect. A single server keeps
+	// its data in the change. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: none, one
+	// server.
 	Replication *MySQLReplicationApplyConfiguration `json:"replication,omitempty"`
-	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The settings of
-	// the server suit it, and an image of another series is refused before it starts. Data of another
-	// series is refused in any case. Default: the settings of 5.7, for whatever server the image has.
+	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The settings of the
+	// server suit it, and an image of another series is refused before it starts. Data of another series is
+	// refused in any case. Default: the settings of 5.7, whatever server the image has.
 	ServerVersion *string `json:"serverVersion,omitempty"`
 	// storage is the volume with the data, for kind StatefulSet or Deployment.
 	Storage *MySQLStorageApplyConfiguration `json:"storage,omitempty"`
@@ -45,10 +46,10 @@ type MySQLApplyConfiguration struct {
 	// backup configures the store and the schedule of backups. Declaring it restarts the server once, for the account that
 	// makes the backups. Default: there are none.
 	Backup *BackupApplyConfiguration `json:"backup,omitempty"`
-	// restoreFrom is the backup that a new database is made of. It is read while the volume is empty and was never used: it
-	// never changes data. Passwords are those of the Secrets, not those of the backup. Default: a new database is empty.
+	// restoreFrom is the backup from which a new database is made. It is read while the volume is empty and was never used:
+	// it never changes data. Passwords are those of the Secrets, not those of the backup. Default: a new database is empty.
 	RestoreFrom *RestoreFromApplyConfiguration `json:"restoreFrom,omitempty"`
-	// importFrom is the running server that a new database is copied from, and follows until cutOver. Services wait until then. With several
+	// importFrom is a running server. A new database is copied from it, and follows it until cutOver. Services wait until then. With several
 	// members, one server makes the copy, and then becomes the first of them. Default: a new database is empty.
 	ImportFrom *ImportFromApplyConfiguration `json:"importFrom,omitempty"`
 }

@@ -18,7 +18,8 @@ type NetworkPolicyApplyConfiguration struct {
 	// monitoring namespace.
 	AllowFrom []ObjectApplyConfiguration `json:"allowFrom,omitempty"`
 	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode.
-	// With enabled only. Whom a mesh's port admits reaches every port of the pod through it: docs/services.md.
+	// Only used with enabled. A client that a mesh's port admits reaches every port of the pod through it:
+	// docs/services.md.
 	AdditionalPorts []int32 `json:"additionalPorts,omitempty"`
 }
 

@@ -52,8 +52,8 @@ type RedisApplyConfiguration struct {
 	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
 	Backup *ObjectApplyConfiguration `json:"backup,omitempty"`
-	// restoreFrom (ClusterRestore) is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
+	// restoreFrom (ClusterRestore) is the backup from which a new cluster is made. It is read once, before the cluster is formed for the first
+	// time. Afterwards it has no effect, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
 	RestoreFrom *ObjectApplyConfiguration `json:"restoreFrom,omitempty"`
 	// dependsOn names components that must be ready before redis is created or changed.
 	DependsOn []apiv1.ComponentName `json:"dependsOn,omitempty"`

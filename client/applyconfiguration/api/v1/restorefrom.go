@@ -16,7 +16,7 @@ import (
 type RestoreFromApplyConfiguration struct {
 	// destination is where the backup is kept: the folder of the other database, with its prefix.
 	Destination *v1alpha1.BackupDestinationApplyConfiguration `json:"destination,omitempty"`
-	// backup is the ID of the backup, or latest: with toTime, the newest one before that.
+	// backup is the ID of the backup, or latest: with toTime, the newest backup before that moment.
 	Backup *string `json:"backup,omitempty"`
 	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
 	ToTime *string `json:"toTime,omitempty"`

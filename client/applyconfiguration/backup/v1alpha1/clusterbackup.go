@@ -16,7 +16,7 @@ import (
 type ClusterBackupApplyConfiguration struct {
 	// destination is where backups are kept.
 	Destination *BackupDestinationApplyConfiguration `json:"destination,omitempty"`
-	// encryption says for whom backups are encrypted. Default: they are not.
+	// encryption has the public keys with which backups are encrypted. Default: backups are not encrypted.
 	Encryption *BackupEncryptionApplyConfiguration `json:"encryption,omitempty"`
 	// schedule of backups, in the format of cron. Default: none, only a DataBackup makes one.
 	Schedule *string `json:"schedule,omitempty"`
@@ -26,8 +26,8 @@ type ClusterBackupApplyConfiguration struct {
 	Retention *BackupRetentionApplyConfiguration `json:"retention,omitempty"`
 	// resources are the requests and limits of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory; to 1Gi for a MySQLCluster.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check and remove backups, and of the archive. The container that does the
-	// work is called backup, and the one before it, which brings the agent, agent.
+	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check and remove backups, and into the pod of the archive. The container
+	// that does the work is called backup. The init container agent brings the agent.
 	PodTemplate *ObjectApplyConfiguration `json:"podTemplate,omitempty"`
 }
 

@@ -31,24 +31,24 @@ type DataBackupStatusApplyConfiguration struct {
 	ID *string `json:"id,omitempty"`
 	// startedAt is the time when the Job was made.
 	StartedAt *v1.Time `json:"startedAt,omitempty"`
-	// completedAt is the time when the backup was whole in the store, or when it failed.
+	// completedAt is the time when the backup was complete in the store, or when it failed.
 	CompletedAt *v1.Time `json:"completedAt,omitempty"`
 	// duration of the backup. Loading it again takes several times as long.
 	Duration *string `json:"duration,omitempty"`
-	// size is storedBytes for people.
+	// size is storedBytes in a readable form.
 	Size *string `json:"size,omitempty"`
-	// bytes counts those of the dump, or of the snapshots, before they were compressed.
+	// bytes is the size of the dump, or of the snapshots, in bytes before compression.
 	Bytes *int64 `json:"bytes,omitempty"`
-	// storedBytes counts those that the backup takes in the store.
+	// storedBytes is the size of the backup in the store, in bytes.
 	StoredBytes *int64 `json:"storedBytes,omitempty"`
 	// tables is the number of tables in the backup; of a RedisCluster, shards; of an EtcdCluster, none.
 	Tables *int32 `json:"tables,omitempty"`
 	// rows is the number of rows in the backup, of all tables; of an EtcdCluster or a RedisCluster, keys.
 	Rows *int64 `json:"rows,omitempty"`
-	// revision is one of etcd that the backup has at least: every write that was acknowledged before the backup was begun has no
-	// higher one.
+	// revision is a revision of etcd. The backup has at least all writes up to it, and with them every write that was
+	// acknowledged before the backup began.
 	Revision *int64 `json:"revision,omitempty"`
-	// serverVersion is that of the server when the backup was made.
+	// serverVersion is the version of the server when the backup was made.
 	ServerVersion *string `json:"serverVersion,omitempty"`
 	// position is where in the server's binary log the backup was made. Absent where the server keeps none.
 	Position *PositionApplyConfiguration `json:"position,omitempty"`

@@ -10,20 +10,20 @@ package v1alpha1
 //
 // DataRestoreSpec selects the backup to restore.
 type DataRestoreSpecApplyConfiguration struct {
-	// of names the data. Its backups are where spec.mysql.backup of the DataService says.
+	// of names the data. spec.mysql.backup of the DataService defines where its backups are.
 	Of *SourceApplyConfiguration `json:"of,omitempty"`
-	// backup is the ID of the backup, or latest: with toTime, the newest one before that.
+	// backup is the ID of the backup, or latest: with toTime, the newest backup before that moment.
 	Backup *string `json:"backup,omitempty"`
 	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
 	ToTime *string `json:"toTime,omitempty"`
-	// databaseName is the value of spec.mysql.name with which a DataService takes the restored database. The volume
-	// is the claim data-<databaseName>-0, and stays when the DataRestore is deleted. Nothing of that name may be there. Default:
-	// none, a rehearsal; the volume goes with the DataRestore.
+	// databaseName is the value of spec.mysql.name with which a DataService takes the restored database. The volume is the claim
+	// data-<databaseName>-0, and stays when the DataRestore is deleted. No claim of that name may exist. Default: none, a
+	// rehearsal; the volume is deleted with the DataRestore.
 	DatabaseName *string `json:"databaseName,omitempty"`
-	// image is the server's that loads the backup, such as one of a newer version for a rehearsal of an upgrade. Default: that of
-	// the database.
+	// image is the image of the server that loads the backup, such as a newer version for a rehearsal of an upgrade. Default:
+	// that of the database.
 	Image *string `json:"image,omitempty"`
-	// storage is the volume to restore to. Default: as the database's own.
+	// storage is the volume to restore to. Default: like the volume of the database.
 	Storage *RestoreStorageApplyConfiguration `json:"storage,omitempty"`
 	// identitySecret names a Secret of this namespace whose key identities has a private key that opens the backup.
 	// Default: <name of the database>-identity.

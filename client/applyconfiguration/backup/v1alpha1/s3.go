@@ -22,12 +22,12 @@ type S3ApplyConfiguration struct {
 	// pathStyle puts the bucket into the path of an address and not into its host name.
 	PathStyle *bool `json:"pathStyle,omitempty"`
 	// credentialsSecret names a Secret of this namespace with the keys accessKey and secretKey, and sessionToken for a key that has one.
-	// Default: the service account of the pods gives the credentials (IRSA, EKS Pod Identity), which podTemplate names.
+	// Default: the service account that podTemplate names gives the credentials (IRSA, EKS Pod Identity).
 	CredentialsSecret *SecretNameApplyConfiguration `json:"credentialsSecret,omitempty"`
 	// encryption asks the store to encrypt objects, for buckets that demand it. Default: the settings of the bucket.
 	Encryption *StoreEncryptionApplyConfiguration `json:"encryption,omitempty"`
-	// caSecret names a Secret of this namespace whose key ca.crt has the certificates that the store is trusted by,
-	// besides those of the image.
+	// caSecret names a Secret of this namespace whose key ca.crt has certificates of authorities to trust for the
+	// store, in addition to those of the image.
 	CASecret *SecretNameApplyConfiguration `json:"caSecret,omitempty"`
 }
 

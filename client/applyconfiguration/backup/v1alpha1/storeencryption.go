@@ -10,7 +10,7 @@ package v1alpha1
 //
 // StoreEncryption selects the encryption that a store applies to objects. The store can read them.
 type StoreEncryptionApplyConfiguration struct {
-	// algorithm is AES256, with a key of the store's, or KMS.
+	// algorithm is AES256 (with a key of the store) or KMS.
 	Algorithm *string `json:"algorithm,omitempty"`
 	// key of the store's key management, for KMS. Default: that of the bucket.
 	Key *string `json:"key,omitempty"`

@@ -34,11 +34,10 @@ type EtcdClusterSpecApplyConfiguration struct {
 	// version of etcd, 3.4.0 or newer. It is the tag of the image, after a v, unless image has one. A newer minor
 	// version is reached one minor at a time; an older one is refused. Default: 3.6.16.
 	Version *string `json:"version,omitempty"`
-	// registry is put in the place of the host of the default image: REGISTRY/etcd-development/etcd.
-	// Default: gcr.io.
+	// registry replaces the host of the default image: REGISTRY/etcd-development/etcd. Default: gcr.io.
 	Registry *string `json:"registry,omitempty"`
-	// image of etcd. With a tag or a digest it must be of the version that version names; without, version is the
-	// tag. Default: gcr.io/etcd-development/etcd.
+	// image of etcd. With a tag or a digest, the image must have the etcd that version names. Without, version
+	// is the tag. Default: gcr.io/etcd-development/etcd.
 	Image *string `json:"image,omitempty"`
 	// imagePullSecrets are the credentials for pulling images.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
@@ -50,7 +49,7 @@ type EtcdClusterSpecApplyConfiguration struct {
 	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
 	// scheduled). Default: Soft.
 	AntiAffinity *string `json:"antiAffinity,omitempty"`
-	// affinity is where pods prefer or have to run. What antiAffinity stands for is added to it.
+	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
 	// nodeSelector are the labels that a node must have to run the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
@@ -66,14 +65,14 @@ type EtcdClusterSpecApplyConfiguration struct {
 	TLS *TLSApplyConfiguration `json:"tls,omitempty"`
 	// maintenance configures compaction and defragmentation.
 	Maintenance *MaintenanceApplyConfiguration `json:"maintenance,omitempty"`
-	// recovery is the consent to go on with the data of one member after a quorum was lost for good. Whatever the
-	// others had and this one had not is lost. Without it the operator waits for the members to come back.
+	// recovery is the consent to go on with the data of one member after a quorum was lost for good. Writes that
+	// this member does not have are lost. Without it the operator waits for the members to come back.
 	Recovery *RecoveryApplyConfiguration `json:"recovery,omitempty"`
 	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
 	Backup *backupv1alpha1.ClusterBackupApplyConfiguration `json:"backup,omitempty"`
-	// restoreFrom is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay: pods do not have the store any more.
+	// restoreFrom is the backup from which a new cluster is made. It is read once, before the cluster is formed for the
+	// first time. Afterwards it has no effect, and may stay: pods do not have the store any more.
 	RestoreFrom *backupv1alpha1.ClusterRestoreApplyConfiguration `json:"restoreFrom,omitempty"`
 	// replacement configures when a member is given up. An empty member that gets its data from the others replaces it.
 	Replacement *ReplacementApplyConfiguration `json:"replacement,omitempty"`

@@ -40,8 +40,8 @@ type EtcdClusterStatusApplyConfiguration struct {
 	Leader *string `json:"leader,omitempty"`
 	// version is the lowest version of etcd that a member runs.
 	Version *string `json:"version,omitempty"`
-	// targetVersion is the version that the members are being brought to; it may be one on the way to that of the
-	// spec.
+	// targetVersion is the version to which the members are being upgraded. It may be a step on the way to the
+	// version of the spec.
 	TargetVersion *string `json:"targetVersion,omitempty"`
 	// endpoints are where clients connect, separated by commas.
 	Endpoints *string `json:"endpoints,omitempty"`

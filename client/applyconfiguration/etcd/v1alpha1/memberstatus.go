@@ -10,11 +10,11 @@ package v1alpha1
 //
 // MemberStatus is one member as the operator last saw it.
 type MemberStatusApplyConfiguration struct {
-	// name of its pod. Of a member that none of the pods is, its own name.
+	// name of its pod, or the member's own name if it has no pod.
 	Name *string `json:"name,omitempty"`
-	// id of the member, in hexadecimal. Empty while it is none yet.
+	// id of the member, in hexadecimal. Empty while the pod is not a member yet.
 	ID *string `json:"id,omitempty"`
-	// ordinal of its pod; -1 for a member that none of the pods is.
+	// ordinal of its pod; -1 for a member without a pod.
 	Ordinal *int32 `json:"ordinal,omitempty"`
 	// state is Voter (it votes, and answers), Learner (it is getting the data), Starting, Down (it votes and does
 	// not answer), Lost (its data is gone) or Unknown (none of the pods is this member).

@@ -27,13 +27,13 @@ type TLSApplyConfiguration struct {
 	// of the new ones, then the old ones are dropped. It does so by itself after two thirds of their life.
 	Rotation *string `json:"rotation,omitempty"`
 	// serverSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate that clients see, and the
-	// authority of theirs. It must be valid for the names that docs/etcd.md lists.
+	// authority of the clients' certificates. It must be valid for the names that docs/etcd.md lists.
 	ServerSecret *string `json:"serverSecret,omitempty"`
 	// peerSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of members among each other.
 	// Its authority should sign nothing else: any client with a certificate of it can act as a member.
 	PeerSecret *string `json:"peerSecret,omitempty"`
 	// clientSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of the operator, and the
-	// authority of the server's.
+	// authority of the server's certificate.
 	ClientSecret *string `json:"clientSecret,omitempty"`
 }
 

@@ -20,7 +20,7 @@ type FailoverStatusApplyConfiguration struct {
 	To *string `json:"to,omitempty"`
 	// time at which the new primary could be written.
 	Time *v1.Time `json:"time,omitempty"`
-	// took is the time from the first failed look at the old primary until the new one could be written.
+	// took is the time from the first failed check of the old primary until the new one could be written.
 	Took *string `json:"took,omitempty"`
 	// reason is the state in which it began, such as PrimaryLost.
 	Reason *string `json:"reason,omitempty"`

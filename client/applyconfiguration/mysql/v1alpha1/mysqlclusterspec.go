@@ -31,8 +31,8 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// who logs in inside the pods, and of the account of the clients. A changed password is used without a restart.
 	// Default: one that the operator generates and keeps.
 	CredentialsSecret *string `json:"credentialsSecret,omitempty"`
-	// databases are created where they do not exist. The account of the clients has all rights on them and on no
-	// other one. Removing an entry does not drop the database.
+	// databases are created if they do not exist. The account of the clients has all rights on them, and no
+	// rights on other databases. Removing an entry does not drop the database.
 	Databases []mysqlv1alpha1.DatabaseName `json:"databases,omitempty"`
 	// users are further accounts. They are created while the database runs, and get the passwords of usersSecret. Removing an entry
 	// does not drop the account, nor a right that it has.
@@ -52,7 +52,7 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
 	// scheduled). Default: Soft.
 	AntiAffinity *string `json:"antiAffinity,omitempty"`
-	// affinity is where pods prefer or have to run. What antiAffinity stands for is added to it.
+	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
 	// nodeSelector are the labels that a node must have to run the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
@@ -67,8 +67,8 @@ type MySQLClusterSpecApplyConfiguration struct {
 	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. The pod that makes or checks one has a
 	// volume of storage.size. Default: there are no backups.
 	Backup *BackupApplyConfiguration `json:"backup,omitempty"`
-	// restoreFrom is the backup that a new database is made of. It is read once, before the database is formed for the first
-	// time. Default: a new database is empty.
+	// restoreFrom is the backup from which a new database is made. It is read once, before the database is formed for the
+	// first time. Default: a new database is empty.
 	RestoreFrom *RestoreFromApplyConfiguration `json:"restoreFrom,omitempty"`
 	// networkPolicy limits who may connect as a client. Only pods of the database itself, pods that make its backups and the operator may connect
 	// to its agents, whatever it says.

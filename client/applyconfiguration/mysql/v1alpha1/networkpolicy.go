@@ -15,8 +15,9 @@ type NetworkPolicyApplyConfiguration struct {
 	Enabled *bool `json:"enabled,omitempty"`
 	// allowFrom lists further peers (NetworkPolicyPeer) that may connect, such as the namespaces of clients.
 	AllowFrom []ObjectApplyConfiguration `json:"allowFrom,omitempty"`
-	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode.
-	// With enabled only. Whom a mesh's port admits reaches every port of the pod through it, that of the agents, too: docs/services.md.
+	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode. Only used
+	// with enabled. A client that a mesh's port admits reaches every port of the pod through it, also that of the agents:
+	// docs/services.md.
 	AdditionalPorts []int32 `json:"additionalPorts,omitempty"`
 }
 

@@ -20,8 +20,8 @@ type AffinityApplyConfiguration struct {
 	PodAffinity *v1.PodAffinity `json:"podAffinity,omitempty"`
 	// podAntiAffinity selects pods that they avoid there.
 	PodAntiAffinity *v1.PodAntiAffinity `json:"podAntiAffinity,omitempty"`
-	// requiredDuringSchedulingIgnoredDuringExecution counts as that of nodeAffinity, where it belongs: resources of
-	// an earlier operator have it here. It may be given in one of both places.
+	// requiredDuringSchedulingIgnoredDuringExecution has the effect of the field in nodeAffinity, where it belongs:
+	// resources of an earlier operator have it here. Only one of both may be set.
 	RequiredDuringSchedulingIgnoredDuringExecution *v1.NodeSelector `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
 

@@ -32,7 +32,7 @@ type InstanceApplyConfiguration struct {
 	HostName *string `json:"hostname,omitempty"`
 	// hostIP is the address of that node.
 	HostIP *string `json:"hostIP,omitempty"`
-	// status is True while it is ready and does its part, False otherwise.
+	// status is True while it is ready and works in the cluster, False otherwise.
 	Status *string `json:"status,omitempty"`
 	// reason is one word for why status is False.
 	Reason *string `json:"reason,omitempty"`

@@ -21,7 +21,7 @@ type PodApplyConfiguration struct {
 	// env sets variables of the Redis container. MAXMEMORY is the limit of the memory for data (such as
 	// 2gb). Default: without MAXMEMORY and without maxmemory in config, three quarters of the memory limit.
 	Env []v1.EnvVar `json:"env,omitempty"`
-	// affinity is where pods prefer or have to run. What antiAffinity stands for is added to it.
+	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
 	Affinity *AffinityApplyConfiguration `json:"affinity,omitempty"`
 	// nodeSelector are the labels that a node must have to run the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`

@@ -46,9 +46,9 @@ type RedisClusterSpecApplyConfiguration struct {
 	Pod []PodApplyConfiguration `json:"pod,omitempty"`
 	// storage is the volume of each pod. It is not used with one claim for all pods (volumes of type nfs).
 	Storage *StorageApplyConfiguration `json:"storage,omitempty"`
-	// config are settings of Redis, as in redis.conf. Those that Redis can change while it runs are
-	// changed so; for others the pods are replaced, one shard at a time. A setting that is taken out is
-	// forgotten by a server when it starts the next time.
+	// config are settings of Redis, as in redis.conf. A setting that Redis can change while it runs
+	// does not restart Redis; for others the pods are replaced, one shard at a time. A setting that is
+	// removed stays in effect until the server restarts.
 	Config map[string]redisv1alpha1.Setting `json:"config,omitempty"`
 	// size is small, medium or large: the resources of each Redis container, unless pod gives them.
 	// Default: none, 100m to 1 CPU and 512Mi to 1Gi of memory.
@@ -67,8 +67,8 @@ type RedisClusterSpecApplyConfiguration struct {
 	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
 	Backup *backupv1alpha1.ClusterBackupApplyConfiguration `json:"backup,omitempty"`
-	// restoreFrom is the backup that a new cluster is made of. It is read once, before the cluster is formed for the first
-	// time; afterwards it means nothing, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
+	// restoreFrom is the backup from which a new cluster is made. It is read once, before the cluster is formed for the first time. Afterwards
+	// it has no effect, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
 	RestoreFrom *backupv1alpha1.ClusterRestoreApplyConfiguration `json:"restoreFrom,omitempty"`
 	// networkPolicy limits who may connect to Redis. Only pods of the cluster itself may connect to the
 	// cluster bus, whatever it says.

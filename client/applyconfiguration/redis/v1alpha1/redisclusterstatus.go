@@ -27,7 +27,7 @@ type RedisClusterStatusApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 	// replicas is the number of pods that exist.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// ready counts the pods that are ready and do their part, of those wanted: 6/6.
+	// ready is the number of pods that are ready and work in the cluster, of those wanted: 6/6.
 	Ready *string `json:"ready,omitempty"`
 	// slots is the number of hash slots that are served, of 16384.
 	Slots *int32 `json:"slots,omitempty"`
@@ -44,8 +44,8 @@ type RedisClusterStatusApplyConfiguration struct {
 	Notes []string `json:"notes,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *backupv1alpha1.ClusterBackupStatusApplyConfiguration `json:"backup,omitempty"`
-	// conditions are Ready, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling, Stalled,
-	// SpecIgnored and Colocated. Entries of an earlier operator, which had its pods here, are accepted and not kept: pods are in instances.
+	// conditions are Ready, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling, Stalled, SpecIgnored and
+	// Colocated. Entries of an earlier operator, which listed pods here, are accepted and removed: pods are in instances.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// instances are the pods and what their Redis is, by name.
 	Instances []InstanceApplyConfiguration `json:"instances,omitempty"`

@@ -10,8 +10,8 @@ package v1alpha1
 //
 // UpdateStrategy configures how slots move to new shards.
 type UpdateStrategyApplyConfiguration struct {
-	// type is AutoReceive (slots are spread evenly, and no more of them move than must) or AssignReceive
-	// (each new shard gets what assignStrategies says). Default: AutoReceive.
+	// type is AutoReceive (slots are spread evenly, and as few as possible move) or AssignReceive (each new
+	// shard gets what assignStrategies says). Default: AutoReceive.
 	Type *string `json:"type,omitempty"`
 	// pipeline is the number of keys that one MIGRATE command moves: "1" to "1000". Default: "100".
 	Pipeline *string `json:"pipeline,omitempty"`
