@@ -54,7 +54,7 @@ type Backup struct {
 	// +nullable
 	Verify *BackupVerify `json:"verify,omitempty"`
 
-	// maxLockWait is the maximum time that a backup waits for a moment without changes to tables. While it waits,
+	// maxLockWait limits the time that a backup waits for a moment without changes to tables. While it waits,
 	// changes to tables wait too.
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:MaxLength=16
@@ -87,8 +87,8 @@ type PointInTime struct {
 	// +optional
 	Interval string `json:"interval,omitempty"`
 
-	// daysOnServer is the time for which the server keeps its binary log. If the archive does not run for longer than
-	// that, it has a gap.
+	// daysOnServer is the time for which the server keeps its binary log. An archive that
+	// stops for longer has a gap.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=99

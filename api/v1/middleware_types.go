@@ -104,7 +104,7 @@ type MySQL struct {
 
 	// acceptLoss consents to a loss by repeating its text. For a switch to the database in name, status.loses.accept of the
 	// DataRestore and the condition DatabaseSwitch have the text; for an import without its source, the condition Imported.
-	// Without it the database in use runs on. Default: nothing may be lost.
+	// Without it the database in use runs on. Default: no loss.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
 	// +optional
@@ -112,8 +112,7 @@ type MySQL struct {
 	AcceptLoss string `json:"acceptLoss,omitempty"`
 
 	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. A replica above 1 has the same effect. A single server keeps
-	// its data in the change. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: none, one
-	// server.
+	// its data in the change. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: one server.
 	// +kubebuilder:example=`{whenAlone: Block}`
 	// +optional
 	// +nullable

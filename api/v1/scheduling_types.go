@@ -53,7 +53,7 @@ type SchedulingFields struct {
 // Probes are the health checks of a component's container. Each is a Probe as Kubernetes knows
 // it, field by field over the default, or {disabled: true}.
 type Probes struct {
-	// path is the path of the HTTP requests that check the container. Default: none, the checks only open a
+	// path is the path of the HTTP requests that check the container. Default: the checks only open a
 	// TCP connection.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/`

@@ -112,8 +112,8 @@ func show(out *strings.Builder, name string, before, after []*unstructured.Unstr
 // common matches the paths that changes leaves out.
 var common = regexp.MustCompile(`^$|^apiVersion$|^kind$|^metadata\.(name|namespace|ownerReferences.*|annotations\.d3os-product\.com\.d3os/digest|labels\.app\.kubernetes\.io/.*)$`)
 
-// changes lists the leaves that differ, each with its path. Digests are left out, as they follow from other leaves, and so is what all
-// objects have.
+// changes lists the leaves that differ, each with its path. It leaves out digests, which follow from other leaves, and
+// the fields that all objects have.
 func changes(from, to *unstructured.Unstructured) string {
 	was, is := map[string]string{}, map[string]string{}
 	flatten(was, "", from.Object)

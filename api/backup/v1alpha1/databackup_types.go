@@ -73,7 +73,7 @@ type BackupSource struct {
 	Name string `json:"name"`
 
 	// component of the resource that holds the data: mysql of a DataService or a MySQLCluster, etcd of an EtcdCluster, redis of a RedisCluster.
-	// Default: the one that the kind has.
+	// Default: that of the kind.
 	// +kubebuilder:validation:Enum=mysql;etcd;redis
 	// +kubebuilder:example=`mysql`
 	// +optional

@@ -29,7 +29,7 @@ type BackupApplyConfiguration struct {
 	PointInTime *PointInTimeApplyConfiguration `json:"pointInTime,omitempty"`
 	// verify restores the newest backup to a volume that is thrown away, and checks it. Default: backups are not checked.
 	Verify *BackupVerifyApplyConfiguration `json:"verify,omitempty"`
-	// maxLockWait is the maximum time that a backup waits for a moment without changes to tables. While it waits,
+	// maxLockWait limits the time that a backup waits for a moment without changes to tables. While it waits,
 	// changes to tables wait too.
 	MaxLockWait *string `json:"maxLockWait,omitempty"`
 	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory.

@@ -19,11 +19,10 @@ type MySQLApplyConfiguration struct {
 	MiddlewareApplyConfiguration `json:""`
 	// acceptLoss consents to a loss by repeating its text. For a switch to the database in name, status.loses.accept of the
 	// DataRestore and the condition DatabaseSwitch have the text; for an import without its source, the condition Imported.
-	// Without it the database in use runs on. Default: nothing may be lost.
+	// Without it the database in use runs on. Default: no loss.
 	AcceptLoss *string `json:"acceptLoss,omitempty"`
 	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. A replica above 1 has the same effect. A single server keeps
-	// its data in the change. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: none, one
-	// server.
+	// its data in the change. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: one server.
 	Replication *MySQLReplicationApplyConfiguration `json:"replication,omitempty"`
 	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The settings of the
 	// server suit it, and an image of another series is refused before it starts. Data of another series is

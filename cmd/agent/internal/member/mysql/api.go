@@ -31,8 +31,8 @@ func PingPath(server string) string {
 // maxRequest bounds the body of an order.
 const maxRequest = 64 << 10
 
-// The documents of the API.
 type (
+	// Answer and the others are the documents of the API.
 	Answer   = mysqlmember.Answer
 	Event    = mysqlmember.Event
 	Order    = mysqlmember.Order
