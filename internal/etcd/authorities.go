@@ -182,8 +182,9 @@ func (a authorities) isDue(now time.Time) bool {
 	})
 }
 
-// seeAuthorities returns the planned authorities of a cluster once the cache has all Secrets as planned. Until then it returns nil, as it
-// does if the operator makes no authorities, or if all members are recorded to trust them and their replacement was never begun or wanted.
+// seeAuthorities returns the planned authorities of a cluster. It returns nil if the operator makes no authorities, if the cache does not
+// have all Secrets as planned yet, or if nothing is left to do: the record shows that all members trust the authorities, and no replacement
+// was begun or is wanted.
 func (k *Kind) seeAuthorities(ctx context.Context, ec *etcdv1.EtcdCluster, recorded membership.Fingerprint) (*server.Authorities, *membership.Authorities, error) {
 	if ec.Spec.TLS.Mode != etcdv1.TLSAuto {
 		return nil, nil, nil

@@ -54,7 +54,7 @@ func NewClient(cached client.Client, live client.Reader) client.Client {
 	return &boundedClient{Client: cached, live: live, cached: managed(), patience: cachePatience, written: newWritten()}
 }
 
-// Get reads from the cache, or else what the cache would show if it had caught up.
+// Get reads from the cache. If the cache lags, Get reads from the API server, and hides what the cache would not hold.
 func (c *boundedClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 	err := c.bounded(ctx, object, func(ctx context.Context) error { return c.cachedGet(ctx, key, object, opts...) })
 	if !lags(ctx, err) {

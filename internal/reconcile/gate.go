@@ -49,8 +49,8 @@ func (w *Wait) Message(limit int) string {
 		named += fmt.Sprintf(" and %d more", more)
 	}
 	if w.Reason == ReasonStopped {
-		return "this version of the operator changes it, and that has stopped: " + named + " is Degraded since it was changed; " +
-			"until that is fixed, the other DataServices run on unchanged"
+		return "the rollout of this version of the operator has stopped: " + named + " is Degraded since the operator changed it: " +
+			"repair it, pause it, or install another version; until then the operator changes no further DataService"
 	}
 	return fmt.Sprintf("this version of the operator changes it, which waits for its turn (--max-rollouts=%d); being changed at the last check: %s", limit, named)
 }

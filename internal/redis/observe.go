@@ -40,8 +40,8 @@ type Observation struct {
 	Lagging bool
 	// NoSettings reports whether the ConfigMap with settings (spec.pod[0].configmap) did not exist when the pods started.
 	NoSettings bool
-	// Announced reports whether pods can see in the record's ConfigMap that the cluster has begun. It is only read while a backup is to be
-	// restored.
+	// Announced reports whether the record's ConfigMap has the key formed, which pods check before they restore a backup. Observe reads it
+	// only if spec.restoreFrom is set and Record.Formed is false.
 	Announced bool
 	// OtherPassword reports whether the Secret has another password than the servers accept.
 	OtherPassword bool

@@ -115,9 +115,9 @@ func TestStepsAreRefused(t *testing.T) {
 		{"replica of a replica", topology.Step{Action: topology.ActionReplicate, Node: third, Target: replica}, "not a master"},
 		{"a slot of another", move(master, second, s.owned()[2].Minus(opened).First(1), third), "does not own"},
 		{"a slot on its way elsewhere", move(third, master, opened, second), "being moved"},
-		{"a master is not asked", move(master, second, own(0)), "not among those that were asked"},
+		{"a master is not asked", move(master, second, own(0)), "does not check that master for keys"},
 		{"a replica as target", move(master, replica, own(0), second, third), "not both masters"},
-		{"an owner outside of those that are asked", topology.Step{Action: topology.ActionAssignSlot, ID: second.ID, On: []topology.Place{second, third}, Slots: own(0)}, "not among those that were asked"},
+		{"an owner outside of those that are asked", topology.Step{Action: topology.ActionAssignSlot, ID: second.ID, On: []topology.Place{second, third}, Slots: own(0)}, "does not check that master for keys"},
 	} {
 		before := fmt.Sprint(s.owned())
 		if err := h.take(c.step); !errors.Is(err, proof.ErrRefused) || !strings.Contains(err.Error(), c.want) {

@@ -98,7 +98,8 @@ func (k *Kind) executor(mc *mysqlv1.MySQLCluster, obs *Observation) executor {
 	}
 }
 
-// isGiven reports whether a step has had its effect, and only its consequence is missing: the pod has the ticket, or is being deleted.
+// isGiven reports whether a step was already executed and the operator only waits for its result: the pod has the ticket, or is being
+// deleted.
 func (obs *Observation) isGiven(step replication.Step) bool {
 	switch step.Action { //nolint:exhaustive // the next observation shows the effect of the others
 	case replication.ActionTicket:

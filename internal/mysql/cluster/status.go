@@ -242,8 +242,8 @@ func (v *view) waitsFor() string {
 	return "waiting for pods"
 }
 
-// alone returns the start of a message about a primary that goes on without a copy, or "". It ignores a new database, and one that gets
-// more members: they had no copy to lose.
+// alone returns the start of a message if the primary runs without a copy of its data, and "" otherwise. In the phases of a new or
+// growing database it returns "", too: there is no copy yet that could be lost.
 func (v *view) alone() string {
 	switch v.mc.Status.Phase { //nolint:exhaustive // in the others there was a copy
 	case "", mysqlv1.PhasePending, mysqlv1.PhaseCreating, mysqlv1.PhaseScaling:

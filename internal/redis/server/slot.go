@@ -151,7 +151,7 @@ func (t *executor) knowsAll(view []topology.Entry, of topology.Place) error {
 	known := ids(append([]topology.Place{t.Step.Node, t.Step.Target}, t.Step.On...))
 	for _, entry := range view {
 		if entry.Master && entry.Owned.Len() > 0 && !entry.Fail && !entry.Handshake && !entry.NoAddress && !known[entry.ID] {
-			return proof.Refuse("%s sees a master %s at %s, which is not among those that were asked whether they hold keys", of.Pod, entry.ID, entry.IP)
+			return proof.Refuse("%s sees master %s at %s, but this step does not check that master for keys", of.Pod, entry.ID, entry.IP)
 		}
 	}
 	return nil

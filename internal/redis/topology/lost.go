@@ -248,7 +248,7 @@ func (c *cluster) outsiders() []Step {
 		if !c.isFresh(n.ID) {
 			again := ""
 			if slices.Contains(c.wanted.Consent, n.ID) {
-				again = " (its present value was used: remove it first)"
+				again = " (the annotation's present value was used already: remove the annotation first)"
 			}
 			c.note("%s is node %s with %d keys, which is not of this cluster: remove its volume, or annotate accept-data-loss: %q to empty it%s",
 				n.Pod, n.ID, n.Keys, n.ID, again)

@@ -157,7 +157,7 @@ type Entry struct {
 type Record struct {
 	// Formed reports whether slots were ever assigned. Pods that are all empty are a new cluster only if it is false.
 	Formed bool `json:"formed,omitempty"`
-	// Shards are the numbers of pods of the shards, by ordinal, that were ever part of the cluster and were not removed from it. The plan
+	// Shards holds each shard's number of pods, by ordinal. It counts the pods that joined the cluster and were not removed from it. The plan
 	// keeps these pods until they are drained.
 	Shards []int `json:"shards,omitempty"`
 	// Nodes are the ids of the nodes that were members, by pod. A pod with another id has lost its data.

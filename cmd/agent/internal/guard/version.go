@@ -83,8 +83,8 @@ func (e Evidence) allows(server *Version) bool {
 	return true
 }
 
-// evidence reads a data directory. The kinds of files decide: mysql_upgrade_info, which servers before MySQL 8.0 have, is
-// written by a tool that people may have forgotten to run.
+// evidence finds out from the files of a data directory which server wrote it. It does not judge data of servers before MySQL 8.0 by
+// mysql_upgrade_info: the tool mysql_upgrade writes that file, and users may have forgotten to run it.
 func evidence(data string) Evidence {
 	exists := func(names ...string) bool {
 		_, err := os.Stat(filepath.Join(append([]string{data}, names...)...))

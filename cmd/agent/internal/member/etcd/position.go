@@ -71,8 +71,8 @@ func (*Server) Follow(folder string) func() member.Position {
 	}
 }
 
-// readFrom reads the complete records of a file from an offset on, with the checksum of the records before. It returns both values for the
-// next call, which reads a record that is incomplete now.
+// readFrom reads the complete records of a file from the offset at on; sum is the checksum of the records before at. It returns the offset
+// and the checksum after the last complete record. The next call continues there.
 func (t *tracker) readFrom(file string, at int64, sum uint32) (int64, uint32) {
 	f, err := os.Open(file)
 	if err != nil {

@@ -122,7 +122,7 @@ func order(w http.ResponseWriter, r *http.Request, instance string, orders Order
 		return contract.Errorf(contract.ReasonUsage, "read the order %s: %w", r.URL.Path, err)
 	}
 	if q.Instance != instance {
-		return contract.Errorf(contract.ReasonRefused, "the order %s is for start %q, and this is start %q", r.URL.Path, q.Instance, instance)
+		return contract.Errorf(contract.ReasonRefused, "the order %s is for start %q of this member, and the member's present start is %q", r.URL.Path, q.Instance, instance)
 	}
 	if orders == nil {
 		return contract.Errorf(contract.ReasonServerUnreachable, "the order %s needs a server, and none runs", r.URL.Path)

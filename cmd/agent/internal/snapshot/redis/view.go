@@ -53,7 +53,7 @@ func parseView(text, host string) (view, error) {
 		v.nodes = append(v.nodes, n)
 	}
 	if v.own.id == "" {
-		return v, fmt.Errorf("the server does not name itself: %q", text)
+		return v, fmt.Errorf("CLUSTER NODES has no line with the flag myself: %q", text)
 	}
 	return v, nil
 }

@@ -21,7 +21,7 @@ func TestParseView(t *testing.T) {
 		{"aa fd00::1:6379@16379 myself,slave bb 0 1 7 connected", `aa [fd00::1]:6379 epoch 7 of "bb" slots  open ""`},
 		{"aa 10.0.0.1:6379@16379,,shard-id=1 myself,master,nofailover - 0 0 1 connected 7 [8->-bb] [9-<-cc]", `aa 10.0.0.1:6379 epoch 1 of "" slots 7 open "[8->-bb]"`},
 		{"aa 10.0.0.1:6379 myself,master,noaddr - 0 0 1 connected", `aa  epoch 1 of "" slots  open ""`},
-		{"aa 10.0.0.1:6379@16379 master - 0 0 1 connected", "does not name itself"},
+		{"aa 10.0.0.1:6379@16379 master - 0 0 1 connected", "no line with the flag myself"},
 		{"aa 10.0.0.1:6379@16379 myself,master - 0 0", "no node"},
 		{"aa 10.0.0.1:6379@16379 myself,master - 0 0 x connected", "no number"},
 		{"aa 10.0.0.1:6379@16379 myself,master - 0 0 1 connected 5-3", "no slots"},
