@@ -17,7 +17,7 @@ import (
 // observedGeneration. See recordedMongoDB for what it lacks.
 const annotationMongoDBApplied = "mongodb.com/v1.lastSuccessfulConfiguration"
 
-// ReasonPodsNotReady: the status of the resource is good, but its pods are not ready or have an older spec.
+// ReasonPodsNotReady reports that the status of the resource is good, but its pods are not ready or have an older spec.
 const ReasonPodsNotReady = "PodsNotReady"
 
 // isMongoDB reports whether MongoDB's operator reconciles an object. Its status has a phase and no conditions.

@@ -69,7 +69,7 @@ func (a *Adopter) removeJob(ctx context.Context, o *Observation) error {
 			return "", err
 		}
 		if live.GetLabels()[object.LabelManagedBy] != manager {
-			return "", fmt.Errorf("Job %s exists, and no adoption made it: rename it", name)
+			return "", fmt.Errorf("there is a Job %s that no adoption made: rename it", name)
 		}
 		if live.GetDeletionTimestamp() == nil {
 			if err := a.delete(ctx, live, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {

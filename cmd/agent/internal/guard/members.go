@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// ReasonNoMember: the data of one server cannot become the data of a MySQLCluster's first member.
+// ReasonNoMember reports that the data of one server cannot become the data of a MySQLCluster's first member.
 const ReasonNoMember = "NoMember"
 
 // maxNamed bounds the tables that a refusal names.

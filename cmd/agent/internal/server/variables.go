@@ -13,11 +13,11 @@ import (
 type Use byte
 
 const (
-	// Compared: a difference is a warning. The data does not depend on the variable, but its users may.
+	// Compared variables: a difference is a warning. The data does not depend on the variable, but its users may.
 	Compared Use = iota
-	// Needed: a restore is refused unless the server is configured with the same value.
+	// Needed variables: a restore is refused unless the server is configured with the same value.
 	Needed
-	// Given: the restoring server gets the value, because the effect of the dump and the archive depends on it.
+	// Given variables: the restoring server gets the value, because the effect of the dump and the archive depends on it.
 	Given
 )
 

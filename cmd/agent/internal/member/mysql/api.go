@@ -31,16 +31,24 @@ func PingPath(server string) string {
 // maxRequest bounds the body of an order.
 const maxRequest = 64 << 10
 
+// The documents of the API (internal/contract).
 type (
-	// Answer and the others are the documents of the API.
-	Answer   = mysqlmember.Answer
-	Event    = mysqlmember.Event
-	Order    = mysqlmember.Order
+	// Answer is an answer of the agent.
+	Answer = mysqlmember.Answer
+	// Event is an event of a member.
+	Event = mysqlmember.Event
+	// Order names the state of the record that an order was decided on.
+	Order = mysqlmember.Order
+	// Position is a position in a binary log.
 	Position = mysqlmember.Position
-	Report   = mysqlmember.Report
-	Request  = mysqlmember.Request
-	Source   = mysqlmember.Source
-	State    = mysqlmember.State
+	// Report is the report of a member.
+	Report = mysqlmember.Report
+	// Request is an order for a member.
+	Request = mysqlmember.Request
+	// Source is the source of a replica.
+	Source = mysqlmember.Source
+	// State is the state of a server.
+	State = mysqlmember.State
 )
 
 // Orders lists the operations of a Member that the operator can order.
