@@ -76,7 +76,8 @@ type actions map[string]string
 
 var placeholder = regexp.MustCompile(`(?m)^( *)(?:- )?(?:[a-zA-Z./-]+: )?'?(@[a-z]+@)'?\n`)
 
-// print returns an object as a template. A line with a placeholder becomes its action; the namespace becomes that of the release.
+// print returns an object as a template. A line with a placeholder becomes its action; the namespace becomes that of the release, also in the user
+// name of a ServiceAccount.
 func (c *chart) print(object *unstructured.Unstructured, lines actions) (string, error) {
 	data, err := yaml.Marshal(object.Object)
 	if err != nil {
@@ -84,8 +85,9 @@ func (c *chart) print(object *unstructured.Unstructured, lines actions) (string,
 	}
 	text := strings.NewReplacer("{{", `{{ "{{" }}`, "}}", `{{ "}}" }}`).Replace(string(data))
 	text = strings.ReplaceAll(text, "namespace: "+c.namespace+"\n", "namespace: {{ .Release.Namespace }}\n")
+	text = strings.ReplaceAll(text, "system:serviceaccount:"+c.namespace+":", "system:serviceaccount:{{ .Release.Namespace }}:")
 	if strings.Contains(text, c.namespace) {
-		return "", fmt.Errorf("it names the namespace %s elsewhere than in a field namespace", c.namespace)
+		return "", fmt.Errorf("it names the namespace %s elsewhere than in a field namespace or in the name of an account", c.namespace)
 	}
 	used := 0
 	text = placeholder.ReplaceAllStringFunc(text, func(line string) string {

@@ -17,6 +17,7 @@ import (
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/golden"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -90,6 +91,69 @@ func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 			autoscaler := policy
 			autoscaler.author = "system:serviceaccount:kube-system:horizontal-pod-autoscaler"
 			assert.Equal(t, autoscaler.refuses(t, crd, subresource, "pods", was, spec), subresource == "", "%s/%s by the autoscaler", kind, subresource)
+		}
+	}
+}
+
+// No role of the project's groups replaces the right to create pods, not even one with every right to every resource of them: the policy
+// recognizes the operator by the name of its ServiceAccount alone.
+func TestAuthorsPolicyJudgesEveryShapeOfRole(t *testing.T) {
+	t.Parallel()
+	crds := readCRDs(t)
+	var groups, plurals, statuses []string
+	for _, crd := range crds {
+		groups, plurals = append(groups, crd.Spec.Group), append(plurals, crd.Spec.Names.Plural)
+		statuses = append(statuses, crd.Spec.Names.Plural+"/status")
+	}
+	ours := func(resources []string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: groups, Resources: resources, Verbs: verbs}
+	}
+	everything := ours([]string{"*"}, "*")
+	policy := readPolicy(t)
+	was, spec := map[string]any{"replicas": int64(3)}, map[string]any{"replicas": int64(5)}
+	for _, crd := range crds {
+		kind := crd.Spec.Names.Kind
+		for shape, rules := range map[string][]rbacv1.PolicyRule{
+			"every verb on every resource": {everything},
+			"status only":                  {ours(statuses, "get", "update", "patch")},
+			"create on one kind":           {ours([]string{crd.Spec.Names.Plural}, "create")},
+			"create and status":            {ours([]string{crd.Spec.Names.Plural}, "create"), ours(statuses, "update", "patch")},
+			"update only":                  {ours(plurals, "get", "update", "patch")},
+			"binds itself to every resource": {
+				{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings", "clusterroles"}, Verbs: []string{"create", "bind"}}, everything,
+			},
+		} {
+			assert.Check(t, policy.refusesRole(t, crd, "", role(rules...), nil, spec), "%s: a %s is created", shape, kind)
+			assert.Check(t, policy.refusesRole(t, crd, "", role(rules...), was, spec), "%s: a %s is changed", shape, kind)
+			if crd.Spec.Versions[0].Subresources.Scale != nil {
+				assert.Check(t, policy.refusesRole(t, crd, "scale", role(rules...), was, spec), "%s: a %s is scaled", shape, kind)
+			}
+		}
+	}
+}
+
+// The operator creates and changes the clusters of a DataService with its own role, which cannot create pods. An account of the same name
+// in another namespace is not the operator, and the operator writes no DataService, backup or restore.
+func TestAuthorsPolicyExemptsTheOperatorAlone(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), "config/rbac/role.yaml"))
+	assert.NilError(t, err)
+	var own rbacv1.ClusterRole
+	assert.NilError(t, yaml.UnmarshalStrict(data, &own))
+	policy := readPolicy(t)
+	was, spec := map[string]any{"replicas": int64(3)}, map[string]any{"replicas": int64(5)}
+	for _, crd := range readCRDs(t) {
+		kind := crd.Spec.Names.Kind
+		isCluster := strings.HasSuffix(kind, "Cluster")
+		for author, exempt := range map[string]bool{
+			"system:serviceaccount:d3os-operator-system:d3os-operator-controller-manager": isCluster,
+			"system:serviceaccount:other:d3os-operator-controller-manager":                false,
+			"system:serviceaccount:d3os-operator-system:default":                          false,
+			"d3os-operator-controller-manager":                                            false,
+		} {
+			policy.author = author
+			assert.Equal(t, policy.refusesRole(t, crd, "", role(own.Rules...), nil, spec), !exempt, "%s creates a %s", author, kind)
+			assert.Equal(t, policy.refusesRole(t, crd, "", role(own.Rules...), was, spec), !exempt, "%s changes a %s", author, kind)
 		}
 	}
 }
@@ -223,6 +287,14 @@ func (p policy) matches(crd *apiextensionsv1.CustomResourceDefinition, subresour
 // refuses reports whether the author is refused who has every right except to create one resource. was is nil for a creation.
 func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, subresource, right string, was, spec map[string]any) bool {
 	t.Helper()
+	return p.refusesRole(t, crd, subresource, without(right), was, spec)
+}
+
+// refusesRole reports whether the author with these rights is refused. was is nil for a creation.
+func (p policy) refusesRole(
+	t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, subresource string, rights authorizer.Authorizer, was, spec map[string]any,
+) bool {
+	t.Helper()
 	gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: crd.Spec.Versions[0].Name, Kind: crd.Spec.Names.Kind}
 	resource := gvk.GroupVersion().WithResource(crd.Spec.Names.Plural)
 	if subresource == "scale" {
@@ -244,7 +316,7 @@ func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinit
 	versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: gvk, VersionedObject: admission.NewLazyObject(resourceWith(spec, p.after)), VersionedOldObject: admission.NewLazyObject(before)}
 	request := plugincel.CreateAdmissionRequest(attributes, metav1.GroupVersionResource(resource), metav1.GroupVersionKind(gvk))
 	evaluate := func(e plugincel.ConditionEvaluator) (hold bool) {
-		results, _, err := e.ForInput(context.Background(), versioned, request, plugincel.OptionalVariableBindings{Authorizer: without(right)}, nil, celconfig.RuntimeCELCostBudget)
+		results, _, err := e.ForInput(context.Background(), versioned, request, plugincel.OptionalVariableBindings{Authorizer: rights}, nil, celconfig.RuntimeCELCostBudget)
 		assert.NilError(t, err)
 		return !slices.ContainsFunc(results, func(r plugincel.EvaluationResult) bool {
 			assert.NilError(t, r.Error)
@@ -254,12 +326,28 @@ func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinit
 	return evaluate(p.conditions) && !evaluate(p.validations)
 }
 
-// without allows everything except the creation of one resource, and what only the operator may do.
-type without string
-
-func (w without) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-	if a.GetResource() == string(w) && a.GetVerb() == "create" || a.GetSubresource() == "status" {
-		return authorizer.DecisionDeny, "", nil
+// without allows everything except the creation of one resource.
+func without(resource string) authorizer.AuthorizerFunc {
+	return func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		if a.GetResource() == resource && a.GetVerb() == "create" {
+			return authorizer.DecisionDeny, "", nil
+		}
+		return authorizer.DecisionAllow, "", nil
 	}
-	return authorizer.DecisionAllow, "", nil
+}
+
+// role allows what its rules allow, as the API server's RBAC does.
+func role(rules ...rbacv1.PolicyRule) authorizer.AuthorizerFunc {
+	return func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+		resource := strings.TrimSuffix(a.GetResource()+"/"+a.GetSubresource(), "/")
+		holds := func(values []string, value string) bool {
+			return slices.Contains(values, "*") || slices.Contains(values, value)
+		}
+		for _, rule := range rules {
+			if holds(rule.APIGroups, a.GetAPIGroup()) && holds(rule.Resources, resource) && holds(rule.Verbs, a.GetVerb()) {
+				return authorizer.DecisionAllow, "", nil
+			}
+		}
+		return authorizer.DecisionNoOpinion, "", nil
+	}
 }

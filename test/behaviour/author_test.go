@@ -28,6 +28,7 @@ import (
 
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
@@ -42,7 +43,13 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	e := alone(t) // the policy is the whole cluster's
 	policy, err := os.ReadFile(filepath.Join(cluster.Root(), "config/admission/authors.yaml"))
 	e.Must(err)
-	for _, object := range objectsOf(e, string(policy)) {
+	// The operator of this test has another account than that of config/default.
+	text := string(policy)
+	const operator = "system:serviceaccount:d3os-operator-system:d3os-operator-controller-manager"
+	if strings.Count(text, operator) != 1 {
+		t.Fatalf("the policy names %s %d times", operator, strings.Count(text, operator))
+	}
+	for _, object := range objectsOf(e, strings.Replace(text, operator, "system:serviceaccount:"+e.Namespace+":operator", 1)) {
 		e.Must(api.Create(e.Ctx, object))
 		e.Cleanup(func() { e.Must(client.IgnoreNotFound(api.Delete(e.Ctx, object))) })
 	}
@@ -82,6 +89,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	ds := escape()
 	e.Must(api.Create(e.Ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "admin"}}))
 	e.Must(someone.Create(e.Ctx, ds))
+	e.refusesRoles(escape())
 	e.Start(func(cfg *rest.Config, _ *manager.Options) { // its writes of the status do not count
 		as(cfg, e.account("operator", e.role("role.yaml")...))
 	})
@@ -126,6 +134,94 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	e.Must(nobody.Delete(e.Ctx, ds.DeepCopy()))
 	e.Must(change(nobody, `{"metadata":{"finalizers":null}}`))
 	e.Until("it goes", func() error { return stage.Unless(e.DataService(ds.GetName()) == nil, "it does not") })
+}
+
+// refusesRoles expects that no account with a role of the project's groups alone writes a spec, whatever the shape of the role. ds exists.
+func (e *env) refusesRoles(ds client.Object) {
+	e.Helper()
+	groups := []string{dsv1.GroupVersion.Group, redisv1.GroupVersion.Group, etcdv1.GroupVersion.Group}
+	ours := func(resources []string, verbs ...string) rbacv1.PolicyRule {
+		return rbacv1.PolicyRule{APIGroups: groups, Resources: resources, Verbs: verbs}
+	}
+	kinds := []string{"dataservices", "databackups", "datarestores", "redisclusters", "etcdclusters", "mysqlclusters"}
+	statuses := make([]string, len(kinds))
+	for i, kind := range kinds {
+		statuses[i] = kind + "/status"
+	}
+	everything := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: e.Namespace + "-everything"}, Rules: []rbacv1.PolicyRule{ours([]string{"*"}, "*")},
+	}
+	e.Must(api.Create(e.Ctx, everything))
+	reads := ours(kinds, "get", "list")
+
+	theirs := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "theirs"}}
+	e.Must(api.Create(e.Ctx, theirs))
+	named := metav1.ObjectMeta{Namespace: e.Namespace, Name: "mine"}
+	created := []client.Object{
+		small(), &redisv1.RedisCluster{ObjectMeta: named}, &etcdv1.EtcdCluster{ObjectMeta: named}, &mysqlv1.MySQLCluster{ObjectMeta: named},
+		&backupv1.DataBackup{ObjectMeta: named, Spec: backupv1.DataBackupSpec{Of: backupv1.BackupSource{Name: ds.GetName()}}},
+		&backupv1.DataRestore{ObjectMeta: named, Spec: backupv1.DataRestoreSpec{Of: backupv1.Source{Name: ds.GetName()}, Image: "example.com/mine"}},
+	}
+	created[0].SetNamespace(e.Namespace)
+	created[0].SetName("mine")
+	// attempts returns the errors of every write that could cause a pod.
+	attempts := func(c client.Client) map[string]error {
+		errs := map[string]error{}
+		for _, object := range created {
+			errs[fmt.Sprintf("create %T", object)] = c.Create(e.Ctx, object.DeepCopyObject().(client.Object), client.DryRunAll)
+		}
+		change := func(object client.Object, patch string) error {
+			return c.Patch(e.Ctx, object.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(patch)), client.DryRunAll)
+		}
+		errs["change a DataService"] = change(ds, `{"spec":{"auth":{"image":"example.com/mine"}}}`)
+		errs["change a RedisCluster"] = change(theirs, `{"spec":{"repository":"example.com/mine"}}`)
+		errs["scale a RedisCluster"] = c.SubResource("scale").Update(e.Ctx, theirs.DeepCopy(), &client.SubResourceUpdateOptions{
+			UpdateOptions: client.UpdateOptions{DryRun: []string{metav1.DryRunAll}},
+			SubResourceBody: &autoscalingv1.Scale{
+				ObjectMeta: metav1.ObjectMeta{Namespace: theirs.Namespace, Name: theirs.Name}, Spec: autoscalingv1.ScaleSpec{Replicas: 9},
+			},
+		})
+		return errs
+	}
+	byPolicy := func(err error) bool {
+		return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "must be allowed to create pods")
+	}
+	for shape, c := range map[string]struct {
+		rules  []rbacv1.PolicyRule
+		judged int // writes that RBAC allows, and the policy refuses
+	}{
+		"all":           {everything.Rules, 9},
+		"status":        {[]rbacv1.PolicyRule{ours(statuses, "get", "update", "patch")}, 0},
+		"create":        {[]rbacv1.PolicyRule{ours([]string{"redisclusters"}, "create")}, 1},
+		"create-status": {[]rbacv1.PolicyRule{ours([]string{"redisclusters"}, "create"), ours(statuses, "get", "update", "patch")}, 1},
+		"update":        {[]rbacv1.PolicyRule{ours(kinds, "update", "patch")}, 2},
+		"bind": {[]rbacv1.PolicyRule{
+			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings"}, Verbs: []string{"create"}},
+			{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"clusterroles"}, Verbs: []string{"bind"}, ResourceNames: []string{everything.Name}},
+		}, 9},
+	} {
+		account := e.client("shape-"+shape, append(c.rules, reads)...)
+		if shape == "bind" {
+			e.Must(account.Create(e.Ctx, &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "bound"},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: everything.Name},
+				Subjects:   e.subject("shape-" + shape),
+			}))
+		}
+		// RBAC learns of a role a moment later: until then it refuses what the policy would judge.
+		e.Until("the policy judges "+shape, func() error {
+			judged := 0
+			for write, err := range attempts(account) {
+				if !apierrors.IsForbidden(err) {
+					e.Errorf("%s: %s: %v", shape, write, err)
+				} else if byPolicy(err) {
+					judged++
+				}
+			}
+			return stage.Unless(judged == c.judged, fmt.Sprintf("%d of %d writes", judged, c.judged))
+		})
+	}
+	e.Must(api.Delete(e.Ctx, theirs))
 }
 
 // mayScale expects who may change the number of pods through the subresource scale. Nothing is changed.

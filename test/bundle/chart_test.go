@@ -27,14 +27,14 @@ const chartNamespace = "d3os-operator-system"
 // chartObjects returns what Helm installs, by kind, namespace and name.
 func chartObjects(t *testing.T, settings ...string) map[string]map[string]any {
 	t.Helper()
-	out, err := helmTemplate(t, settings...)
+	out, err := helmTemplate(t, chartNamespace, settings...)
 	assert.NilError(t, err, out)
 	return objectsIn(t, out)
 }
 
-func helmTemplate(t *testing.T, settings ...string) (string, error) {
+func helmTemplate(t *testing.T, namespace string, settings ...string) (string, error) {
 	t.Helper()
-	arguments := []string{"template", "d3os", "dist/chart", "--namespace", chartNamespace, "--kube-version", "1.30.0"}
+	arguments := []string{"template", "d3os", "dist/chart", "--namespace", namespace, "--kube-version", "1.30.0"}
 	for _, setting := range settings {
 		arguments = append(arguments, "--set-json", setting)
 	}
@@ -139,8 +139,52 @@ func TestChartValues(t *testing.T) {
 	for setting, message := range map[string]string{
 		`manager.replica=1`: "replica", `manager.watchNamespaces="a,b"`: "watchNamespaces", `manager.image.digest="latest"`: "digest", `crd=true`: "crd",
 	} {
-		out, err := helmTemplate(t, setting)
+		out, err := helmTemplate(t, chartNamespace, setting)
 		assert.Assert(t, err != nil, setting)
 		assert.Assert(t, strings.Contains(out, message), "%s: %s", setting, out)
 	}
+}
+
+// The policy for authors exempts the account with which the operator runs: of config/default, of the chart in any namespace, and of the bundle in the
+// namespace that it suggests.
+func TestAuthorsPolicyNamesTheOperator(t *testing.T) {
+	t.Parallel()
+	const policy = "ValidatingAdmissionPolicy//d3os-operator-authors"
+	exempted := func(object map[string]any) string {
+		conditions, _, err := unstructured.NestedSlice(object, "spec", "matchConditions")
+		assert.NilError(t, err)
+		for _, condition := range conditions {
+			if fields := condition.(map[string]any); fields["name"] == "not-the-operator" {
+				_, name, found := strings.Cut(fields["expression"].(string), "request.userInfo.username != ")
+				assert.Assert(t, found, "%v", fields["expression"])
+				return strings.Trim(name, "'")
+			}
+		}
+		t.Fatal("the policy has no condition for the operator")
+		return ""
+	}
+	account := func(objects map[string]map[string]any, namespace string) string {
+		deployment := objects["Deployment/"+namespace+"/d3os-operator-controller-manager"]
+		name, _, err := unstructured.NestedString(deployment, "spec", "template", "spec", "serviceAccountName")
+		assert.NilError(t, err)
+		assert.Assert(t, objects["ServiceAccount/"+namespace+"/"+name] != nil, "%s has no ServiceAccount %q", namespace, name)
+		return "system:serviceaccount:" + namespace + ":" + name
+	}
+	ofKustomize := exempted(kustomized(t, "config/admission")[policy])
+	assert.Equal(t, ofKustomize, account(kustomized(t, "config/default"), chartNamespace))
+	for _, namespace := range []string{chartNamespace, "elsewhere"} {
+		out, err := helmTemplate(t, namespace, "admission.enable=true")
+		assert.NilError(t, err, out)
+		objects := objectsIn(t, out)
+		assert.Equal(t, exempted(objects[policy]), account(objects, namespace))
+	}
+	bundled := read[csv](t, csvFile)
+	assert.Equal(t, ofKustomize, "system:serviceaccount:"+bundled.Annotations["operatorframework.io/suggested-namespace"]+":"+
+		bundled.Spec.Install.Spec.Deployments[0].Spec.Template.Spec.ServiceAccountName)
+	// The command of SECURITY.md and of config/admission replaces the namespace in the name, and nothing else.
+	const sed = "sed 's/:d3os-operator-system:/:NAMESPACE:/'"
+	for _, file := range []string{"SECURITY.md", "config/admission/kustomization.yaml"} {
+		assert.Assert(t, strings.Contains(string(mustRead(t, file)), sed), file)
+	}
+	assert.Equal(t, strings.Count(string(mustRead(t, "config/admission/authors.yaml")), ":"+chartNamespace+":"), 1)
 }
