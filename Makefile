@@ -199,7 +199,7 @@ cluster-down: ## Remove the embedded cluster.
 
 .PHONY: install
 install: cluster-up ## Install the CRD.
-	$(KUBECTL) apply -k config/crd
+	$(KUBECTL) apply --server-side --force-conflicts -k config/crd
 
 .PHONY: uninstall
 uninstall: $(KUBECTL) ## Remove the CRD, and with it every DataService.

@@ -17,7 +17,8 @@ import (
 )
 
 // `make docker-build docker-push deploy` uses one image and the cluster of kubectl, as in every project of the Operator SDK. A target that starts
-// its own cluster never uses that of ~/.kube/config.
+// its own cluster never uses that of ~/.kube/config. CRDs are applied server-side: a client-side apply keeps a copy of each in an annotation, whose
+// size is bounded.
 func TestMakeDeploys(t *testing.T) {
 	home := t.TempDir()
 	mine := filepath.Join(home, ".kube", "config")
@@ -39,6 +40,7 @@ func TestMakeDeploys(t *testing.T) {
 		"apply --server-side --force-conflicts -f dist/install.yaml", "using the cluster of KUBECONFIG=" + mine} {
 		assert.Assert(t, strings.Contains(out, want), "%s is missing in\n%s", want, out)
 	}
+	assert.Assert(t, strings.Contains(dryRun("install"), "apply --server-side --force-conflicts -k config/crd"))
 	for _, args := range [][]string{{"deploy", "KUBECONFIG=/elsewhere"}, {"cluster-up"}} {
 		out := dryRun(args...)
 		assert.Assert(t, !strings.Contains(out, mine), out)
