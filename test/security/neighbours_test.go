@@ -29,30 +29,83 @@ var kubebuilder = labels.Set{"control-plane": "controller-manager", "app.kuberne
 func TestNetworkPoliciesAdmitTheOperatorAlone(t *testing.T) {
 	t.Parallel()
 	own := labels.Set(operatorPods(t, filepath.Join(cluster.Root(), "config/manager/manager.yaml")).Labels)
+	for chart, rules := range clusterRules(t) {
+		admitted := 0
+		for _, rule := range rules {
+			for _, peer := range rule.From {
+				assert.Check(t, !admits(t, peer, "operators", kubebuilder), "%s admits another operator", chart)
+				assert.Check(t, !admits(t, peer, "elsewhere", own), "%s admits any namespace", chart)
+				if admits(t, peer, "operators", own) {
+					admitted++
+				}
+			}
+		}
+		assert.Equal(t, admitted, 1, chart)
+	}
+}
+
+// clusterRules returns what the NetworkPolicies of each kind of cluster let in, for an operator in the namespace "operators".
+func clusterRules(t *testing.T) map[string][]networkingv1.NetworkPolicyIngressRule {
+	t.Helper()
 	renderer, err := newRenderer()
 	assert.NilError(t, err)
+	found := map[string][]networkingv1.NetworkPolicyIngressRule{}
 	for _, chart := range []string{"rediscluster", "etcdcluster", "mysqlcluster"} {
 		v := map[string]any{"agentImage": "agent", "networkPolicy": map[string]any{"enabled": true, "allowFrom": []any{}}, "operatorNamespace": "operators"}
 		rendered, err := renderer.Render(render.Release{Name: "cache", Namespace: "data"}, []render.Part{{Name: "part", Chart: chart, Values: v}})
 		assert.NilError(t, err)
-		admitted := 0
 		for _, obj := range rendered[0] {
 			if obj.GetKind() != "NetworkPolicy" {
 				continue
 			}
 			policy := &networkingv1.NetworkPolicy{}
 			convert(t, obj.Object, policy)
-			for _, rule := range policy.Spec.Ingress {
-				for _, peer := range rule.From {
-					assert.Check(t, !admits(t, peer, "operators", kubebuilder), "%s admits another operator", chart)
-					assert.Check(t, !admits(t, peer, "elsewhere", own), "%s admits any namespace", chart)
-					if admits(t, peer, "operators", own) {
-						admitted++
-					}
-				}
+			found[chart] = append(found[chart], policy.Spec.Ingress...)
+		}
+	}
+	return found
+}
+
+// The NetworkPolicy of config/network-policy selects the operator's pods, lets in the port of their metrics alone, and lets out every port on which
+// a NetworkPolicy of a cluster admits the operator.
+func TestPolicyOfTheOperatorLetsItWork(t *testing.T) {
+	t.Parallel()
+	pods := operatorPods(t, filepath.Join(cluster.Root(), "config/manager/manager.yaml"))
+	data, err := os.ReadFile(filepath.Join(cluster.Root(), "config/network-policy/operator.yaml"))
+	assert.NilError(t, err)
+	var own networkingv1.NetworkPolicy
+	assert.NilError(t, yaml.UnmarshalStrict(data, &own))
+	selector, err := metav1.LabelSelectorAsSelector(&own.Spec.PodSelector)
+	assert.NilError(t, err)
+	assert.Assert(t, !selector.Empty() && selector.Matches(labels.Set(pods.Labels)))
+	assert.Equal(t, len(own.Spec.PolicyTypes), 2)
+
+	var metrics int32
+	for _, port := range pods.Spec.Containers[0].Ports {
+		if port.Name == "metrics" {
+			metrics = port.ContainerPort
+		}
+	}
+	assert.Equal(t, len(own.Spec.Ingress), 1)
+	assert.Equal(t, len(own.Spec.Ingress[0].Ports), 1)
+	assert.Equal(t, own.Spec.Ingress[0].Ports[0].Port.IntVal, metrics)
+
+	out := map[int32]bool{}
+	for _, rule := range own.Spec.Egress {
+		for _, port := range rule.Ports {
+			out[port.Port.IntVal] = true
+		}
+	}
+	for chart, rules := range clusterRules(t) {
+		for _, rule := range rules {
+			if !slices.ContainsFunc(rule.From, func(peer networkingv1.NetworkPolicyPeer) bool { return admits(t, peer, "operators", pods.Labels) }) {
+				continue
+			}
+			assert.Assert(t, len(rule.Ports) > 0, chart)
+			for _, port := range rule.Ports {
+				assert.Check(t, out[port.Port.IntVal], "%s: port %d", chart, port.Port.IntVal)
 			}
 		}
-		assert.Equal(t, admitted, 1, chart)
 	}
 }
 
