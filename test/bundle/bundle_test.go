@@ -423,3 +423,28 @@ func TestLinksLeadToThePublisher(t *testing.T) {
 
 // stranger finds addresses that earlier releases had, on accounts that are not the project's.
 var stranger = regexp.MustCompile(`github\.com/d3os/|https://d3os\.com|@d3os\.com`)
+
+// The page on stability names the version of each kind, and no other kind.
+func TestStabilityOfEveryKindIsStated(t *testing.T) {
+	t.Parallel()
+	_, text, found := strings.Cut(string(mustRead(t, "docs/README.md")), "## Stability of the API\n")
+	assert.Assert(t, found)
+	text, _, _ = strings.Cut(text, "\n## ")
+	stated := map[string]string{}
+	for _, row := range regexp.MustCompile("(?m)^\\| ([A-Z][A-Za-z, ]+) \\| `(v[0-9a-z]+)` \\|").FindAllStringSubmatch(text, -1) {
+		for kind := range strings.SplitSeq(row[1], ", ") {
+			stated[kind] = row[2]
+		}
+	}
+	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/c*/bases/*.yaml"))
+	assert.NilError(t, err)
+	want := map[string]string{}
+	for _, file := range files {
+		file, err = filepath.Rel(cluster.Root(), file)
+		assert.NilError(t, err)
+		crd := read[apiextensionsv1.CustomResourceDefinition](t, file)
+		assert.Equal(t, len(crd.Spec.Versions), 1, file)
+		want[crd.Spec.Names.Kind] = crd.Spec.Versions[0].Name
+	}
+	assert.DeepEqual(t, stated, want)
+}
