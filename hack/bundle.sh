@@ -16,10 +16,13 @@ previous=$(hack/released.sh "$VERSION")
 edge='/PREVIOUS/d'
 [[ -z $previous ]] || edge="s|PREVIOUS|$previous|; s|<VERSION|<$VERSION|"
 
+disconnected=false
+[[ -z ${USE_IMAGE_DIGESTS:-} ]] || disconnected=true
+
 rm -rf bundle
 "$sdk" generate kustomize manifests --quiet --interactive=false --apis-dir api
 "$kustomize" build config/manifests |
-	sed "s|controller:latest|$IMG|; s|scorecard:latest|$SCORECARD_IMG|; s|PROJECT_URL|$PROJECT_URL|; s|PROJECT_EMAIL|$PROJECT_EMAIL|; s|base64data: ICON|base64data: $(base64 --wrap 0 config/manifests/icon.svg)|; $edge" |
+	sed "s|controller:latest|$IMG|; s|scorecard:latest|$SCORECARD_IMG|; s|PROJECT_URL|$PROJECT_URL|; s|PROJECT_EMAIL|$PROJECT_EMAIL|; s|DISCONNECTED|$disconnected|; s|base64data: ICON|base64data: $(base64 --wrap 0 config/manifests/icon.svg)|; $edge" |
 	"$sdk" generate bundle --quiet --overwrite --package "$package" --version "$VERSION" \
 		--channels "$CHANNELS" --default-channel "$DEFAULT_CHANNEL" ${USE_IMAGE_DIGESTS:+--use-image-digests}
 # The time of the run would make every bundle a new one.

@@ -39,7 +39,7 @@ func sampleFiles(t *testing.T) []string {
 		return filepath.Base(file) == "kustomization.yaml" || filepath.Base(file) == originalSample
 	})
 	assert.Assert(t, len(files) > 4, "the samples are missing")
-	return append(files, samples+"redis/platform.yaml", samples+"etcd/platform.yaml", samples+"mongodb/platform.yaml")
+	return append(files, samples+"redis/platform.yaml", samples+"etcd/platform.yaml", samples+"mongodb/platform.yaml", samples+"backup/platform.yaml")
 }
 
 // What the repository shows people is accepted as it is.

@@ -96,8 +96,6 @@ push_image eureka "$(image_of "$charts/eureka/values.yaml")"
 push_image probe "$(image_of "$charts/third-party/values.yaml")"
 # What config/samples/{minimal,application}.yaml name.
 push_image orders docker.io/nginxinc/nginx-unprivileged:1.29
-push_image orders registry.example.com/orders/api:v3
-push_image orders registry.example.com/orders/web:v3
 push_image redis docker.io/library/redis:8.2
 push_image redis docker.io/library/redis:7.0.15
 # It is the version that the tools have, whatever the tag says.

@@ -9,6 +9,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"encoding/xml"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -255,6 +256,7 @@ type csv struct {
 		Version     string `json:"version"`
 		Description string `json:"description"`
 		Replaces    string `json:"replaces"`
+		Maturity    string `json:"maturity"`
 		Icon        []struct {
 			Data      string `json:"base64data"`
 			MediaType string `json:"mediatype"`
@@ -262,6 +264,7 @@ type csv struct {
 		RelatedImages []image `json:"relatedImages"`
 		Definitions   struct {
 			Owned []struct {
+				Kind      string `json:"kind"`
 				Resources []struct {
 					Kind    string `json:"kind"`
 					Version string `json:"version"`
@@ -447,4 +450,68 @@ func TestStabilityOfEveryKindIsStated(t *testing.T) {
 		want[crd.Spec.Names.Kind] = crd.Spec.Versions[0].Name
 	}
 	assert.DeepEqual(t, stated, want)
+}
+
+// The operator in the channel stable is called stable. It is called fit for a cluster without internet where each image is named by digest.
+func TestCatalogClaimsWhatHolds(t *testing.T) {
+	t.Parallel()
+	c := read[csv](t, csvFile)
+	channels := read[struct {
+		Annotations map[string]string `json:"annotations"`
+	}](t, "bundle/metadata/annotations.yaml").Annotations["operators.operatorframework.io.bundle.channels.v1"]
+	isStable := slices.Contains(strings.Split(channels, ","), "stable")
+	assert.Equal(t, isStable, c.Spec.Maturity == "stable", "maturity %q in channels %s", c.Spec.Maturity, channels)
+
+	byDigest := true
+	for _, related := range c.Spec.RelatedImages {
+		byDigest = byDigest && strings.Contains(related.Image, "@sha256:")
+	}
+	for _, container := range c.Spec.Install.Spec.Deployments[0].Spec.Template.Spec.Containers {
+		byDigest = byDigest && strings.Contains(container.Image, "@sha256:")
+		for _, variable := range container.Env {
+			byDigest = byDigest && (!strings.HasPrefix(variable.Name, "RELATED_IMAGE_") || strings.Contains(variable.Value, "@sha256:"))
+		}
+	}
+	assert.Equal(t, c.Annotations["features.operators.openshift.io/disconnected"], fmt.Sprint(byDigest))
+}
+
+// Each example of the catalog runs: none names an image of example.com, and what a backup or a restore names is another example. A console proposes
+// the smallest one after the installation.
+func TestExamplesRun(t *testing.T) {
+	t.Parallel()
+	type example struct {
+		Kind     string
+		Metadata struct{ Name string }
+		Spec     map[string]any
+	}
+	c := read[csv](t, csvFile)
+	var examples []example
+	assert.NilError(t, json.Unmarshal([]byte(c.Annotations["alm-examples"]), &examples))
+	specs := map[string]map[string]any{}
+	for _, e := range examples {
+		specs[e.Kind+"/"+e.Metadata.Name] = e.Spec
+		text, err := json.Marshal(e.Spec)
+		assert.NilError(t, err)
+		assert.Check(t, !strings.Contains(string(text), "example.com"), "%s %s names %s", e.Kind, e.Metadata.Name, text)
+	}
+	for _, owned := range c.Spec.Definitions.Owned {
+		assert.Check(t, slices.ContainsFunc(examples, func(e example) bool { return e.Kind == owned.Kind }), "%s has no example", owned.Kind)
+	}
+	for _, e := range examples {
+		if e.Kind != "DataBackup" && e.Kind != "DataRestore" {
+			continue
+		}
+		of := e.Spec["of"].(map[string]any)
+		source := specs[fmt.Sprint(of["kind"], "/", of["name"])]
+		if component, ok := of["component"].(string); ok {
+			source, _ = source[component].(map[string]any)
+		}
+		assert.Check(t, source["backup"] != nil, "%s %s: no example has backups of %v", e.Kind, e.Metadata.Name, of)
+	}
+	var proposed, minimal map[string]any
+	assert.NilError(t, json.Unmarshal([]byte(c.Annotations["operatorframework.io/initialization-resource"]), &proposed))
+	text, err := yaml.YAMLToJSON(mustRead(t, "config/samples/minimal.yaml"))
+	assert.NilError(t, err)
+	assert.NilError(t, json.Unmarshal(text, &minimal))
+	assert.DeepEqual(t, proposed, minimal)
 }

@@ -1,8 +1,7 @@
 // Command orders stands in for an application of the user's own (config/samples/application.yaml):
 //
-//	orders migrate   ends at once, as a migration with nothing to do
-//	orders           waits for what CACHE_ADDRESS and API_URL name, then listens on ports 8080 and 9090
-//	                 and appends a line for each request to LOG_FILE
+//	orders   waits for what CACHE_ADDRESS and API_URL name, then listens on ports 8080 and 9090
+//	         and appends a line for each request to LOG_FILE
 package main
 
 import (
@@ -15,16 +14,11 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
-	"slices"
 	"syscall"
 	"time"
 )
 
 func main() {
-	if slices.Contains(os.Args[1:], "migrate") {
-		log.Print("nothing to migrate")
-		return
-	}
 	if err := run(); err != nil {
 		log.Fatal(err)
 	}
