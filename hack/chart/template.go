@@ -48,7 +48,7 @@ func placeOf(object *unstructured.Unstructured) (folder, condition string) {
 	switch kind := object.GetKind(); {
 	case kind == "CustomResourceDefinition":
 		return "crd", ".Values.crd.enable"
-	case kind == "ServiceMonitor", kind == "PrometheusRule":
+	case kind == "ServiceMonitor", kind == "PrometheusRule", strings.HasPrefix(name, "prometheus-"):
 		return "prometheus", ".Values.prometheus.enable"
 	case strings.HasPrefix(kind, "ValidatingAdmissionPolicy"):
 		return "admission", ".Values.admission.enable"

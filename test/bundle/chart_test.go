@@ -5,6 +5,7 @@ package bundle_test
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"io"
 	"maps"
@@ -127,10 +128,15 @@ func TestChartValues(t *testing.T) {
 		assert.DeepEqual(t, more[id], object)
 	}
 	for id, object := range kustomized(t, "config/prometheus") { // without the namespace and the prefix of config/default
-		kind, name := id[:strings.Index(id, "/")], id[strings.LastIndex(id, "/")+1:]
-		made := more[kind+"/"+chartNamespace+"/d3os-operator-"+name]
+		kind, namespace, name := id[:strings.Index(id, "/")], chartNamespace, id[strings.LastIndex(id, "/")+1:]
+		if kind == "ClusterRoleBinding" {
+			namespace = ""
+		}
+		made := more[kind+"/"+namespace+"/d3os-operator-"+name]
 		assert.Assert(t, made != nil, id)
-		assert.DeepEqual(t, made["spec"], object["spec"])
+		if kind == "PrometheusRule" {
+			assert.DeepEqual(t, made["spec"], object["spec"])
+		}
 	}
 	annotations, _, err := unstructured.NestedMap(more["CustomResourceDefinition//dataservices.d3os-product.com.d3os"], "metadata", "annotations")
 	assert.NilError(t, err)
@@ -187,4 +193,43 @@ func TestAuthorsPolicyNamesTheOperator(t *testing.T) {
 		assert.Assert(t, strings.Contains(string(mustRead(t, file)), sed), file)
 	}
 	assert.Equal(t, strings.Count(string(mustRead(t, "config/admission/authors.yaml")), ":"+chartNamespace+":"), 1)
+}
+
+// Prometheus reads the metrics with a token from a Secret, of an account that may read them. A monitor that names files of Prometheus is refused on
+// OpenShift.
+func TestPrometheusMayReadMetrics(t *testing.T) {
+	t.Parallel()
+	const namespace = "elsewhere"
+	out, err := helmTemplate(t, namespace, "prometheus.enable=true")
+	assert.NilError(t, err, out)
+	objects := objectsIn(t, out)
+	of := func(id string, path ...string) any {
+		t.Helper()
+		object, ok := objects[id]
+		assert.Assert(t, ok, id)
+		value, _, err := unstructured.NestedFieldNoCopy(object, path...)
+		assert.NilError(t, err)
+		return value
+	}
+	endpoints := of("ServiceMonitor/"+namespace+"/d3os-operator-controller-manager-metrics-monitor", "spec", "endpoints").([]any)
+	assert.Equal(t, len(endpoints), 1)
+	endpoint := endpoints[0].(map[string]any)
+	assert.Equal(t, endpoint["scheme"], "https")
+	text, err := json.Marshal(endpoint)
+	assert.NilError(t, err)
+	for _, file := range []string{"bearerTokenFile", "caFile", "certFile", "keyFile", "credentialsFile"} {
+		assert.Check(t, !strings.Contains(string(text), file), "%s in %s", file, text)
+	}
+	key, _, err := unstructured.NestedStringMap(endpoint, "authorization", "credentials")
+	assert.NilError(t, err)
+	assert.Equal(t, key["key"], "token")
+	secret := "Secret/" + namespace + "/" + key["name"]
+	assert.Equal(t, of(secret, "type"), "kubernetes.io/service-account-token")
+	account, _ := of(secret, "metadata", "annotations", "kubernetes.io/service-account.name").(string)
+	of("ServiceAccount/"+namespace+"/"+account, "metadata")
+
+	const binding = "ClusterRoleBinding//d3os-operator-prometheus-reader-rolebinding"
+	assert.DeepEqual(t, of(binding, "subjects"), []any{map[string]any{"kind": "ServiceAccount", "name": account, "namespace": namespace}})
+	role, _ := of(binding, "roleRef", "name").(string)
+	assert.DeepEqual(t, of("ClusterRole//"+role, "rules"), []any{map[string]any{"nonResourceURLs": []any{"/metrics"}, "verbs": []any{"get"}}})
 }
