@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -369,11 +370,21 @@ func TestCertificates(t *testing.T) {
 
 	k.forget(ec.Namespace, ec.Name)
 	assert.Equal(t, len(k.authorities)+len(k.leaves), 0)
+	own := maps.Clone(first)
 	delete(first, "Secret/store-ca")
 	_, err = plan(first, membership.Record{})
 	var lost *LostError
 	assert.Assert(t, errors.As(err, &lost))
-	assert.ErrorContains(t, err, "Secret store-ca")
+	assert.ErrorContains(t, err, "Secret store-ca with the certificate authorities of EtcdCluster store is gone")
+
+	// An operator that starts finds the authorities in a Secret that lost the operator's label.
+	_, err = k.plan(ec, ownerOf(ec), own.Unlabelled("store-ca"), membership.Record{Cluster: 1}, true)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, k.authorities[ec.Namespace+"/store-ca"].data(), authoritiesIn(own["Secret/store-ca"]).data())
+	k.forget(ec.Namespace, ec.Name)
+	own["Secret/store-ca"].SetLabels(nil)
+	_, err = k.plan(ec, ownerOf(ec), own.Unlabelled("store-ca"), membership.Record{Cluster: 1}, true)
+	assert.ErrorContains(t, err, "Secret store-ca exists, but its labels do not name EtcdCluster store")
 	ec.Spec.TLS.Mode = etcdv1.TLSOff
 	none, err := plan(there{}, membership.Record{Cluster: 1})
 	assert.NilError(t, err)

@@ -5,6 +5,7 @@ package etcd
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -106,6 +107,17 @@ func (k *keeper) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.I
 		}
 		live[suffix] = found
 	}
+	secrets, err := k.from(ec, owner, live, record, runs)
+	if lost := (*LostError)(nil); errors.As(err, &lost) {
+		if live[suffixCA], err = object.UnseenSecret(owner, in.LookupLive, lost.Secret, lost); err == nil {
+			return k.from(ec, owner, live, record, runs)
+		}
+	}
+	return secrets, err
+}
+
+// from returns the planned Secrets of a cluster with the live ones, by suffix.
+func (k *keeper) from(ec *etcdv1.EtcdCluster, owner object.Owner, live map[string]*unstructured.Unstructured, record membership.Record, runs bool) ([]*unstructured.Unstructured, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	made, err := k.authority(ec, live, record, runs)

@@ -74,6 +74,11 @@ func (p *planner) plan(rc *redisv1.RedisCluster, owner object.Owner, in reconcil
 		return nil, err
 	}
 	secret, err := p.passwords.plan(rc, owner, live, record, copied)
+	if lost := (*LostError)(nil); errors.As(err, &lost) {
+		if live, err = object.UnseenSecret(owner, in.LookupLive, lost.Secret, lost); err == nil {
+			secret, err = p.passwords.plan(rc, owner, live, record, copied)
+		}
+	}
 	if err != nil {
 		return nil, &reconcile.SecretError{Err: err}
 	}

@@ -228,6 +228,22 @@ func TestPlansAreRemembered(t *testing.T) {
 	assert.Assert(t, plan(there{}) != first)
 }
 
+// An operator that starts finds the password in a Secret that lost the operator's label, and names a Secret without any label.
+func TestUnlabelledPassword(t *testing.T) {
+	t.Parallel()
+	rc := read(t, "minimal")
+	live := withRecord(t, rc, topology.Record{Formed: true})
+	secret, err := newPasswords(func() (string, error) { return "live", nil }).plan(rc, ownerOf(rc), nil, topology.Record{}, "")
+	assert.NilError(t, err)
+	live["Secret/cache-credentials"] = secret
+	plan, err := testPlanner(t).plan(rc, ownerOf(rc), live.Unlabelled("cache-credentials"))
+	assert.NilError(t, err)
+	assert.Equal(t, passwordIn(plan.Secrets[0]), "live")
+	secret.SetLabels(nil)
+	_, err = testPlanner(t).plan(rc, ownerOf(rc), live.Unlabelled("cache-credentials"))
+	assert.ErrorContains(t, err, "Secret cache-credentials exists, but its labels do not name RedisCluster cache")
+}
+
 // The password stays, is restored if its Secret is deleted, and never differs from the servers'.
 func TestPasswords(t *testing.T) {
 	t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -31,6 +32,18 @@ type There map[string]*unstructured.Unstructured
 func (l There) Inputs() reconcile.Inputs {
 	lookup := func(kind, name string) (*unstructured.Unstructured, error) { return l[kind+"/"+name], nil }
 	return reconcile.Inputs{Lookup: lookup, LookupLive: lookup}
+}
+
+// Unlabelled returns inputs after a Secret lost the operator's label: the cache of a new operator lacks it, and the API server has it.
+func (l There) Unlabelled(name string) reconcile.Inputs {
+	secret := l["Secret/"+name].DeepCopy()
+	unstructured.RemoveNestedField(secret.Object, "metadata", "labels", object.LabelManagedBy)
+	cached, live := maps.Clone(l), maps.Clone(l)
+	delete(cached, "Secret/"+name)
+	live["Secret/"+name] = secret
+	in := cached.Inputs()
+	in.LookupLive = live.Inputs().Lookup
+	return in
 }
 
 // Set adds a StatefulSet with a number of pods and an image in a container.

@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -203,6 +204,19 @@ func TestSecretsStay(t *testing.T) {
 	assert.NilError(t, err)
 	for name, o := range other {
 		assert.DeepEqual(t, o.Object["data"], first[name].Object["data"])
+	}
+	// An operator that starts finds a Secret that lost the operator's label, and names one without any label.
+	for _, name := range []string{"db-credentials", "db-members", "db-ca"} {
+		plan, err := testPlanner(t, &now).plan(mc, reconcile.OwnerOf(&Kind{}, mc), live.Unlabelled(name))
+		assert.NilError(t, err, name)
+		for _, o := range plan.Secrets {
+			assert.DeepEqual(t, o.Object["data"], first[o.GetName()].Object["data"])
+		}
+		bare := maps.Clone(live)
+		bare["Secret/"+name] = live["Secret/"+name].DeepCopy()
+		bare["Secret/"+name].SetLabels(nil)
+		_, err = testPlanner(t, &now).plan(mc, reconcile.OwnerOf(&Kind{}, mc), bare.Unlabelled(name))
+		assert.ErrorContains(t, err, "Secret "+name+" exists, but its labels do not name MySQLCluster db")
 	}
 	now = now.Add(database.LeafLife) // the certificate is renewed, and the authority is not
 	renewed, err := secrets(t, p, mc, live, true)

@@ -8,6 +8,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -90,6 +91,11 @@ func (k *keeper) plan(mc *mysqlv1.MySQLCluster, owner object.Owner, in reconcile
 			return nil, err
 		}
 		data, err := k.data(mc, suffix, live, formed, runs)
+		if lost := (*database.LostError)(nil); errors.As(err, &lost) {
+			if live, err = object.UnseenSecret(owner, in.LookupLive, lost.Secret, lost); err == nil {
+				data, err = k.data(mc, suffix, live, formed, runs)
+			}
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -38,12 +38,12 @@ const (
 // Lookup returns the live object of a kind (Secret or PersistentVolumeClaim) and name if it belongs to this DataService, or nil.
 type Lookup func(kind, name string) (*unstructured.Unstructured, error)
 
-// LostError reports that data exists but its password is lost. A new password would not open the data.
+// LostError reports that data exists but its password is lost: the API server has no such Secret. A new password would not open the data.
 type LostError struct{ Secret, Claim string }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("mysql: PersistentVolumeClaim %s holds data, but Secret %s with its passwords is gone: restore the Secret, or delete the claim to start with an empty database",
-		e.Claim, e.Secret)
+	return fmt.Sprintf("mysql: PersistentVolumeClaim %s holds data, but Secret %s with its passwords is gone: restore it from a backup, or create it with the keys %s, %s and %s and the passwords of the database",
+		e.Claim, e.Secret, keyRootPassword, keyUsername, keyPassword)
 }
 
 // SecretsPlan holds the Secrets of a DataService and their names for the charts.
@@ -167,8 +167,15 @@ func (p *planner) checkLost(secret string, c *component.Component) error {
 		return err
 	}
 	claim, err := p.lookup("PersistentVolumeClaim", "data-"+c.ObjectName+"-0")
-	if claim != nil && claim.GetDeletionTimestamp() == nil {
-		return &LostError{Secret: secret, Claim: claim.GetName()}
+	if err != nil || claim == nil || claim.GetDeletionTimestamp() != nil {
+		return err
+	}
+	lost := &LostError{Secret: secret, Claim: claim.GetName()}
+	if p.others == nil {
+		return lost
+	}
+	if live, err = object.UnseenSecret(OwnerOf(p.ds), p.others.Live, secret, lost); err == nil {
+		p.keeper.remember(p.ds, secret, decode(live))
 	}
 	return err
 }

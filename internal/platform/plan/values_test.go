@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
 // Values are generated once. A deleted or emptied Secret is restored unchanged, also by an operator that has restarted since and read the
@@ -91,7 +93,7 @@ func TestLostCredentials(t *testing.T) {
 		var lost *LostError
 		assert.Assert(t, errors.As(err, &lost), "%v", err)
 		assert.Equal(t, *lost, LostError{Secret: mysqlSecret, Claim: claim})
-		assert.ErrorContains(t, err, "restore the Secret, or delete the claim")
+		assert.ErrorContains(t, err, "restore it from a backup")
 		assert.Equal(t, *generated, 0)
 
 		// A claim that is being deleted blocks nothing.
@@ -100,8 +102,27 @@ func TestLostCredentials(t *testing.T) {
 		assert.Equal(t, *generated, 2)
 	}
 
+	// A Secret without the operator's label is no lost one: an operator that starts asks the API server and uses its values.
+	f := newFixture(t, "{mysql: {}}")
+	k, _ := counting()
+	made := f.plan(k)
+	f.live["PersistentVolumeClaim/"+claim] = &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"name": claim}}}
+	unlabelled := made.Secrets[0].DeepCopy()
+	unstructured.RemoveNestedField(unlabelled.Object, "metadata", "labels", object.LabelManagedBy)
+	f.others = &Users{Live: func(string, string) (*unstructured.Unstructured, error) { return unlabelled, nil }}
+	k, generated := counting()
+	assert.DeepEqual(t, f.plan(k), made)
+	assert.Equal(t, *generated, 0)
+
+	// Nothing proves that a Secret without any label is the database's.
+	unlabelled.SetLabels(nil)
+	k, generated = counting()
+	_, err := f.try(k)
+	assert.ErrorContains(t, err, "Secret "+mysqlSecret+" exists, but its labels do not name DataService sample")
+	assert.Equal(t, *generated, 0)
+
 	// Without a volume no data needs the password.
-	f := newFixture(t, "{mysql: {kind: DaemonSet}}")
+	f = newFixture(t, "{mysql: {kind: DaemonSet}}")
 	f.live["PersistentVolumeClaim/"+claim] = &unstructured.Unstructured{}
 	f.plan(NewKeeper())
 }

@@ -30,7 +30,7 @@ var actions = map[string]string{
 	dsv1.ReasonObjectConflict:       "delete or rename that object, or give the component another `name`",
 	dsv1.ReasonNotAdopted:           "'kubectl dataservice adopt' takes it over if the original operator made it; or save its data, if any, and delete it",
 	dsv1.ReasonApplyFailed:          "read the message: quota, admission policy, rights or network; the operator tries again by itself",
-	dsv1.ReasonCredentialsFailed:    "restore the Secret that the message names",
+	dsv1.ReasonCredentialsFailed:    "restore the Secret that the message names, or label it as the message says",
 	dsv1.ReasonPruneFailed:          "read the message; the operator tries again by itself",
 	dsv1.ReasonContested:            "stop the other writer, take the field out of the spec, or pause the DataService",
 	dsv1.ReasonVolumeNotResized:     "set the size back, or allow volume expansion in the storage class",
