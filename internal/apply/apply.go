@@ -149,7 +149,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	if live.GetDeletionTimestamp() != nil {
 		return Result{Object: live, Action: Waiting}, nil
 	}
-	planned = keepTemplates(keepGrown(planned, live), live)
+	planned = keep(planned, live)
 	same, err := a.compare.same(planned, live)
 	if err != nil {
 		return Result{}, err

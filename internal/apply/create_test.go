@@ -185,7 +185,7 @@ func TestRetainedObjectsAreNotPruned(t *testing.T) {
 				set := live.GetKind() == "StatefulSet"
 				assert.Equal(t, object.LacksNoPrune(live), set, "a StatefulSet goes with its owner")
 				templates := 0
-				eachTemplate(live, func(_ int, template *unstructured.Unstructured) {
+				eachTemplate(live, func(template *unstructured.Unstructured) {
 					templates++
 					assert.Assert(t, !object.LacksNoPrune(template), "%v", template.GetAnnotations())
 				})

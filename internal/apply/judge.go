@@ -57,7 +57,7 @@ func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructur
 	if live.GetDeletionTimestamp() != nil {
 		return Verdict{Action: Waiting, Result: live}, nil
 	}
-	planned = keepTemplates(keepGrown(planned, live), live)
+	planned = keep(planned, live)
 	same, err := j.applier.compare.same(planned, live)
 	if err != nil {
 		return Verdict{}, err

@@ -102,7 +102,7 @@ func planDigest(planned *unstructured.Unstructured) string {
 
 // deviation returns the fields of an object that differ from the plan.
 func (c *comparer) deviation(planned, live *unstructured.Unstructured) ([]Field, error) {
-	planned = keepTemplates(keepGrown(planned, live), live)
+	planned = keep(planned, live)
 	unplanned := hasUnplanned(planned, live)
 	same, err := c.contains(live, planned)
 	if err != nil || same && !unplanned {

@@ -120,6 +120,54 @@ func TestRewrittenObjectsAreNotFought(t *testing.T) {
 	}
 }
 
+// An operator that starts keeps a StatefulSet whose claim templates a policy changed at its creation, and so does a change of the plan.
+func TestClaimTemplatesOfAPolicyStay(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(template *unstructured.Unstructured){
+		"label": func(template *unstructured.Unstructured) {
+			template.SetLabels(with(template.GetLabels(), map[string]string{"cost-center": "a"}))
+		},
+		"annotation": func(template *unstructured.Unstructured) {
+			template.SetAnnotations(with(template.GetAnnotations(), map[string]string{"backup.example.com/exclude": "true"}))
+		},
+		"storage class": func(template *unstructured.Unstructured) {
+			_ = unstructured.SetNestedField(template.Object, "fast", "spec", "storageClassName")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const onlyAtCreation = "1"
+			atCreation := &policy{operator, func(o map[string]any) {
+				if set := (&unstructured.Unstructured{Object: o}); set.GetResourceVersion() == onlyAtCreation {
+					eachTemplate(set, change)
+				}
+			}}
+			p := start(t, "{mysql: {}}").by(newApplier(atCreation))
+			planned := p.planned(databaseSet)
+			created := p.apply(planned)
+			assert.Equal(t, created.Action, Created)
+			uid := created.Object.GetUID()
+			for range 3 {
+				p = p.by(newApplier(atCreation))
+				p.atRest(planned)
+			}
+			edit(t, planned, inContainer(setting("other", "image")))
+			assert.Equal(t, p.apply(planned).Action, Corrected)
+			if name != "storage class" { // the plan's may have changed, too
+				p.declare("{mysql: {labels: {team: a}}}")
+				assert.Equal(t, p.apply(p.planned(databaseSet)).Action, Updated)
+			}
+			live := fetch(t, planned)
+			assert.Equal(t, live.GetUID(), uid)
+			eachTemplate(live, func(template *unstructured.Unstructured) {
+				changed := template.DeepCopy()
+				change(changed)
+				assert.DeepEqual(t, template, changed)
+			})
+		})
+	}
+}
+
 // If a policy changes one field of an object, edits of its other fields are still corrected.
 func TestEditsOfOtherFieldsAreCorrected(t *testing.T) {
 	t.Parallel()
