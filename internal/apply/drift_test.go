@@ -38,7 +38,13 @@ func TestDriftIsCorrected(t *testing.T) {
 			unstructured.RemoveNestedField(o, "spec", "template", "spec", "volumes")
 			delete(container(o), "volumeMounts")
 		}},
-		"update strategy":          {"Deployment/proxy", setting(map[string]any{"type": "Recreate"}, "spec", "strategy")},
+		"update strategy": {"Deployment/proxy", setting(map[string]any{"type": "Recreate"}, "spec", "strategy")},
+		"source of a volume": {"Deployment/proxy", func(_ *testing.T, o map[string]any) {
+			volume := items(o, "spec", "template", "spec", "volumes")[0]
+			name := volume["name"]
+			clear(volume)
+			volume["name"], volume["hostPath"] = name, map[string]any{"path": "/etc"}
+		}},
 		"label removed":            {"Deployment/proxy", removing("metadata", "labels", object.LabelPartOf)},
 		"instance label edited":    {"Deployment/proxy", setting("other", "metadata", "labels", object.LabelInstance)},
 		"managed-by label removed": {"Deployment/proxy", removing("metadata", "labels", object.LabelManagedBy)},
@@ -102,13 +108,35 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 		"privileges":               {"Deployment/proxy", inContainer(setting([]any{"NET_ADMIN"}, "securityContext", "capabilities", "add"))},
 		"network of the node":      {"Deployment/proxy", setting(true, "spec", "template", "spec", "hostNetwork")},
 		"service account":          {"Deployment/proxy", setting("admin", "spec", "template", "spec", "serviceAccountName")},
-		"address of a service":     {"Service/proxy", setting([]any{"192.0.2.1"}, "spec", "externalIPs")},
+		"user of a container":      {"Deployment/proxy", inContainer(setting(int64(0), "securityContext", "runAsUser"))},
+		"group of a container":     {"Deployment/proxy", inContainer(setting(int64(0), "securityContext", "runAsGroup"))},
+		"user of all containers":   {"Deployment/proxy", setting(int64(0), "spec", "template", "spec", "securityContext", "runAsUser")},
+		"user of a database":       {"StatefulSet/mysql-dataservice", setting(int64(0), "spec", "template", "spec", "securityContext", "runAsUser")},
+		"node":                     {"Deployment/proxy", setting("a", "spec", "template", "spec", "nodeName")},
+		"address of a host": {"Deployment/proxy", setting([]any{map[string]any{"ip": "192.0.2.1", "hostnames": []any{"mysql"}}},
+			"spec", "template", "spec", "hostAliases")},
+		"processes of each other": {"Deployment/proxy", setting(true, "spec", "template", "spec", "shareProcessNamespace")},
+		"path of the node": {"Deployment/proxy", func(t *testing.T, o map[string]any) {
+			adding(map[string]any{"name": "etc", "hostPath": map[string]any{"path": "/etc"}}, "spec", "template", "spec", "volumes")(t, o)
+			inContainer(adding(map[string]any{"name": "etc", "mountPath": "/host"}, "volumeMounts"))(t, o)
+		}},
+		"path of the node, in no container": {"StatefulSet/mysql-dataservice",
+			adding(map[string]any{"name": "etc", "hostPath": map[string]any{"path": "/etc"}}, "spec", "template", "spec", "volumes")},
+		"files in a container": {"CronJob/tick", func(t *testing.T, o map[string]any) {
+			pod, _, err := unstructured.NestedFieldNoCopy(o, "spec", "jobTemplate", "spec", "template", "spec")
+			assert.NilError(t, err)
+			adding(map[string]any{"name": "more", "configMap": map[string]any{"name": "x"}}, "volumes")(t, pod.(map[string]any))
+			adding(map[string]any{"name": "more", "mountPath": "/app"}, "volumeMounts")(t, items(pod.(map[string]any), "containers")[0])
+		}},
+		"runs that do not begin": {"CronJob/tick", setting(true, "spec", "jobTemplate", "spec", "suspend")},
+		"address of a service":   {"Service/proxy", setting([]any{"192.0.2.1"}, "spec", "externalIPs")},
 		// The plan owns all fields of the operator's own resources, see TestUnplannedFieldsOfAResource.
 		"setting of a resource": {"RedisCluster/redis", setting("1gb", "spec", "config", "maxmemory")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}, redis: {name: redis, config: {maxmemory-policy: allkeys-lru}}}", test.id)
+			p, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}, redis: {name: redis, config: {maxmemory-policy: allkeys-lru}}, "+
+				"cronJobs: [{name: tick, image: a, schedule: '@daily'}]}", test.id)
 			before := fetch(t, planned)
 			edit(t, planned, test.add)
 			assert.Equal(t, p.apply(planned).Action, Corrected)
@@ -123,14 +151,16 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 	}
 }
 
-// Additions of other writers that change no planned container stay: a sidecar with its volume, annotations and labels.
+// Additions of other writers that change no planned container stay: a sidecar with its volumes, annotations and labels.
 func TestWelcomeAdditionsStay(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", "Deployment/proxy")
 	added := edit(t, planned, func(t *testing.T, o map[string]any) {
 		adding(map[string]any{
 			"name": "sidecar", "image": "mesh", "env": []any{map[string]any{"name": "A", "value": "b"}},
+			"volumeMounts": []any{map[string]any{"name": "run", "mountPath": "/run/node"}},
 		}, "spec", "template", "spec", "containers")(t, o)
+		adding(map[string]any{"name": "run", "hostPath": map[string]any{"path": "/run", "type": ""}}, "spec", "template", "spec", "volumes")(t, o)
 		adding(map[string]any{"name": "certs", "emptyDir": map[string]any{}}, "spec", "template", "spec", "volumes")(t, o)
 		set(t, o, "1", "metadata", "annotations", "deployment.kubernetes.io/revision")
 		set(t, o, "data", "metadata", "labels", "team")

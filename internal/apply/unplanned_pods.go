@@ -4,6 +4,8 @@
 package apply
 
 import (
+	"slices"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -13,13 +15,20 @@ var podSpecs = [][]string{
 	{"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-// podFields are fields of a pod spec that change what the pod may do.
-var podFields = [][]string{{"hostNetwork"}, {"hostPID"}, {"hostIPC"}, {"serviceAccountName"}, {"serviceAccount"}}
+// workloadFields are fields of a workload that keep it from running pods.
+var workloadFields = [][]string{{"spec", "jobTemplate", "spec", "suspend"}}
+
+// podFields are fields of a pod spec that change what the pod may do, where it runs, and where its traffic goes.
+var podFields = [][]string{
+	{"hostNetwork"}, {"hostPID"}, {"hostIPC"}, {"serviceAccountName"}, {"serviceAccount"},
+	{"nodeName"}, {"hostAliases"}, {"shareProcessNamespace"}, {"securityContext", "runAsUser"}, {"securityContext", "runAsGroup"},
+}
 
 // containerFields are fields of a planned container that change what it runs.
 var containerFields = [][]string{
 	{"command"}, {"args"}, {"envFrom"}, {"lifecycle"}, {"lifecycle", "postStart"}, {"lifecycle", "preStop"},
 	{"securityContext", "privileged"}, {"securityContext", "capabilities", "add"},
+	{"securityContext", "runAsUser"}, {"securityContext", "runAsGroup"},
 }
 
 // externalIPs are addresses that send their traffic to a Service.
@@ -31,19 +40,91 @@ func hasUnplannedOfPods(planned, live *unstructured.Unstructured) bool {
 	found := false
 	eachUnplanned(planned, live, func(map[string]any, []string) { found = true })
 	eachContainer(planned, live, func(want, has map[string]any) {
-		found = found || unplannedItems(items(want, "env"), items(has, "env"), nameKey)
+		found = found || unplannedItems(items(want, "env"), items(has, "env"), nameKey) ||
+			unplannedItems(items(want, "volumeMounts"), items(has, "volumeMounts"), mountKey)
 	})
-	return found
+	return found || slices.ContainsFunc(podSpecs, func(path []string) bool {
+		return len(unplannedVolumes(fields(planned, path), fields(live, path))) > 0
+	})
 }
 
 // removeUnplannedOfPods removes from an object what hasUnplannedOfPods finds.
 func removeUnplannedOfPods(planned, object *unstructured.Unstructured) {
 	eachUnplanned(planned, object, func(in map[string]any, path []string) { unstructured.RemoveNestedField(in, path...) })
-	eachContainer(planned, object, func(want, has map[string]any) { setField(has, "env", want["env"]) })
+	for _, path := range podSpecs { // before the mounts, which show their purpose
+		want, has := fields(planned, path), fields(object, path)
+		unplanned := unplannedVolumes(want, has)
+		if len(unplanned) == 0 {
+			continue
+		}
+		var volumes []map[string]any
+		for _, volume := range items(has, "volumes") {
+			planned := find(items(want, "volumes"), nameKey, nameKey(volume))
+			switch {
+			case !unplanned[nameKey(volume)]:
+				volumes = append(volumes, volume)
+			case planned != nil:
+				volumes = append(volumes, planned)
+			}
+		}
+		setField(has, "volumes", list(volumes))
+	}
+	eachContainer(planned, object, func(want, has map[string]any) {
+		setField(has, "env", want["env"])
+		setField(has, "volumeMounts", want["volumeMounts"])
+	})
 }
+
+// unplannedVolumes returns the names of live volumes that the plan lacks and that give a path of the node, or anything to a planned container.
+// Those that an added container mounts stay with it. It includes planned volumes that have another source, too.
+func unplannedVolumes(planned, live map[string]any) map[any]bool {
+	mounts := map[any]bool{} // the names of mounted volumes; true if an added container mounts it
+	for _, list := range []string{"initContainers", "containers"} {
+		for _, container := range items(live, list) {
+			isPlanned := find(items(planned, list), nameKey, nameKey(container)) != nil
+			for _, mount := range items(container, "volumeMounts") {
+				mounts[mount["name"]] = mounts[mount["name"]] || !isPlanned
+			}
+		}
+	}
+	found := map[any]bool{}
+	for _, volume := range items(live, "volumes") {
+		name := nameKey(volume)
+		if want := find(items(planned, "volumes"), nameKey, name); want != nil {
+			found[name] = hasOtherSource(want, volume)
+			continue
+		}
+		byAdded, isMounted := mounts[name]
+		found[name] = !byAdded && (isMounted || volume["hostPath"] != nil)
+	}
+	for name, is := range found {
+		if !is {
+			delete(found, name)
+		}
+	}
+	return found
+}
+
+// hasOtherSource reports whether a live volume has a source that the planned one lacks.
+func hasOtherSource(planned, live map[string]any) bool {
+	for source := range live {
+		if _, ok := planned[source]; !ok && (source != "emptyDir" || len(planned) > 1) {
+			return true
+		}
+	}
+	return false
+}
+
+// mountKey identifies a mount as the API server does.
+func mountKey(mount map[string]any) any { return mount["mountPath"] }
 
 // eachUnplanned calls a function with each of podFields and containerFields that only the live workload has.
 func eachUnplanned(planned, live *unstructured.Unstructured, do func(in map[string]any, path []string)) {
+	for _, field := range workloadFields {
+		if unplannedPath(planned.Object, live.Object, field) {
+			do(live.Object, field)
+		}
+	}
 	for _, path := range podSpecs {
 		want, has := fields(planned, path), fields(live, path)
 		for _, field := range podFields {
