@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -208,6 +210,57 @@ func TestAdditionsToAnIngressAndAnAutoscalerStay(t *testing.T) {
 			assert.DeepEqual(t, got, want)
 		})
 	}
+}
+
+// Paths that lead to Services of others stay in an Ingress, such as that of cert-manager's HTTP-01 solver, which is the first one while a
+// certificate is issued. An edit of the planned path is corrected. An operator that starts writes nothing.
+func TestForeignPathsOfAnIngressStay(t *testing.T) {
+	t.Parallel()
+	const spec, id = "{mysql: {}, eureka: {}, web: {ingress: {host: h%d.example.com}}}", "Ingress/web"
+	path := func(path, service string) map[string]any {
+		return map[string]any{"path": path, "pathType": "ImplementationSpecific",
+			"backend": map[string]any{"service": map[string]any{"name": service, "port": map[string]any{"number": int64(8089)}}}}
+	}
+	solver := path("/.well-known/acme-challenge/token", "cm-acme-http-solver")
+	rules := func(o *unstructured.Unstructured) []map[string]any { return items(o.Object, "spec", "rules") }
+	p, planned := running(t, fmt.Sprintf(spec, 1), id)
+	before := items(rules(fetch(t, planned))[0], "http", "paths")[0]
+	foreign := map[string]any{"host": "other.example.com", "http": map[string]any{"paths": []any{path("/", "other")}}}
+	edit(t, planned, func(t *testing.T, o map[string]any) {
+		set(t, items(o, "spec", "rules")[0], []any{solver, before}, "http", "paths")
+		adding(foreign, "spec", "rules")(t, o)
+	})
+	p.atRest(planned)
+	p.restart()
+	p.atRest(planned)
+
+	edit(t, planned, func(t *testing.T, o map[string]any) {
+		changed := runtime.DeepCopyJSON(before)
+		changed["path"] = "/edited"
+		set(t, items(o, "spec", "rules")[0], []any{solver, changed}, "http", "paths")
+	})
+	assert.Equal(t, p.apply(planned).Action, Corrected)
+	assert.DeepEqual(t, rules(fetch(t, planned)), []map[string]any{
+		{"host": "h1.example.com", "http": map[string]any{"paths": []any{solver, before}}}, foreign,
+	})
+
+	// Another host takes the planned path along.
+	p.declare(fmt.Sprintf(spec, 2))
+	planned = p.planned(id)
+	assert.Equal(t, p.apply(planned).Action, Updated)
+	assert.DeepEqual(t, rules(fetch(t, planned)), []map[string]any{
+		{"host": "h1.example.com", "http": map[string]any{"paths": []any{solver}}}, foreign,
+		{"host": "h2.example.com", "http": map[string]any{"paths": []any{before}}},
+	})
+
+	// The end of the solver's work is no edit, and an operator that has not seen it does not bring its path back.
+	seen, err := p.Get(t.Context(), planned)
+	assert.NilError(t, err)
+	edit(t, planned, setting([]any{rules(seen)[2]}, "spec", "rules"))
+	p.atRest(planned)
+	p.declare(fmt.Sprintf(spec, 3))
+	_, err = p.Apply(t.Context(), p.owner(), p.planned(id), seen)
+	assert.Assert(t, apierrors.IsConflict(err), "%v", err)
 }
 
 // An object that another writer keeps changing or deleting is corrected at growing intervals.

@@ -11,11 +11,15 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// keep returns the planned object with the parts of the live one that stay where the plan has none: the size of a grown claim, and what was
-// added to claim templates. It needs no memory, so that an operator that starts does not write what it finds.
+// keep returns the planned object with the parts of the live one that stay where the plan has none: the size of a grown claim, what was
+// added to claim templates, and the paths of others in an Ingress. The lists of the latter two are atomic: an apply would remove these
+// parts. It needs no memory, so that an operator that starts does not write what it finds.
 func keep(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
-	if planned.GetKind() == object.StatefulSetKind.Kind {
+	switch planned.GetKind() {
+	case object.StatefulSetKind.Kind:
 		return keepTemplates(planned, live)
+	case "Ingress":
+		return keepPaths(planned, live)
 	}
 	return keepGrown(planned, live)
 }
@@ -61,4 +65,74 @@ func with(has, planned map[string]string) map[string]string {
 	}
 	maps.Copy(all, planned)
 	return all
+}
+
+// keepPaths returns the planned Ingress with the paths in the live one that lead to Services of others, such as those of cert-manager's
+// HTTP-01 solver. They keep their place. A path that leads to a planned Service is the plan's or an edit of it.
+func keepPaths(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
+	own := map[any]bool{}
+	for _, rule := range items(planned.Object, "spec", "rules") {
+		for _, path := range items(rule, "http", "paths") {
+			own[serviceOf(path)] = true
+		}
+	}
+	isForeign := func(path map[string]any) bool { return !own[serviceOf(path)] }
+	hasForeign := false
+	rules := merge(items(planned.Object, "spec", "rules"), items(live.Object, "spec", "rules"), hostKey, func(want, has map[string]any) map[string]any {
+		paths := merge(items(want, "http", "paths"), items(has, "http", "paths"), pathKey, func(want, has map[string]any) map[string]any {
+			if want == nil && isForeign(has) {
+				hasForeign = true
+				return has
+			}
+			return want
+		})
+		if len(paths) == 0 {
+			return want
+		}
+		rule := maps.Clone(want)
+		if rule == nil {
+			rule = maps.Clone(has)
+		}
+		rule["http"] = map[string]any{"paths": list(paths)}
+		return rule
+	})
+	if !hasForeign {
+		return planned
+	}
+	kept := planned.DeepCopy()
+	spec, _ := kept.Object["spec"].(map[string]any)
+	spec["rules"] = list(rules)
+	kept.SetResourceVersion(live.GetResourceVersion()) // an apply that would bring back a path of others since removed is a conflict
+	return kept.DeepCopy()
+}
+
+// merge returns the items of a live list, each replaced by the result of a function with the planned item of the same key, which may be nil.
+// An item with a nil result, and a second one of a key, are left out. The planned items that the live list lacks follow.
+func merge(planned, live []map[string]any, by key, choose func(want, has map[string]any) map[string]any) (merged []map[string]any) {
+	done := map[any]bool{}
+	for _, has := range live {
+		if done[by(has)] {
+			continue
+		}
+		done[by(has)] = true
+		if chosen := choose(find(planned, by, by(has)), has); chosen != nil {
+			merged = append(merged, chosen)
+		}
+	}
+	for _, want := range planned {
+		if !done[by(want)] {
+			merged = append(merged, want)
+		}
+	}
+	return merged
+}
+
+func hostKey(rule map[string]any) any { return rule["host"] }
+
+func pathKey(path map[string]any) any { return path["path"] }
+
+// serviceOf returns the name of the Service that a path leads to, or nil.
+func serviceOf(path map[string]any) any {
+	name, _, _ := unstructured.NestedFieldNoCopy(path, "backend", "service", "name")
+	return name
 }

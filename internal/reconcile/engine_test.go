@@ -6,6 +6,8 @@ package reconcile
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -252,6 +254,45 @@ func TestClaimsOfAReplacedStatefulSet(t *testing.T) {
 		assert.NilError(t, p.remove(t.Context(), set, declared))
 		assert.NilError(t, c.Get(t.Context(), client.ObjectKeyFromObject(claim), claim))
 		assert.Equal(t, claim.GetOwnerReferences()[0].UID, controller)
+	}
+}
+
+// Another writer who keeps changing an Ingress is named in a note of its part, and is no failure. Of another object it is one.
+func TestContestedIngressIsANote(t *testing.T) {
+	t.Parallel()
+	for kind, spec := range map[string]string{
+		"Ingress":       "{ingressClassName: %s}",
+		"NetworkPolicy": "{podSelector: {matchLabels: {app: %s}}}",
+	} {
+		of := func(value string) *unstructured.Unstructured {
+			return parse(t, "{apiVersion: networking.k8s.io/v1, kind: "+kind+", metadata: {name: a, namespace: ns}, spec: "+fmt.Sprintf(spec, value)+"}")
+		}
+		planned := of("planned")
+		_, err := object.Finish(planned, book)
+		assert.NilError(t, err)
+		edited := planned.DeepCopy()
+		edited.Object["spec"] = of("edited").Object["spec"]
+		edited.SetUID("a")
+		c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).WithObjects(edited).Build(), answering(nil)) // each correction is undone
+		types, err := apply.NewTypes(crd.Files)
+		assert.NilError(t, err)
+		engine := NewEngine(c, apply.New(c, c, types, "1.2.3"))
+		plan := &Plan{Parts: []Part{{Name: "pages", Revision: "r", Known: "r", Objects: []*unstructured.Unstructured{planned}}}}
+		var contested *apply.ContestedError
+		var seen PlanSeen
+		for range 20 {
+			if seen, err = engine.Apply(t.Context(), Request{Owner: book, Plan: plan}, quiet{}); err != nil || len(seen.Parts[0].Notes) > 0 {
+				break
+			}
+		}
+		if kind != "Ingress" {
+			assert.Assert(t, errors.As(err, &contested), "%v", err)
+			continue
+		}
+		assert.NilError(t, err)
+		assert.Equal(t, len(seen.Parts[0].Notes), 1)
+		assert.Assert(t, strings.Contains(seen.Parts[0].Notes[0], "Ingress a: another writer keeps changing"), seen.Parts[0].Notes[0])
+		assert.Assert(t, seen.Parts[0].Applied && seen.Parts[0].Error == "" && seen.Parts[0].LookAgain > 0)
 	}
 }
 

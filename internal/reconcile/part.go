@@ -104,6 +104,12 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 		}
 	}
 	result, err := p.applier.Apply(ctx, p.owner, planned, live)
+	if contested := (*apply.ContestedError)(nil); errors.As(err, &contested) && planned.GetKind() == "Ingress" {
+		// The pods run, and their Service answers: the other writer is no failure of the part.
+		seen.Notes = append(seen.Notes, err.Error())
+		seen.LookAgain = contested.RetryAfter
+		return apply.Result{Object: live}, nil
+	}
 	if err == nil {
 		recordApplied(ctx, p.recorder, part, planned, result.Action)
 		recordRewritten(ctx, p.recorder, planned, result.Rewrite)
