@@ -19,6 +19,8 @@ import (
 type State struct {
 	// Settled: every object has reached its latest spec, and all pods are ready.
 	Settled bool
+	// Rolling: no object is settled yet only because its controller rolls out a change, or has not seen it.
+	Rolling bool
 	// Ready and Desired count the pods of the workload.
 	Ready, Desired int32
 	// Problem names the pod or object that does not become ready, and the reason; empty while there is no problem, or only progress.
@@ -61,14 +63,14 @@ func Assess(objects []*unstructured.Unstructured, pods []*corev1.Pod) State {
 // AddMissing adds a planned object that does not exist. Without it, a component whose other
 // objects are all well would not be settled, and no message would name the reason.
 func (s *State) AddMissing(planned *unstructured.Unstructured) {
-	s.Settled = false
+	s.unsettle(false)
 	s.hint(Culprit{planned.GetKind(), planned.GetName(), "Missing", "it does not exist"}, fmt.Sprintf("%s %s does not exist", planned.GetKind(), planned.GetName()))
 }
 
 // AddDoubt adds a problem that no object shows, such as a doubt about data. An empty culprit is not reported. The doubt replaces the
 // problem of a pod only if it is the cause of that problem.
 func (s *State) AddDoubt(culprit Culprit, isCause bool) {
-	s.Settled = false
+	s.unsettle(false)
 	if culprit != (Culprit{}) && (isCause || s.Problem == "") {
 		s.problem(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
 	}
@@ -77,8 +79,14 @@ func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 // AddUnconfirmed adds an object that the component still needs, such as a Secret that another operator has not written yet. That is no
 // problem by itself.
 func (s *State) AddUnconfirmed(culprit Culprit) {
-	s.Settled = false
+	s.unsettle(false)
 	s.hint(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
+}
+
+// unsettle records an object that is not settled. rolling reports whether a change of the object is the reason.
+func (s *State) unsettle(rolling bool) {
+	s.Rolling = rolling && (s.Settled || s.Rolling)
+	s.Settled = false
 }
 
 func (s *State) problem(culprit Culprit, text string) { s.Problem, s.Culprit = text, culprit }
@@ -102,10 +110,10 @@ func (s *State) add(object *unstructured.Unstructured) {
 	text := fmt.Sprintf("%s %s: %s", culprit.Kind, culprit.Name, culprit.Message)
 	switch {
 	case err != nil || result.Status == status.FailedStatus:
-		s.Settled = false
+		s.unsettle(false)
 		s.problem(culprit, text)
 	case result.Status != status.CurrentStatus:
-		s.Settled = false
+		s.unsettle(rolling(object))
 		if s.HintCulprit.Reason != ReasonPodsMissing { // the first one is named
 			s.hint(culprit, text)
 		}
@@ -130,6 +138,36 @@ func compute(object *unstructured.Unstructured) (*status.Result, error) {
 		return &status.Result{Status: status.InProgressStatus, Message: fmt.Sprintf("Ready: %d/%d", ready, wanted)}, nil
 	}
 	return &status.Result{Status: status.CurrentStatus, Message: "all pods are ready"}, nil
+}
+
+// rolling reports whether a change of an object is under way: its controller has not seen it, or replaces pods because of it. A pod that is
+// lost changes none of these fields.
+func rolling(object *unstructured.Unstructured) bool {
+	if object.GetDeletionTimestamp() != nil {
+		return false
+	}
+	observed, isReported, _ := unstructured.NestedInt64(object.Object, "status", "observedGeneration")
+	if isReported && observed < object.GetGeneration() {
+		return true
+	}
+	number := func(field string) int64 {
+		n, _, _ := unstructured.NestedInt64(object.Object, "status", field)
+		return n
+	}
+	text := func(fields ...string) string {
+		t, _, _ := unstructured.NestedString(object.Object, fields...)
+		return t
+	}
+	switch object.GetKind() {
+	case "Deployment":
+		progressing, reason, _ := conditionOf(object, "Progressing")
+		return number("replicas") > number("updatedReplicas") || progressing && reason != "NewReplicaSetAvailable"
+	case "StatefulSet": // with OnDelete, the controller never completes a rollout
+		return text("status", "updateRevision") != text("status", "currentRevision") && text("spec", "updateStrategy", "type") != "OnDelete"
+	case "DaemonSet":
+		return number("currentNumberScheduled") > number("updatedNumberScheduled")
+	}
+	return false
 }
 
 // count reads the numbers of pods of a workload.

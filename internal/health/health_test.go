@@ -59,11 +59,19 @@ func TestOf(t *testing.T) {
 		},
 		"Deployment, not seen yet": {
 			deployment + "spec: {replicas: 2}, status: {observedGeneration: 1, replicas: 2, updatedReplicas: 2, availableReplicas: 2, readyReplicas: 2, conditions: [" + available + "]}}",
-			State{Ready: 2, Desired: 2, Hint: "Deployment auth: Deployment generation is 2, but latest observed generation is 1"},
+			State{Rolling: true, Ready: 2, Desired: 2, Hint: "Deployment auth: Deployment generation is 2, but latest observed generation is 1"},
 		},
 		"Deployment, rolling out": {
 			deployment + "spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 3, updatedReplicas: 1, availableReplicas: 2, readyReplicas: 2, conditions: [" + available + "]}}",
-			State{Ready: 2, Desired: 2, Hint: "Deployment auth: Updated: 1/2"},
+			State{Rolling: true, Ready: 2, Desired: 2, Hint: "Deployment auth: Updated: 1/2"},
+		},
+		"Deployment, rolling out its last pod": {
+			deployment + "spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, updatedReplicas: 1, conditions: [{type: Progressing, status: \"True\", reason: ReplicaSetUpdated}]}}",
+			State{Rolling: true, Desired: 1, Hint: "Deployment auth: Available: 0/1"},
+		},
+		"Deployment, being deleted in the foreground": {
+			"{apiVersion: apps/v1, kind: Deployment, metadata: {name: auth, generation: 3, deletionTimestamp: 2026-01-01T00:00:00Z}, spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, updatedReplicas: 1, availableReplicas: 1, readyReplicas: 1}}",
+			State{Ready: 1, Desired: 1, Hint: "Deployment auth: Resource scheduled for deletion"},
 		},
 		"Deployment, not available": {
 			deployment + "spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, updatedReplicas: 1, conditions: [" + available + "]}}",
@@ -79,7 +87,7 @@ func TestOf(t *testing.T) {
 		},
 		"Deployment, pods refused": {
 			deployment + `spec: {replicas: 1}, status: {observedGeneration: 2, unavailableReplicas: 1, conditions: [{type: Progressing, status: "True", reason: NewReplicaSetCreated}, {type: ReplicaFailure, status: "True", reason: FailedCreate, message: "exceeded quota"}]}}`,
-			State{Desired: 1, Problem: "Deployment auth: FailedCreate: exceeded quota", Hint: "Deployment auth: Replicas: 0/1"},
+			State{Rolling: true, Desired: 1, Problem: "Deployment auth: FailedCreate: exceeded quota", Hint: "Deployment auth: Replicas: 0/1"},
 		},
 		"Deployment, pods refused once": {
 			deployment + `spec: {replicas: 1}, status: {observedGeneration: 2, replicas: 1, updatedReplicas: 1, availableReplicas: 1, readyReplicas: 1, conditions: [` + available + `, {type: ReplicaFailure, status: "False", reason: FailedCreate}]}}`,
@@ -96,6 +104,22 @@ func TestOf(t *testing.T) {
 		"StatefulSet, a pod not ready": {
 			statefulSet + "spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, currentReplicas: 2, readyReplicas: 1, currentRevision: a, updateRevision: a}}",
 			State{Ready: 1, Desired: 2, Hint: "StatefulSet auth: Ready: 1/2"},
+		},
+		"StatefulSet, rolling out": {
+			statefulSet + "spec: {replicas: 2}, status: {observedGeneration: 2, replicas: 2, currentReplicas: 1, updatedReplicas: 1, readyReplicas: 1, currentRevision: a, updateRevision: b}}",
+			State{Rolling: true, Ready: 1, Desired: 2, Hint: "StatefulSet auth: Ready: 1/2"},
+		},
+		"StatefulSet OnDelete, a pod of an older revision not ready": {
+			statefulSet + onDelete + "replicas: 2}, status: {observedGeneration: 2, replicas: 2, readyReplicas: 1, currentRevision: a, updateRevision: b}}",
+			State{Ready: 1, Desired: 2, Hint: "StatefulSet auth: Ready: 1/2"},
+		},
+		"DaemonSet, rolling out": {
+			daemonSet + "spec: {}, status: {observedGeneration: 2, desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 1, numberAvailable: 2, numberReady: 2}}",
+			State{Rolling: true, Ready: 2, Desired: 3, Hint: "DaemonSet auth: Updated: 1/3"},
+		},
+		"PodDisruptionBudget, not seen yet": {
+			"{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: auth, generation: 2}, status: {observedGeneration: 1}}",
+			State{Rolling: true, Hint: "PodDisruptionBudget auth: PodDisruptionBudget generation is 2, but latest observed generation is 1"},
 		},
 		"DaemonSet, just created": {
 			daemonSet + "spec: {}}",
@@ -115,7 +139,7 @@ func TestOf(t *testing.T) {
 		},
 		"StatefulSet OnDelete, not seen yet": {
 			statefulSet + onDelete + "replicas: 1}, status: {observedGeneration: 1, replicas: 1, readyReplicas: 1}}",
-			State{Ready: 1, Desired: 1, Hint: "StatefulSet auth: Ready: 1/1"},
+			State{Rolling: true, Ready: 1, Desired: 1, Hint: "StatefulSet auth: Ready: 1/1"},
 		},
 		"StatefulSet OnDelete, scaled down": {
 			statefulSet + onDelete + "replicas: 0}, status: {observedGeneration: 2, replicas: 1, readyReplicas: 0}}",
@@ -164,5 +188,10 @@ func TestAllObjectsCount(t *testing.T) {
 	want := State{Ready: 1, Desired: 1, Hint: "PersistentVolumeClaim data: PVC is not Bound. phase: Pending"}
 	assertState(t, Assess([]*unstructured.Unstructured{claim, service, up}, nil), want)
 	assertState(t, Assess([]*unstructured.Unstructured{up, service, claim}, nil), want)
+	rolled := objectOf(t, statefulSet+"spec: {replicas: 1}, status: {observedGeneration: 1, replicas: 1, currentReplicas: 1, readyReplicas: 1, currentRevision: a, updateRevision: a}}")
+	for _, objects := range [][]*unstructured.Unstructured{{rolled, claim}, {claim, rolled}} {
+		assert.Assert(t, !Assess(objects, nil).Rolling, "the claim is not settled for another reason")
+	}
+	assert.Assert(t, Assess([]*unstructured.Unstructured{up, rolled}, nil).Rolling)
 	assertState(t, Assess(nil, nil), State{Settled: true})
 }

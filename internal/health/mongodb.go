@@ -40,7 +40,7 @@ func (s *State) addMongoDB(object *unstructured.Unstructured, pods []*corev1.Pod
 		s.Ready = min(s.Desired, currentPods(object, pods))
 	}
 	report := func(set func(Culprit, string), reason, message string) {
-		s.Settled = false
+		s.unsettle(false)
 		culprit := Culprit{Kind: object.GetKind(), Name: object.GetName(), Reason: reason, Message: message}
 		set(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, reason, message))
 	}

@@ -40,7 +40,7 @@ func (s *State) addCustom(object *unstructured.Unstructured) {
 	s.countCustom(object)
 	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}
 	say := func(tell func(Culprit, string), reason, message string) {
-		s.Settled = false
+		s.unsettle(false)
 		culprit.Reason, culprit.Message = reason, message
 		text := fmt.Sprintf("%s %s: %s", culprit.Kind, culprit.Name, reason)
 		if message != "" {

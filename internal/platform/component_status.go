@@ -75,6 +75,8 @@ func underway(c reconcile.PartSeen, prev, next *dsv1.ComponentStatus) dsv1.Phase
 		return dsv1.PhaseScaling
 	case was == dsv1.PhaseUpdating || was == dsv1.PhaseScaling:
 		return was
+	case was == dsv1.PhaseRunning && c.Health.Rolling: // another writer changed it, such as `kubectl rollout restart`
+		return dsv1.PhaseUpdating
 	case c.Kind == managed && c.Exists && len(c.Missing) == 0: // it reports its problems in its own status
 		return dsv1.PhaseUpdating
 	}

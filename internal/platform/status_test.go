@@ -53,6 +53,8 @@ func TestComponent(t *testing.T) {
 	t.Parallel()
 	revised := func(p *dsv1.ComponentStatus) *dsv1.ComponentStatus { p.Revision = "r0"; return p }
 	scaled := health.State{Ready: 1, Desired: 3, Hint: "Deployment: Available: 1/3"}
+	rolled := starting
+	rolled.Rolling = true
 	for name, test := range map[string]struct {
 		prev    *dsv1.ComponentStatus
 		seen    reconcile.PartSeen
@@ -69,6 +71,9 @@ func TestComponent(t *testing.T) {
 		"started":                        {was(dsv1.PhaseCreating), seenOf("auth", up), dsv1.PhaseRunning, "", "r1"},
 		"well":                           {was(dsv1.PhaseRunning), seenOf("auth", up), dsv1.PhaseRunning, "", "r1"},
 		"ill of itself":                  {was(dsv1.PhaseRunning), seenOf("auth", starting), dsv1.PhaseDegraded, "", "r1"},
+		"rolled by another":              {was(dsv1.PhaseRunning), seenOf("auth", rolled), dsv1.PhaseUpdating, "", "r1"},
+		"rolled by another, broken":      {was(dsv1.PhaseRunning), seenOf("auth", func() health.State { s := broken; s.Rolling = true; return s }()), dsv1.PhaseDegraded, "pod a: ImagePullBackOff: m", "r1"},
+		"ill, then rolled by another":    {was(dsv1.PhaseDegraded), seenOf("auth", rolled), dsv1.PhaseDegraded, "", "r1"},
 		"broken":                         {was(dsv1.PhaseRunning), seenOf("auth", broken), dsv1.PhaseDegraded, "pod a: ImagePullBackOff: m", "r1"},
 		"still ill":                      {was(dsv1.PhaseDegraded), seenOf("auth", starting), dsv1.PhaseDegraded, "", "r1"},
 		"recovered":                      {was(dsv1.PhaseDegraded), seenOf("auth", up), dsv1.PhaseRunning, "", "r1"},

@@ -82,13 +82,14 @@ func declaredChanged(before, after *unstructured.Unstructured) bool {
 	return false
 }
 
-// stateOf omits the hint, because its text changes with every step of a rollout. It keeps the hint of a resource of the operator's kinds,
-// which describes the running step.
+// stateOf omits Rolling and the hint, because they change with every step of a rollout. It keeps those of a resource of the operator's kinds,
+// whose hint describes the running step.
 func stateOf(o *unstructured.Unstructured) health.State {
 	state := health.Assess([]*unstructured.Unstructured{o}, nil)
 	if object.IsResource(o) {
 		return state
 	}
+	state.Rolling = false
 	if state.HintCulprit.Reason != health.ReasonPodsMissing {
 		state.Hint, state.HintCulprit = "", health.Culprit{}
 	}
