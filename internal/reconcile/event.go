@@ -21,8 +21,7 @@ type Event struct {
 	Reason string
 	Action string
 	Note   string
-	// Related is the object that the event is about. Events that differ only in their note are counted as one, so each object needs to be
-	// named here, too.
+	// Related is the object that the event is about. Where it is nil, events that differ only in their note are counted as one.
 	Related *corev1.ObjectReference
 }
 

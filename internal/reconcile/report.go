@@ -4,6 +4,7 @@
 package reconcile
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -22,6 +23,7 @@ import (
 
 	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/object"
 )
 
 const (
@@ -30,8 +32,6 @@ const (
 	progressEvery = 250 * time.Millisecond
 	// noteLimit is the number of bytes of an event's note that the API server takes.
 	noteLimit = 1024
-	// relatedLimit is the number of bytes of a step's text that distinguish its event from others.
-	relatedLimit = 256
 )
 
 // reporter publishes what happened: status, events, metrics.
@@ -92,8 +92,7 @@ func (r *reporter[T, O]) announce(ctx context.Context, resource T, was, is Summa
 	if is.Doing.Step != "" && is.Doing != was.Doing {
 		events.Record(ctx, Event{
 			Type: corev1.EventTypeNormal, Reason: is.Doing.Step, Action: "Step", Note: is.Doing.Text,
-			// Events that differ in their notes alone would be counted as one.
-			Related: r.field(resource, "status.step{"+cut(is.Doing.Text, relatedLimit)+"}"),
+			Related: r.field(resource, "status.step"),
 		})
 	}
 	switch {
@@ -106,11 +105,10 @@ func (r *reporter[T, O]) announce(ctx context.Context, resource T, was, is Summa
 			Note: is.ReadyText,
 		})
 	case is.Problem != "" && was.Problem != is.Problem:
-		event := Event{Type: corev1.EventTypeWarning, Reason: is.ProblemReason, Action: "Report", Note: is.Problem}
-		if is.ProblemField != "" {
-			event.Related = r.field(resource, is.ProblemField)
-		}
-		events.Record(ctx, event)
+		events.Record(ctx, Event{
+			Type: corev1.EventTypeWarning, Reason: is.ProblemReason, Action: "Report", Note: is.Problem,
+			Related: r.field(resource, cmp.Or(is.ProblemField, "status.conditions")),
+		})
 	}
 }
 
@@ -133,7 +131,8 @@ type resourceRecorder struct {
 	resource client.Object
 }
 
-// Record publishes an event of the resource and writes the same to the log.
+// Record publishes an event of the resource and writes the same to the log. client-go's recorder keeps one object and one note of events
+// that differ in their note alone, so the field path of Related gets a digest of the note.
 func (t resourceRecorder) Record(ctx context.Context, e Event) {
 	log := ctrl.LoggerFrom(ctx)
 	if e.Type == corev1.EventTypeWarning {
@@ -143,7 +142,9 @@ func (t resourceRecorder) Record(ctx context.Context, e Event) {
 	}
 	var related runtime.Object
 	if e.Related != nil {
-		related = e.Related
+		distinct := *e.Related
+		distinct.FieldPath += "{" + object.Sum([]byte(e.Note)) + "}"
+		related = &distinct
 	}
 	t.recorder.Eventf(t.resource, related, e.Type, e.Reason, e.Action, "%s", cut(e.Note, noteLimit))
 }

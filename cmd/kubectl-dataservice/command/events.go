@@ -69,7 +69,8 @@ func (p *cli) eventsCommand() *cobra.Command {
 func concerns(e *corev1.Event, name, component string, objects []*unstructured.Unstructured, pods []*corev1.Pod) bool {
 	about := e.InvolvedObject
 	if about.Kind == dsv1.Kind && about.Name == name {
-		return component == "" || e.Related == nil || strings.Contains(e.Message, component)
+		whole := e.Related == nil || strings.HasPrefix(e.Related.FieldPath, "status.conditions")
+		return component == "" || whole || strings.Contains(e.Message, component)
 	}
 	if about.Kind == "Pod" && slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.Name == about.Name }) {
 		return true
