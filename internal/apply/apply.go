@@ -45,6 +45,8 @@ type Result struct {
 	Action Action
 	// Rewrite lists the fields that an admission policy changed; nil for none.
 	Rewrite *Rewrite
+	// AfterReplace reports that this process deleted the object that a created one follows, to replace it.
+	AfterReplace bool
 }
 
 // ConflictError reports that an object with the planned name belongs to another owner.
@@ -261,6 +263,7 @@ func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstr
 	if err := a.delete(ctx, live, propagation); err != nil {
 		return Result{}, fmt.Errorf("replace %s: %w", describe(live), err)
 	}
+	a.contests.replaced.Add(placeOf(planned), nil)
 	metrics.Writes.WithLabelValues(live.GetKind(), string(Replaced)).Inc()
 	return Result{Action: Replaced}, nil
 }

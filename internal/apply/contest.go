@@ -40,9 +40,10 @@ func (e *ContestedError) Error() string {
 
 // contests counts the recent corrections of each object.
 type contests struct {
-	objects *lru.Cache // UID or place -> *contest
-	there   *lru.Cache // place -> digest of what this process created there
-	now     func() time.Time
+	objects  *lru.Cache // UID or place -> *contest
+	there    *lru.Cache // place -> digest of what this process created there
+	replaced *lru.Cache // places of objects that this process has deleted to replace them
+	now      func() time.Time
 }
 
 // place identifies an object that is created again under another UID.
@@ -64,7 +65,7 @@ type contest struct {
 }
 
 func newContests() *contests {
-	return &contests{objects: lru.New(4096), there: lru.New(4096), now: time.Now}
+	return &contests{objects: lru.New(4096), there: lru.New(4096), replaced: lru.New(4096), now: time.Now}
 }
 
 // admit allows a correction, or returns a *ContestedError with the time to wait.
@@ -89,9 +90,13 @@ func (c *contests) admitAgain(planned *unstructured.Unstructured) error {
 	return nil
 }
 
-// made remembers a creation.
-func (c *contests) made(planned *unstructured.Unstructured) {
-	c.there.Add(placeOf(planned), object.Digest(planned))
+// made remembers a creation, and reports whether this process had deleted the object to replace it.
+func (c *contests) made(planned *unstructured.Unstructured) bool {
+	at := placeOf(planned)
+	c.there.Add(at, object.Digest(planned))
+	_, afterReplace := c.replaced.Get(at)
+	c.replaced.Remove(at)
+	return afterReplace
 }
 
 // wait counts one more correction of a key, or returns the time until the next one is allowed.

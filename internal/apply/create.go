@@ -56,13 +56,13 @@ func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstr
 }
 
 func (a *Applier) created(planned, obj *unstructured.Unstructured) (Result, error) {
-	a.contests.made(planned)
+	afterReplace := a.contests.made(planned)
 	rewrite, err := a.remember(planned, obj)
 	if err != nil {
 		return Result{}, err
 	}
 	result := a.wrote(obj, Created)
-	result.Rewrite = rewrite
+	result.Rewrite, result.AfterReplace = rewrite, afterReplace
 	return result, nil
 }
 

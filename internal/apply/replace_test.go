@@ -42,7 +42,11 @@ func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 		"selector of a Deployment":  {"{uuc: {kind: Deployment, image: x, port: 80}}", "Deployment/uuc", selector, metav1.DeletePropagationBackground},
 		"selector of a DaemonSet":   {"{uuc: {kind: DaemonSet, image: x, port: 80}}", "DaemonSet/uuc", selector, metav1.DeletePropagationBackground},
 		"address of a Service":      {"{web: {serviceType: Headless}}", "Service/web", removing("spec", "clusterIP"), metav1.DeletePropagationBackground},
-		"no address of a Service":   {"{web: {serviceType: ClusterIP}}", "Service/web", setting("None", "spec", "clusterIP"), metav1.DeletePropagationBackground},
+		"an immutable ConfigMap": {"{mysql: {}}", "ConfigMap/mysql-dataservice", func(t *testing.T, o map[string]any) {
+			set(t, o, true, "immutable")
+			set(t, o, "earlier", "data", "earlier")
+		}, metav1.DeletePropagationBackground},
+		"no address of a Service": {"{web: {serviceType: ClusterIP}}", "Service/web", setting("None", "spec", "clusterIP"), metav1.DeletePropagationBackground},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -67,8 +71,16 @@ func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 				assert.NilError(t, user.Update(t.Context(), ending))
 			}
 			awaitGone(t, planned)
-			assert.Equal(t, p.apply(planned).Action, Created)
+			again := p.apply(planned)
+			assert.Equal(t, again.Action, Created)
+			assert.Assert(t, again.AfterReplace)
 			p.atRest(planned)
+
+			assert.NilError(t, user.Delete(t.Context(), fetch(t, planned), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+			awaitGone(t, planned)
+			again = p.apply(planned)
+			assert.Equal(t, again.Action, Created)
+			assert.Assert(t, !again.AfterReplace, "another writer deleted it")
 		})
 	}
 }

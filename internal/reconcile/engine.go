@@ -257,7 +257,7 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 		result, err = p.applier.Apply(ctx, p.owner, planned, unseen.Live) // the spec's own values
 	}
 	if err == nil {
-		recordApplied(ctx, p.recorder, nil, planned, result.Action)
+		recordApplied(ctx, p.recorder, nil, planned, result)
 		recordRewritten(ctx, p.recorder, planned, result.Rewrite)
 	}
 	return err

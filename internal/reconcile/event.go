@@ -49,7 +49,8 @@ func referTo(o *unstructured.Unstructured) *corev1.ObjectReference {
 
 // recordApplied records an event for a write of one object. Objects that are created in a rollout are covered by their workload's event; each
 // correction of drift has an event.
-func recordApplied(ctx context.Context, recorder Recorder, part *Part, planned *unstructured.Unstructured, action apply.Action) {
+func recordApplied(ctx context.Context, recorder Recorder, part *Part, planned *unstructured.Unstructured, result apply.Result) {
+	action := result.Action
 	known := part != nil && part.Known == part.Revision && part.IsOfThisSpec
 	workload := part != nil && (hasPods(planned) || object.IsResource(planned))
 	event := Event{Type: corev1.EventTypeNormal, Related: referTo(planned)}
@@ -57,7 +58,7 @@ func recordApplied(ctx context.Context, recorder Recorder, part *Part, planned *
 	switch {
 	case action == apply.Corrected:
 		event.Reason, event.Action, event.Note = EventCorrected, "Correct", what+" had been changed by another writer, and was restored"
-	case action == apply.Created && known:
+	case action == apply.Created && known && !result.AfterReplace:
 		metrics.DriftCorrections.WithLabelValues(planned.GetKind()).Inc()
 		event.Reason, event.Action, event.Note = EventCorrected, "Correct", what+" had been deleted by another writer, and was created again"
 	case action == apply.Created && workload:

@@ -88,7 +88,7 @@ func (p *pass) clear(ctx context.Context, part *Part, holder *unstructured.Unstr
 		case err != nil:
 			return err
 		default:
-			recordApplied(ctx, p.recorder, of, wanted, result.Action)
+			recordApplied(ctx, p.recorder, of, wanted, result)
 			if holder = result.Object; holder == nil {
 				return nil
 			}

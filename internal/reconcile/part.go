@@ -111,7 +111,7 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 		return apply.Result{Object: live}, nil
 	}
 	if err == nil {
-		recordApplied(ctx, p.recorder, part, planned, result.Action)
+		recordApplied(ctx, p.recorder, part, planned, result)
 		recordRewritten(ctx, p.recorder, planned, result.Rewrite)
 	}
 	if result.Rewrite != nil {
