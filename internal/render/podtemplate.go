@@ -4,9 +4,11 @@
 package render
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +58,69 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 	if err := CheckClaims(path, &result.Spec); err != nil {
 		return nil, err
 	}
+	if err := unifyContainers(path, "containers", patch, result.Spec.Containers); err != nil {
+		return nil, err
+	}
+	if err := unifyContainers(path, "initContainers", patch, result.Spec.InitContainers); err != nil {
+		return nil, err
+	}
 	return runtime.DefaultUnstructuredConverter.ToUnstructured(result)
+}
+
+// unifyContainers keeps the last of several variables with one name in each container, and refuses a port twice. Only lists that the
+// podTemplate adds as a whole can have such items: strategic merge unites those of other lists.
+func unifyContainers(path, field string, podTemplate map[string]any, containers []corev1.Container) error {
+	given, _, _ := unstructured.NestedSlice(podTemplate, "spec", field)
+	for i := range containers {
+		c := &containers[i]
+		c.Env = LastOfName(c.Env, func(e corev1.EnvVar) any { return e.Name })
+		if port, earlier := RepeatedPort(c.Ports); port > 0 {
+			at := slices.IndexFunc(given, func(g any) bool { fields, _ := g.(map[string]any); return fields["name"] == c.Name })
+			return FieldError(fmt.Sprintf("%s.spec.%s[%d].ports[%d].containerPort", path, field, at, port), "%s", RepeatedPortProblem(c.Ports, port, earlier))
+		}
+	}
+	return nil
+}
+
+// LastOfName returns a list without the items that a later one with the same name replaces.
+func LastOfName[T any](list []T, name func(T) any) []T {
+	last := map[any]int{}
+	for i, item := range list {
+		last[name(item)] = i
+	}
+	if len(last) == len(list) {
+		return list
+	}
+	kept := make([]T, 0, len(last))
+	for i, item := range list {
+		if last[name(item)] == i {
+			kept = append(kept, item)
+		}
+	}
+	return kept
+}
+
+// RepeatedPort returns the index of the first port of a container that has the number and protocol of an earlier one, and the index of
+// that one; 0 for none. Server-side apply refuses such a list.
+func RepeatedPort(ports []corev1.ContainerPort) (i, earlier int) {
+	type id struct {
+		port     int32
+		protocol corev1.Protocol
+	}
+	first := map[id]int{}
+	for i, port := range ports {
+		at := id{port.ContainerPort, cmp.Or(port.Protocol, corev1.ProtocolTCP)}
+		if earlier, ok := first[at]; ok {
+			return i, earlier
+		}
+		first[at] = i
+	}
+	return 0, 0
+}
+
+// RepeatedPortProblem returns the message for what RepeatedPort found.
+func RepeatedPortProblem(ports []corev1.ContainerPort, i, earlier int) string {
+	return fmt.Sprintf("must be unique: %d/%s is also the port of ports[%d]", ports[i].ContainerPort, cmp.Or(ports[i].Protocol, corev1.ProtocolTCP), earlier)
 }
 
 // WorkContainer is the name of the working container in a podTemplate for backups.

@@ -95,6 +95,28 @@ func TestPodTemplateOfBackupsReachesTheContainerThatWorks(t *testing.T) {
 	assert.ErrorContains(t, err, "spec.backup.podTemplate.spec.container: unknown field")
 }
 
+// Server-side apply refuses two variables of one name, and a port twice. The last variable wins, as in the main container.
+func TestContainersOfAPodTemplateHaveNoKeyTwice(t *testing.T) {
+	t.Parallel()
+	const twice = `"env":[{"name":"X","value":"old"},{"name":"Y"},{"name":"X","value":"new"}]`
+	merged, err := OverlayPods("spec.podTemplate", rendered(), []byte(`{"spec":{"containers":[{"name":"a",`+twice+`},{"name":"b",`+twice+`}],"initContainers":[{"name":"c",`+twice+`}]}}`))
+	assert.NilError(t, err)
+	spec := merged["spec"].(map[string]any)
+	for _, container := range append(spec["containers"].([]any), spec["initContainers"].([]any)...) {
+		assert.DeepEqual(t, container.(map[string]any)["env"], []any{map[string]any{"name": "Y"}, map[string]any{"name": "X", "value": "new"}})
+	}
+	for template, problem := range map[string]string{
+		`{"spec":{"containers":[{"name":"a"},{"name":"b","ports":[{"name":"p","containerPort":1},{"name":"q","containerPort":1}]}]}}`: "spec.podTemplate.spec.containers[1].ports[1].containerPort: must be unique: 1/TCP is also the port of ports[0]",
+		`{"spec":{"containers":[{"name":"a","ports":[{"containerPort":1},{"containerPort":1}]}]}}`:                                    "spec.podTemplate.spec.containers[0].ports[1].containerPort: must be unique: 1/TCP is also the port of ports[0]",
+		`{"spec":{"initContainers":[{"name":"b","ports":[{"containerPort":1},{"containerPort":1}]}]}}`:                                "spec.podTemplate.spec.initContainers[0].ports[1].containerPort: must be unique: 1/TCP is also the port of ports[0]",
+	} {
+		_, err := OverlayPods("spec.podTemplate", rendered(), []byte(template))
+		assert.Error(t, err, problem)
+	}
+	_, err = OverlayPods("spec.podTemplate", rendered(), []byte(`{"spec":{"containers":[{"name":"b","ports":[{"containerPort":1},{"containerPort":1,"protocol":"UDP"}]}]}}`))
+	assert.NilError(t, err)
+}
+
 // The error about an unknown field has its path, and the field that was probably meant.
 func TestUnknownFields(t *testing.T) {
 	t.Parallel()

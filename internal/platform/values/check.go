@@ -54,8 +54,8 @@ var serverChecks = map[string]reader{
 	"envFrom":                   list(anything[corev1.EnvFromSource]),
 	"volumeMounts":              list(volumeMount),
 	"volumes":                   list(volume),
-	"initContainers":            list(container),
-	"sidecars":                  list(container),
+	"initContainers":            lastVariables(list(container)),
+	"sidecars":                  lastVariables(list(container)),
 	"tolerations":               list(anything[corev1.Toleration]),
 	"topologySpreadConstraints": list(anything[corev1.TopologySpreadConstraint]),
 
@@ -154,6 +154,24 @@ func unique(field string, read reader) reader {
 				return nil, render.FieldError(fmt.Sprintf("%s[%d].%s", path, i, field), "must be unique: '%v' is also the %s of %s[%d]", id, field, lastOf(path), other)
 			}
 			first[id] = i
+		}
+		return values, nil
+	}
+}
+
+// lastVariables keeps the last of several variables of a container with one name, as the chart does for the main container. Server-side apply
+// refuses such a list.
+func lastVariables(read reader) reader {
+	return func(path string, value any) (any, error) {
+		values, err := read(path, value)
+		if err != nil {
+			return nil, err
+		}
+		for _, item := range values.([]any) {
+			container := item.(map[string]any)
+			if envs, ok := container["env"].([]any); ok {
+				container["env"] = render.LastOfName(envs, func(e any) any { fields, _ := e.(map[string]any); return fields["name"] })
+			}
 		}
 		return values, nil
 	}

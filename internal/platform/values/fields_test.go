@@ -30,6 +30,17 @@ func try(t *testing.T, spec string, name dsv1.ComponentName) (map[string]any, er
 	}, graph.Get(name))
 }
 
+// Server-side apply refuses two variables of one name. The last one wins, as in the main container.
+func TestTheLastVariableOfAContainerWins(t *testing.T) {
+	t.Parallel()
+	const container = "[{name: a, image: b, env: [{name: X, value: old}, {name: Z, value: z}, {name: X, value: new}], ports: [{containerPort: 1}, {containerPort: 1, protocol: UDP}]}]"
+	v, err := try(t, "{web: {sidecars: "+container+", initContainers: "+container+"}}", "web")
+	assert.NilError(t, err)
+	for _, name := range []string{"sidecars", "initContainers"} {
+		assert.DeepEqual(t, v[name].([]any)[0].(map[string]any)["env"], []any{map[string]any{"name": "Z", "value": "z"}, map[string]any{"name": "X", "value": "new"}})
+	}
+}
+
 // In a Kubernetes type, null removes the chart's value; in a type of this API, it means unset. Golden files in test/fields show the other
 // values of each field.
 func TestNull(t *testing.T) {

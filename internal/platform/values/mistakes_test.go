@@ -37,6 +37,8 @@ var mistakes = []struct{ given, field, message string }{
 	{"initContainers: [{name: a}]", "initContainers[0].image", "must be set"},
 	{"sidecars: [{image: a}]", "sidecars[0].name", "RFC 1123"},
 	{"sidecars: [{name: a, image: b, imagePullPolice: Always}]", "sidecars[0].imagePullPolice", "no such field"},
+	{"sidecars: [{name: a, image: b, ports: [{containerPort: 1}, {containerPort: 1, protocol: UDP}, {name: c, containerPort: 1, protocol: TCP}]}]", "sidecars[0].ports[2].containerPort", "must be unique: 1/TCP is also the port of ports[0]"},
+	{"initContainers: [{name: a, image: b, ports: [{name: a, containerPort: 1}, {name: b, containerPort: 1}]}]", "initContainers[0].ports[1].containerPort", "must be unique"},
 	{"imagePullSecrets: [{}]", "imagePullSecrets[0].name", "RFC 1123"},
 	{"tolerations: [{effekt: NoSchedule}]", "tolerations[0].effekt", "did you mean 'effect'?"},
 	{"topologySpreadConstraints: [{maxSkew: a}]", "topologySpreadConstraints[0]", "cannot unmarshal string"},

@@ -4,6 +4,7 @@
 package values
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -45,6 +46,9 @@ func volume(v *corev1.Volume) (field, problem string) {
 func container(c *corev1.Container) (field, problem string) {
 	if c.Image == "" {
 		return "image", missing
+	}
+	if i, other := render.RepeatedPort(c.Ports); i > 0 {
+		return fmt.Sprintf("ports[%d].containerPort", i), render.RepeatedPortProblem(c.Ports, i, other)
 	}
 	return "name", first(validation.IsDNS1123Label(c.Name))
 }
