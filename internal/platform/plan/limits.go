@@ -43,8 +43,12 @@ func checkSizes(c *component.Component, object *unstructured.Unstructured) error
 	if strings.HasSuffix(object.GetName(), "-files") {
 		field = "configFiles"
 	}
-	if object.GetKind() == "ConfigMap" && sizeOf(data) > maxData {
-		return tooLarge(c, field, "it has %d bytes, and a ConfigMap holds at most 1 MiB (1048576): mount large files from a ConfigMap or Secret of yours (configFiles[].configMap, .secret)", sizeOf(data))
+	size := 0
+	for _, text := range data { // the names of keys do not count
+		size += len(text)
+	}
+	if object.GetKind() == "ConfigMap" && size > maxData {
+		return tooLarge(c, field, "it has %d bytes, and a ConfigMap holds at most 1 MiB (1048576): mount large files from a ConfigMap or Secret of yours (configFiles[].configMap, .secret)", size)
 	}
 	field = map[string]string{"Service": "serviceAnnotations", "Ingress": "ingress.annotations"}[object.GetKind()]
 	if size := sizeOf(object.GetAnnotations()); size > maxAnnotations {
@@ -65,9 +69,10 @@ func tooLarge(c *component.Component, field, limit string, size int) error {
 	return render.FieldError(c.Path+"."+field, "too large: "+limit, size)
 }
 
-func sizeOf(texts map[string]string) int {
+// sizeOf returns the size of annotations, names and values.
+func sizeOf(annotations map[string]string) int {
 	size := 0
-	for name, text := range texts {
+	for name, text := range annotations {
 		size += len(name) + len(text)
 	}
 	return size

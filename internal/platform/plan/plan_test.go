@@ -228,20 +228,20 @@ func TestSizes(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		spec, field string // %s is replaced with a text
-		limit       int
+		fits, over  int    // lengths of texts
 	}{
-		{"{eureka: {config: {a: '%s'}}}", "spec.eureka.config", 1 << 20},
-		{"{eureka: {configFiles: [{path: /a, content: '%s'}]}}", "spec.eureka.configFiles", 1 << 20},
-		{"{eureka: {annotations: {a: '%s'}}}", "spec.eureka.annotations", 256 << 10},
-		{"{eureka: {serviceAnnotations: {a: '%s'}}}", "spec.eureka.serviceAnnotations", 256 << 10},
-		{"{web: {ingress: {host: a, annotations: {a: '%s'}}}}", "spec.web.ingress.annotations", 256 << 10},
+		{"{eureka: {config: {a: '%s'}}}", "spec.eureka.config", 1<<20 - 1000, 1 << 20},
+		{"{eureka: {configFiles: [{path: /a, content: '%s'}]}}", "spec.eureka.configFiles", 1 << 20, 1<<20 + 1}, // the key does not count
+		{"{eureka: {annotations: {a: '%s'}}}", "spec.eureka.annotations", 256<<10 - 1000, 256 << 10},
+		{"{eureka: {serviceAnnotations: {a: '%s'}}}", "spec.eureka.serviceAnnotations", 256<<10 - 1000, 256 << 10},
+		{"{web: {ingress: {host: a, annotations: {a: '%s'}}}}", "spec.web.ingress.annotations", 256<<10 - 1000, 256 << 10},
 	} {
 		p := newPlanner(t, nil)
-		_, err := try(t, p, platform(t, fmt.Sprintf(test.spec, strings.Repeat("a", test.limit))), credentials)
+		_, err := try(t, p, platform(t, fmt.Sprintf(test.spec, strings.Repeat("a", test.over))), credentials)
 		var mistake *render.Error
 		assert.Assert(t, errors.As(err, &mistake), "%s: %v", test.spec, err)
 		assert.Equal(t, mistake.Field, test.field)
-		_, err = try(t, newPlanner(t, nil), platform(t, fmt.Sprintf(test.spec, strings.Repeat("a", test.limit-1000))), credentials)
+		_, err = try(t, newPlanner(t, nil), platform(t, fmt.Sprintf(test.spec, strings.Repeat("a", test.fits))), credentials)
 		assert.NilError(t, err)
 	}
 }
