@@ -91,6 +91,8 @@ func Convert(data []byte, o Options) (*Result, error) {
 		case !isKnown:
 			return nil, fmt.Errorf("resource %d is a %s of %s, and must be an AppService of app.example.com, a ModelBox of model.github.com, a CronTab of stable.example.com or a MongoDB of mongodb.com: remove it",
 				i+1, object.GetKind(), object.GetAPIVersion())
+		case !isText(object, "name") || !isText(object, "namespace"):
+			return nil, fmt.Errorf("resource %d, a %s: metadata.name and metadata.namespace must be texts, and YAML reads a boolean or a number: put the value in quotes", i+1, object.GetKind())
 		case object.GetName() == "":
 			return nil, fmt.Errorf("resource %d, a %s, must have metadata.name", i+1, object.GetKind())
 		case names[object.GetName()] != "":
@@ -123,6 +125,12 @@ func Convert(data []byte, o Options) (*Result, error) {
 	}
 	result.DataService.SetNamespace(objects[0].GetNamespace())
 	return result, nil
+}
+
+// isText reports whether a field of the metadata is a text, or not given.
+func isText(object *unstructured.Unstructured, field string) bool {
+	_, _, err := unstructured.NestedString(object.Object, "metadata", field)
+	return err == nil
 }
 
 // parse returns the resources of a file.

@@ -110,6 +110,7 @@ func TestMistakesAreNamed(t *testing.T) {
 		"apiVersion: app.example.com/v1\nkind: AppService\nspec: {image: a}":                                                           "resource 1, a AppService, must have metadata.name",
 		"apiVersion: v1\nkind: List\nitems: [a]":                                                                                       "item 1 of document 1 must be a resource",
 		"apiVersion: v1\nkind: List\nitems: a":                                                                                         "read the items of document 1",
+		strings.Replace(appHead, "name: a", "name: a, namespace: n", 1) + "spec: {image: a}":                                           "resource 1, a AppService: metadata.name and metadata.namespace must be texts",
 		strings.Replace(appHead, "name: a", "name: web", 1) + "spec: {image: a}":                                                       "metadata.name: it is the name of a built-in component",
 		strings.Replace(appHead, "name: a", "name: a.b", 1) + "spec: {image: a}":                                                       "metadata.name: a component must have a name",
 		strings.Replace(appHead, "name: a", "name: "+strings.Repeat("a", 51), 1) + "spec: {image: a}":                                  "metadata.name: a component must have a name",

@@ -4,10 +4,16 @@
 package plan
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
+	"reflect"
+	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -63,10 +69,21 @@ func read(file string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(file) //nolint:gosec // reading the file that the user names is the purpose
 }
 
-// Parse parses a DataService and sets the defaults of the API server.
+// Parse parses a DataService and sets the defaults of the API server. It refuses a boolean or number for a text, as the API server does: YAML
+// reads `n`, `on` and `1e3` so.
 func Parse(data []byte) (*dsv1.DataService, error) {
+	text, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, err
+	}
 	ds := &dsv1.DataService{}
-	if err := yaml.UnmarshalStrict(data, ds); err != nil {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var mistyped *json.UnmarshalTypeError
+	if err := decoder.Decode(ds); errors.As(err, &mistyped) && mistyped.Type.Kind() == reflect.String {
+		path := slices.DeleteFunc(strings.Split(mistyped.Field, "."), isEmbedded)
+		return nil, fmt.Errorf("%s: must be a text, and YAML reads a %s: put the value in quotes", strings.Join(path, "."), mistyped.Value)
+	} else if err != nil {
 		return nil, err
 	}
 	if got := schema.FromAPIVersionAndKind(ds.APIVersion, ds.Kind); got != dsv1.GroupVersion.WithKind(dsv1.Kind) {
@@ -75,6 +92,9 @@ func Parse(data []byte) (*dsv1.DataService, error) {
 	dsv1.SetDefaults(ds)
 	return ds, nil
 }
+
+// isEmbedded reports whether a name in a path of encoding/json is that of an embedded struct, and no field of the resource.
+func isEmbedded(name string) bool { return name != "" && name[0] >= 'A' && name[0] <= 'Z' }
 
 // Objects returns all objects that the operator would apply, in order. Generated credentials are placeholders, and the owner's UID is empty
 // unless the file has one.
