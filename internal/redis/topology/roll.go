@@ -115,6 +115,9 @@ func (c *cluster) roll() []Step {
 		if why := c.quiet(s); why != "" {
 			return c.blocked("no further pod is replaced now: %s", why)
 		}
+		if s.master == nil {
+			return c.replaceUnowned(s, outdated)
+		}
 		for _, n := range outdated {
 			if n != s.master {
 				step := c.deletePod(n, "a replica of an old revision")
@@ -134,6 +137,16 @@ func (c *cluster) roll() []Step {
 		return c.blocked("%s is not replaced: shard %d has no replica in step", s.master.Pod, s.ordinal)
 	}
 	return nil
+}
+
+// replaceUnowned replaces a pod of a shard that owns no slots and whose master is not reached. Every slot is served by another shard.
+func (c *cluster) replaceUnowned(s *shard, outdated []*Node) []Step {
+	for _, n := range outdated {
+		if !n.Loading && !n.Terminating {
+			return []Step{c.deletePod(n, "a pod of an old revision; its shard owns no slots, and its master is not reached")}
+		}
+	}
+	return c.blocked("no pod of shard %d is replaced: it has no master%s", s.ordinal, c.whyNot(s))
 }
 
 // replaceAlone replaces the only pod of a shard: its server stops by itself, and starts again with its data. Its slots are not served until

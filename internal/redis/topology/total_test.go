@@ -21,7 +21,16 @@ func TestDecideIsTotal(t *testing.T) {
 	for seed := range uint64(3000) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
 		s := settled(3 + rnd.IntN(2))
-		for range 1 + rnd.IntN(12) {
+		if len(s.wanted.Shards) == 3 && rnd.IntN(2) == 0 {
+			grow(s) // a shard without slots
+			for _, pod := range []string{"a-3-0", "a-3-1"} {
+				if rnd.IntN(2) == 0 {
+					s.lose(pod, time.Hour)
+				}
+				s.node(pod).Outdated, s.node(pod).Loading = rnd.IntN(2) == 0, rnd.IntN(8) == 0
+			}
+		}
+		for range rnd.IntN(13) {
 			s.garble(rnd)
 		}
 		d := s.decide()
