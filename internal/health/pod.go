@@ -121,11 +121,16 @@ func notReadySince(pod *corev1.Pod) metav1.Time {
 // starting are the waiting reasons of a container that is being started.
 var starting = []string{"", "ContainerCreating", "PodInitializing"}
 
+// IsStarting reports whether a container that waits is on its way: nothing has failed yet.
+func IsStarting(waiting *corev1.ContainerStateWaiting) bool {
+	return slices.Contains(starting, waiting.Reason)
+}
+
 func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) string {
 	if problem := startProblem(c); problem != "" {
 		return problem
 	}
-	if waiting := c.State.Waiting; waiting != nil && !slices.Contains(starting, waiting.Reason) && waiting.Reason != "CrashLoopBackOff" {
+	if waiting := c.State.Waiting; waiting != nil && !IsStarting(waiting) && waiting.Reason != "CrashLoopBackOff" {
 		return imagePull(waiting)
 	}
 	if ended := lastEnd(c, notReadySince); ended != nil && ended.ExitCode != 0 {

@@ -23,6 +23,7 @@ type cluster struct {
 
 	record    database.Version // as observed
 	isNeverUp bool             // the step deletes a pod because it never served
+	isStuck   bool             // the step deletes a pod because its server cannot run
 }
 
 var _ server.Kubernetes = &cluster{}
@@ -46,8 +47,8 @@ func (c *cluster) Record(ctx context.Context, record topology.Record) error {
 	return records.Write(ctx, c.Cluster, c.record, record)
 }
 
-// DeletePod deletes a pod, unless it was replaced since, or its data would be deleted with it. A pod that never served is read again. It
-// stays if it has started since, or changes at this moment.
+// DeletePod deletes a pod, unless it was replaced since, or its data would be deleted with it. A pod that did not answer is
+// read again. It stays if its server has started since, or if it changes at this moment.
 func (c *cluster) DeletePod(ctx context.Context, place topology.Place) error {
 	at := database.Version{UID: types.UID(place.UID)}
 	if place.ID == "" {
@@ -60,6 +61,8 @@ func (c *cluster) DeletePod(ctx context.Context, place topology.Place) error {
 			return proof.Refuse("pod %s has been replaced", place.Pod)
 		case c.isNeverUp && !isUnserved(pod):
 			return proof.Refuse("pod %s is not deleted: its container %s has started", place.Pod, container)
+		case c.isStuck && !isStuck(pod):
+			return proof.Refuse("pod %s is not deleted: its container %s runs or is being started", place.Pod, container)
 		}
 		at.Version = pod.ResourceVersion
 	}

@@ -179,7 +179,7 @@ func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 	node.UID, node.Host, node.IP, node.Problem = string(pod.UID), pod.Spec.NodeName, pod.Status.PodIP, ""
 	node.Terminating, node.Zone = pod.DeletionTimestamp != nil, pod.Labels[corev1.LabelTopologyZone]
 	node.Outdated = database.IsOutdated(pod, set)
-	node.Ready, node.NeverUp = health.IsReady(pod), isUnserved(pod)
+	node.Ready, node.NeverUp, node.Stuck = health.IsReady(pod), isUnserved(pod), isStuck(pod)
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {
 			node.Running = c.State.Running != nil
@@ -218,6 +218,25 @@ func neverUp(pod *corev1.Pod, c corev1.ContainerStatus) bool {
 		}
 	}
 	return false
+}
+
+// isStuck reports whether the Redis container does not run, and the kubelet has failed to run it: it ended twice within some minutes, or its
+// image, its configuration or an init container does not let it start.
+func isStuck(pod *corev1.Pod) bool {
+	statuses := pod.Status.InitContainerStatuses
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name != container {
+			continue
+		}
+		if c.State.Running != nil {
+			return false
+		}
+		statuses = append(slices.Clone(statuses), c)
+	}
+	return slices.ContainsFunc(statuses, func(c corev1.ContainerStatus) bool {
+		waiting := c.State.Waiting
+		return waiting != nil && !health.IsStarting(waiting) && (waiting.Reason != "CrashLoopBackOff" || c.RestartCount > 0)
+	})
 }
 
 // neverReadyWithin limits the time from the start of a pod to its condition Ready=False, if the pod was never ready.

@@ -118,6 +118,38 @@ func TestNeverUp(t *testing.T) {
 	}
 }
 
+// A pod counts as stuck only if its container does not run, and the kubelet has tried to run it.
+func TestStuck(t *testing.T) {
+	t.Parallel()
+	waits := func(reason string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
+	}
+	runs := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	for name, c := range map[string]struct {
+		redis, init, sidecar corev1.ContainerState
+		restarts             int32
+		want                 bool
+	}{
+		"it runs":                                {redis: runs, restarts: 9},
+		"it runs, and a sidecar does not":        {redis: runs, sidecar: waits("CrashLoopBackOff"), restarts: 9},
+		"a sidecar does not run":                 {redis: waits("PodInitializing"), sidecar: waits("ErrImagePull")},
+		"it is created again":                    {redis: waits("ContainerCreating"), restarts: 9},
+		"it has just ended":                      {redis: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}}, restarts: 9},
+		"it ended once":                          {redis: waits("CrashLoopBackOff")},
+		"it ends again and again":                {redis: waits("CrashLoopBackOff"), restarts: 1, want: true},
+		"its image is gone":                      {redis: waits("ImagePullBackOff"), restarts: 1, want: true},
+		"its Secret is gone":                     {redis: waits("CreateContainerConfigError"), want: true},
+		"an init container ends again and again": {redis: waits("PodInitializing"), init: waits("CrashLoopBackOff"), restarts: 3, want: true},
+	} {
+		pod := testPod("cache-0-0", nil)
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "init", State: c.init, RestartCount: c.restarts}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "mesh", State: c.sidecar, RestartCount: c.restarts}, {Name: container, State: c.redis, RestartCount: c.restarts}}
+		node := topology.Node{}
+		fill(&node, pod, testSet(0, 2))
+		assert.Equal(t, node.Stuck, c.want, name)
+	}
+}
+
 // live returns a pod as the API server has it, and records deletions.
 type live struct {
 	client.Client
@@ -152,18 +184,21 @@ func TestPodsAreReadBeforeTheyAreDeleted(t *testing.T) {
 		now       *corev1.Pod
 		place     topology.Place
 		isNeverUp bool
+		isStuck   bool
 		deleted   []string
 		refused   string
 	}{
-		"its container waits":           {waits, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, []string{"cache-0-0 uid 8"}, ""},
-		"its container has started":     {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, nil, "its container redis has started"},
-		"it need not be one that waits": {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, []string{"cache-0-0 uid 9"}, ""},
-		"it is another pod":             {another, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, nil, "has been replaced"},
-		"it is gone":                    {nil, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, nil, ""},
-		"its server was asked":          {nil, topology.Place{Pod: "cache-0-0", UID: "uid", ID: "node"}, false, []string{"cache-0-0 uid any"}, ""},
+		"its container waits":           {waits, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, []string{"cache-0-0 uid 8"}, ""},
+		"its container has started":     {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, nil, "its container redis has started"},
+		"it need not be one that waits": {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, false, []string{"cache-0-0 uid 9"}, ""},
+		"it is another pod":             {another, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, nil, "has been replaced"},
+		"it is gone":                    {nil, topology.Place{Pod: "cache-0-0", UID: "uid"}, true, false, nil, ""},
+		"its server was asked":          {nil, topology.Place{Pod: "cache-0-0", UID: "uid", ID: "node"}, false, false, []string{"cache-0-0 uid any"}, ""},
+		"it cannot run":                 {waits, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, true, []string{"cache-0-0 uid 8"}, ""},
+		"it could not run before":       {runs, topology.Place{Pod: "cache-0-0", UID: "uid"}, false, true, nil, "its container redis runs or is being started"},
 	} {
 		api := &live{pod: c.now}
-		on := &cluster{Cluster: database.Cluster{Client: api, Live: api}, isNeverUp: c.isNeverUp}
+		on := &cluster{Cluster: database.Cluster{Client: api, Live: api}, isNeverUp: c.isNeverUp, isStuck: c.isStuck}
 		err := on.DeletePod(t.Context(), c.place)
 		if c.refused == "" {
 			assert.NilError(t, err, name)

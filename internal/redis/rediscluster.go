@@ -113,7 +113,8 @@ func (k *Kind) Decide(rc *redisv1.RedisCluster, _ reconcile.PlanSeen, obs *Obser
 func (k *Kind) take(ctx context.Context, rc *redisv1.RedisCluster, obs *Observation, step topology.Step) error {
 	err := k.servers.Take(ctx, server.Request{
 		Cluster: clusterKey(rc.Namespace, rc.Name), Access: obs.access, Step: step, Pipeline: pipelineOf(&rc.Spec),
-		Kubernetes: &cluster{Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, rc)}, record: obs.recordAt, isNeverUp: step.Proof.NeverUp},
+		Kubernetes: &cluster{Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, rc)}, record: obs.recordAt,
+			isNeverUp: step.Proof.NeverUp, isStuck: step.Proof.Stuck},
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", reconcile.ErrAgain, err)

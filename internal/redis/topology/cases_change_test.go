@@ -187,6 +187,42 @@ func neverUp(pods ...string) edit {
 	}
 }
 
+// Pods of an old revision whose servers served before and cannot run any more, as for want of memory.
+func TestStuck(t *testing.T) {
+	again := func(pod string) edit { return on(pod, func(n *Node) { n.Outdated, n.Stuck = false, false }) }
+	holdAll(t, []expectation{
+		row("a shard gets the wanted revision, its replica first", SlotsLost, "", "DeletePod a-1-1", "it cannot run (a-1-1: connection refused)", stuck("a-1-0", "a-1-1")),
+		row("not while that is not up", SlotsLost, "", "Wait", "", stuck("a-1-0", "a-1-1"), again("a-1-1")),
+		row("then its master", SlotsLost, "", "DeletePod a-1-0", "it cannot run", stuck("a-1-0"), restarted("a-1-1", 7)),
+		row("a replica that is the recorded master comes last", SlotsLost, "", "DeletePod a-1-0", "", promoted("a-1-1", "a-1-0", true), follows("a-1-0", "a-1-1"), stuck("a-1-0", "a-1-1")),
+		row("a whole cluster", Unknown, "", "DeletePod a-0-1", "", stuck(six...)),
+		row("most masters", MajorityLost, "", "DeletePod a-1-0", "", stuck("a-1-0", "a-2-0")),
+		row("a master whose replica may take over", Healing, "", "DeletePod a-1-0", "", stuck("a-1-0")),
+		row("where nodes contradict each other, too", Inconsistent, "", "DeletePod a-1-1", "", stuck("a-1-1"),
+			on("a-2-0", func(n *Node) { n.self().Owned = SlotSet{{0, 0}, {10922, 16383}} })),
+		row("a refused deletion stops no other", SlotsLost, "", "DeletePod a-2-1", "", stuck("a-1-0", "a-1-1", "a-2-0", "a-2-1"),
+			on("a-1-1", func(n *Node) { n.Failures = []Failure{{Action: ActionDeletePod, Cause: "its claim is being deleted"}} })),
+		row("a replica waits while its master may come up by itself", SlotsLost, "", "Wait", "", stuck("a-1-1"), lost(time.Hour, "a-1-0")),
+		row("or runs", Unknown, "", "Wait", "", stuck("a-1-1"), lost(time.Hour, "a-1-0"), runs("a-1-0")),
+		row("or has restarted, and nothing shows with what", Complete, "", "Wait", "has an unknown number", doubtful(1), stuck("a-1-1")),
+		row("it is replaced where a person gave it up", Complete, "", "DeletePod a-1-1", "", doubtful(1), stuck("a-1-1"), consent(idOf("a-1-1"))),
+		row("a server that refuses its volume stays", SlotsLost, "", "Wait", "is damaged", stuck("a-1-0", "a-1-1"),
+			onAll([]string{"a-1-0", "a-1-1"}, func(n *Node) { n.NotStarted = "DataDamaged: a file is damaged" })),
+		row("so does one that other nodes reach", Unknown, "", "Wait", "is reached by other nodes", stuck("a-1-0"),
+			everywhere("a-1-0", func(e *Entry) { e.Fail, e.Connected = false, true })),
+		row("and one of the wanted revision", SlotsLost, "", "Wait", "", stuck("a-1-0", "a-1-1"), each(func(n *Node) { n.Outdated = false })),
+		row("and one that is to stop", SlotsLost, "", "Record", "replicas stop before", stuck("a-1-0", "a-1-1"), func(s *scene) { s.wanted.Parked, s.wanted.Shards = true, nil }),
+	})
+}
+
+// stuck marks pods as of an old revision whose servers end again and again.
+func stuck(pods ...string) edit {
+	return func(s *scene) {
+		lost(time.Hour, pods...)(s)
+		onAll(pods, func(n *Node) { n.Outdated, n.Stuck = true, true })(s)
+	}
+}
+
 // locked makes a node refuse the password. Other nodes still see it.
 func locked(pod string) edit {
 	return on(pod, func(n *Node) {

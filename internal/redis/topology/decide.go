@@ -54,22 +54,22 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	}
 	switch verdict {
 	case Inconsistent:
-		return rules{c.neverUp, c.settings}
+		return rules{c.neverUp, c.stuck, c.settings}
 	case Unknown:
-		return rules{c.neverUp, c.aloneDown, c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.histories, c.consent, c.settings, c.park}
+		return rules{c.neverUp, c.stuck, c.aloneDown, c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.histories, c.consent, c.settings, c.park}
 	case DisconnectedIntact:
-		return rules{c.neverUp, c.epochs, c.addresses, c.links}
+		return rules{c.neverUp, c.stuck, c.epochs, c.addresses, c.links}
 	case MajorityLost:
-		return rules{c.neverUp, c.addresses, c.links, c.unblock, c.promote, c.usedConsents, c.histories, c.settings, c.park}
+		return rules{c.neverUp, c.stuck, c.addresses, c.links, c.unblock, c.promote, c.usedConsents, c.histories, c.settings, c.park}
 	case SlotsLost, Returning:
 		return rules{
-			c.neverUp, c.aloneDown, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.histories, c.join, c.replicateEmpty, c.outsiders, c.consent,
+			c.neverUp, c.stuck, c.aloneDown, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.histories, c.join, c.replicateEmpty, c.outsiders, c.consent,
 			c.settings, c.park,
 		}
 	default: // Complete or Healing
 	}
 	mending := rules{
-		c.neverUp, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.usedConsents,
+		c.neverUp, c.stuck, c.epochs, c.addresses, c.links, c.unblock, c.promote, c.usedConsents,
 		// Settings and joins precede slot moves: a move may wait for one of them.
 		c.settings, c.early(c.ghosts), c.early(c.join), c.early(c.replicateEmpty), c.histories, c.openSlots, c.agree,
 		c.ghosts, c.join, c.outsiders, c.functions, c.replicate, c.acceptedDone, c.outOfStep,

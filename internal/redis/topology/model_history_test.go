@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"gotest.tools/v3/assert"
 )
 
 // ledger stores what clients read some seconds before each fault. Nothing of that may be lost, and no key deleted before may return.
@@ -240,6 +242,37 @@ func TestModelHistory(t *testing.T) {
 			for _, lost := range history(t, seed, "", nil) {
 				t.Error(lost)
 			}
+		})
+	}
+}
+
+// Servers of one or more shards, or of all, end for want of memory until their pods have more. No write is lost, without a consent.
+func TestModelStarves(t *testing.T) {
+	t.Parallel()
+	for _, seed := range seeds(t, 10) {
+		t.Run(name(seed), func(t *testing.T) {
+			t.Parallel()
+			l := &ledger{run: newRun(t, seed, 3, 2, 2)}
+			l.wanted.Shards, l.planned = []int{2, 2, 2}, false
+			l.settle(time.Minute)
+			l.crashes(3)
+			l.work(8 * time.Second)
+			l.safe = l.past[0]
+			for shard := range 1 + l.rnd.IntN(3) {
+				for _, p := range l.pods {
+					if p.shard == shard {
+						l.kill(p, 0)
+						p.starved = true
+					}
+				}
+			}
+			l.work(time.Minute)
+			for _, p := range l.pods {
+				p.outdated = true
+			}
+			l.mend()
+			assert.Equal(t, len(l.lost()), 0, "%v", l.lost())
+			l.oracle()
 		})
 	}
 }

@@ -31,6 +31,10 @@ type Node struct {
 	// once. Deleting such a pod ends no server, and its volume stays.
 	NeverUp bool
 
+	// Stuck reports whether the Redis container does not run, and Kubernetes has failed to run it: it ends again and again, or cannot start.
+	// Deleting such a pod ends no server, and its volume stays.
+	Stuck bool
+
 	// LostData reports whether the container refuses to start because its data is gone but its node id is not. It must not start as a new,
 	// empty node in the same pod: its former replicas would find it at their master's address and copy an empty data set. A new pod has
 	// another address.

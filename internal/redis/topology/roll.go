@@ -55,6 +55,45 @@ func (c *cluster) neverUp() []Step {
 	return nil
 }
 
+// stuck replaces pods of an old revision whose container cannot run any more, such as one that needs more memory than it had. Nothing else
+// brings the change to a shard of which no pod runs. It runs under every verdict, as neverUp does. It leaves
+//
+//   - every pod while one of the wanted revision is not up: the new revision
+//     may be no better;
+//   - a pod whose server refuses its volume, which the next one would, too;
+//   - a replica that could copy from a master that may have lost the
+//     replica's data: one that restarted, or one that is not reached and may
+//     come up by itself.
+//
+// Replicas come before the master of a shard: while that does not run, they start with what they have, and copy nothing.
+func (c *cluster) stuck() []Step {
+	if c.unproven() || c.wanted.Parked {
+		return nil
+	}
+	var replicas, masters []Step
+	for _, n := range c.nodes {
+		s, id := c.shards[n.Shard], c.record.Nodes[n.Pod]
+		if !n.Outdated || !n.isStuck() || n.Terminating || n.LostData || n.NotStarted != "" || id == "" || c.fateOf(id) == away {
+			continue
+		}
+		step := c.deletePod(n, "it cannot run ("+n.trouble()+"), and another revision is wanted")
+		step.Proof.Stuck = true
+		switch {
+		case len(c.owned[id]) > 0 || c.record.Histories[n.Shard].Node == id:
+			masters = append(masters, step)
+		case s.master == nil && slices.ContainsFunc(s.nodes, (*Node).mayComeUp) || c.isHeldBack(s.master, n):
+		default:
+			replicas = append(replicas, step)
+		}
+	}
+	return append(replicas, masters...)
+}
+
+func (n *Node) isStuck() bool { return n.Stuck && !n.Running && !n.Reached && !n.Loading }
+
+// mayComeUp reports whether the server of a pod that was not reached may start, or runs.
+func (n *Node) mayComeUp() bool { return !n.Reached && !n.LostData && !n.isStuck() }
+
 // outOfStep replaces replicas of an old revision that are not a valid copy of their master, while the master is reached. The new revision may
 // fix them: a newer Redis, more memory, or a larger output buffer. It keeps a replica whose master restarted with fewer keys: the replica
 // may hold the only copy. While a pod of the wanted revision is not up, the new revision may be no better.

@@ -21,6 +21,7 @@ type pod struct {
 	outdated        bool
 	isWrong         bool          // its image cannot be pulled
 	ran             bool          // its container has started
+	starved         bool          // its container ends again and again, in this pod
 	nextIP          string        // the address after its restart; empty: a new one
 	hiddenUntil     time.Duration // the operator cannot reach it
 	brokenUntil     time.Duration // its container does not start
@@ -75,7 +76,7 @@ func (o *operator) sets() {
 			}
 		case !planned[name]:
 			o.remove(p)
-		case p.isWrong:
+		case p.isWrong, p.starved:
 		case !p.running && o.now >= p.startsAt && o.now >= p.brokenUntil:
 			if o.volumes[name] == nil {
 				o.volumes[name] = o.newServer()
@@ -206,7 +207,8 @@ func (o *operator) observe() []Node {
 	var nodes []Node
 	for _, name := range slices.Sorted(maps.Keys(o.pods)) {
 		p := o.pods[name]
-		n := Node{Pod: name, UID: p.uid, Host: p.host, Shard: p.shard, Ordinal: p.ordinal, Running: p.running, Outdated: p.outdated, NeverUp: !p.ran}
+		n := Node{Pod: name, UID: p.uid, Host: p.host, Shard: p.shard, Ordinal: p.ordinal, Running: p.running, Outdated: p.outdated, NeverUp: !p.ran,
+			Stuck: p.starved && !p.running}
 		if p.running {
 			n.IP = p.s.ip
 		}
@@ -338,7 +340,7 @@ func (o *operator) take(s Step) error {
 		return o.onEach(s)
 	case ActionDeletePod:
 		p := o.pods[s.Node.Pod]
-		if v := o.volumes[s.Node.Pod]; p == nil || p.uid != s.Node.UID || s.Proof.NeverUp && p.ran || v != nil && v.leaving && !o.isWithout("claim") {
+		if v := o.volumes[s.Node.Pod]; p == nil || p.uid != s.Node.UID || s.Proof.NeverUp && p.ran || s.Proof.Stuck && p.running || v != nil && v.leaving && !o.isWithout("claim") {
 			return errRefused
 		}
 		if err := o.isSameStart(s); err != nil {

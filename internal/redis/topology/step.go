@@ -98,6 +98,8 @@ type Proof struct {
 	Consented bool
 	// NeverUp reports whether a pod is deleted because its Redis never served in it.
 	NeverUp bool
+	// Stuck reports whether a pod is deleted because its Redis does not run and cannot start.
+	Stuck bool
 	// Within are the slots that must contain the replica's keys if no record shows which master its history belongs to.
 	Within SlotSet
 }
