@@ -121,9 +121,9 @@ func (i *Instance) Init(ctx context.Context) error {
 }
 
 // forced returns the options that override the server's configuration. With them, the server listens on no network, runs no events,
-// writes only the files of the database, and fits into the memory of the agent's container.
+// commits each statement, writes only the files of the database, and fits into the memory of the agent's container.
 func (i *Instance) forced() []string {
-	args := []string{"--datadir=" + i.Data, "--skip-networking", "--skip-log-bin", "--event-scheduler=OFF", "--init-file=/dev/null", "--init-connect=", "--read-only=OFF", "--skip-grant-tables=OFF",
+	args := []string{"--datadir=" + i.Data, "--skip-networking", "--skip-log-bin", "--event-scheduler=OFF", "--init-file=/dev/null", "--init-connect=", "--autocommit=ON", "--read-only=OFF", "--skip-grant-tables=OFF",
 		"--general-log=OFF", "--slow-query-log=OFF", "--skip-log-error", "--default-time-zone=SYSTEM",
 		"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-force-recovery=0", "--innodb-buffer-pool-size=128M",
 		"--loose-innodb-buffer-pool-instances=1", "--loose-innodb-buffer-pool-chunk-size=128M", "--loose-large-pages=OFF", "--max-allowed-packet=1G"}

@@ -143,7 +143,7 @@ func (s Source) session(v server.Version) string {
 	if !s.Backup.ServerTime.IsZero() {
 		at = s.Backup.ServerTime.Add(s.Backup.Started.Sub(s.Backup.Completed)).Add(-time.Second)
 	}
-	statement := fmt.Sprintf("SET SESSION sql_mode = '', timestamp = %d", at.Unix())
+	statement := fmt.Sprintf("SET SESSION sql_mode = '', autocommit = 1, timestamp = %d", at.Unix())
 	if v.Flavour == server.MariaDB {
 		statement += ", check_constraint_checks = 0" // constraints may be newer than rows that violate them
 	}

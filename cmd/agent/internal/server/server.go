@@ -132,8 +132,9 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	if c.Version, ok = ParseVersion(text); !ok {
 		return nil, errors.Join(contract.Errorf(contract.ReasonFailed, "server %s has the unknown version %q", o.Address, text), conn.Close())
 	}
-	// The server's SQL mode defines the meaning of quotes and backslashes, and its character set limits the possible names.
-	if err := errors.Join(c.Do("SET NAMES utf8mb4"), c.Do("SET SESSION sql_mode = ''"), c.unlimited()); err != nil {
+	// The server's SQL mode defines the meaning of quotes and backslashes, and its character set limits the possible names. Without
+	// autocommit the changes of a session are lost at its end.
+	if err := errors.Join(c.Do("SET NAMES utf8mb4"), c.Do("SET SESSION sql_mode = '', autocommit = 1"), c.unlimited()); err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
 	return c, nil
