@@ -121,14 +121,15 @@ func (i *Instance) Init(ctx context.Context) error {
 }
 
 // forced returns the options that override the server's configuration. With them, the server listens on no network, runs no events,
-// commits each statement, writes only the files of the database, and fits into the memory of the agent's container.
+// commits each statement, writes only files in the folder of the database, and fits into the memory of the agent's container. MariaDB
+// without symbolic links ignores DATA DIRECTORY and INDEX DIRECTORY, also where the applier creates a table or a partition.
 func (i *Instance) forced() []string {
 	args := []string{"--datadir=" + i.Data, "--skip-networking", "--skip-log-bin", "--event-scheduler=OFF", "--init-file=/dev/null", "--init-connect=", "--autocommit=ON", "--read-only=OFF", "--skip-grant-tables=OFF",
 		"--general-log=OFF", "--slow-query-log=OFF", "--skip-log-error", "--default-time-zone=SYSTEM",
 		"--sync-binlog=0", "--innodb-flush-log-at-trx-commit=0", "--innodb-doublewrite=0", "--innodb-force-recovery=0", "--innodb-buffer-pool-size=128M",
 		"--loose-innodb-buffer-pool-instances=1", "--loose-innodb-buffer-pool-chunk-size=128M", "--loose-large-pages=OFF", "--max-allowed-packet=1G"}
 	if i.Version.Flavour == server.MariaDB {
-		return append(args, "--loose-max-statement-time=0", "--loose-secure-timestamp=NO", "--loose-wsrep-on=OFF")
+		return append(args, "--symbolic-links=OFF", "--loose-max-statement-time=0", "--loose-secure-timestamp=NO", "--loose-wsrep-on=OFF")
 	}
 	args = append(args, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--loose-super-read-only=OFF", "--loose-offline-mode=OFF", "--loose-max-execution-time=0", "--loose-group-replication-start-on-boot=OFF")
 	// A component of the backup that judges passwords would refuse roles, accounts without a password, and the password of root.
