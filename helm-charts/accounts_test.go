@@ -62,7 +62,9 @@ func TestAccountsScript(t *testing.T) {
 	assert.NilError(t, os.Chmod(file("bin/mysql"), 0o700))
 	assert.NilError(t, os.Chmod(file("bin/sleep"), 0o700))
 	write("ready", "of the last run")
-	write("list", "database a_b\nuser u a_b c\nuser v\n")
+	write("list", "database a_b\nuser u a_b c\nuser v\nbackup b\narchive c\n")
+	write("passwords/b", "p")
+	write("passwords/c", "p")
 	password := "it's \\ \"$(x)`  two"
 	write("passwords/u", password+"\n") // the newline is no part of it
 	stderr, err := os.Create(file("stderr"))
@@ -90,7 +92,10 @@ func TestAccountsScript(t *testing.T) {
 		"GRANT ALL PRIVILEGES ON `a\\_b`.* TO 'o''brien'@'%';\n"+
 		"CREATE USER IF NOT EXISTS 'u'@'%' IDENTIFIED BY "+quoted+";\nALTER USER 'u'@'%' IDENTIFIED BY "+quoted+";\n"+
 		"GRANT ALL PRIVILEGES ON `a\\_b`.* TO 'u'@'%';\nGRANT ALL PRIVILEGES ON `c`.* TO 'u'@'%';\n"+
-		"CREATE USER IF NOT EXISTS 'v'@'%' IDENTIFIED BY 'p';\nALTER USER 'v'@'%' IDENTIFIED BY 'p';\n")
+		"CREATE USER IF NOT EXISTS 'v'@'%' IDENTIFIED BY 'p';\nALTER USER 'v'@'%' IDENTIFIED BY 'p';\n"+
+		"CREATE USER IF NOT EXISTS 'b'@'%' IDENTIFIED BY 'p';\nALTER USER 'b'@'%' IDENTIFIED BY 'p';\n"+
+		"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT /*!80011 , XA_RECOVER_ADMIN */ ON *.* TO 'b'@'%';\n"+
+		"CREATE USER IF NOT EXISTS 'c'@'%' IDENTIFIED BY 'p';\nALTER USER 'c'@'%' IDENTIFIED BY 'p';\nGRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'c'@'%';\n")
 	before := turns()
 	is("it looks again", func() bool { return turns() >= before+3 })
 	assert.Equal(t, runs(), 1, "nothing changed")

@@ -69,7 +69,7 @@ func TestLogWithoutEveryChangeIsRefused(t *testing.T) {
 				s := rig.Start(t, flavour, option)
 				ctx, cancel := context.WithTimeout(t.Context(), rig.Patience)
 				defer cancel()
-				err := binlog.Archive(ctx, binlog.Options{Server: s.Options(), Store: folder(t), Interval: time.Second, Archived: func(manifest.Head) { cancel() }})
+				err := binlog.Archive(ctx, binlog.Options{Server: s.ArchiveOptions(), Store: folder(t), Interval: time.Second, Archived: func(manifest.Head) { cancel() }})
 				assert.Equal(t, contract.ReasonOf(err), contract.ReasonRefused)
 				assert.ErrorContains(t, err, says)
 			})

@@ -47,7 +47,7 @@ func archive(s *rig.Server, to store.Store, identity *age.X25519Identity, interv
 	a := &archiver{stop: cancel}
 	a.done.Go(func() {
 		for ctx.Err() == nil {
-			err := binlog.Archive(ctx, binlog.Options{Server: s.Options(), Store: to, Recipients: recipients(identity), Keys: texts(identity), Interval: interval, MaxBytes: 1 << 20,
+			err := binlog.Archive(ctx, binlog.Options{Server: s.ArchiveOptions(), Store: to, Recipients: recipients(identity), Keys: texts(identity), Interval: interval, MaxBytes: 1 << 20,
 				Archived: func(h manifest.Head) { a.mu.Lock(); a.head = h; a.mu.Unlock() }})
 			a.mu.Lock()
 			if err != nil {

@@ -67,10 +67,11 @@ user() {
   done
 }
 
-# backup NAME: what a dump of all databases and a position in the binary log need, and nothing that changes data.
+# backup NAME: what a dump of all databases and a position in the binary log need, and nothing that changes data. The right
+# to list XA transactions is one of MySQL 8.0: MySQL 5.7 and MariaDB skip the comment.
 backup() {
   user "$1" || return 1
-  printf "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '%s'@'%%';\n" "$1"
+  printf "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT /*!80011 , XA_RECOVER_ADMIN */ ON *.* TO '%s'@'%%';\n" "$1"
 }
 
 # archive NAME: what following the binary log needs.

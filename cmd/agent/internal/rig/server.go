@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -30,8 +31,11 @@ import (
 // Password has characters that are special in configuration files and shells.
 const Password = `p"w'\ #1$`
 
-// Account is the name of the account that makes backups.
-const Account = "d3os_backup"
+// Account makes backups, ArchiveAccount follows the binary log.
+const (
+	Account        = "d3os_backup"
+	ArchiveAccount = "d3os_archive"
+)
 
 // Long marks a test that only `make verify` runs, and not `make test` (go test -short): it takes seconds of processor time, or depends on
 // the clock. A shorter test of its package shows that the same parts work together.
@@ -192,7 +196,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Start starts a server with a binary log and the account for backups.
+// Start starts a server with a binary log and the accounts for backups and the archive.
 func Start(t testing.TB, flavour string, more ...string) *Server {
 	t.Helper()
 	s := &Server{T: t, Flavour: flavour, Tools: Tools(t, flavour), Data: filepath.Join(t.TempDir(), "data"), Port: FreePort(t), More: more}
@@ -200,20 +204,26 @@ func Start(t testing.TB, flavour string, more ...string) *Server {
 	_ = os.Remove(filepath.Join(s.Data, "auto.cnf")) // with MySQL's UUID, which is each server's own
 	s.Up()
 	t.Cleanup(s.Kill)
-	s.account()
+	s.accounts()
 	return s
 }
 
-// account makes the account that makes backups.
-func (s *Server) account() {
+// grant finds the right that accounts.sh, the script of the chart, gives to a kind of account.
+var grant = regexp.MustCompile(`(?m)^(\w+)\(\) \{\n  user "\$1" \|\| return 1\n  printf "(GRANT .+);\\n" "\$1"\n\}`)
+
+// accounts makes the accounts that accounts.sh makes, with the same rights.
+func (s *Server) accounts() {
 	s.T.Helper()
-	s.Exec("SET SQL_LOG_BIN = 0", "CREATE USER '"+Account+"'@'%' IDENTIFIED BY 'p\"w''\\\\ #1$'",
-		"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '"+Account+"'@'%'")
-	if s.Flavour == server.MariaDB {
-		s.Exec("GRANT BINLOG MONITOR, REPLICA MONITOR, CONNECTION ADMIN ON *.* TO '" + Account + "'@'%'")
-	} else {
-		s.Exec("GRANT CONNECTION_ADMIN, XA_RECOVER_ADMIN ON *.* TO '" + Account + "'@'%'")
+	script, err := os.ReadFile(filepath.Join(root(), "helm-charts/mysql/files/accounts.sh"))
+	assert.NilError(s.T, err)
+	names := map[string]string{"backup": Account, "archive": ArchiveAccount}
+	statements := []string{"SET SQL_LOG_BIN = 0"}
+	for _, found := range grant.FindAllStringSubmatch(string(script), -1) {
+		name := names[found[1]]
+		statements = append(statements, "CREATE USER '"+name+"'@'%' IDENTIFIED BY 'p\"w''\\\\ #1$'", fmt.Sprintf(found[2], name))
 	}
+	assert.Equal(s.T, len(statements), 1+2*len(names), "accounts.sh makes other accounts: %q", statements)
+	s.Exec(statements...)
 }
 
 // Lose replaces this server with an empty one, as a restart of a pod without a volume does.
@@ -224,7 +234,7 @@ func (s *Server) Lose() {
 	i := &restore.Instance{Programs: Programs(s.T, s.Flavour), Data: s.Data}
 	assert.NilError(s.T, i.Init(s.T.Context()))
 	s.Up()
-	s.account()
+	s.accounts()
 }
 
 // ports counts the ports that FreePort has tried.
@@ -326,9 +336,14 @@ func (s *Server) Freeze() (thaw func()) {
 // Root returns how root logs in.
 func (s *Server) Root() server.Options { return server.Options{Address: s.socket(), User: "root"} }
 
-// Options returns how the agent logs in.
-func (s *Server) Options() server.Options {
-	return server.Options{Address: fmt.Sprintf("127.0.0.1:%d", s.Port), User: Account, Password: Password}
+// Options returns how the agent logs in that makes backups.
+func (s *Server) Options() server.Options { return s.as(Account) }
+
+// ArchiveOptions returns how the agent logs in that follows the binary log.
+func (s *Server) ArchiveOptions() server.Options { return s.as(ArchiveAccount) }
+
+func (s *Server) as(account string) server.Options {
+	return server.Options{Address: fmt.Sprintf("127.0.0.1:%d", s.Port), User: account, Password: Password}
 }
 
 // session logs in as root.
