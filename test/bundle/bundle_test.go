@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+	"gotest.tools/v3/assert/cmp"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -27,6 +28,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/etcd"
 	"d3os.com/d3os-operator/internal/manager"
 	mysqlcluster "d3os.com/d3os-operator/internal/mysql/cluster"
@@ -39,13 +41,8 @@ import (
 
 const (
 	csvFile = "bundle/manifests/d3os-operator.clusterserviceversion.yaml"
-	// The file of each CRD, in the order of the bundle.
-	backupFile  = "bundle/manifests/d3os-product.com.d3os_databackups.yaml"
-	restoreFile = "bundle/manifests/d3os-product.com.d3os_datarestores.yaml"
-	crdFile     = "bundle/manifests/d3os-product.com.d3os_dataservices.yaml"
-	etcdFile    = "bundle/manifests/etcd.database.coreos.com_etcdclusters.yaml"
-	mysqlFile   = "bundle/manifests/d3os-product.com.d3os_mysqlclusters.yaml"
-	redisFile   = "bundle/manifests/redis.middleware.hc.cn_redisclusters.yaml"
+	// crdFile is the CRD of DataService.
+	crdFile = "bundle/manifests/d3os-product.com.d3os_dataservices.yaml"
 )
 
 func sorted(list []string) []string {
@@ -54,24 +51,41 @@ func sorted(list []string) []string {
 	return list
 }
 
+// crds returns the CRDs of the bundle by the names that the CSV uses, such as dataservices.d3os-product.com.d3os.
+func crds(t *testing.T) map[string]apiextensionsv1.CustomResourceDefinition {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/crd/bases/*.yaml"))
+	assert.NilError(t, err)
+	assert.Assert(t, len(files) > 5)
+	all := map[string]apiextensionsv1.CustomResourceDefinition{}
+	for _, file := range files {
+		crd := read[apiextensionsv1.CustomResourceDefinition](t, "bundle/manifests/"+filepath.Base(file))
+		all[crd.Name] = crd
+	}
+	return all
+}
+
 // Consoles show a field by its descriptor.
 func TestDescriptors(t *testing.T) {
-	owned := read[csv](t, csvFile).Spec.Definitions.Owned
-	files := []string{backupFile, restoreFile, crdFile, etcdFile, mysqlFile, redisFile}
-	assert.Equal(t, len(owned), len(files))
-	for i, file := range files {
-		crd := read[apiextensionsv1.CustomResourceDefinition](t, file)
+	var names []string
+	all := crds(t)
+	for i, owned := range read[csv](t, csvFile).Spec.Definitions.Owned {
+		names = append(names, owned.Name)
+		crd, known := all[owned.Name]
+		assert.Assert(t, known, "the bundle lacks the CRD of %s", owned.Name)
 		assert.Equal(t, len(crd.Spec.Versions), 1)
-		for field, descriptors := range map[string][]descriptor{"spec": owned[i].SpecDescriptors, "status": owned[i].StatusDescriptors} {
+		for field, descriptors := range map[string][]descriptor{"spec": owned.SpecDescriptors, "status": owned.StatusDescriptors} {
 			var described []string
 			for _, d := range descriptors {
 				described = append(described, d.Path)
-				assert.Assert(t, d.DisplayName != "" && d.Description != "", "%s.%s has no name or no description", field, d.Path)
+				assert.Check(t, d.DisplayName != "" && d.Description != "", "%s: %s.%s has no name or no description", owned.Kind, field, d.Path)
 			}
 			properties := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties[field].Properties
-			assert.DeepEqual(t, sorted(described), slices.Sorted(maps.Keys(properties)))
+			assert.Check(t, cmp.DeepEqual(sorted(described), slices.Sorted(maps.Keys(properties))),
+				"owned/%d/%sDescriptors of config/manifests/patches/descriptors.yaml must have the fields of %s", i, field, owned.Kind)
 		}
 	}
+	assert.DeepEqual(t, sorted(names), slices.Sorted(maps.Keys(all)))
 }
 
 // The list of what a DataService brings about is the operator's own.
@@ -81,9 +95,12 @@ func TestResources(t *testing.T) {
 	for _, gvk := range kinds {
 		want = append(want, gvk.GroupVersion().String()+" "+gvk.Kind)
 	}
-	const dataService = 2 // its place among files
-	for _, resource := range read[csv](t, csvFile).Spec.Definitions.Owned[dataService].Resources {
-		got = append(got, resource.Version+" "+resource.Kind)
+	for _, owned := range read[csv](t, csvFile).Spec.Definitions.Owned {
+		for _, resource := range owned.Resources {
+			if owned.Kind == dsv1.Kind {
+				got = append(got, resource.Version+" "+resource.Kind)
+			}
+		}
 	}
 	assert.DeepEqual(t, sorted(got), sorted(want))
 }
@@ -118,9 +135,11 @@ func TestRights(t *testing.T) {
 	ofNamespaces := `/configmaps /persistentvolumeclaims /secrets /services /pods /events events.k8s.io/events
 		apps/controllerrevisions apps/daemonsets apps/deployments apps/statefulsets autoscaling/horizontalpodautoscalers
 		batch/cronjobs batch/jobs coordination.k8s.io/leases networking.k8s.io/ingresses networking.k8s.io/networkpolicies
-		policy/poddisruptionbudgets
-		d3os-product.com.d3os/databackups d3os-product.com.d3os/datarestores d3os-product.com.d3os/dataservices d3os-product.com.d3os/mysqlclusters
-		etcd.database.coreos.com/etcdclusters redis.middleware.hc.cn/redisclusters mongodbcommunity.mongodb.com/mongodbcommunity`
+		policy/poddisruptionbudgets mongodbcommunity.mongodb.com/mongodbcommunity`
+	for _, crd := range crds(t) {
+		assert.Equal(t, crd.Spec.Scope, apiextensionsv1.NamespaceScoped, crd.Name)
+		ofNamespaces += " " + crd.Spec.Group + "/" + crd.Spec.Names.Plural
+	}
 	spec := read[csv](t, csvFile).Spec.Install.Spec
 	for _, c := range []struct {
 		where       string
@@ -265,6 +284,7 @@ type csv struct {
 		Definitions   struct {
 			Owned []struct {
 				Kind      string `json:"kind"`
+				Name      string `json:"name"`
 				Resources []struct {
 					Kind    string `json:"kind"`
 					Version string `json:"version"`
