@@ -27,8 +27,6 @@ var seeds = []string{"test/testdata/seeds/appservice.yaml", "test/testdata/seeds
 // Then the files of users are applied as they are. The tests run in this order, because CRDs are the cluster's.
 func TestCompat(t *testing.T) {
 	e := newEnv(t)
-	e.must("apply", "-f", "config/rbac/role.yaml")
-	e.must("create", "clusterrolebinding", "operator", "--clusterrole=manager-role", "--serviceaccount=d3os-operator-system:d3os-operator-controller-manager")
 	op := e.Start(asInstalled)
 	e.must("apply", "--server-side", "-f", "config/compat/bases")
 	reviews := func(r harness.Sent) bool { return strings.Contains(r.String(), "selfsubjectaccessreviews") }

@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		panic(err)
 	}
 	admin = filepath.Join(dir, "kubeconfig")
-	code := suite.Main(m, cluster.Options{Name: "compat", Nodes: 5}, nil)
+	code := suite.Main(m, cluster.Options{Name: "compat", Nodes: 5}, suite.Grant)
 	_ = os.RemoveAll(dir)
 	os.Exit(code)
 }
@@ -66,7 +66,7 @@ func newEnv(t *testing.T) *env {
 
 // asInstalled gives an operator the account of config/default, and the agent's image.
 func asInstalled(config *rest.Config, o *manager.Options) {
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:d3os-operator-system:d3os-operator-controller-manager"}
+	stage.AsInstalled(config, o)
 	o.OptionalPoll = 100 * time.Millisecond
 	o.Images = map[string]string{"agent": "example/agent:v1"}
 }

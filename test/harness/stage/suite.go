@@ -17,13 +17,16 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/yaml"
 
+	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
 )
@@ -96,6 +99,33 @@ func (s *Suite) MainWithAgent(m *testing.M, options cluster.Options, agent *stri
 		return 1
 	}
 	return s.Main(m, options, nil)
+}
+
+// The operator's account in config/default.
+const accountNamespace, accountName = "d3os-operator-system", "d3os-operator-controller-manager"
+
+// Grant binds the role of config/rbac to the operator's account. Main takes it as prepare.
+func (s *Suite) Grant(ctx context.Context) error {
+	role := &unstructured.Unstructured{}
+	if err := harness.ReadYAML("config/rbac/role.yaml", &role.Object); err != nil {
+		return err
+	}
+	binding := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": role.GetAPIVersion(), "kind": "ClusterRoleBinding", "metadata": map[string]any{"name": role.GetName()},
+		"roleRef":  map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": role.GetKind(), "name": role.GetName()},
+		"subjects": []any{map[string]any{"kind": "ServiceAccount", "namespace": accountNamespace, "name": accountName}},
+	}}
+	for _, o := range []*unstructured.Unstructured{role, binding} {
+		if err := s.API.Apply(ctx, client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("test"), client.ForceOwnership); err != nil {
+			return fmt.Errorf("apply %s %s: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return nil
+}
+
+// AsInstalled is a setting of Start: the operator has the rights of Grant alone. Without it, it has all rights.
+func AsInstalled(config *rest.Config, _ *manager.Options) {
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + accountNamespace + ":" + accountName}
 }
 
 // CreateWith creates a resource with a spec in YAML, which is read strictly into that field of it.
