@@ -10,6 +10,7 @@ import (
 	"maps"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	appsv1 "k8s.io/api/apps/v1"
@@ -96,6 +97,8 @@ func TestWhyOfAClusterByItself(t *testing.T) {
 // Each kind of the CRDs but DataService is asked about by the names that kubectl knows. The objects and pods of each are read, except those of backups.
 func TestWhyKnowsEveryKind(t *testing.T) {
 	t.Parallel()
+	_, _, refused := (*cluster)(nil).subject(t.Context(), []string{"pod/a"}, time.Time{})
+	texts := map[string]string{"help": (&cli{}).whyCommand().Long, "error for an unknown kind": refused.Error()}
 	for _, files := range []embed.FS{crd.Files, compat.Files} {
 		entries, err := files.ReadDir("bases")
 		assert.NilError(t, err)
@@ -121,6 +124,13 @@ func TestWhyKnowsEveryKind(t *testing.T) {
 			}
 			for _, called := range append([]string{spec.Names.Singular, spec.Names.Plural}, spec.Names.ShortNames...) {
 				assert.Check(t, clusters[called] == gvk, "why %s/NAME does not ask about a %s: add it to clusters in why.go", called, gvk.Kind)
+			}
+			for text, content := range texts {
+				isNamed := false
+				for called, of := range clusters {
+					isNamed = isNamed || of == gvk && strings.Contains(content, called+"/NAME")
+				}
+				assert.Check(t, isNamed, "the %s of why lacks %s/NAME", text, spec.Names.Singular)
 			}
 			assert.Check(t, hasInside(gvk) == !strings.HasPrefix(gvk.Kind, "Data"), gvk.Kind)
 		}
