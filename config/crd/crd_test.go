@@ -39,6 +39,8 @@ func TestEveryKindIsListed(t *testing.T) {
 		lists(t, "PROJECT", "  kind: "+names.Kind+"\n")
 		lists(t, "config/rbac/role.yaml", "  - "+names.Plural+"/status\n")
 		lists(t, "docs/gitops.md", "`resource.customizations.health."+crd.Spec.Group+"_"+names.Kind+"`")
+		lists(t, "docs/install.md", names.Plural+"."+crd.Spec.Group) // kubectl delete crd
+		lists(t, "docs/use/go-client.md", names.Kind)
 		for _, role := range []string{"admin", "editor", "viewer"} {
 			role = names.Singular + "_" + role + "_role.yaml"
 			lists(t, "config/rbac/kustomization.yaml", "- "+role+"\n")
