@@ -116,7 +116,7 @@ populate() {
 up() {
 	[[ $pods == fast || $pods == general ]] || die "CLUSTER_PODS must be fast or general, not $pods"
 	for tool in etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl; do
-		[[ -x $tools/$tool ]] || die "$tools/$tool is missing: run 'make tools' first"
+		[[ -x $tools/$tool ]] || die "$tools/$tool is missing: run 'make cluster-tools' first"
 	done
 	mkdir -p "$dir"
 	: >"$log"

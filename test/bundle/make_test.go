@@ -46,3 +46,17 @@ func TestMakeDeploys(t *testing.T) {
 		assert.Assert(t, !strings.Contains(out, mine), out)
 	}
 }
+
+// The script that starts clusters names a target that exists, and that builds its tools only.
+func TestMissingToolsOfAClusterNameTheirTarget(t *testing.T) {
+	command := exec.Command(filepath.Join(cluster.Root(), "hack/cluster.sh"), "up")
+	command.Env = append(os.Environ(), "TOOLS="+t.TempDir(), "CLUSTER_DIR="+t.TempDir())
+	out, err := command.CombinedOutput()
+	assert.ErrorContains(t, err, "exit status 1")
+	assert.Assert(t, strings.Contains(string(out), "run 'make cluster-tools' first"), string(out))
+	command = exec.Command("make", "--dry-run", "cluster-tools")
+	command.Dir = cluster.Root()
+	out, err = command.CombinedOutput()
+	assert.NilError(t, err, string(out))
+	assert.Assert(t, !strings.Contains(string(out), "mysqld"), string(out))
+}
