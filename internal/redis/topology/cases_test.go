@@ -137,7 +137,7 @@ func TestConsent(t *testing.T) {
 		row("to slots without an owner, in many ranges: the advice can be pasted", SlotsLost, "", "Wait", `accept-data-loss: "0,2,4,6,8,10,12,14,16,18,20"`,
 			func(s *scene) { s.give("a-0-0", AllSlots().Minus(even).Intersect(SlotSet{{0, 5460}})) }),
 		row("a node that was given up and is back drops its slots", Complete, "", "DropSlots a-1-1", "", givenUp, on("a-1-1", func(n *Node) { n.self().Owned = SlotSet{{5461, 10921}} })),
-		row("its data stays: the consent was used", Complete, "", "Wait", "was used: remove it first", givenUp),
+		row("its data stays: the consent was used", Complete, "", "Wait", "was used already: remove the annotation first", givenUp),
 		row("one that is back before another owns its slots is a member", Complete, "", "", "", func(s *scene) { s.record.GivenUp = []string{idOf("a-1-0")} }),
 		row("of another node", SlotsLost, "", "Wait", "", shard, consent(idOf("a-2-0"))),
 		row("that was acted upon before", SlotsLost, "", "Wait", "", shard, consent("5000-11000"), used("5000-11000")),
