@@ -62,7 +62,7 @@ suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(REDIS)/redis-server $(ETCDS)
 .PHONY: suite-platform suite-oldest suite-ha suite-chart
 verify-platform: suite-platform suite-ha suite-chart $(if $(FULL),suite-oldest)
 suite-platform: $(SUITE_TOOLS) $(HELM) $(CRDIFY) $(MONGODB_OPERATOR) $(FERRETDB)
-	$(SUITE_TEST) $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard|monitoring)|internal/(redis/topology|etcd/membership|mysql/replication))$$'))
+	$(SUITE_TEST) -tags example $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard|monitoring)|internal/(redis/topology|etcd/membership|mysql/replication))$$'))
 suite-oldest:
 	$(MAKE) test KUBERNETES=oldest
 # Stops, kills, freezes and cuts off the leader; a standby must take over. HA_RUNS=times.

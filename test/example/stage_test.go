@@ -1,6 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build example
+
 // Package example_test runs the operator with Ledgers in addition to its own kinds, on a real API server with simulated pods.
 package example_test
 

@@ -61,6 +61,7 @@ func TestALostClaimOfADeploymentIsNotMade(t *testing.T) {
 
 // The right volume under a new claim is known by its mark; another's volume is not taken.
 func TestVolumesAreKnownByTheirMarks(t *testing.T) {
+	harness.Long(t)
 	e, _ := guardedBy(t, of("StatefulSet"))
 	id, saved := e.recorded()["id"], t.TempDir()
 	e.Must(os.CopyFS(saved, os.DirFS(e.folder())))
@@ -110,6 +111,7 @@ func TestADeletedClaimUnderARunningDatabase(t *testing.T) {
 // An image of another release series is refused by name before it starts on the data; set back, all is as it was. A person may let it start, by
 // naming it in the record.
 func TestAnotherReleaseSeriesIsRefused(t *testing.T) {
+	harness.Long(t)
 	forEach(t, func(e *env, _ *stage.Operator) {
 		e.Change(platform, fields{"mysql": fields{"image": "example/mysql:8.0"}})
 		e.refused("ServerVersionRefused")

@@ -91,10 +91,10 @@ func nameOf(r *http.Request, request harness.Request) string {
 	return o.Name
 }
 
-// TestAdoption adopts the original's twelve components. The command is killed after each third of its writes (-short: each thirteenth, FAULTS=full:
-// each) and run again, and the operator is restarted in between, and writes nothing. No EndpointSlice of a stateless component is ever without a ready address, and nothing is written that the
+// TestAdoption adopts the original's twelve components. The command is killed after each third of its writes (FAULTS=full: each) and run again, and the operator is restarted in between, and writes nothing. No EndpointSlice of a stateless component is ever without a ready address, and nothing is written that the
 // report had not named. Then all of it is undone in the same way.
 func TestAdoption(t *testing.T) {
+	harness.Long(t)
 	e := original(t, harness.Sample())
 	op := e.Start()
 	before := e.specs()
@@ -112,10 +112,7 @@ func TestAdoption(t *testing.T) {
 		}
 	}
 	skip, each := 2, 8 // each: so many lives pass before the operator is restarted
-	switch {
-	case testing.Short():
-		skip, each = 12, 4 // a component has eight writes, so that the third and the thirteenth are others of them each time
-	case os.Getenv("FAULTS") == "full":
+	if os.Getenv("FAULTS") == "full" {
 		skip, each = 0, 20
 	}
 	for ; !k.life(skip, "adopt", name, "--apply", "--yes", "--original-stopped"); lives++ {
