@@ -1,6 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build mysql
+
 package mysqlcluster_test
 
 import (
@@ -126,7 +128,6 @@ func (s *scene) hold(ordinal int, sql string) (end func() error, err error) {
 
 // Each cause is named first by kubectl get, kubectl describe and kubectl dataservice why.
 func TestCauses(t *testing.T) {
-	harness.Long(t) // before the disk is made
 	disks := slowdisk.New(t)
 	s := newScene(t, func(o *emulator.Options) {
 		programs := o.Images["docker.io/library/mysql"].Executables

@@ -1,6 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build mysql
+
 package mysqlcluster_test
 
 import (
@@ -50,10 +52,9 @@ databases: [ledger]
 config: {innodb_buffer_pool_size: 16M, innodb_redo_log_capacity: 8M, performance_schema_max_table_instances: "200", max_connections: "60"}
 `
 
-// newScene returns a scene with an emulator of pods. All tests are long: MySQL 9.7 is no part of a stable distribution.
+// newScene returns a scene with an emulator of pods.
 func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 	t.Helper()
-	harness.Long(t)
 	t.Parallel()
 	server, err := process.Program("MYSQL", "mysql", "mysqld")
 	s := &scene{Stage: suite.New(t), tools: filepath.Dir(server)}
