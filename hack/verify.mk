@@ -43,7 +43,7 @@ suite-mysql: $(SUITE_TOOLS) $(MYSQL)/mysqld
 	@'$(MYSQL)/mysqld' --no-defaults --version
 	MYSQL_TESTS=$(FULL) MYSQL_STORIES='$(STORIES)' $(SUITE_TEST) -parallel $(if $(STORIES),2,1) -tags mysql $(ARGS) ./test/mysqlcluster
 suite-mysql-agent: $(GOTESTSUM) $(MYSQL)/mysqld
-	MYSQL_TESTS=$(FULL) $(AGENT_TEST) -p 1 -parallel 2 $(ARGS) ./internal/member/mysql/...
+	MYSQL_TESTS=$(FULL) $(AGENT_TEST) -p 1 -parallel 2 -tags mysql $(ARGS) ./internal/member/mysql/...
 suite-guard: $(SUITE_TOOLS)
 	GUARD_TESTS=$(FULL) $(SUITE_TEST) $(ARGS) ./test/guard
 model-mysql: $(GOTESTSUM)

@@ -1,6 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build mysql
+
 package supervisor
 
 import (
@@ -18,7 +20,6 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
-	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
@@ -115,7 +116,6 @@ func TestAccounts(t *testing.T) {
 // A change of accounts that waits for an acknowledgement blocks all logins: those of the agent, of the operator's orders and of voters that
 // return. The operator reaches the agent, and no voter is left. The server is killed, so that the operator can go on.
 func TestLoginsThatWait(t *testing.T) {
-	rig.Long(t)
 	t.Parallel()
 	all := pods(t, 2)
 	p, voter := all[0], all[1]

@@ -1,6 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build mysql
+
 package supervisor
 
 import (
@@ -64,7 +66,6 @@ func (p *pod) single(more ...string) {
 // The agent and its server are killed at each step of an adoption. Until its end one server can start on the data, and has all rows. The
 // member then has them, too, and another member copies it.
 func TestKilledWhileAdopting(t *testing.T) {
-	rig.Long(t)
 	t.Parallel()
 	all := pods(t, 2)
 	m, other := all[0], all[1]

@@ -1,6 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build mysql
+
 package supervisor
 
 import (
@@ -18,7 +20,6 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
-	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 	snapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
@@ -77,7 +78,6 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 // A commit that waits for an acknowledgement is lost by a failover. An archive of the primary has it: the oracle finds that, and the archive is
 // superseded there. The archive waits for the commit, and for the moments after it.
 func TestArchiveTakesWhatSurvives(t *testing.T) {
-	rig.Long(t)
 	t.Parallel()
 	d := newDatabase(t)
 	var stores []store.Store

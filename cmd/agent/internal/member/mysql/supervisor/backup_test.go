@@ -1,6 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build mysql
+
 package supervisor
 
 import (
@@ -211,7 +213,6 @@ func changes(p *pod) (run func(), end func() error) {
 // A member that must not be copied makes no backup: one with a transaction that the primary lacks, one that goes away, one that has no room.
 // Nothing is left of what failed.
 func TestBackupsThatAreNone(t *testing.T) {
-	rig.Long(t)
 	t.Parallel()
 	p, a, b := trio(t)
 	to, err := store.NewFolder(t.TempDir())

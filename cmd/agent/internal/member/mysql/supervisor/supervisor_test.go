@@ -1,6 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build mysql
+
 package supervisor
 
 import (
@@ -84,7 +86,6 @@ func TestLife(t *testing.T) {
 
 // A member that was away lacks what the primary's logs have no more: it cannot follow, and copies again. Its data is set aside.
 func TestPurgedLogs(t *testing.T) {
-	rig.Long(t)
 	t.Parallel()
 	all := pods(t, 2)
 	p, a := all[0], all[1]
@@ -148,7 +149,6 @@ func (p *pod) logged() string {
 // The agent, the server that copies and the donor are killed at each step of a copy. The member's former data counts until the copy is
 // whole, and is kept then.
 func TestKilledWhileCopying(t *testing.T) {
-	rig.Long(t)
 	t.Parallel()
 	all := pods(t, 2)
 	donor, m := all[0], all[1]
