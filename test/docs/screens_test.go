@@ -4,7 +4,6 @@
 package docs_test
 
 import (
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,10 +12,6 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-
-	dsv1 "d3os.com/d3os-operator/api/v1"
-	"d3os.com/d3os-operator/internal/platform/plan"
-	"d3os.com/d3os-operator/test/why"
 )
 
 func read(t *testing.T, name string) string {
@@ -94,60 +89,6 @@ func TestScreensAreThoseOfThePrograms(t *testing.T) {
 }
 
 var comment = regexp.MustCompile(`\s+#.*$`)
-
-// The troubleshooting page has the plugin's texts, and all of them. Its tables come from test/why, which is compared with the corpus.
-func TestTroubleIsWhatThePluginSays(t *testing.T) {
-	t.Parallel()
-	const page = "docs/operate/troubleshooting.md"
-	causes, err := why.Page()
-	assert.NilError(t, err)
-	assert.Assert(t, len(causes) > 20, "%d rows", len(causes))
-	faults, err := why.Read()
-	assert.NilError(t, err)
-	text := read(t, page)
-	assert.Equal(t, text, why.Fill(text, causes), "make docs")
-	goldens, err := filepath.Glob(filepath.Join(root, "internal/plugin/why/testdata/golden/*.txt"))
-	assert.NilError(t, err)
-	said := map[string]string{}
-	for _, golden := range goldens {
-		data, err := os.ReadFile(golden)
-		assert.NilError(t, err)
-		said[filepath.Base(golden)], _, _ = strings.Cut(string(data), "\n")
-	}
-	for _, c := range causes {
-		assert.Check(t, strings.Contains(text, c.Says), "%s has no table for section %s", page, c.Section)
-		found := slices.ContainsFunc(slices.Collect(maps.Values(said)), c.Pattern().MatchString) ||
-			slices.ContainsFunc(faults, func(f why.Fault) bool { return f.Name == c.Row })
-		assert.Check(t, found, "the plugin says %s in no golden file, and no row of the corpus does", c.Says)
-	}
-	for name, text := range said {
-		if !strings.HasSuffix(name, "well.txt") {
-			assert.Check(t, slices.ContainsFunc(causes, func(c why.Cause) bool { return c.Pattern().MatchString(text) }), "%s has no row for %s: %s", page, name, text)
-		}
-	}
-}
-
-// Resources that a page shows in full can be rendered.
-func TestExamplesRender(t *testing.T) {
-	t.Parallel()
-	count := 0
-	for _, p := range pages(t) {
-		for _, b := range blocks(t, p.path) {
-			text := strings.Join(b.lines, "\n")
-			if b.language != "yaml" || !strings.Contains(text, "kind: "+dsv1.Kind+"\n") {
-				continue
-			}
-			count++
-			ds, err := plan.Parse([]byte(text))
-			assert.NilError(t, err, "%s:\n%s", p.path, text)
-			ds.Namespace = "default"
-			objects, err := plan.Objects(ds, plan.KubeVersion)
-			assert.NilError(t, err, "%s:\n%s", p.path, text)
-			assert.Assert(t, len(objects) > 0)
-		}
-	}
-	assert.Assert(t, count >= 3, "%d examples", count)
-}
 
 // commands are those of a page's shell blocks, without comments.
 func commands(t *testing.T, name string) []string {

@@ -13,7 +13,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"d3os.com/d3os-operator/test/cluster"
-	"d3os.com/d3os-operator/test/harness"
 )
 
 // Faults is the path of the corpus.
@@ -31,9 +30,9 @@ type Fault struct {
 	// Agent is the image of the agent; default: unknown to the operator, unless Ask names another kind.
 	Agent string `json:"agent"`
 	// Before is created before the DataService.
-	Before []harness.Fields `json:"before"`
+	Before []map[string]any `json:"before"`
 	// Spec changes the small platform; none is created when Ask names another kind.
-	Spec harness.Fields `json:"spec"`
+	Spec map[string]any `json:"spec"`
 	// Ready waits until the platform is ready before Then.
 	Ready bool   `json:"ready"`
 	Then  []Step `json:"then"`
@@ -56,12 +55,12 @@ type Fault struct {
 
 // Step is one change of the cluster. One of its fields is set.
 type Step struct {
-	Change harness.Fields  `json:"change"` // the spec of the platform, as a merge patch
-	Create harness.Fields  `json:"create"`
+	Change map[string]any  `json:"change"` // the spec of the platform, as a merge patch
+	Create map[string]any  `json:"create"`
 	Delete *Object         `json:"delete"`
 	Patch  *Patch          `json:"patch"`
 	Pod    *Pod            `json:"pod"`
-	Event  *harness.Fields `json:"event"`
+	Event  *map[string]any `json:"event"`
 	Ready  bool            `json:"ready"` // wait until the platform is ready
 	Stop   string          `json:"stop"`  // operator
 	Lose   string          `json:"lose"`  // the name of a claim: its PersistentVolume is deleted
@@ -80,13 +79,13 @@ type Patch struct {
 	Object `json:",inline"`
 
 	Status bool           `json:"status"`
-	With   harness.Fields `json:"with"`
+	With   map[string]any `json:"with"`
 }
 
 // Pod writes the status of a pod of a component, as the kubelet of node "still" would.
 type Pod struct {
 	Component string         `json:"component"`
-	Status    harness.Fields `json:"status"`
+	Status    map[string]any `json:"status"`
 }
 
 // Read returns all rows.
