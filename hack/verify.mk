@@ -62,7 +62,7 @@ suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(REDIS)/redis-server $(ETCDS)
 .PHONY: suite-platform suite-oldest suite-ha suite-chart
 verify-platform: suite-platform suite-ha suite-chart $(if $(FULL),suite-oldest)
 suite-platform: $(SUITE_TOOLS) $(HELM) $(CRDIFY) $(MONGODB_OPERATOR) $(FERRETDB)
-	$(SUITE_TEST) -tags example $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard|monitoring)|internal/(redis/topology|etcd/membership|mysql/replication))$$'))
+	$(SUITE_TEST) -tags example $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard)|internal/(metrics|redis/topology|etcd/membership|mysql/replication))$$'))
 suite-oldest:
 	$(MAKE) test KUBERNETES=oldest
 # Stops, kills, freezes and cuts off the leader; a standby must take over. HA_RUNS=times.
@@ -96,7 +96,7 @@ suite-faults: $(SUITE_TOOLS) $(REDIS)/redis-server $(ETCDS) $(MARIADB)/mysqld $(
 .PHONY: suite-alerts
 verify-alerts: suite-alerts
 suite-alerts: $(SUITE_TOOLS) $(REDIS)/redis-server $(MYSQL)/mysqld $(PROMETHEUS)/promtool
-	$(SUITE_TEST) ./test/monitoring
+	$(SUITE_TEST) ./internal/metrics
 	KUBECONFIG= ALERTS=$(FULL) $(SUITE_TEST) -tags alerts $(ARGS) ./test/alerts
 
 .PHONY: security
