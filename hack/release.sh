@@ -2,7 +2,7 @@
 # Keeps what was released as VERSION. None of it changes afterwards.
 #   releases/v<VERSION>                    the bundle, as bundle/ is now
 #   releases/commits                       the commit that the images were built from: HEAD
-#   test/upgrade/testdata/v<VERSION>.txt   the digests of the manifests that this operator renders
+#   test/fields/testdata/upgrade/v<VERSION>.txt   the digests of the manifests that this operator renders
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -22,7 +22,7 @@ grep --quiet "^## \[${version//./\\.}\]" CHANGELOG.md || die "CHANGELOG.md has n
 [[ -z $(git status --porcelain) ]] || die "a release is made of a commit, and there are changes: commit them, build the images, then make release"
 
 commit=$(git rev-parse HEAD)
-go run ./test/upgrade >"test/upgrade/testdata/v$version.txt"
+go test -count 1 -run '^TestUpgradeWritesOnlyWhatIsMeantToChange$' ./test/fields -args -keep "v$version.txt"
 cp --recursive bundle "$release"
 echo "$version $commit" >>releases/commits
-echo "$release: commit it with releases/commits and test/upgrade, and raise VERSION"
+echo "$release: commit it with releases/commits and test/fields, and raise VERSION"

@@ -59,12 +59,15 @@ suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(REDIS)/redis-server $(ETCDS)
 	$(SUITE_TEST) $(ARGS) ./test/backup
 
 # What the other groups leave: the operator on a simulated cluster, the API, charts and pure packages, in full. FORM=long: the oldest Kubernetes, too.
-.PHONY: suite-platform suite-oldest suite-ha suite-chart
-verify-platform: suite-platform suite-ha suite-chart $(if $(FULL),suite-oldest)
+.PHONY: suite-platform suite-oldest suite-upgrade suite-ha suite-chart
+verify-platform: suite-platform suite-upgrade suite-ha suite-chart $(if $(FULL),suite-oldest)
 suite-platform: $(SUITE_TOOLS) $(HELM) $(CRDIFY) $(MONGODB_OPERATOR) $(FERRETDB)
 	$(SUITE_TEST) -tags example $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard)|internal/(metrics|redis/topology|etcd/membership|mysql/replication))$$'))
 suite-oldest:
 	$(MAKE) test KUBERNETES=oldest
+# The last release, and then this version, on one cluster: no pod restarts.
+suite-upgrade: $(SUITE_TOOLS)
+	KUBECONFIG= $(SUITE_TEST) -tags released $(ARGS) ./test/upgrade
 # Stops, kills, freezes and cuts off the leader; a standby must take over. HA_RUNS=times.
 suite-ha: $(SUITE_TOOLS)
 	KUBECONFIG= $(SUITE_TEST) -tags ha $(ARGS) ./test/ha

@@ -3,7 +3,7 @@
 
 // Package fields is a table of changes of a DataService, one for every field of its spec and
 // more where a field has several meanings. Its own test holds the manifests of each change
-// against a golden file. test/transitions changes every property of a running DataService.
+// against a golden file, and compares what an upgrade would write. test/transitions changes every property of a running DataService.
 package fields
 
 import (
@@ -225,7 +225,8 @@ func ByID(objects []*unstructured.Unstructured) map[string]*unstructured.Unstruc
 	return found
 }
 
-// digest says that an object is another one, which the object itself says already.
+// digest is the annotation by which the operator decides whether to write an object. Its name is spelled out, because it must not change: an object
+// without it is not known to be the operator's.
 const digest = "d3os-product.com.d3os/digest"
 
 // Text is an object as YAML, without its digest.

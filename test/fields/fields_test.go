@@ -187,7 +187,7 @@ func TestCasesAndBasesAreUsed(t *testing.T) {
 	for _, base := range bases {
 		assert.Assert(t, used[base], "nothing changes %s", base)
 	}
-	found, err := filepath.Glob("testdata/*")
+	found, err := filepath.Glob("testdata/*.txt")
 	assert.NilError(t, err)
 	assert.Assert(t, len(found) == len(bases), "each base has a golden file: %v", found)
 }

@@ -1,7 +1,11 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+//go:build released
+
+// Package upgrade_test runs the last release, and then this version, on one simulated cluster. What an upgrade writes is also compared without a
+// cluster: TestUpgradeWritesOnlyWhatIsMeantToChange of test/fields.
+package upgrade_test
 
 import (
 	"context"
@@ -54,11 +58,11 @@ var brings = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataserv
 var retained = []string{"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0"}
 
 // The operator that was released brings a platform up, this one takes over: no pod restarts, and nothing is written but what
-// it brings. Then it rolls a change out, and writes what has changed only. It builds two operators and starts a separate cluster, so the gate leaves it
-// out: TestUpgradeWritesOnlyWhatIsMeantToChange compares what both render.
+// it brings. Then it rolls a change out, and writes what has changed only. It builds two operators and starts a separate cluster.
 func TestUpgradeFromTheReleasedOperator(t *testing.T) {
-	harness.Long(t)
-	last := lastRelease(t)
+	version, err := os.ReadFile(filepath.Join(cluster.Root(), "VERSION"))
+	assert.NilError(t, err)
+	last := strings.TrimSpace(run(t, "hack/released.sh", strings.TrimSpace(string(version))))
 	before := filepath.Join(t.TempDir(), "before")
 	run(t, "hack/release-build.sh", last, runtime.GOARCH, before)
 	run(t, "make", "--no-print-directory", "build")
@@ -66,7 +70,7 @@ func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 	s := newStage(t)
 	s.apply("releases/v" + last + "/manifests/d3os-product.com.d3os_dataservices.yaml")
 	stop := s.start(before, last)
-	s.apply(testdata + "/inputs/sample.yaml")
+	s.apply("test/fields/testdata/upgrade/inputs/sample.yaml")
 	s.ready()
 	// The API server copies a service account to a field of another name, which must not stay when the account is taken out.
 	s.patch(`{"spec": {"auth": {"serviceAccountName": "default"}}}`)
@@ -207,8 +211,8 @@ func (s *stage) start(file, name string) func() {
 	}
 }
 
-// run runs a command in the repository's folder.
-func run(t *testing.T, name string, arguments ...string) {
+// run runs a command in the repository's folder, and returns its output.
+func run(t *testing.T, name string, arguments ...string) string {
 	t.Helper()
 	if strings.Contains(name, "/") {
 		name = filepath.Join(cluster.Root(), name)
@@ -219,4 +223,5 @@ func run(t *testing.T, name string, arguments ...string) {
 	command.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	out, err := command.CombinedOutput()
 	assert.NilError(t, err, "%s %v\n%s", name, arguments, out)
+	return string(out)
 }

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package fields
 
 // change is something that an upgrade from the last release writes, and why it has to.
 type change struct {

@@ -1,9 +1,11 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package main
+package fields
 
 import (
+	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -14,17 +16,29 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-
-	"d3os.com/d3os-operator/test/cluster"
 )
+
+// kept is the name of the list that a release keeps: hack/release.sh gives it.
+var kept = flag.String("keep", "", "write the digests that this version renders to this file")
+
+func keep(t *testing.T, digests map[string]string) {
+	t.Helper()
+	if *kept == "" {
+		return
+	}
+	var list strings.Builder
+	for _, object := range slices.Sorted(maps.Keys(digests)) {
+		fmt.Fprintln(&list, object, digests[object])
+	}
+	assert.NilError(t, os.WriteFile(filepath.Join(digestsOf, *kept), []byte(list.String()), 0o600))
+}
 
 // lastRelease returns the newest release before this version.
 func lastRelease(t *testing.T) string {
 	t.Helper()
-	version, err := os.ReadFile(filepath.Join(cluster.Root(), "VERSION"))
+	version, err := os.ReadFile("../../VERSION")
 	assert.NilError(t, err)
-	script := filepath.Join(cluster.Root(), "hack", "released.sh")
-	out, err := exec.CommandContext(t.Context(), script, strings.TrimSpace(string(version))).Output()
+	out, err := exec.CommandContext(t.Context(), "../../hack/released.sh", strings.TrimSpace(string(version))).Output()
 	assert.NilError(t, err)
 	return strings.TrimSpace(string(out))
 }
@@ -32,15 +46,15 @@ func lastRelease(t *testing.T) string {
 // released returns the digests that a release has rendered.
 func released(t *testing.T, version string) map[string]string {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(cluster.Root(), testdata, "v"+version+".txt"))
+	content, err := os.ReadFile(filepath.Join(digestsOf, "v"+version+".txt"))
 	assert.NilError(t, err, "make release writes it, see docs/develop/releasing.md")
-	digests := map[string]string{}
+	found := map[string]string{}
 	for line := range strings.Lines(string(content)) {
 		at := strings.LastIndex(line, " ")
 		assert.Assert(t, at > 0, "no object and digest: %q", line)
-		digests[line[:at]] = strings.TrimSpace(line[at:])
+		found[line[:at]] = strings.TrimSpace(line[at:])
 	}
-	return digests
+	return found
 }
 
 // differing returns every object that one side lacks or has with another digest.
@@ -63,7 +77,7 @@ func faults(all, differ []string, changes []change) []string {
 	explained := map[string]bool{}
 	for _, c := range changes {
 		if c.because == "" {
-			found = append(found, c.objects+": changed.go does not say why it changes")
+			found = append(found, c.objects+": changed_test.go does not say why it changes")
 		}
 		pattern, used := regexp.MustCompile("^(?:"+c.objects+")$"), false
 		for _, object := range all {
@@ -72,27 +86,29 @@ func faults(all, differ []string, changes []change) []string {
 			case slices.Contains(differ, object):
 				explained[object], used = true, true
 			default:
-				found = append(found, object+": has not changed, but changed.go says so: "+c.objects)
+				found = append(found, object+": has not changed, but changed_test.go says so: "+c.objects)
 			}
 		}
 		if !used {
-			found = append(found, c.objects+": changed.go has it, but no such object has changed")
+			found = append(found, c.objects+": changed_test.go has it, but no such object has changed")
 		}
 	}
 	for _, object := range differ {
 		if !explained[object] {
-			found = append(found, object+": an upgrade would write it. Is that meant? Then changed.go has to say why")
+			found = append(found, object+": an upgrade would write it. Is that meant? Then changed_test.go has to say why")
 		}
 	}
 	return found
 }
 
-// An upgrade from the last release writes, adds and removes nothing but what changed.go names.
+// An upgrade from the last release writes, adds and removes nothing but what changed_test.go names.
 func TestUpgradeWritesOnlyWhatIsMeantToChange(t *testing.T) {
+	t.Parallel()
 	before := released(t, lastRelease(t))
 	assert.Assert(t, len(before) > 200, "the list of the release has only %d objects", len(before))
-	now, err := render()
+	now, err := digests()
 	assert.NilError(t, err)
+	keep(t, now)
 	all := maps.Clone(before)
 	maps.Copy(all, now)
 	for _, fault := range faults(slices.Sorted(maps.Keys(all)), differing(before, now), changed) {
