@@ -16,7 +16,7 @@ import (
 
 const (
 	// A spec with more bytes, or more values, is heavy. With its defaults, config/samples/production.yaml has 3,700 bytes and 162 values.
-	// test/limits measures that other specs are planned within a tenth of a second.
+	// test/bundle measures that other specs are planned within a tenth of a second.
 	heavyBytes, heavyValues = 16 << 10, 256
 	// A resource tries again after one heavyWait for each waiting resource, and after heavyLongest at the latest.
 	heavyWait, heavyLongest = 50 * time.Millisecond, 5 * time.Second

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundle_test holds the OLM bundle against what it is made from: the
-// CRD, the operator's kinds and images, the releases.
+// Package bundle_test compares the OLM bundle with what it is made from: the CRDs, the operator's kinds and images, the releases. It also tests what
+// must hold for all kinds together: their fields are bounded, the largest value of each is planned in time, and no selector meets pods of others.
 package bundle_test
 
 import (

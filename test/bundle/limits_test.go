@@ -1,8 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package limits plans the largest value that the CRDs allow of every field of every kind.
-package limits
+package bundle_test
 
 import (
 	"encoding/json"
@@ -130,7 +129,7 @@ func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
 			schema := places[path]
 			var spec map[string]any
 			assert.NilError(t, json.Unmarshal([]byte(k.spec), &spec))
-			set(spec, strings.Split(strings.TrimPrefix(path, "."), "."), value(path, &schema, largest))
+			put(spec, strings.Split(strings.TrimPrefix(path, "."), "."), value(path, &schema, largest))
 			complete(spec, path)
 			measure(t, k.file+path, k, spec)
 		}
@@ -185,7 +184,7 @@ func collect(found map[string]apiextensionsv1.JSONSchemaProps, path string, s ap
 	}
 }
 
-func set(in map[string]any, path []string, value any) {
+func put(in map[string]any, path []string, value any) {
 	name, isList := strings.CutSuffix(path[0], "[]")
 	if len(path) == 1 {
 		if in[name] = value; isList {
@@ -197,7 +196,7 @@ func set(in map[string]any, path []string, value any) {
 	if below == nil {
 		below = map[string]any{}
 	}
-	set(below, path[1:], value)
+	put(below, path[1:], value)
 	if in[name] = below; isList {
 		in[name] = []any{below}
 	}
