@@ -59,10 +59,13 @@ suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(REDIS)/redis-server $(ETCDS)
 	$(SUITE_TEST) $(ARGS) ./test/backup
 
 # What the other groups leave: the operator on a simulated cluster, the API, charts and pure packages, in full. FORM=long: the oldest Kubernetes, too.
-.PHONY: suite-platform suite-oldest suite-upgrade suite-ha suite-chart
-verify-platform: suite-platform suite-upgrade suite-ha suite-chart $(if $(FULL),suite-oldest)
+.PHONY: suite-platform suite-emulator suite-oldest suite-upgrade suite-ha suite-chart
+verify-platform: suite-platform suite-emulator suite-upgrade suite-ha suite-chart $(if $(FULL),suite-oldest)
 suite-platform: $(SUITE_TOOLS) $(HELM) $(CRDIFY) $(MONGODB_OPERATOR) $(FERRETDB)
 	$(SUITE_TEST) -tags example $(or $(ARGS),$$(go list ./... | grep -vE '/(test/(backup|[a-z]*cluster|guard)|internal/(metrics|redis/topology|etcd/membership|mysql/replication))$$'))
+# Programs as the processes of simulated pods.
+suite-emulator: $(SUITE_TOOLS)
+	$(SUITE_TEST) -tags emulator $(ARGS) ./test/harness/emulator
 suite-oldest:
 	$(MAKE) test KUBERNETES=oldest
 # The last release, and then this version, on one cluster: no pod restarts.

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // variables returns the environment of a container as its spec has it, sources and references resolved.
@@ -42,7 +43,7 @@ func (e *Emulator) variables(ctx context.Context, v *view, c *corev1.Container) 
 func (e *Emulator) value(ctx context.Context, v *view, c *corev1.Container, variable corev1.EnvVar, earlier []corev1.EnvVar) (string, bool, error) {
 	switch from := variable.ValueFrom; {
 	case from == nil:
-		return v.translate(expand(variable.Value, earlier)), true, nil
+		return v.translate(process.Expand(variable.Value, earlier)), true, nil
 	case from.FieldRef != nil:
 		value, err := field(v.pod, from.FieldRef.FieldPath)
 		return value, true, err
@@ -86,23 +87,6 @@ func unlessOptional(err error, optional *bool) error {
 		return client.IgnoreNotFound(err)
 	}
 	return err
-}
-
-var reference = regexp.MustCompile(`\$\$|\$\(([^()]*)\)`)
-
-// expand replaces $(NAME) by a variable's value. $$ is a dollar sign; what is not known stays as it is.
-func expand(text string, env []corev1.EnvVar) string {
-	return reference.ReplaceAllStringFunc(text, func(found string) string {
-		if found == "$$" {
-			return "$"
-		}
-		for _, variable := range slices.Backward(env) {
-			if variable.Name == found[2:len(found)-1] {
-				return variable.Value
-			}
-		}
-		return found
-	})
 }
 
 var annotation = regexp.MustCompile(`^metadata\.annotations\['(.*)'\]$`)

@@ -49,10 +49,10 @@ func (p *pod) see(ctx context.Context, c *corev1.Container, image Image) (*view,
 		return nil, err
 	}
 	v.lastWords = filepath.Join(p.dir, "termination-"+c.Name)
-	v.add(corev1.TerminationMessagePathDefault, v.lastWords)
+	v.paths.Add(corev1.TerminationMessagePathDefault, v.lastWords)
 	for inside := range image.Executables {
 		if filepath.IsAbs(inside) {
-			v.add(inside, filepath.Join(image.bin, filepath.Base(inside)))
+			v.paths.Add(inside, filepath.Join(image.bin, filepath.Base(inside)))
 		}
 	}
 	for _, mount := range c.VolumeMounts {
@@ -60,7 +60,7 @@ func (p *pod) see(ctx context.Context, c *corev1.Container, image Image) (*view,
 		if err != nil {
 			return nil, fmt.Errorf("volume %s: %w", mount.Name, err)
 		}
-		v.add(strings.TrimSuffix(mount.MountPath, "/"), folder)
+		v.paths.Add(strings.TrimSuffix(mount.MountPath, "/"), folder)
 	}
 	var err error
 	if v.env, err = p.emulator.variables(ctx, v, c); err != nil {

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // Image is a program that stands in for a container image.
@@ -69,60 +71,26 @@ func (e *Emulator) image(c *corev1.Container) (Image, error) {
 	return Image{}, fmt.Errorf("the emulator has no program for image %q", c.Image)
 }
 
-// place maps a path of the container to its path on this machine.
-type place struct{ inside, here string }
-
 // view is the environment of a container's process.
 type view struct {
-	image  Image
-	pod    *corev1.Pod // with its address
-	places []place     // longest first
-	env    []corev1.EnvVar
-	dir    string // working directory
-	names  *names // nil for none
+	image Image
+	pod   *corev1.Pod // with its address
+	paths process.Paths
+	env   []corev1.EnvVar
+	dir   string // working directory
+	names *names // nil for none
 
 	lastWords string // file of the termination message
 }
 
-func (v *view) add(inside, here string) {
-	v.places = append(v.places, place{inside, here})
-	slices.SortStableFunc(v.places, func(a, b place) int { return len(b.inside) - len(a.inside) })
-}
-
 // translate replaces the container's paths in a text by this machine's.
 func (v *view) translate(text string) string {
-	var out strings.Builder
-next:
-	for i := 0; i < len(text); {
-		if begins(text[:i]) {
-			for _, p := range v.places {
-				if rest, ok := strings.CutPrefix(text[i:], p.inside); ok && ends(rest) {
-					out.WriteString(p.here)
-					i += len(p.inside)
-					continue next
-				}
-			}
-		}
-		out.WriteByte(text[i])
-		i++
-	}
+	text = v.paths.Translate(text)
 	if v.image.Rewrite != nil {
-		return v.image.Rewrite(v.pod, out.String())
+		return v.image.Rewrite(v.pod, text)
 	}
-	return out.String()
+	return text
 }
-
-// begins reports whether a path may begin after a text: 'dir=', but not '/srv'.
-func begins(before string) bool {
-	return before == "" || strings.HasSuffix(before, "://") || !strings.ContainsAny(before[len(before)-1:], nameBytes+"/")
-}
-
-// ends reports whether a path that is followed by a text is whole up to a '/': '/file', but not '2/file'.
-func ends(after string) bool {
-	return after == "" || !strings.ContainsAny(after[:1], nameBytes)
-}
-
-const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-."
 
 // argv is the command line of a container.
 func (v *view) argv(c *corev1.Container) []string {
@@ -135,7 +103,7 @@ func (v *view) argv(c *corev1.Container) []string {
 	}
 	var argv []string
 	for _, arg := range slices.Concat(command, args) {
-		argv = append(argv, v.translate(expand(arg, v.env)))
+		argv = append(argv, v.translate(process.Expand(arg, v.env)))
 	}
 	return argv
 }

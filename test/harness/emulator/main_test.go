@@ -1,12 +1,13 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build emulator
+
 package emulator_test
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -24,7 +25,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"d3os.com/d3os-operator/test/cluster"
-	"d3os.com/d3os-operator/test/harness"
 	"d3os.com/d3os-operator/test/harness/emulator"
 	"d3os.com/d3os-operator/test/harness/stage"
 )
@@ -38,9 +38,6 @@ var (
 func TestMain(m *testing.M) {
 	if os.Getenv("EMULATED") != "" {
 		os.Exit(serve(os.Args[1:]))
-	}
-	if flag.Parse(); testing.Short() { // start skips each test that needs the API server
-		os.Exit(m.Run())
 	}
 	os.Exit(suite.Main(m, cluster.Options{Name: "emulator"}, func(context.Context) (err error) {
 		api, err = kubernetes.NewForConfig(suite.Config)
@@ -118,9 +115,8 @@ type scene struct {
 	*emulator.Emulator
 }
 
-// start starts an emulator. Its tests are long: the suites with real servers in the gate use what they show.
+// start starts an emulator. make test does not link its tests: the suites with real servers in the gate use what they show.
 func start(t *testing.T) *scene {
-	harness.Long(t)
 	t.Parallel()
 	s := &scene{Stage: suite.New(t)}
 	var err error

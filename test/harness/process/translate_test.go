@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package emulator
+package process
 
 import (
 	"testing"
@@ -10,10 +10,10 @@ import (
 )
 
 func TestTranslateReplacesWholePathsOnly(t *testing.T) {
-	v := &view{}
-	v.add("/data", "/here/claim")
-	v.add("/data/deep", "/here/deep")
-	v.add("/etc/app.conf", "/here/conf")
+	p := &Paths{}
+	p.Add("/data", "/here/claim")
+	p.Add("/data/deep", "/here/deep")
+	p.Add("/etc/app.conf", "/here/conf")
 	for text, want := range map[string]string{
 		"/data":                      "/here/claim",
 		"/data/":                     "/here/claim/",
@@ -30,7 +30,7 @@ func TestTranslateReplacesWholePathsOnly(t *testing.T) {
 		"/etc/app.conf.d":            "/etc/app.conf.d",
 		"":                           "",
 	} {
-		if got := v.translate(text); got != want {
+		if got := p.Translate(text); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}
@@ -41,7 +41,7 @@ func TestExpand(t *testing.T) {
 	for text, want := range map[string]string{
 		"$(A)": "2", "x$(B)y": "x$(A)y", "$$(A)": "$(A)", "$(C)": "$(C)", "$A $": "$A $", "$(A": "$(A", "$$$(A)": "$2",
 	} {
-		if got := expand(text, env); got != want {
+		if got := Expand(text, env); got != want {
 			t.Errorf("%q became %q, want %q", text, got, want)
 		}
 	}
