@@ -31,9 +31,9 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
+	"d3os.com/d3os-operator/test/chaos/oracle"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
-	"d3os.com/d3os-operator/test/snapshot"
 )
 
 const (
@@ -164,9 +164,9 @@ func (s *scene) ready(resource *unstructured.Unstructured) {
 }
 
 // look returns the pods and the objects of the platform.
-func (s *scene) look() snapshot.State {
+func (s *scene) look() oracle.Snapshot {
 	s.Helper()
-	state, err := snapshot.Take(s.Context(), s.api, platforms)
+	state, err := oracle.Take(s.Context(), s.api, platforms)
 	assert.NilError(s, err)
 	assert.Assert(s, len(state.Pods) > 0 && len(state.Objects) > 0)
 	return state

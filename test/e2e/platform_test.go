@@ -28,8 +28,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"d3os.com/d3os-operator/test/chaos/oracle"
 	"d3os.com/d3os-operator/test/harness"
-	"d3os.com/d3os-operator/test/snapshot"
 )
 
 // get asks the web front end at its node port, as a browser would.
@@ -281,10 +281,10 @@ func diagnose(t *testing.T) {
 }
 
 // look takes a snapshot of the platform when all of its pods are ready: a probe may fail for a moment on a busy machine.
-func look(t *testing.T) (s snapshot.State) {
+func look(t *testing.T) (s oracle.Snapshot) {
 	t.Helper()
 	eventually(t, "all pods are ready", time.Minute, func(ctx context.Context) (err error) {
-		if s, err = snapshot.Take(ctx, api, platformNamespace); err != nil {
+		if s, err = oracle.Take(ctx, api, platformNamespace); err != nil {
 			return err
 		}
 		if len(s.Pods) == 0 || len(s.Objects) == 0 {
@@ -309,7 +309,7 @@ var brought = []string{
 
 // unchanged waits until all is well and holds it against the state before: no pod was restarted or
 // replaced and nothing was written but the objects that are named.
-func unchanged(t *testing.T, before snapshot.State, except ...string) {
+func unchanged(t *testing.T, before oracle.Snapshot, except ...string) {
 	t.Helper()
 	without := func(objects map[string]string) {
 		maps.DeleteFunc(objects, func(id, _ string) bool { return slices.Contains(except, id) })
@@ -318,7 +318,7 @@ func unchanged(t *testing.T, before snapshot.State, except ...string) {
 	shell(t, "kubectl wait --namespace "+platformNamespace+" --for condition=Ready dataservice/"+sample+" --timeout 3m")
 	var diff string
 	eventually(t, "all is as it was", time.Minute, func(ctx context.Context) error {
-		now, err := snapshot.Take(ctx, api, platformNamespace)
+		now, err := oracle.Take(ctx, api, platformNamespace)
 		if err != nil {
 			return fmt.Errorf("%w; before that:\n%s", err, diff)
 		}

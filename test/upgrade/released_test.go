@@ -30,9 +30,9 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/manager"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/test/chaos/oracle"
 	"d3os.com/d3os-operator/test/cluster"
 	"d3os.com/d3os-operator/test/harness"
-	"d3os.com/d3os-operator/test/snapshot"
 )
 
 // A platform that the released operator has brought up, and this one takes over.
@@ -174,9 +174,9 @@ func (s *stage) annotated(ctx context.Context) error {
 	return nil
 }
 
-func (s *stage) look() snapshot.State {
+func (s *stage) look() oracle.Snapshot {
 	s.Helper()
-	state, err := snapshot.Take(s.Context(), s.api, namespace)
+	state, err := oracle.Take(s.Context(), s.api, namespace)
 	assert.NilError(s, err)
 	return state
 }

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package oracle compares the states of two namespaces, except what always differs: names of the namespaces, UIDs, versions, times,
-// addresses, generated passwords.
+// addresses, generated passwords. A Snapshot shows whether anything was written or restarted in one namespace.
 package oracle
 
 import (

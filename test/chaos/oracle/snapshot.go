@@ -1,8 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package snapshot reports whether anything was written or restarted in a namespace in the meantime.
-package snapshot
+package oracle
 
 import (
 	"context"
@@ -21,15 +20,15 @@ import (
 // written are the kinds of which the platform consists, the DataService among them.
 var written = append(slices.Clone(object.Kinds), schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"})
 
-// State lists the pods, and the version of each object.
-type State struct {
+// Snapshot lists the pods of a namespace, and the version of each object.
+type Snapshot struct {
 	Pods    map[string]string // name: UID and restarts
 	Objects map[string]string // kind/name: UID and version
 }
 
-// Take looks at the pods and the platforms' objects of a namespace.
-func Take(ctx context.Context, api client.Client, namespace string) (State, error) {
-	s := State{Pods: map[string]string{}, Objects: map[string]string{}}
+// Take reads the pods and the platforms' objects of a namespace.
+func Take(ctx context.Context, api client.Client, namespace string) (Snapshot, error) {
+	s := Snapshot{Pods: map[string]string{}, Objects: map[string]string{}}
 	pods := &corev1.PodList{}
 	if err := api.List(ctx, pods, client.InNamespace(namespace)); err != nil {
 		return s, fmt.Errorf("list the pods in %s: %w", namespace, err)
