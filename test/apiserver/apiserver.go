@@ -10,10 +10,7 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
@@ -56,22 +53,4 @@ func run(m *testing.M, crds []string, prepare func(*rest.Config) (func(), error)
 		defer stop()
 	}
 	return m.Run(), nil
-}
-
-// StrictInto returns a prepare that sets a client, which knows the types that add adds, and refuses unknown fields.
-func StrictInto(into *client.Client, add ...func(*runtime.Scheme) error) func(*rest.Config) (func(), error) {
-	return func(cfg *rest.Config) (func(), error) {
-		known := runtime.NewScheme()
-		for _, add := range add {
-			if err := add(known); err != nil {
-				return nil, err
-			}
-		}
-		plain, err := client.New(cfg, client.Options{Scheme: known})
-		if err != nil {
-			return nil, err
-		}
-		*into = client.WithFieldValidation(plain, metav1.FieldValidationStrict)
-		return nil, nil
-	}
 }

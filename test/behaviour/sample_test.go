@@ -69,7 +69,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// Every sample becomes ready unchanged. The gate takes the smallest and the one with every field; TestSample has the platform's, and api/v1 shows
+// Every sample becomes ready unchanged. The gate takes the smallest and the one with every field; TestSample has the platform's, and test/schema shows
 // that the API server accepts all of them. No other test runs at the same time, because node ports are unique in the cluster.
 func TestSamples(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/samples/*.yaml"))

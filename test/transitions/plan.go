@@ -166,7 +166,7 @@ func share[T any](name, base string, walkers int, items []T, do func(*walker, co
 var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cronJobs", "defaults", "networkPolicy", "rollout", "paused"}
 
 // wrong tries values that the operator has to name as wrong: in the short form one per property, alternately. Refusals by the API server
-// are tested in api/v1, and by the random sequences.
+// are tested in test/schema, and by the random sequences.
 func (s *suite) wrong() []job {
 	var found []chain
 	for i, p := range s.all {

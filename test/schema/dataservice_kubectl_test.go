@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1
+package schema_test
 
 import (
 	"os"
@@ -13,15 +13,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"gotest.tools/v3/assert"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
-)
 
-// config is that of the API server's administrator.
-var config *rest.Config
+	dsv1 "d3os.com/d3os-operator/api/v1"
+)
 
 // kubectl runs kubectl in a namespace and returns its output and its error.
 func kubectl(t *testing.T, namespace, input string, args ...string) (string, error) {
@@ -62,7 +60,7 @@ func TestNullsInAPodTemplate(t *testing.T) {
 					append([]string{"apply", "-f", "-"}, flags...)...)
 				assert.NilError(t, err, out)
 				live, template := &unstructured.Unstructured{}, map[string]any{}
-				live.SetGroupVersionKind(GroupVersion.WithKind(Kind))
+				live.SetGroupVersionKind(dsv1.GroupVersion.WithKind(dsv1.Kind))
 				assert.NilError(t, api.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "a"}, live))
 				found, _, err := unstructured.NestedMap(live.Object, "spec", "web", "podTemplate")
 				assert.NilError(t, err)
@@ -113,7 +111,7 @@ func dataServiceIn(t *testing.T, file string) string {
 	for document := range strings.SplitSeq(file, "\n---\n") {
 		o := &unstructured.Unstructured{}
 		assert.NilError(t, yaml.Unmarshal([]byte(document), &o.Object))
-		if o.GetKind() == Kind {
+		if o.GetKind() == dsv1.Kind {
 			o.SetNamespace("")
 			text, err := yaml.Marshal(o.Object)
 			assert.NilError(t, err)

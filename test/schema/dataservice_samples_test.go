@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1
+package schema_test
 
 import (
 	"maps"
@@ -13,15 +13,11 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/test/apiserver"
+	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
 const (
@@ -51,7 +47,7 @@ func TestSamplesAreAccepted(t *testing.T) {
 	for _, file := range append(files, sampleFiles(t)...) {
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			t.Parallel()
-			assert.NilError(t, validate(t, apiserver.ReadResource(t, file)))
+			assert.NilError(t, validate(t, readResource(t, file)))
 		})
 	}
 }
@@ -72,7 +68,7 @@ func TestSamplesDoNotClash(t *testing.T) {
 	t.Parallel()
 	names, nodePorts := map[string]string{}, map[any]string{}
 	for _, file := range sampleFiles(t) {
-		object := apiserver.ReadResource(t, file)
+		object := readResource(t, file)
 		name := object.GetName()
 		assert.Equal(t, names[name], "", "%s and %s: the same name %s", file, names[name], name)
 		names[name] = file
@@ -97,17 +93,17 @@ func TestSamplesDoNotClash(t *testing.T) {
 	}
 }
 
-// spelled are the Go types of fields that the CRD does not spell out and this package does.
+// spelled are the Go types of fields that the CRD does not spell out and package v1 does.
 var spelled = map[string]reflect.Type{
-	"ports": reflect.TypeFor[Port](), "probes": reflect.TypeFor[Probes](), "configFiles": reflect.TypeFor[ConfigFile](),
-	"rollingUpdate": reflect.TypeFor[RollingUpdate](), "disruptionBudget": reflect.TypeFor[DisruptionBudget](),
+	"ports": reflect.TypeFor[dsv1.Port](), "probes": reflect.TypeFor[dsv1.Probes](), "configFiles": reflect.TypeFor[dsv1.ConfigFile](),
+	"rollingUpdate": reflect.TypeFor[dsv1.RollingUpdate](), "disruptionBudget": reflect.TypeFor[dsv1.DisruptionBudget](),
 }
 
 // The sample named everything sets every field of every type at least once.
 func TestEverythingIsEverything(t *testing.T) {
 	t.Parallel()
 	given := map[string]bool{}
-	survey(reflect.TypeFor[DataServiceSpec](), apiserver.ReadResource(t, everythingFile).Object["spec"], given)
+	survey(reflect.TypeFor[dsv1.DataServiceSpec](), readResource(t, everythingFile).Object["spec"], given)
 	delete(given, "BackupClaim.name")                                                                                // the API server takes it in place of s3 alone
 	maps.DeleteFunc(given, func(field string, _ bool) bool { return strings.HasPrefix(field, "MySQLReplication.") }) // not together with a backup
 	maps.DeleteFunc(given, func(field string, _ bool) bool { return strings.HasPrefix(field, "ImportFrom.") })       // not together with restoreFrom
@@ -128,7 +124,7 @@ func survey(t reflect.Type, value any, given map[string]bool) {
 			survey(t.Elem(), item, given)
 		}
 	case reflect.Struct:
-		if t.PkgPath() != reflect.TypeFor[DataService]().PkgPath() || t == reflect.TypeFor[Object]() {
+		if t.PkgPath() != reflect.TypeFor[dsv1.DataService]().PkgPath() || t == reflect.TypeFor[dsv1.Object]() {
 			return
 		}
 		object, _ := value.(map[string]any)
@@ -156,42 +152,20 @@ func survey(t reflect.Type, value any, given map[string]bool) {
 
 const crdFile = "../../config/crd/bases/d3os-product.com.d3os_dataservices.yaml"
 
-// api is a client of a real API server that has the CRD. It refuses unknown fields.
-var api client.Client
-
-func TestMain(m *testing.M) {
-	apiserver.Main(m, []string{crdFile}, func(cfg *rest.Config) (func(), error) {
-		config = cfg
-		return apiserver.StrictInto(&api, AddToScheme, scheme.AddToScheme)(cfg)
-	})
-}
-
-func readCRD(t *testing.T) *apiextensionsv1.CustomResourceDefinition {
-	t.Helper()
-	return apiserver.ReadCRD(t, crdFile)
-}
-
 func specSchema(t *testing.T) apiextensionsv1.JSONSchemaProps {
 	t.Helper()
-	return readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-}
-
-func newNamespace(t *testing.T) string {
-	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "t-"}}
-	assert.NilError(t, api.Create(t.Context(), ns))
-	return ns.Name
+	return readCRD(t, crdFile).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 }
 
 // resourceOf is a DataService with a spec in YAML, such as "mysql: {kind: 0}".
 func resourceOf(t *testing.T, spec string) *unstructured.Unstructured {
 	t.Helper()
-	return apiserver.ResourceOf(t, GroupVersion.WithKind(Kind), "platform", spec)
+	return newResource(t, dsv1.GroupVersion.WithKind(dsv1.Kind), "platform", spec)
 }
 
 func withSpec(spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	object.SetGroupVersionKind(GroupVersion.WithKind(Kind))
+	object.SetGroupVersionKind(dsv1.GroupVersion.WithKind(dsv1.Kind))
 	object.SetName("platform")
 	object.SetNamespace("default")
 	return object

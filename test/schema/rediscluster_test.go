@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1alpha1
+package schema_test
 
 import (
 	"testing"
@@ -10,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/test/apiserver"
+	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 )
 
-// accepted are specs that the API server takes.
-var accepted = []string{
+// redisAccepted are specs that the API server takes.
+var redisAccepted = []string{
 	"{}",
 	"{replicas: 7}", "{replicas: 0}", "{replicas: 1}", "{replicas: 3}", "{replicas: 4}",
 	"{progressDeadlineSeconds: 600}", "{progressDeadlineSeconds: null}",
@@ -35,8 +35,8 @@ var accepted = []string{
 // nodes selects nodes by a label.
 const nodes = "{nodeSelectorTerms: [{matchExpressions: [{key: HC_Status, operator: In, values: [C]}]}]}"
 
-// refused are specs that it does not take, and what it says.
-var refused = map[string]string{
+// redisRefused are specs that it does not take, and what it says.
+var redisRefused = map[string]string{
 	"{networkPolicy: {additionalPorts: [15008, 16379]}}": "16379 is for the cluster's own pods alone",
 	"{networkPolicy: {additionalPorts: [0]}}":            "greater than or equal to 1",
 	"{networkPolicy: {additionalPorts: [65536]}}":        "less than or equal to 65535",
@@ -82,7 +82,7 @@ var refused = map[string]string{
 }
 
 // Fields that define the place of the data cannot change.
-var changes = map[string]struct{ From, To, Message string }{
+var redisChanges = map[string]struct{ From, To, Message string }{
 	"claim":          {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: b}}]}", "persistentVolumeClaimName may not be changed"},
 	"claim removed":  {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{}", "may not be changed"},
 	"claim added":    {"{}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "may not be changed"},
@@ -96,12 +96,12 @@ var changes = map[string]struct{ From, To, Message string }{
 	"all else":       {"{version: 7.0.15}", "{version: 7.2.5, pause: true, finalizers: foreground, config: {a: b}, pod: [{env: [{name: A, value: b}]}]}", ""},
 }
 
-// cluster has a client of a real API server, which refuses unknown fields.
-var cluster = apiserver.Cluster{
-	Kind: GroupVersion.WithKind(Kind), CRD: "../../../config/crd/bases/redis.middleware.hc.cn_redisclusters.yaml",
-	Accepted: accepted, Refused: refused, Changes: changes,
+// redisKind describes the API of RedisCluster.
+var redisKind = clusterKind{
+	Kind: redisv1.GroupVersion.WithKind(redisv1.Kind), CRD: "../../config/crd/bases/redis.middleware.hc.cn_redisclusters.yaml",
+	Accepted: redisAccepted, Refused: redisRefused, Changes: redisChanges,
 	Samples: []string{
-		"../../../config/samples/redis/cache.yaml", "../../../config/samples/redis/development.yaml", "../../../test/testdata/seeds/rediscluster.yaml",
+		"../../config/samples/redis/cache.yaml", "../../config/samples/redis/development.yaml", "../../test/testdata/seeds/rediscluster.yaml",
 	},
 	Scales:    []string{"8", "3", "1", "0"}, // 0 parks the cluster
 	ShortName: "rec",
@@ -110,41 +110,37 @@ var cluster = apiserver.Cluster{
 	},
 }
 
-func TestMain(m *testing.M) {
-	apiserver.Main(m, []string{cluster.CRD}, apiserver.StrictInto(&cluster.API, AddToScheme))
-}
-
-func TestAPI(t *testing.T) {
+func TestRedisCluster(t *testing.T) {
 	t.Parallel()
-	cluster.Test(t)
+	redisKind.Test(t)
 }
 
 // The status of a resource of the earlier operator has an entry for each pod, several of which are of the type master.
-func TestStatusOfTheEarlierOperator(t *testing.T) {
+func TestStatusOfTheEarlierRedisOperator(t *testing.T) {
 	t.Parallel()
-	resource := apiserver.ReadResource(t, "../../../test/testdata/seeds/rediscluster.yaml")
+	resource := readResource(t, "../../test/testdata/seeds/rediscluster.yaml")
 	conditions, _, err := unstructured.NestedSlice(resource.Object, "status", "conditions")
 	assert.NilError(t, err)
 	assert.NilError(t, unstructured.SetNestedSlice(resource.Object, append(conditions, conditions[0]), "status", "conditions"))
-	assert.NilError(t, cluster.API.Create(t.Context(), resource.DeepCopy(), client.DryRunAll))
-	assert.NilError(t, cluster.API.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(resource), client.DryRunAll, client.FieldOwner("kubectl")))
+	assert.NilError(t, api.Create(t.Context(), resource.DeepCopy(), client.DryRunAll))
+	assert.NilError(t, api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(resource), client.DryRunAll, client.FieldOwner("kubectl")))
 }
 
 // Objects from the API server decode, and a new resource counts as not yet reconciled.
-func TestDefaults(t *testing.T) {
+func TestDefaultsOfRedisCluster(t *testing.T) {
 	t.Parallel()
-	assert.NilError(t, cluster.API.Create(t.Context(), apiserver.ResourceOf(t, cluster.Kind, "defaults", "{}")))
-	rc := &RedisCluster{}
-	assert.NilError(t, cluster.API.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, rc))
+	assert.NilError(t, api.Create(t.Context(), newResource(t, redisKind.Kind, "defaults", "{}")))
+	rc := &redisv1.RedisCluster{}
+	assert.NilError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, rc))
 	assert.Equal(t, rc.Status.ObservedGeneration, int64(-1))
 	assert.Equal(t, *rc.Spec.Replicas, int32(6))
 	assert.Equal(t, rc.Spec.Storage.Size.String(), "10Gi")
-	rc.Status.Phase, rc.Status.ObservedGeneration = PhaseRunning, 1
-	assert.NilError(t, cluster.API.Status().Update(t.Context(), rc))
+	rc.Status.Phase, rc.Status.ObservedGeneration = redisv1.PhaseRunning, 1
+	assert.NilError(t, api.Status().Update(t.Context(), rc))
 	assert.Equal(t, rc.Status.ObservedGeneration, int64(1))
 	// A client that writes Go types writes no field that it was not given.
-	typed := &RedisCluster{}
+	typed := &redisv1.RedisCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
-	assert.NilError(t, cluster.API.Create(t.Context(), typed))
+	assert.NilError(t, api.Create(t.Context(), typed))
 	assert.Equal(t, typed.Spec.Storage.Size.String(), "10Gi")
 }

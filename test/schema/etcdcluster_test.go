@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1alpha1
+package schema_test
 
 import (
 	"testing"
@@ -9,11 +9,11 @@ import (
 	"gotest.tools/v3/assert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/test/apiserver"
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 )
 
-// accepted are specs that the API server takes.
-var accepted = []string{
+// etcdAccepted are specs that the API server takes.
+var etcdAccepted = []string{
 	"{}",
 	"{replicas: 3, storage: 10Gi}",
 	"{replicas: 0}",
@@ -36,8 +36,8 @@ var accepted = []string{
 	"{progressDeadlineSeconds: 600}", "{progressDeadlineSeconds: null}",
 }
 
-// refused are specs that it does not take, and what it says.
-var refused = map[string]string{
+// etcdRefused are specs that it does not take, and what it says.
+var etcdRefused = map[string]string{
 	"{networkPolicy: {additionalPorts: [15008, 2380]}}":  "2380 is for the cluster's own pods alone",
 	"{networkPolicy: {additionalPorts: [0]}}":            "greater than or equal to 1",
 	"{networkPolicy: {additionalPorts: [65536]}}":        "less than or equal to 65535",
@@ -89,7 +89,7 @@ var refused = map[string]string{
 }
 
 // Fields that define the place of the data cannot change, and running members are never switched between TLS and plain connections.
-var changes = map[string]struct{ From, To, Message string }{
+var etcdChanges = map[string]struct{ From, To, Message string }{
 	"class":            {"{storageClassName: a}", "{storageClassName: b}", "a volume stays in its class"},
 	"class removed":    {"{storageClassName: a}", "{}", "a volume stays in its class"},
 	"class added":      {"{}", "{storageClassName: a}", "a volume stays in its class"},
@@ -105,13 +105,13 @@ var changes = map[string]struct{ From, To, Message string }{
 	"all else":         {"{}", "{replicas: 5, version: 3.6.16, paused: true, config: {log-level: debug}, recovery: {from: Best, token: a}}", ""},
 }
 
-// cluster has a client of a real API server, which refuses unknown fields.
-var cluster = apiserver.Cluster{
-	Kind: GroupVersion.WithKind(Kind), CRD: "../../../config/crd/bases/etcd.database.coreos.com_etcdclusters.yaml",
-	Accepted: accepted, Refused: refused, Changes: changes,
+// etcdKind describes the API of EtcdCluster.
+var etcdKind = clusterKind{
+	Kind: etcdv1.GroupVersion.WithKind(etcdv1.Kind), CRD: "../../config/crd/bases/etcd.database.coreos.com_etcdclusters.yaml",
+	Accepted: etcdAccepted, Refused: etcdRefused, Changes: etcdChanges,
 	Samples: []string{
-		"../../../config/samples/etcd/etcd.yaml", "../../../config/samples/etcd/production.yaml",
-		"../../../internal/etcd/testdata/sample.yaml", "../../../test/testdata/seeds/etcdcluster.yaml",
+		"../../config/samples/etcd/etcd.yaml", "../../config/samples/etcd/production.yaml",
+		"../../internal/etcd/testdata/sample.yaml", "../../test/testdata/seeds/etcdcluster.yaml",
 	},
 	Scales:    []string{"5", "4", "0"}, // an autoscaler may write an even number; 0 parks the cluster
 	TooMany:   "10",
@@ -122,33 +122,29 @@ var cluster = apiserver.Cluster{
 	},
 }
 
-func TestMain(m *testing.M) {
-	apiserver.Main(m, []string{cluster.CRD}, apiserver.StrictInto(&cluster.API, AddToScheme))
-}
-
-func TestAPI(t *testing.T) {
+func TestEtcdCluster(t *testing.T) {
 	t.Parallel()
-	cluster.Test(t)
+	etcdKind.Test(t)
 }
 
 // Objects from the API server decode, and a new resource counts as not yet reconciled.
-func TestDefaults(t *testing.T) {
+func TestDefaultsOfEtcdCluster(t *testing.T) {
 	t.Parallel()
-	assert.NilError(t, cluster.API.Create(t.Context(), apiserver.ResourceOf(t, cluster.Kind, "defaults", "{}")))
-	ec := &EtcdCluster{}
-	assert.NilError(t, cluster.API.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, ec))
+	assert.NilError(t, api.Create(t.Context(), newResource(t, etcdKind.Kind, "defaults", "{}")))
+	ec := &etcdv1.EtcdCluster{}
+	assert.NilError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, ec))
 	assert.Equal(t, ec.Status.ObservedGeneration, int64(-1))
 	assert.Equal(t, *ec.Spec.Replicas, int32(3))
 	assert.Equal(t, ec.Spec.Storage.String(), "10Gi")
-	assert.Equal(t, ec.Spec.TLS.Mode, TLSOff)
+	assert.Equal(t, ec.Spec.TLS.Mode, etcdv1.TLSOff)
 	assert.Equal(t, ec.Spec.Replacement.After, "5m")
 	assert.Equal(t, ec.Spec.Maintenance.DefragThreshold, "45%")
-	ec.Status.Phase, ec.Status.ObservedGeneration = PhaseRunning, 1
-	assert.NilError(t, cluster.API.Status().Update(t.Context(), ec))
+	ec.Status.Phase, ec.Status.ObservedGeneration = etcdv1.PhaseRunning, 1
+	assert.NilError(t, api.Status().Update(t.Context(), ec))
 	assert.Equal(t, ec.Status.ObservedGeneration, int64(1))
 	// A client that writes Go types writes no field that it was not given.
-	typed := &EtcdCluster{}
+	typed := &etcdv1.EtcdCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
-	assert.NilError(t, cluster.API.Create(t.Context(), typed))
+	assert.NilError(t, api.Create(t.Context(), typed))
 	assert.Equal(t, *typed.Spec.Replicas, int32(3))
 }

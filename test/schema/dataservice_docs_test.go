@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1
+package schema_test
 
 import (
 	"fmt"
@@ -19,6 +19,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	strictjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
 // places are where each type of the API reference stands in a resource, for its examples.
@@ -139,8 +141,8 @@ func known(where at) bool {
 func TestObjectsAreInTheReference(t *testing.T) {
 	t.Parallel()
 	sections := reference(t)
-	for _, is := range []reflect.Type{reflect.TypeFor[Port](), reflect.TypeFor[Probes](), reflect.TypeFor[ConfigFile](),
-		reflect.TypeFor[RollingUpdate](), reflect.TypeFor[DisruptionBudget]()} {
+	for _, is := range []reflect.Type{reflect.TypeFor[dsv1.Port](), reflect.TypeFor[dsv1.Probes](), reflect.TypeFor[dsv1.ConfigFile](),
+		reflect.TypeFor[dsv1.RollingUpdate](), reflect.TypeFor[dsv1.DisruptionBudget]()} {
 		for i := range is.NumField() {
 			name, _, _ := strings.Cut(is.Field(i).Tag.Get("json"), ",")
 			r, ok := sections[is.Name()][name]
@@ -171,8 +173,8 @@ func TestObjectsAreNamed(t *testing.T) {
 const (
 	statusPage = "../../docs/status.md"
 	everyKind  = "../../internal/reconcile/kinds.go"
-	redis      = "../redis/v1alpha1/status_types.go"
-	ofBackups  = "../backup/v1alpha1/store_types.go" // what clusters with backups have in common
+	redis      = "../../api/redis/v1alpha1/status_types.go"
+	ofBackups  = "../../api/backup/v1alpha1/store_types.go" // what clusters with backups have in common
 	topology   = "../../internal/redis/topology/"
 )
 
@@ -245,14 +247,14 @@ func TestEveryReasonIsInTheReference(t *testing.T) {
 	t.Parallel()
 	documented := tables(t, statusPage)
 	failures := constants(t, everyKind, "Reason")
-	events := append(constants(t, "status_types.go", "Event"), "VolumeNotResized", "PolicyChangedObject")
+	events := append(constants(t, "../../api/v1/status_types.go", "Event"), "VolumeNotResized", "PolicyChangedObject")
 	slices.Sort(events)
 	for title, want := range map[string][]string{
 		"Reasons of failures/reason":             failures,
 		"Reasons of events/reason":               events,
-		"Phases of a DataService/phase":          constants(t, "status_types.go", "Phase"),
-		"Conditions of a DataService/condition":  constants(t, "status_types.go", "Condition"),
-		"Reasons of a DataService/reason":        without(constants(t, "status_types.go", "Reason"), failures...),
+		"Phases of a DataService/phase":          constants(t, "../../api/v1/status_types.go", "Phase"),
+		"Conditions of a DataService/condition":  constants(t, "../../api/v1/status_types.go", "Condition"),
+		"Reasons of a DataService/reason":        without(constants(t, "../../api/v1/status_types.go", "Reason"), failures...),
 		"Phases of a RedisCluster/phase":         constants(t, redis, "Phase"),
 		"Conditions of a RedisCluster/condition": slices.Sorted(slices.Values(append(constants(t, redis, "Condition"), constants(t, ofBackups, "Condition")...))),
 		"Reasons of a RedisCluster/reason":       slices.Sorted(slices.Values(append(without(constants(t, redis, "Reason"), failures...), constants(t, ofBackups, "Reason")...))),

@@ -1,14 +1,13 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package admit_test
+package schema_test
 
 import (
 	"context"
 	"fmt"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -34,7 +33,6 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/object"
-	"d3os.com/d3os-operator/test/cluster"
 )
 
 // The policy of config/admission covers every kind that the project has, and a change of any field of any of them needs the right to
@@ -44,7 +42,7 @@ func TestAuthorsPolicyCoversEveryFieldOfEveryKind(t *testing.T) {
 	t.Parallel()
 	policy := readPolicy(t)
 	known := map[string]bool{}
-	for _, crd := range readCRDs(t) {
+	for _, crd := range allCRDs(t) {
 		resource := crd.Spec.Group + "/" + crd.Spec.Names.Plural
 		for _, operation := range []admissionregistrationv1.OperationType{admissionregistrationv1.Create, admissionregistrationv1.Update} {
 			assert.Assert(t, policy.matches(crd, "", operation), "%s of %s is not covered", operation, resource)
@@ -54,7 +52,7 @@ func TestAuthorsPolicyCoversEveryFieldOfEveryKind(t *testing.T) {
 		assert.Assert(t, policy.refuses(t, crd, "", "pods", nil, map[string]any{}), "an empty %s is created", crd.Spec.Names.Kind)
 		for _, path := range slices.Sorted(maps.Keys(fields)) {
 			spec := map[string]any{}
-			set(spec, strings.Split(path, "."), fields[path])
+			setField(spec, strings.Split(path, "."), fields[path])
 			assert.Assert(t, policy.refuses(t, crd, "", "pods", nil, spec), "a %s with %s is created", crd.Spec.Names.Kind, path)
 			assert.Assert(t, policy.refuses(t, crd, "", "pods", map[string]any{}, spec), "%s of a %s is changed", path, crd.Spec.Names.Kind)
 			known[crd.Spec.Names.Kind+" "+component.ReplaceAllString(path, "<component>.")] = true
@@ -74,7 +72,7 @@ func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 		"EtcdCluster": ofCluster, "MySQLCluster": ofCluster, "RedisCluster": ofCluster,
 		"AppService": {"pods", "services"}, "ModelBox": {"pods", "services"}, "CronTab": {"pods"},
 	}
-	for _, crd := range readCRDs(t) {
+	for _, crd := range allCRDs(t) {
 		kind := crd.Spec.Names.Kind
 		was, spec := map[string]any{"replicas": int64(3)}, map[string]any{"replicas": int64(5)}
 		subresources := []string{""}
@@ -99,7 +97,7 @@ func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 // recognizes the operator by the name of its ServiceAccount alone.
 func TestAuthorsPolicyJudgesEveryShapeOfRole(t *testing.T) {
 	t.Parallel()
-	crds := readCRDs(t)
+	crds := allCRDs(t)
 	var groups, plurals, statuses []string
 	for _, crd := range crds {
 		groups, plurals = append(groups, crd.Spec.Group), append(plurals, crd.Spec.Names.Plural)
@@ -136,13 +134,13 @@ func TestAuthorsPolicyJudgesEveryShapeOfRole(t *testing.T) {
 // in another namespace is not the operator, and the operator writes no DataService, backup or restore.
 func TestAuthorsPolicyExemptsTheOperatorAlone(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), "config/rbac/role.yaml"))
+	data, err := os.ReadFile("../../config/rbac/role.yaml")
 	assert.NilError(t, err)
 	var own rbacv1.ClusterRole
 	assert.NilError(t, yaml.UnmarshalStrict(data, &own))
 	policy := readPolicy(t)
 	was, spec := map[string]any{"replicas": int64(3)}, map[string]any{"replicas": int64(5)}
-	for _, crd := range readCRDs(t) {
+	for _, crd := range allCRDs(t) {
 		kind := crd.Spec.Names.Kind
 		isCluster := strings.HasSuffix(kind, "Cluster")
 		for author, exempt := range map[string]bool{
@@ -162,7 +160,7 @@ func TestAuthorsPolicyExemptsTheOperatorAlone(t *testing.T) {
 // backup or a restore that was copied creates pods again. The operator, which may not create pods, records the start.
 func TestAuthorsPolicyCoversAnnotations(t *testing.T) {
 	t.Parallel()
-	for _, crd := range readCRDs(t) {
+	for _, crd := range allCRDs(t) {
 		for _, test := range []struct {
 			key, was, is string
 			refused      bool
@@ -217,32 +215,18 @@ func last(path string) string {
 	return strings.TrimSuffix(path[strings.LastIndex(path, ".")+1:], "[]")
 }
 
-// set sets a field, with one item in each list on its way.
-func set(in map[string]any, path []string, value any) {
+// setField sets a field, with one item in each list on its way.
+func setField(in map[string]any, path []string, value any) {
 	name, isList := strings.CutSuffix(path[0], "[]")
 	if len(path) == 1 {
 		in[name] = value
 		return
 	}
 	below := map[string]any{}
-	set(below, path[1:], value)
+	setField(below, path[1:], value)
 	if in[name] = below; isList {
 		in[name] = []any{below}
 	}
-}
-
-func readCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(cluster.Root(), "config/c*/bases/*.yaml"))
-	assert.NilError(t, err)
-	found := make([]*apiextensionsv1.CustomResourceDefinition, len(files))
-	for i, file := range files {
-		data, err := os.ReadFile(file)
-		assert.NilError(t, err)
-		found[i] = &apiextensionsv1.CustomResourceDefinition{}
-		assert.NilError(t, yaml.UnmarshalStrict(data, found[i]))
-	}
-	return found
 }
 
 // policy evaluates the ValidatingAdmissionPolicy as the API server does.
@@ -255,7 +239,7 @@ type policy struct {
 
 func readPolicy(t *testing.T) policy {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(cluster.Root(), "config/admission/authors.yaml"))
+	data, err := os.ReadFile("../../config/admission/authors.yaml")
 	assert.NilError(t, err)
 	text, _, _ := strings.Cut(string(data), "\n---\n")
 	var read admissionregistrationv1.ValidatingAdmissionPolicy
@@ -287,7 +271,7 @@ func (p policy) matches(crd *apiextensionsv1.CustomResourceDefinition, subresour
 // refuses reports whether the author is refused who has every right except to create one resource. was is nil for a creation.
 func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, subresource, right string, was, spec map[string]any) bool {
 	t.Helper()
-	return p.refusesRole(t, crd, subresource, without(right), was, spec)
+	return p.refusesRole(t, crd, subresource, allExcept(right), was, spec)
 }
 
 // refusesRole reports whether the author with these rights is refused. was is nil for a creation.
@@ -326,8 +310,8 @@ func (p policy) refusesRole(
 	return evaluate(p.conditions) && !evaluate(p.validations)
 }
 
-// without allows everything except the creation of one resource.
-func without(resource string) authorizer.AuthorizerFunc {
+// allExcept allows everything except the creation of one resource.
+func allExcept(resource string) authorizer.AuthorizerFunc {
 	return func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		if a.GetResource() == resource && a.GetVerb() == "create" {
 			return authorizer.DecisionDeny, "", nil

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package admit_test
+package schema_test
 
 import (
 	"strings"
@@ -15,7 +15,8 @@ import (
 	"d3os.com/d3os-operator/test/admit"
 )
 
-// The API server refuses each row, and names the field. A row without a field is accepted. api/v1 tries each pattern and rule.
+// The API server refuses each row, and names the field. A row without a field is accepted. The tests of DataServices try each pattern
+// and rule.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	const (

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1
+package schema_test
 
 import (
 	"encoding/json"
@@ -18,6 +18,8 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
 // garbage is every type of JSON in every other, under names that mean something elsewhere.
@@ -95,7 +97,7 @@ func TestGarbageDecodes(t *testing.T) {
 	object.SetNamespace(newNamespace(t))
 	assert.NilError(t, api.Create(t.Context(), object))
 
-	list := &DataServiceList{}
+	list := &dsv1.DataServiceList{}
 	assert.NilError(t, api.List(t.Context(), list, client.InNamespace(object.GetNamespace())))
 	assert.Equal(t, len(list.Items), 1)
 	decoded := plain(t, list.Items[0].DeepCopy().Spec)
@@ -172,16 +174,16 @@ func TestNullIsNotGiven(t *testing.T) {
 // The status is a subresource: it is not written with the spec, nor the spec with it.
 func TestTheStatusIsASubresource(t *testing.T) {
 	t.Parallel()
-	ds := &DataService{Spec: DataServiceSpec{Eureka: &Middleware{}}, Status: DataServiceStatus{Phase: PhaseRunning}}
+	ds := &dsv1.DataService{Spec: dsv1.DataServiceSpec{Eureka: &dsv1.Middleware{}}, Status: dsv1.DataServiceStatus{Phase: dsv1.PhaseRunning}}
 	ds.Name, ds.Namespace = "platform", newNamespace(t)
 	assert.NilError(t, api.Create(t.Context(), ds))
-	assert.Equal(t, ds.Status.Phase, Phase(""))
-	ds.Status = DataServiceStatus{Phase: PhaseRunning, Components: []ComponentStatus{{Name: "eureka"}}}
+	assert.Equal(t, ds.Status.Phase, dsv1.Phase(""))
+	ds.Status = dsv1.DataServiceStatus{Phase: dsv1.PhaseRunning, Components: []dsv1.ComponentStatus{{Name: "eureka"}}}
 	ds.Spec.Paused = true
 	assert.NilError(t, api.Status().Update(t.Context(), ds))
-	got := &DataService{}
+	got := &dsv1.DataService{}
 	assert.NilError(t, api.Get(t.Context(), client.ObjectKeyFromObject(ds), got))
-	assert.Equal(t, got.Status.Phase, PhaseRunning)
+	assert.Equal(t, got.Status.Phase, dsv1.PhaseRunning)
 	assert.Equal(t, got.Spec.Paused, false)
 	assert.Equal(t, got.Generation, int64(1))
 	// Zero pods ready is a fact to show, not an absence.

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1
+package schema_test
 
 import (
 	"encoding/json"
@@ -15,22 +15,22 @@ import (
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"d3os.com/d3os-operator/test/apiserver"
+	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
 // A ninth of the room is left for annotations of others and for the fields to come: the bounds of lists, maps and texts (hack/crd/bounds)
 // took 15 KB.
 func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
 	t.Parallel()
-	apiserver.CRDFits(t, crdFile, 90)
+	crdFits(t, crdFile, 90)
 }
 
 func TestNamesAndColumns(t *testing.T) {
 	t.Parallel()
-	crd := readCRD(t)
+	crd := readCRD(t, crdFile)
 	assert.DeepEqual(t, crd.Spec.Names.ShortNames, []string{"ds3", "dsvc"})
 	assert.DeepEqual(t, crd.Spec.Names.Categories, []string{"all"})
-	assert.DeepEqual(t, apiserver.Columns(crd), []string{
+	assert.DeepEqual(t, columns(crd), []string{
 		"Ready .status.ready", "Phase .status.phase", "Message .status.message", "Age .metadata.creationTimestamp",
 	})
 	assert.Assert(t, crd.Spec.Versions[0].Subresources.Status != nil)
@@ -196,11 +196,11 @@ func get(in any, where at) any {
 	return in
 }
 
-func decode(t *testing.T, object *unstructured.Unstructured) *DataService {
+func decode(t *testing.T, object *unstructured.Unstructured) *dsv1.DataService {
 	t.Helper()
 	data, err := json.Marshal(object)
 	assert.NilError(t, err)
-	ds := &DataService{}
+	ds := &dsv1.DataService{}
 	assert.NilError(t, json.Unmarshal(data, ds))
 	return ds
 }

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1
+package schema_test
 
 import (
 	"reflect"
@@ -9,6 +9,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	"k8s.io/utils/ptr"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
 // SetDefaults does what the API server does.
@@ -70,7 +72,7 @@ func TestDefaultsAreThoseOfTheAPIServer(t *testing.T) {
 			assert.NilError(t, validate(t, object))
 			remote := decode(t, object)
 
-			SetDefaults(local)
+			dsv1.SetDefaults(local)
 			for _, replica := range replicas(local) {
 				if *replica == nil { // which means 1, the only default that SetDefaults leaves to others
 					*replica = ptr.To[int32](1)
@@ -79,14 +81,14 @@ func TestDefaultsAreThoseOfTheAPIServer(t *testing.T) {
 			assert.DeepEqual(t, asJSON(t, local.Spec), asJSON(t, remote.Spec))
 
 			again := remote.DeepCopy()
-			SetDefaults(again)
+			dsv1.SetDefaults(again)
 			assert.DeepEqual(t, asJSON(t, again.Spec), asJSON(t, remote.Spec))
 		})
 	}
 }
 
 // replicas are the fields replica of all components.
-func replicas(ds *DataService) []**int32 {
+func replicas(ds *dsv1.DataService) []**int32 {
 	var found []**int32
 	var visit func(reflect.Value)
 	visit = func(v reflect.Value) {
@@ -100,7 +102,7 @@ func replicas(ds *DataService) []**int32 {
 				visit(v.Index(i))
 			}
 		case reflect.Struct:
-			if w, ok := v.Addr().Interface().(*Workload); ok {
+			if w, ok := v.Addr().Interface().(*dsv1.Workload); ok {
 				found = append(found, &w.Replica)
 				return
 			}

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1alpha1
+package schema_test
 
 import (
 	"strings"
@@ -11,30 +11,21 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/test/apiserver"
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 )
 
-// api is a client of a real API server that has the CRD. It refuses unknown fields.
-var api client.Client
-
-func TestMain(m *testing.M) {
-	apiserver.Main(m, []string{
-		"../../../config/crd/bases/d3os-product.com.d3os_databackups.yaml", "../../../config/crd/bases/d3os-product.com.d3os_datarestores.yaml",
-	}, apiserver.StrictInto(&api, AddToScheme))
-}
-
-func resourceOf(t *testing.T, name, spec string) *unstructured.Unstructured {
+func backupOf(t *testing.T, name, spec string) *unstructured.Unstructured {
 	t.Helper()
-	return apiserver.ResourceOf(t, GroupVersion.WithKind(KindDataBackup), name, spec)
+	return newResource(t, backupv1.GroupVersion.WithKind(backupv1.KindDataBackup), name, spec)
 }
 
-func TestSpecs(t *testing.T) {
+func TestBackups(t *testing.T) {
 	t.Parallel()
 	for spec, kind := range map[string]string{
 		"{of: {name: platform}}": "DataService", "{of: {kind: DataService, name: platform, component: mysql}}": "DataService",
 		"{of: {kind: EtcdCluster, name: platform}}": "EtcdCluster", "{of: {kind: RedisCluster, name: platform, component: redis}}": "RedisCluster",
 	} {
-		object := resourceOf(t, "a", spec)
+		object := backupOf(t, "a", spec)
 		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), spec)
 		of, _, err := unstructured.NestedStringMap(object.Object, "spec", "of")
 		assert.NilError(t, err)
@@ -51,31 +42,31 @@ func TestSpecs(t *testing.T) {
 		"{of: {name: a, component: redis}}":  "must be mysql for a DataService", "{of: {name: a, kind: EtcdCluster, component: mysql}}": "etcd for an EtcdCluster",
 		"{of: {name: a}, run: rm}": "unknown field",
 	} {
-		assert.ErrorContains(t, api.Create(t.Context(), resourceOf(t, "a", spec), client.DryRunAll), message, spec)
+		assert.ErrorContains(t, api.Create(t.Context(), backupOf(t, "a", spec), client.DryRunAll), message, spec)
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestNamesOfBackups(t *testing.T) {
 	t.Parallel()
 	for name, ok := range map[string]bool{"a": true, "2026-01-02": true, "a.b": false, strings.Repeat("a", 63): true, strings.Repeat("a", 64): false} {
-		err := api.Create(t.Context(), resourceOf(t, name, "{of: {name: platform}}"), client.DryRunAll)
+		err := api.Create(t.Context(), backupOf(t, name, "{of: {name: platform}}"), client.DryRunAll)
 		assert.Equal(t, err == nil, ok, "%s: %v", name, err)
 	}
 }
 
 // A DataBackup is one backup: it does not become that of something else.
-func TestTheSpecStays(t *testing.T) {
+func TestTheSpecOfABackupStays(t *testing.T) {
 	t.Parallel()
-	object := resourceOf(t, "stays", "{of: {name: platform}}")
+	object := backupOf(t, "stays", "{of: {name: platform}}")
 	assert.NilError(t, api.Create(t.Context(), object))
 	assert.NilError(t, unstructured.SetNestedField(object.Object, "other", "spec", "of", "name"))
 	assert.ErrorContains(t, api.Update(t.Context(), object), "a DataBackup is one backup. Create another one")
 }
 
-func TestTheSamplesAreAccepted(t *testing.T) {
+func TestSamplesOfBackupsAreAccepted(t *testing.T) {
 	t.Parallel()
 	for _, sample := range []string{"backup", "etcd", "restore"} {
-		object := apiserver.ReadResource(t, "../../../config/samples/backup/"+sample+".yaml")
+		object := readResource(t, "../../config/samples/backup/"+sample+".yaml")
 		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll))
 	}
 }
@@ -83,7 +74,7 @@ func TestTheSamplesAreAccepted(t *testing.T) {
 func TestRestores(t *testing.T) {
 	t.Parallel()
 	restoreOf := func(name, spec string) *unstructured.Unstructured {
-		return apiserver.ResourceOf(t, GroupVersion.WithKind(KindDataRestore), name, spec)
+		return newResource(t, backupv1.GroupVersion.WithKind(backupv1.KindDataRestore), name, spec)
 	}
 	for _, spec := range []string{
 		"{of: {name: a}}", "{of: {name: a}, toTime: null, databaseName: null, image: null, storage: null, identitySecret: null}",

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1
+package schema_test
 
 import (
 	"errors"
@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
 // violation is a value that one rule refuses, and the field that its message is about. Both are
@@ -176,7 +178,7 @@ func violations() map[string][]violation {
 // specOfComponents are the fields of the spec that are components, and the name for what all share.
 func specOfComponents() map[string]bool {
 	names := map[string]bool{"platform": true}
-	spec := reflect.TypeFor[DataServiceSpec]()
+	spec := reflect.TypeFor[dsv1.DataServiceSpec]()
 	for i := range spec.NumField() {
 		if field := spec.Field(i); field.Type.Kind() == reflect.Pointer {
 			if _, ok := field.Type.Elem().FieldByName("DependsOn"); ok {
@@ -238,7 +240,7 @@ func valueOf(t *testing.T, where at, value string) any {
 
 func TestTheRuleForTheName(t *testing.T) {
 	t.Parallel()
-	rules := readCRD(t).Spec.Versions[0].Schema.OpenAPIV3Schema.XValidations
+	rules := readCRD(t, crdFile).Spec.Versions[0].Schema.OpenAPIV3Schema.XValidations
 	assert.Equal(t, len(rules), 1)
 	object := resourceOf(t, "{}")
 	object.SetName(strings.Repeat("a", 51))

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package apiserver
+package schema_test
 
 import (
 	"fmt"
@@ -14,9 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Cluster describes the expected API of a kind of clusters. Its method Test checks all of it.
-type Cluster struct {
-	API      client.Client // of an API server that has the CRD
+// clusterKind describes the expected API of a kind of clusters. Its method Test checks all of it.
+type clusterKind struct {
 	Kind     schema.GroupVersionKind
 	CRD      string            // its file
 	Accepted []string          // specs that the API server takes
@@ -32,7 +31,7 @@ type Cluster struct {
 }
 
 // Test tries all of it against the API server.
-func (c *Cluster) Test(t *testing.T) {
+func (c *clusterKind) Test(t *testing.T) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T){
 		"specs": c.specs, "names": c.names, "changes": c.changes, "samples": c.samples,
@@ -45,38 +44,38 @@ func (c *Cluster) Test(t *testing.T) {
 	}
 }
 
-func (c *Cluster) resourceOf(t *testing.T, name, spec string) *unstructured.Unstructured {
+func (c *clusterKind) resourceOf(t *testing.T, name, spec string) *unstructured.Unstructured {
 	t.Helper()
-	return ResourceOf(t, c.Kind, name, spec)
+	return newResource(t, c.Kind, name, spec)
 }
 
-func (c *Cluster) specs(t *testing.T) {
+func (c *clusterKind) specs(t *testing.T) {
 	for _, spec := range c.Accepted {
-		assert.NilError(t, c.API.Create(t.Context(), c.resourceOf(t, "a", spec), client.DryRunAll), "%s", spec)
+		assert.NilError(t, api.Create(t.Context(), c.resourceOf(t, "a", spec), client.DryRunAll), "%s", spec)
 	}
 	for spec, message := range c.Refused {
-		assert.ErrorContains(t, c.API.Create(t.Context(), c.resourceOf(t, "a", spec), client.DryRunAll), message, "%s", spec)
+		assert.ErrorContains(t, api.Create(t.Context(), c.resourceOf(t, "a", spec), client.DryRunAll), message, "%s", spec)
 	}
 }
 
 // Those of a cluster's pods are built from its own, which has 44 letters at most.
-func (c *Cluster) names(t *testing.T) {
+func (c *clusterKind) names(t *testing.T) {
 	for name, ok := range map[string]bool{
 		"a": true, "a-1": true, "1a": false, "a.b": false, strings.Repeat("a", 44): true, strings.Repeat("a", 45): false,
 	} {
-		err := c.API.Create(t.Context(), c.resourceOf(t, name, "{}"), client.DryRunAll)
+		err := api.Create(t.Context(), c.resourceOf(t, name, "{}"), client.DryRunAll)
 		assert.Equal(t, err == nil, ok, "%s: %v", name, err)
 	}
 }
 
-func (c *Cluster) changes(t *testing.T) {
+func (c *clusterKind) changes(t *testing.T) {
 	for name, change := range c.Changes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			object := c.resourceOf(t, strings.ReplaceAll(strings.ToLower(name), " ", "-"), change.From)
-			assert.NilError(t, c.API.Create(t.Context(), object))
+			assert.NilError(t, api.Create(t.Context(), object))
 			object.Object["spec"] = c.resourceOf(t, "", change.To).Object["spec"]
-			err := c.API.Update(t.Context(), object)
+			err := api.Update(t.Context(), object)
 			if change.Message == "" {
 				assert.NilError(t, err)
 				return
@@ -86,24 +85,24 @@ func (c *Cluster) changes(t *testing.T) {
 	}
 }
 
-func (c *Cluster) samples(t *testing.T) {
+func (c *clusterKind) samples(t *testing.T) {
 	for _, file := range c.Samples {
-		assert.NilError(t, c.API.Create(t.Context(), ReadResource(t, file), client.DryRunAll), file)
-		applied := ReadResource(t, file)
-		assert.NilError(t, c.API.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied), client.DryRunAll, client.FieldOwner("kubectl")), "%s, server-side", file)
+		assert.NilError(t, api.Create(t.Context(), readResource(t, file), client.DryRunAll), file)
+		applied := readResource(t, file)
+		assert.NilError(t, api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(applied), client.DryRunAll, client.FieldOwner("kubectl")), "%s, server-side", file)
 	}
 }
 
 // The scale subresource changes replicas, within the rules.
-func (c *Cluster) scale(t *testing.T) {
+func (c *clusterKind) scale(t *testing.T) {
 	object := c.resourceOf(t, "scaled", "{}")
-	assert.NilError(t, c.API.Create(t.Context(), object))
+	assert.NilError(t, api.Create(t.Context(), object))
 	for _, replicas := range c.Scales {
 		scale := c.resourceOf(t, "scaled", "{replicas: "+replicas+"}")
 		scale.SetAPIVersion("autoscaling/v1")
 		scale.SetKind("Scale")
-		assert.NilError(t, c.API.SubResource("scale").Update(t.Context(), object, client.WithSubResourceBody(scale)))
-		assert.NilError(t, c.API.Get(t.Context(), client.ObjectKeyFromObject(object), object))
+		assert.NilError(t, api.SubResource("scale").Update(t.Context(), object, client.WithSubResourceBody(scale)))
+		assert.NilError(t, api.Get(t.Context(), client.ObjectKeyFromObject(object), object))
 		got, _, err := unstructured.NestedFieldCopy(object.Object, "spec", "replicas")
 		assert.NilError(t, err)
 		assert.Equal(t, fmt.Sprint(got), replicas)
@@ -112,20 +111,20 @@ func (c *Cluster) scale(t *testing.T) {
 		scale := c.resourceOf(t, "scaled", "{replicas: "+c.TooMany+"}")
 		scale.SetAPIVersion("autoscaling/v1")
 		scale.SetKind("Scale")
-		err := c.API.SubResource("scale").Update(t.Context(), object, client.WithSubResourceBody(scale))
+		err := api.SubResource("scale").Update(t.Context(), object, client.WithSubResourceBody(scale))
 		assert.ErrorContains(t, err, "spec.replicas")
 	}
 }
 
 // The CRD has names, columns, subresources, a description of each field at the top, and leaves half of the room for more.
-func (c *Cluster) definition(t *testing.T) {
-	crd := ReadCRD(t, c.CRD)
+func (c *clusterKind) definition(t *testing.T) {
+	crd := readCRD(t, c.CRD)
 	version := crd.Spec.Versions[0]
 	assert.DeepEqual(t, crd.Spec.Names.ShortNames, []string{c.ShortName})
-	assert.DeepEqual(t, Columns(crd), c.Columns)
+	assert.DeepEqual(t, columns(crd), c.Columns)
 	assert.Assert(t, version.Subresources.Status != nil)
 	assert.Equal(t, version.Subresources.Scale.SpecReplicasPath, ".spec.replicas")
-	CRDFits(t, c.CRD, 50)
+	crdFits(t, c.CRD, 50)
 	for _, top := range []string{"spec", "status"} {
 		for name, property := range version.Schema.OpenAPIV3Schema.Properties[top].Properties {
 			assert.Assert(t, strings.HasPrefix(property.Description, name+" "), "%s.%s: %s", top, name, property.Description)

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package v1alpha1
+package schema_test
 
 import (
 	"testing"
@@ -9,11 +9,11 @@ import (
 	"gotest.tools/v3/assert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"d3os.com/d3os-operator/test/apiserver"
+	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 )
 
-// accepted are specs that the API server takes.
-var accepted = []string{
+// mysqlAccepted are specs that the API server takes.
+var mysqlAccepted = []string{
 	"{}",
 	"{replicas: 0}",
 	"{replicas: 5, storage: {size: 1}}",
@@ -35,8 +35,8 @@ var accepted = []string{
 	"{podTemplate: {spec: {priorityClassName: high}}}",
 }
 
-// refused are specs that it does not take, and what it says.
-var refused = map[string]string{
+// mysqlRefused are specs that it does not take, and what it says.
+var mysqlRefused = map[string]string{
 	"{replicas: -1}":          "greater than or equal to 0",
 	"{replicas: 6}":           "less than or equal to 5",
 	"{image: 'mariadb:11.8'}": "MariaDB is refused",
@@ -93,7 +93,7 @@ var refused = map[string]string{
 }
 
 // Fields that define the place of the data cannot change.
-var changes = map[string]struct{ From, To, Message string }{
+var mysqlChanges = map[string]struct{ From, To, Message string }{
 	"class":                 {"{storage: {storageClassName: a}}", "{storage: {storageClassName: b}}", "a volume stays in its class"},
 	"class removed":         {"{storage: {storageClassName: a}}", "{}", "a volume stays in its class"},
 	"class added":           {"{}", "{storage: {storageClassName: a}}", "a volume stays in its class"},
@@ -106,11 +106,11 @@ var changes = map[string]struct{ From, To, Message string }{
 	"all else":              {"{}", "{replicas: 5, paused: true, config: {max_connections: '9'}, replication: {acceptLoss: 1-1-a}}", ""},
 }
 
-// cluster has a client of a real API server, which refuses unknown fields.
-var cluster = apiserver.Cluster{
-	Kind: GroupVersion.WithKind(Kind), CRD: "../../../config/crd/bases/d3os-product.com.d3os_mysqlclusters.yaml",
-	Accepted: accepted, Refused: refused, Changes: changes,
-	Samples:   []string{"../../../config/samples/mysql/mysql.yaml", "../../../config/samples/mysql/production.yaml"},
+// mysqlKind describes the API of MySQLCluster.
+var mysqlKind = clusterKind{
+	Kind: mysqlv1.GroupVersion.WithKind(mysqlv1.Kind), CRD: "../../config/crd/bases/d3os-product.com.d3os_mysqlclusters.yaml",
+	Accepted: mysqlAccepted, Refused: mysqlRefused, Changes: mysqlChanges,
+	Samples:   []string{"../../config/samples/mysql/mysql.yaml", "../../config/samples/mysql/production.yaml"},
 	Scales:    []string{"5", "0"}, // 0 parks the database
 	ShortName: "myc",
 	Columns: []string{
@@ -119,32 +119,28 @@ var cluster = apiserver.Cluster{
 	},
 }
 
-func TestMain(m *testing.M) {
-	apiserver.Main(m, []string{cluster.CRD}, apiserver.StrictInto(&cluster.API, AddToScheme))
-}
-
-func TestAPI(t *testing.T) {
+func TestMySQLCluster(t *testing.T) {
 	t.Parallel()
-	cluster.Test(t)
+	mysqlKind.Test(t)
 }
 
 // Objects from the API server decode, and a new resource counts as not yet reconciled.
-func TestDefaults(t *testing.T) {
+func TestDefaultsOfMySQLCluster(t *testing.T) {
 	t.Parallel()
-	assert.NilError(t, cluster.API.Create(t.Context(), apiserver.ResourceOf(t, cluster.Kind, "defaults", "{}")))
-	my := &MySQLCluster{}
-	assert.NilError(t, cluster.API.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, my))
+	assert.NilError(t, api.Create(t.Context(), newResource(t, mysqlKind.Kind, "defaults", "{}")))
+	my := &mysqlv1.MySQLCluster{}
+	assert.NilError(t, api.Get(t.Context(), client.ObjectKey{Namespace: "default", Name: "defaults"}, my))
 	assert.Equal(t, my.Status.ObservedGeneration, int64(-1))
 	assert.Equal(t, *my.Spec.Replicas, int32(3))
 	assert.Equal(t, my.Spec.Storage.Size.String(), "10Gi")
-	assert.Equal(t, my.Spec.Replication, Replication{WhenAlone: WhenAloneWrite, Failover: FailoverAutomatic, MaxLag: "10s"})
-	assert.Equal(t, my.Spec.Service.Type, ServiceType("ClusterIP"))
-	my.Status.Phase, my.Status.ObservedGeneration = PhaseRunning, 1
-	assert.NilError(t, cluster.API.Status().Update(t.Context(), my))
+	assert.Equal(t, my.Spec.Replication, mysqlv1.Replication{WhenAlone: mysqlv1.WhenAloneWrite, Failover: mysqlv1.FailoverAutomatic, MaxLag: "10s"})
+	assert.Equal(t, my.Spec.Service.Type, mysqlv1.ServiceType("ClusterIP"))
+	my.Status.Phase, my.Status.ObservedGeneration = mysqlv1.PhaseRunning, 1
+	assert.NilError(t, api.Status().Update(t.Context(), my))
 	assert.Equal(t, my.Status.ObservedGeneration, int64(1))
 	// A client that writes Go types writes no field that it was not given.
-	typed := &MySQLCluster{}
+	typed := &mysqlv1.MySQLCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
-	assert.NilError(t, cluster.API.Create(t.Context(), typed))
+	assert.NilError(t, api.Create(t.Context(), typed))
 	assert.Equal(t, *typed.Spec.Replicas, int32(3))
 }
