@@ -160,6 +160,7 @@ func TestAuthorsPolicyExemptsTheOperatorAlone(t *testing.T) {
 // backup or a restore that was copied creates pods again. The operator, which may not create pods, records the start.
 func TestAuthorsPolicyCoversAnnotations(t *testing.T) {
 	t.Parallel()
+	policy := readPolicy(t)
 	for _, crd := range allCRDs(t) {
 		for _, test := range []struct {
 			key, was, is string
@@ -173,7 +174,6 @@ func TestAuthorsPolicyCoversAnnotations(t *testing.T) {
 			{object.AnnotationStarted, "uid", "other", true},
 			{"example.com/note", "a", "b", false},
 		} {
-			policy := readPolicy(t)
 			policy.before, policy.after = annotations(test.key, test.was), annotations(test.key, test.is)
 			refused := policy.refuses(t, crd, "", "pods", map[string]any{}, map[string]any{})
 			assert.Check(t, refused == test.refused, "%s: %s from %q to %q: refused %t", crd.Spec.Names.Kind, test.key, test.was, test.is, refused)
