@@ -108,7 +108,7 @@ func TestEveryFieldIsInTheReference(t *testing.T) {
 				var example any
 				assert.NilError(t, yaml.Unmarshal([]byte(r.example), &example))
 				field := where.below(name)
-				spec := put(t, field, example)
+				spec := put(field, example)
 				if field.String() == "spec.cronJobs[0].resources" { // for size custom alone
 					get(spec, where).(map[string]any)["size"] = "custom"
 				}
@@ -160,11 +160,12 @@ func TestObjectsAreInTheReference(t *testing.T) {
 func TestObjectsAreNamed(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
+	lower := strings.ToLower(all)
 	for line := range strings.Lines(all) {
 		assert.Assert(t, !strings.Contains(line, "(#object)"), line)
 		for _, link := range strings.Split(strings.ReplaceAll(line, "](backup.md#", "](#"), "](#")[1:] {
 			anchor, _, _ := strings.Cut(link, ")")
-			found := strings.Contains(strings.ToLower(all), "\n### "+anchor+"\n")
+			found := strings.Contains(lower, "\n### "+anchor+"\n")
 			assert.Assert(t, found, "%s has no section", anchor)
 		}
 	}

@@ -100,7 +100,7 @@ func TestLimitsOfEveryField(t *testing.T) {
 			limits++
 			t.Run(fmt.Sprintf("%s=%.20s", where, fmt.Sprint(value)), func(t *testing.T) {
 				t.Parallel()
-				err := validate(t, withSpec(put(t, where, value)))
+				err := validate(t, withSpec(put(where, value)))
 				assert.Assert(t, apierrors.IsInvalid(err), "%v", err)
 				assert.ErrorContains(t, err, where.String())
 				for _, want := range wants {
@@ -114,7 +114,7 @@ func TestLimitsOfEveryField(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s=%v", where, value), func(t *testing.T) {
 				t.Parallel()
-				assert.NilError(t, validate(t, withSpec(put(t, where, value))))
+				assert.NilError(t, validate(t, withSpec(put(where, value))))
 			})
 		}
 		if schema.Pattern != "" {
@@ -180,7 +180,7 @@ func TestRequiredFields(t *testing.T) {
 			for _, value := range []any{nil, "missing"} {
 				t.Run(fmt.Sprintf("%s.%s=%v", where, name, value), func(t *testing.T) {
 					t.Parallel()
-					spec := put(t, where.below(name), nil)
+					spec := put(where.below(name), nil)
 					if value != nil {
 						delete(get(spec, where).(map[string]any), name)
 					}

@@ -207,7 +207,7 @@ func TestEveryRuleRefuses(t *testing.T) {
 				t.Run(fmt.Sprintf("%s/%.30s/%d", where, rule.Message, i), func(t *testing.T) {
 					t.Parallel()
 					object := func(value string) *unstructured.Unstructured {
-						return withSpec(put(t, where, valueOf(t, where, value)))
+						return withSpec(put(where, valueOf(t, where, value)))
 					}
 					var err error
 					if v.before == "" {
@@ -265,9 +265,10 @@ func assertCause(t *testing.T, err error, field, message string) {
 // update creates a resource and asks the API server whether it would take a change of it.
 func update(t *testing.T, object, changed *unstructured.Unstructured) error {
 	t.Helper()
-	object.SetNamespace(newNamespace(t))
+	object.SetName("")
+	object.SetGenerateName("changes-")
 	assert.NilError(t, api.Create(t.Context(), object))
-	changed.SetNamespace(object.GetNamespace())
+	changed.SetName(object.GetName())
 	changed.SetResourceVersion(object.GetResourceVersion())
 	return api.Update(t.Context(), changed, client.DryRunAll)
 }

@@ -10,12 +10,15 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
@@ -177,14 +180,18 @@ func validate(t *testing.T, object *unstructured.Unstructured) error {
 	return api.Create(t.Context(), object, client.DryRunAll)
 }
 
-// everything is a valid spec with every component.
-func everything(t *testing.T) map[string]any {
-	t.Helper()
-	return resourceOf(t, `{
+// everything returns a valid spec with every component.
+func everything() map[string]any { return runtime.DeepCopyJSON(withEverything()) }
+
+var withEverything = sync.OnceValue(func() (spec map[string]any) {
+	if err := yaml.Unmarshal([]byte(`{
 		mysql: {}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, redis: {},
 		etcd: {tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}, recovery: {from: Best, token: a}, thirdParty: {url: "https://a"}},
 		mongodb: {thirdParty: {url: "mongodb://a"}},
 		api-manager: {}, auth: {}, ds-adapter: {}, es-adapter: {},
 		trd-adapter: {}, gateway-master: {}, gateway-web: {}, proxy: {}, web: {},
-		additionalServices: [{name: reports, image: reports}], cronJobs: [{name: clean-up, image: busybox, schedule: "@daily"}]}`).Object["spec"].(map[string]any)
-}
+		additionalServices: [{name: reports, image: reports}], cronJobs: [{name: clean-up, image: busybox, schedule: "@daily"}]}`), &spec); err != nil {
+		panic(err)
+	}
+	return spec
+})
