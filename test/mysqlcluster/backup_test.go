@@ -95,6 +95,7 @@ func (s *scene) comesBack(members int, rows []string, known []int) {
 
 // A database that is lost with all of its data comes back from a backup of a voter, which was made while a client wrote.
 func TestComesBackFromABackup(t *testing.T) {
+	inFullForm(t)
 	const members = 3
 	s := newScene(t)
 	s.start()
@@ -128,6 +129,7 @@ func (s *scene) job(called string) *corev1.Pod {
 
 // The pod that makes a backup, the member that is copied, and the primary are killed while a backup is made. It is whole, or it is none.
 func TestKilledDuringABackup(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	s.start()
 	s.Claim("backups")
@@ -168,6 +170,7 @@ func TestKilledDuringABackup(t *testing.T) {
 
 // What keeps a database from being restored is in its status, and no empty one takes its place.
 func TestBirthThatCannotBe(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	s.start()
 	s.Claim("backups")

@@ -128,6 +128,7 @@ func (s *scene) hold(ordinal int, sql string) (end func() error, err error) {
 
 // Each cause is named first by kubectl get, kubectl describe and kubectl dataservice why.
 func TestCauses(t *testing.T) {
+	inFullForm(t)
 	disks := slowdisk.New(t)
 	s := newScene(t, func(o *emulator.Options) {
 		programs := o.Images["docker.io/library/mysql"].Executables

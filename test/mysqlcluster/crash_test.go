@@ -82,6 +82,7 @@ func (l *life) After(action replication.Action) error {
 
 // An operator that is killed at each effect forms a database, replaces a lost primary and moves it, while a client writes.
 func TestKilledAtEveryStep(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	lives := &stage.Lives{Skip: 1} // each second effect
 	if full {

@@ -193,6 +193,7 @@ func (s *scene) removed() {
 // A database whose copies are lost makes the DataService not ready. Its message has the token and the field of the DataService that takes it,
 // and with that consent the database goes on.
 func TestLossInADataService(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	s.start()
 	s.CreateReady(s.NewPlatform(withService))
@@ -228,6 +229,7 @@ func TestLossInADataService(t *testing.T) {
 // A DataService reports the backups of its members, and a new one is made of them. One server with backups becomes several members: its CronJobs make way for those of the members,
 // which make a backup at once. A DataBackup of the DataService copies a member, and the archive makes moments reachable.
 func TestBackupsInADataService(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	s.start()
 	s.Claim("backups")

@@ -47,6 +47,7 @@ func (s *scene) becomes(members int) {
 
 // One server becomes three members, five, three and one in place, while a client writes.
 func TestOneServerBecomesSeveral(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	s.start()
 	s.CreateReady(s.NewPlatform(oneServer))
@@ -65,6 +66,7 @@ func TestOneServerBecomesSeveral(t *testing.T) {
 // The operator is killed at each write of the same, with one more change of the mind: to one member before the first one has taken the data over.
 // At no time two pods have the volume, because both have one name.
 func TestFormsKilledAtEveryStep(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	lives := &stage.Lives{Skip: 1} // each second effect
 	if full {
@@ -100,6 +102,7 @@ func TestFormsKilledAtEveryStep(t *testing.T) {
 // A server whose data no copy would have stays one server, and is not restarted. So is one whose declared members would have another image. When the
 // cause is gone, the change goes on; when the mind is changed before, nothing happens.
 func TestServerThatStaysOne(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	s.start()
 	s.CreateReady(s.NewPlatform(oneServer))
@@ -149,6 +152,7 @@ func TestServerThatStaysOne(t *testing.T) {
 // A new database of several members is a copy of a running server: one server makes it, and becomes the first member. What was acknowledged by
 // the source is there, and the condition Imported stays.
 func TestImportBecomesSeveral(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t, func(o *emulator.Options) { // the server that loads the copy reads the configuration by itself, as that of an image does
 		image := o.Images["docker.io/library/mysql"]
 		image.Env, image.Paths = map[string]string{"SERVER": image.Executables["mysqld"]}, map[string]string{"SERVER_CONFIG": "/etc/mysql/conf.d/my.cnf"}

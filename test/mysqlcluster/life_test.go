@@ -117,6 +117,7 @@ func TestLosses(t *testing.T) {
 
 // Three members form. MYSQL_TESTS=full forms ten databases.
 func TestForms(t *testing.T) {
+	inFullForm(t)
 	runs := 1
 	if full {
 		runs = 10
@@ -145,6 +146,7 @@ func (s *scene) unready(from int) {
 
 // Members are added and removed, and the primary is moved, while a client writes: all planned.
 func TestChanges(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	s.start()
 	s.create("replicas: 1")
@@ -216,6 +218,7 @@ func (s *scene) exhaust() {
 // The sample applies as it is. A database that is deleted leaves its data and its record, and one of the same name takes both up, also after
 // it was parked.
 func TestTakesUpItsData(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	s.start()
 	sample := func() *mysqlv1.MySQLCluster {

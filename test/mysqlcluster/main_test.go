@@ -26,8 +26,16 @@ import (
 // patience is the time limit for anything without a promised time; the machine may be busy.
 const patience = 4 * time.Minute
 
-// full reports whether everything is tried: every effect at which an operator can be killed, and ten failovers.
+// full reports whether everything is tried: all tests, every effect at which an operator can be killed, and ten failovers.
 var full = os.Getenv("MYSQL_TESTS") == "full"
+
+// inFullForm marks a test that the short form of make verify has no time for.
+func inFullForm(t *testing.T) {
+	t.Helper()
+	if !full {
+		t.Skip("make suite-mysql FORM=long runs it")
+	}
+}
 
 var (
 	suite = &stage.Suite{

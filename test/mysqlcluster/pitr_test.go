@@ -65,6 +65,7 @@ func (s *scene) reaches(moment time.Time) {
 
 // A database that is lost with all of its data comes back as it was at a moment behind a failover, while four clients wrote.
 func TestPointInTime(t *testing.T) {
+	inFullForm(t)
 	const members = 3
 	s := newScene(t)
 	s.start()

@@ -57,6 +57,7 @@ func (c counted) Order(ctx context.Context, step replication.Step) error {
 // At rest the operator sends no request to the API server, looks at each member every two seconds, and orders nothing. A new operator does the
 // same.
 func TestAtRest(t *testing.T) {
+	inFullForm(t)
 	s, sent := newScene(t), &requests{looks: map[int]int{}}
 	op := s.start()
 	s.create("replicas: 3")

@@ -63,6 +63,7 @@ func (d *demotions) explain(failures []failure) (others []string) {
 
 // A changed option and then another image replace all pods while four clients write. The primary moves once each time, and writes fail only then.
 func TestRolls(t *testing.T) {
+	inFullForm(t)
 	s, tap := newScene(t), &demotions{}
 	s.start(func(_ *rest.Config, o *manager.Options) { o.MySQL.Tap = tap })
 	s.create("replicas: 3")
@@ -106,6 +107,7 @@ func (s *scene) uids(members int) (uids []types.UID) {
 // The operator is killed at each effect while a database with data gets three members, five, three and one, and a client writes. Each new member
 // has all of the data. MYSQL_TESTS=full has 1 GiB of it.
 func TestSizesKilledAtEveryStep(t *testing.T) {
+	inFullForm(t)
 	s := newScene(t)
 	lives, mebibytes := &stage.Lives{Skip: 1}, 128 // each second effect
 	if full {

@@ -116,6 +116,7 @@ func TestAccounts(t *testing.T) {
 // A change of accounts that waits for an acknowledgement blocks all logins: those of the agent, of the operator's orders and of voters that
 // return. The operator reaches the agent, and no voter is left. The server is killed, so that the operator can go on.
 func TestLoginsThatWait(t *testing.T) {
+	inFullForm(t)
 	t.Parallel()
 	all := pods(t, 2)
 	p, voter := all[0], all[1]

@@ -66,6 +66,7 @@ func (p *pod) single(more ...string) {
 // The agent and its server are killed at each step of an adoption. Until its end one server can start on the data, and has all rows. The
 // member then has them, too, and another member copies it.
 func TestKilledWhileAdopting(t *testing.T) {
+	inFullForm(t)
 	t.Parallel()
 	all := pods(t, 2)
 	m, other := all[0], all[1]
@@ -125,6 +126,7 @@ func TestKilledWhileAdopting(t *testing.T) {
 
 // Data with a table that no copy would have is not adopted, by its files or by what the server says.
 func TestNotAdopted(t *testing.T) {
+	inFullForm(t)
 	t.Parallel()
 	m := pods(t, 1)[0]
 	m.single("CREATE TABLE d.old (id INT) ENGINE = MyISAM", "CREATE TABLE d.`lo g` (id INT) ENGINE = MEMORY")

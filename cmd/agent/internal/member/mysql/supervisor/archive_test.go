@@ -28,6 +28,7 @@ import (
 
 // Four clients write while the primary is killed three times. Each moment that the archive has reached comes back as it was.
 func TestArchiveAcrossFailovers(t *testing.T) {
+	inFullForm(t)
 	t.Parallel()
 	failovers, moments := 3, 20
 	if os.Getenv("MYSQL_TESTS") != "full" {
@@ -78,6 +79,7 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 // A commit that waits for an acknowledgement is lost by a failover. An archive of the primary has it: the oracle finds that, and the archive is
 // superseded there. The archive waits for the commit, and for the moments after it.
 func TestArchiveTakesWhatSurvives(t *testing.T) {
+	inFullForm(t)
 	t.Parallel()
 	d := newDatabase(t)
 	var stores []store.Store

@@ -94,6 +94,7 @@ func (p *pod) content() map[string]string {
 
 // A backup of a voter has what a client can read of the primary, and a new database begins with it.
 func TestBackup(t *testing.T) {
+	inFullForm(t)
 	t.Parallel()
 	p, a, b := trio(t)
 	p.exec("CREATE TABLE d.f (id INT PRIMARY KEY, f FLOAT, g FLOAT(30,10), s TEXT, j JSON, b BLOB, KEY (f)) COMMENT 'ä'", "INSERT INTO d.f VALUES (1, 16777217.123, 0.1, 'ä', '{\"a\": 1.10}', x'00ff'), (2, 1e-40, 1/3, NULL, '{}', NULL)",

@@ -42,6 +42,14 @@ type settings struct {
 	Point, Kill string
 }
 
+// inFullForm marks a test that the short form of make verify has no time for.
+func inFullForm(t *testing.T) {
+	t.Helper()
+	if os.Getenv("MYSQL_TESTS") != "full" {
+		t.Skip("make suite-mysql-agent FORM=long runs it")
+	}
+}
+
 // TestMain runs an agent if the environment has its settings, or the tests.
 func TestMain(m *testing.M) {
 	text := os.Getenv("SUPERVISOR_TEST_AGENT")

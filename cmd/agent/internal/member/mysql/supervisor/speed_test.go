@@ -29,9 +29,7 @@ import (
 // A physical backup of 1 GiB is as fast as `mysqldump | zstd` or faster, and its restore as `zstd -d | mysql`: by the same programs on the same
 // machine, in turns. The best of each counts, because the machine has other things to do at times.
 func TestSpeed(t *testing.T) {
-	if os.Getenv("MYSQL_TESTS") != "full" {
-		t.Skip("a benchmark of 1 GiB is part of the long form alone: make suite-mysql-agent FORM=long")
-	}
+	inFullForm(t)
 	const rows, turns = (1 << 30) / 450, 2
 	p := pods(t, 1)[0]
 	first(p)

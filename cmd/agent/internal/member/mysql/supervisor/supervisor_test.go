@@ -86,6 +86,7 @@ func TestLife(t *testing.T) {
 
 // A member that was away lacks what the primary's logs have no more: it cannot follow, and copies again. Its data is set aside.
 func TestPurgedLogs(t *testing.T) {
+	inFullForm(t)
 	t.Parallel()
 	all := pods(t, 2)
 	p, a := all[0], all[1]
@@ -149,6 +150,7 @@ func (p *pod) logged() string {
 // The agent, the server that copies and the donor are killed at each step of a copy. The member's former data counts until the copy is
 // whole, and is kept then.
 func TestKilledWhileCopying(t *testing.T) {
+	inFullForm(t)
 	t.Parallel()
 	all := pods(t, 2)
 	donor, m := all[0], all[1]
