@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/config/crd"
@@ -79,10 +78,7 @@ func (r *Reader) there(ctx context.Context, name string) (*Cluster, error) {
 		return nil, err
 	}
 	there := &Cluster{Objects: objects}
-	for _, kind := range refused {
-		if slices.ContainsFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind }) {
-			continue // one that is planned is read by its name
-		}
+	for _, kind := range WithoutResources(refused) { // a resource that is planned is read by its name
 		if kind != "Secret" {
 			return nil, fmt.Errorf("you may not list %s in namespace %s", kind, r.Namespace)
 		}

@@ -76,6 +76,14 @@ func (r *Reader) Objects(ctx context.Context, selector string, kinds []schema.Gr
 	return found, refused, all.Wait()
 }
 
+// WithoutResources returns the kinds of a list that are not resources of which a component consists. A user who may not list those need not
+// notice: many clusters have no such kind, and the status of the DataService describes the component.
+func WithoutResources(kinds []string) []string {
+	return slices.DeleteFunc(kinds, func(kind string) bool {
+		return slices.ContainsFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
+	})
+}
+
 // Get reads an object; it returns nil if the object does not exist.
 func (r *Reader) Get(ctx context.Context, gvk schema.GroupVersionKind, name string) (*unstructured.Unstructured, error) {
 	live, err := r.Dynamic.Resource(object.ResourceOf(gvk)).Namespace(r.Namespace).Get(ctx, name, metav1.GetOptions{})

@@ -22,7 +22,7 @@ import (
 )
 
 // answering starts a fake API server. answers maps a method and a path to the response to the n-th request; methods are those of HTTP and
-// WATCH, which returns a list of events and then ends. Any other request returns NotFound.
+// WATCH, which returns a list of events and then ends. A number is the status of a response without a body. Any other request returns NotFound.
 func answering(t *testing.T, answers map[string]func(n int) any) *server {
 	t.Helper()
 	s := &server{}
@@ -44,12 +44,15 @@ func answering(t *testing.T, answers map[string]func(n int) any) *server {
 			w.WriteHeader(http.StatusNotFound)
 			return
 		}
-		events, isWatch := answer(n).([]any)
-		if !isWatch {
-			_ = json.NewEncoder(w).Encode(answer(n))
-		}
-		for _, event := range events {
-			_ = json.NewEncoder(w).Encode(event)
+		switch answered := answer(n).(type) {
+		case int:
+			w.WriteHeader(answered)
+		case []any:
+			for _, event := range answered {
+				_ = json.NewEncoder(w).Encode(event)
+			}
+		default:
+			_ = json.NewEncoder(w).Encode(answered)
 		}
 	}))
 	t.Cleanup(s.Close)

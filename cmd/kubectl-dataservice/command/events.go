@@ -4,11 +4,13 @@
 package command
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -36,12 +38,15 @@ func (p *cli) eventsCommand() *cobra.Command {
 				return err
 			}
 			kinds := slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" })
-			objects, _, err := c.Objects(cmd.Context(), plugin.Selector(args[0], component), kinds)
+			objects, refused, err := c.Objects(cmd.Context(), plugin.Selector(args[0], component), kinds)
 			if err != nil {
 				return err
 			}
 			pods, err := c.Pods(cmd.Context(), plugin.Selector(args[0], component))
-			if err != nil {
+			refused = plugin.WithoutResources(refused)
+			if apierrors.IsForbidden(err) {
+				refused = append(refused, "pods")
+			} else if err != nil {
 				return err
 			}
 			all, err := c.events(cmd.Context())
@@ -57,7 +62,12 @@ func (p *cli) eventsCommand() *cobra.Command {
 					return err
 				}
 			}
-			return p.print(text)
+			if err := p.print(text); err != nil || len(refused) == 0 {
+				return err
+			}
+			slices.Sort(refused)
+			_, err = fmt.Fprintf(p.ErrOut, "note: you may not list %s: their events may be missing\n", strings.Join(refused, ", "))
+			return err
 		},
 	}
 	p.outputFlag(cmd)

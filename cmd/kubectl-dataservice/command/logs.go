@@ -6,7 +6,9 @@ package command
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +28,8 @@ func (p *cli) logsCommand() *cobra.Command {
 		Use:   "logs NAME [COMPONENT]",
 		Short: "Show the logs of all containers of a DataService",
 		Long: "Show the logs of all containers of a DataService, or of one component, each line with its pod and container. Of a container\n" +
-			"that waits for its next start, the log of its last run is shown.",
+			"that waits for its next start, the log of its last run is shown.\n\n" +
+			"Exit codes: 0 all logs were read, 1 one or more were not, 2 an error.",
 		Args: cobra.RangeArgs(1, 2), ValidArgsFunction: p.completeNames(true),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := p.cluster()
@@ -82,7 +85,7 @@ func (l *logView) show(ctx context.Context, c *cluster, pods []*corev1.Pod) erro
 	return all.Wait()
 }
 
-// container prints the log of one container. If it cannot be read, container prints the error in its place.
+// container prints the log of one container. If it cannot be read, container prints the error in its place and returns errNo.
 func (l *logView) container(ctx context.Context, c *cluster, pod, name string, previous bool) error {
 	options := &corev1.PodLogOptions{Container: name, Previous: previous, Follow: l.follow && !previous}
 	if l.tail >= 0 {
@@ -94,7 +97,7 @@ func (l *logView) container(ctx context.Context, c *cluster, pod, name string, p
 	prefix := fmt.Sprintf("[%s/%s] ", pod, name)
 	stream, err := c.Client.CoreV1().Pods(c.Namespace).GetLogs(pod, options).Stream(ctx)
 	if err != nil {
-		return l.line(prefix + "error: " + err.Error())
+		return l.failed(ctx, prefix, err)
 	}
 	defer func() { _ = stream.Close() }()
 	lines := bufio.NewReader(stream)
@@ -105,10 +108,24 @@ func (l *logView) container(ctx context.Context, c *cluster, pod, name string, p
 				return err
 			}
 		}
-		if err != nil {
-			return nil // the log has ended, or the user has ended the command
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return l.failed(ctx, prefix, err)
 		}
 	}
+}
+
+// failed prints why a log cannot be read, unless the user has ended the command.
+func (l *logView) failed(ctx context.Context, prefix string, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	if err := l.line(prefix + "error: " + err.Error()); err != nil {
+		return err
+	}
+	return errNo
 }
 
 func (l *logView) line(text string) error {

@@ -5,6 +5,7 @@ package command
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -20,6 +21,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/test/harness"
 )
 
@@ -126,6 +128,78 @@ func TestLogs(t *testing.T) {
 		}
 	}
 	assert.Equal(t, previous, 1)
+}
+
+// The error of a container whose log cannot be read stands among the lines of the others, and the exit code is 1.
+func TestLogsOfAContainerThatFails(t *testing.T) {
+	t.Parallel()
+	pod := podOf("auth-0", "auth", corev1.ConditionTrue)
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "auth", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+	other := podOf("auth-1", "auth", corev1.ConditionTrue)
+	other.Status.ContainerStatuses = pod.Status.ContainerStatuses
+	answers := map[string]func(int) any{
+		podsPath:                 always(corev1.PodList{Items: []corev1.Pod{pod, other}}),
+		podsPath + "/auth-0/log": always("started"),
+		podsPath + "/auth-1/log": always(http.StatusForbidden),
+	}
+	code, out, errOut := answering(t, answers).run(t, "logs", "platform")
+	assert.Equal(t, code, exitNo, out+errOut)
+	assert.NilError(t, harness.Mentions(out, "[auth-0/auth] \"started\"\n", "[auth-1/auth] error: "))
+}
+
+// version and events list what the user may not read. They go on without it.
+func TestWithFewRights(t *testing.T) {
+	t.Parallel()
+	about := func(kind, name string) corev1.Event {
+		return corev1.Event{InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name}, Reason: "Seen", Message: "about " + name}
+	}
+	deployment := map[string]any{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{
+		"name": "auth", "namespace": "a", "annotations": map[string]any{object.AnnotationWriter: "0.2.0"}}}
+	const deployments, sets = "GET /apis/apps/v1/namespaces/a/deployments", "GET /apis/apps/v1/namespaces/a/statefulsets"
+	readable := map[string]func(int) any{
+		dataServices + "platform":         always(platform(dsv1.DataServiceSpec{})),
+		"GET /api/v1/namespaces/a/events": always(corev1.EventList{Items: []corev1.Event{about(dsv1.Kind, "platform"), about("Pod", "auth-0"), about("Pod", "other-0")}}),
+	}
+	all := func(more map[string]func(int) any) map[string]func(int) any {
+		answers := map[string]func(int) any{podsPath: always(http.StatusForbidden)}
+		for _, gvk := range append(slices.Clone(object.Kinds), object.Resources...) {
+			path := "GET /apis/" + gvk.GroupVersion().String() + "/namespaces/a/" + object.ResourceOf(gvk).Resource
+			if gvk.Group == "" {
+				path = "GET /api/v1/namespaces/a/" + object.ResourceOf(gvk).Resource
+			}
+			answers[path] = always(http.StatusForbidden)
+		}
+		maps.Copy(answers, readable)
+		maps.Copy(answers, more)
+		return answers
+	}
+	list := func(items ...any) func(int) any {
+		return always(map[string]any{"apiVersion": "apps/v1", "kind": "List", "items": items})
+	}
+	few, some, none := all(nil), all(map[string]func(int) any{deployments: list(deployment)}), all(map[string]func(int) any{deployments: list(), sets: list()})
+	for _, c := range []struct {
+		answers map[string]func(int) any
+		args    []string
+		out     []string
+		lacks   string
+		errOut  string
+	}{
+		{few, []string{"version"}, []string{"writer    unknown: you may not list Deployment, StatefulSet\n"}, "none of", ""},
+		{some, []string{"version"}, []string{"writer    0.2.0; you may not list StatefulSet\n"}, "none of", ""},
+		{none, []string{"version"}, []string{"writer    none of this namespace's objects\n"}, "may not", ""},
+		{few, []string{"version", "-o", "json"}, []string{`"refused": [`, `"StatefulSet"`}, `"writer"`, ""},
+		{few, []string{"events", "platform"}, []string{"about platform"}, "auth-0", "note: you may not list ConfigMap, CronJob, "},
+		{few, []string{"events", "platform"}, nil, "other-0", "pods: their events may be missing\n"},
+		{some, []string{"events", "platform"}, []string{"about platform", "about auth-0"}, "other-0", "pods: their events may be missing\n"},
+		{some, []string{"events", "platform", "-o", "json"}, []string{"about auth-0"}, "note", "pods: their events may be missing\n"},
+	} {
+		code, out, errOut := answering(t, c.answers).run(t, c.args...)
+		assert.Assert(t, code == exitYes || c.args[0] == "version" && code == exitNo, "%v: %d %s%s", c.args, code, out, errOut)
+		assert.NilError(t, harness.Mentions(out, c.out...))
+		assert.NilError(t, harness.Mentions(errOut, c.errOut))
+		assert.Assert(t, !strings.Contains(out, c.lacks), "%v: %s", c.args, out)
+		assert.Equal(t, errOut != "", c.errOut != "", errOut)
+	}
 }
 
 // The client runs in the database's container; its password is on no command line.

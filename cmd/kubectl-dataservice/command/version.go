@@ -7,6 +7,8 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,6 +24,8 @@ type versions struct {
 	Operator string `json:"operator,omitempty"`
 	// Writer is the newest version that wrote an object of the namespace; empty when there is none.
 	Writer string `json:"writer,omitempty"`
+	// Refused are the kinds of objects that the user may not list, so that Writer may be wrong.
+	Refused []string `json:"refused,omitempty"`
 }
 
 func (p *cli) versionCommand() *cobra.Command {
@@ -61,13 +65,19 @@ func (p *cli) versionCommand() *cobra.Command {
 func (c *cluster) versions(ctx context.Context) (versions, error) {
 	v := versions{Plugin: version.Version, Operator: tag(c.operator(ctx).Image)}
 	kinds := []schema.GroupVersionKind{object.StatefulSetKind, {Group: "apps", Version: "v1", Kind: "Deployment"}}
-	objects, _, err := c.Objects(ctx, object.LabelManagedBy+"="+object.ManagedBy, kinds)
-	v.Writer = writer(objects)
+	objects, refused, err := c.Objects(ctx, object.LabelManagedBy+"="+object.ManagedBy, kinds)
+	v.Writer, v.Refused = writer(objects), slices.Sorted(slices.Values(refused))
 	return v, err
 }
 
 func (v versions) text() string {
-	text := fmt.Sprintf("plugin    %s\noperator  %s\nwriter    %s\n", v.Plugin, cmp.Or(v.Operator, "unknown: its Deployment cannot be read"), cmp.Or(v.Writer, "none of this namespace's objects"))
+	writer := cmp.Or(v.Writer, "none of this namespace's objects")
+	if refused := "you may not list " + strings.Join(v.Refused, ", "); len(v.Refused) > 0 && v.Writer != "" {
+		writer += "; " + refused
+	} else if len(v.Refused) > 0 {
+		writer = "unknown: " + refused
+	}
+	text := fmt.Sprintf("plugin    %s\noperator  %s\nwriter    %s\n", v.Plugin, cmp.Or(v.Operator, "unknown: its Deployment cannot be read"), writer)
 	if skew := v.skew(); skew != "" {
 		text += skew + "\n"
 	}

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/health"
@@ -157,13 +156,9 @@ func (f *Facts) Instead(of *Object) *Object {
 	return f.Self()
 }
 
-// Refuse notes the kinds that the user may not list. Resources of the operator's own are named by the status in any case.
+// Refuse notes the kinds that the user may not list.
 func (f *Facts) Refuse(kinds []string) {
-	for _, kind := range kinds {
-		if !slices.ContainsFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind }) {
-			f.Refused = append(f.Refused, kind)
-		}
-	}
+	f.Refused = append(f.Refused, plugin.WithoutResources(kinds)...)
 }
 
 // Source returns the container whose log may have the reason why its pod is not well, or nil.
