@@ -2,7 +2,8 @@
 #
 # KUBECONFIG: set it, and every target that needs a cluster uses that one. Unset, they use an
 # embedded cluster (hack/cluster.sh), which needs neither Docker nor root; those that install the operator
-# (make install, run, deploy and their opposites) use the one of ~/.kube/config, if that exists.
+# (make install, run, deploy and their opposites) use the one of ~/.kube/config, if that exists. If it is
+# the kubeconfig of the embedded cluster, as make demo prints it, every target uses that cluster.
 
 SHELL       := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -41,11 +42,13 @@ include hack/olm.mk
 # A cluster of the user's wins over the embedded one. As in every project of the Operator SDK, the targets that install the operator use the
 # cluster of kubectl, ~/.kube/config, where KUBECONFIG is not set. A make that another one starts inherits both variables.
 INSTALLING   := docker-build docker-push install uninstall run deploy undeploy
+EMBEDDED     := $(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig
 ifeq ($(MAKELEVEL),0)
-USER_CLUSTER := $(or $(KUBECONFIG),$(if $(filter-out $(INSTALLING),$(or $(MAKECMDGOALS),help)),,$(wildcard $(HOME)/.kube/config)))
+USER_CLUSTER := $(if $(filter $(EMBEDDED),$(abspath $(KUBECONFIG))),,$(or $(KUBECONFIG),$(if \
+	$(filter-out $(INSTALLING),$(or $(MAKECMDGOALS),help)),,$(wildcard $(HOME)/.kube/config))))
 endif
 export USER_CLUSTER
-KUBECONFIG   := $(or $(USER_CLUSTER),$(CURDIR)/.cluster/$(CLUSTER_NAME)/kubeconfig)
+KUBECONFIG   := $(or $(USER_CLUSTER),$(EMBEDDED))
 export KUBECONFIG
 # Where suites find a cluster, or what to make one of.
 ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)' \

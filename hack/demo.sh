@@ -3,21 +3,23 @@
 #
 #   hack/demo.sh up|tour|down
 #
-# With USER_CLUSTER (a kubeconfig) that cluster is used instead of the embedded one; the operator
-# runs on this machine either way, its log and process id are kept in .cluster/demo.
+# With USER_CLUSTER (a kubeconfig) that cluster is used instead of the embedded one, unless it is the
+# embedded one's own. The operator runs on this machine either way, its log and process id are kept in .cluster/demo.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 started=${DEMO_START:-$(date +%s)}
 name=dataservice-sample
 namespace=default
+embedded=$PWD/.cluster/${CLUSTER_NAME:-d3os}/kubeconfig
+[[ ${USER_CLUSTER:-} != "$embedded" ]] || USER_CLUSTER=
 [[ ! ${USER_CLUSTER:-} ]] || namespace=d3os-demo # which goes with all it holds
 sample=config/samples/d3os-product.com_v1_dataservice.yaml
 state=$PWD/.cluster/demo
 log=$state/operator.log
 pidfile=$state/operator.pid
 kubectl=${KUBECTL:-$PWD/bin/tools/kubectl}
-export KUBECONFIG=${USER_CLUSTER:-${KUBECONFIG:-$PWD/.cluster/${CLUSTER_NAME:-d3os}/kubeconfig}}
+export KUBECONFIG=${USER_CLUSTER:-${KUBECONFIG:-$embedded}}
 
 if [[ -t 1 ]]; then bold=$'\e[1m' green=$'\e[32m' red=$'\e[31m' off=$'\e[0m'; else bold='' green='' red='' off=''; fi
 

@@ -47,6 +47,88 @@ func TestMakeDeploys(t *testing.T) {
 	}
 }
 
+// demo.sh prints `export KUBECONFIG=…` of the embedded cluster. With that, each target uses the embedded cluster as if KUBECONFIG were unset, also one
+// that otherwise uses ~/.kube/config.
+func TestTheEmbeddedClusterIsNoClusterOfTheUser(t *testing.T) {
+	home := t.TempDir()
+	mine := filepath.Join(home, ".kube", "config")
+	assert.NilError(t, os.MkdirAll(filepath.Dir(mine), 0o755))
+	assert.NilError(t, os.WriteFile(mine, nil, 0o600))
+	root := cluster.Root()
+	for _, c := range []struct {
+		kubeconfig, name string
+		installs         bool
+		user, used       string
+	}{
+		{"", "", false, "", root + "/.cluster/d3os/kubeconfig"},
+		{root + "/.cluster/d3os/kubeconfig", "", false, "", root + "/.cluster/d3os/kubeconfig"},
+		{".cluster/d3os/kubeconfig", "", false, "", root + "/.cluster/d3os/kubeconfig"},
+		{root + "/.cluster/two/kubeconfig", "two", false, "", root + "/.cluster/two/kubeconfig"},
+		{root + "/.cluster/d3os/kubeconfig", "", true, "", root + "/.cluster/d3os/kubeconfig"},
+		{"", "", true, mine, mine},
+		{"/elsewhere", "", false, "/elsewhere", "/elsewhere"},
+		{"/elsewhere", "", true, "/elsewhere", "/elsewhere"},
+	} {
+		arguments := []string{"--silent", "--eval", `seen: ; @echo "user=$$USER_CLUSTER used=$$KUBECONFIG"`, "seen"}
+		if c.installs {
+			arguments = append(arguments, "INSTALLING=seen")
+		}
+		command := exec.Command("make", arguments...)
+		command.Dir = root
+		command.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool {
+			return strings.HasPrefix(variable, "MAKE") || strings.HasPrefix(variable, "MFLAGS=") || strings.HasPrefix(variable, "KUBECONFIG=") ||
+				strings.HasPrefix(variable, "CLUSTER_NAME=") || strings.HasPrefix(variable, "USER_CLUSTER=")
+		}), "HOME="+home)
+		if c.kubeconfig != "" {
+			command.Env = append(command.Env, "KUBECONFIG="+c.kubeconfig)
+		}
+		if c.name != "" {
+			command.Env = append(command.Env, "CLUSTER_NAME="+c.name)
+		}
+		out, err := command.CombinedOutput()
+		assert.NilError(t, err, string(out))
+		assert.Equal(t, strings.TrimSpace(string(out)), "user="+c.user+" used="+c.used, "%+v", c)
+	}
+}
+
+// demo runs hack/demo.sh among fake programs. It returns their calls and the agent's image that the operator got.
+func demo(t *testing.T, command string, environment func(folder string) []string) (calls, agent string) {
+	t.Helper()
+	folder := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(folder, name)
+		assert.NilError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		assert.NilError(t, os.WriteFile(path, []byte("#!/usr/bin/env bash\n"+text), 0o700))
+	}
+	script, err := os.ReadFile(filepath.Join(cluster.Root(), "hack/demo.sh"))
+	assert.NilError(t, err)
+	write("hack/demo.sh", string(script))
+	write("hack/cluster.sh", `echo "cluster $*" >>calls`)
+	write("bin/manager", `echo "$RELATED_IMAGE_AGENT" >agent.new && mv agent.new agent`)
+	// A wait for the platform returns when the operator runs; a watch goes on until it is ended.
+	write("kubectl", `echo "kubectl $*" >>calls
+case " $* " in *' wait '*) until [[ -e agent ]]; do :; done;; *' --watch '*) exec tail -f /dev/null;; esac`)
+	run := exec.Command(filepath.Join(folder, "hack/demo.sh"), command)
+	run.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		return strings.HasPrefix(variable, "CLUSTER_NAME=") || strings.HasPrefix(variable, "USER_CLUSTER=") || strings.HasPrefix(variable, "KUBECONFIG=")
+	}), "KUBECTL="+filepath.Join(folder, "kubectl"))
+	run.Env = append(run.Env, environment(folder)...)
+	out, err := run.CombinedOutput()
+	assert.NilError(t, err, string(out))
+	text, err := os.ReadFile(filepath.Join(folder, "calls"))
+	assert.NilError(t, err)
+	image, _ := os.ReadFile(filepath.Join(folder, "agent")) // absent unless the operator was started
+	return string(text), strings.TrimSpace(string(image))
+}
+
+// demo-down stops the embedded cluster also where its own kubeconfig is exported. Of a cluster of the user it deletes the namespace only.
+func TestDemoEndsItsOwnCluster(t *testing.T) {
+	calls, _ := demo(t, "down", func(folder string) []string { return []string{"USER_CLUSTER=" + folder + "/.cluster/d3os/kubeconfig"} })
+	assert.Equal(t, calls, "cluster down\n")
+	calls, _ = demo(t, "down", func(string) []string { return []string{"USER_CLUSTER=/elsewhere"} })
+	assert.Equal(t, calls, "kubectl delete namespace d3os-demo --ignore-not-found\n")
+}
+
 // The script that starts clusters names a target that exists, and that builds its tools only.
 func TestMissingToolsOfAClusterNameTheirTarget(t *testing.T) {
 	command := exec.Command(filepath.Join(cluster.Root(), "hack/cluster.sh"), "up")
