@@ -80,7 +80,7 @@ help: ## Show this.
 demo: export DEMO_START := $(shell date +%s)
 demo: ## From nothing to a running platform in one command: cluster, operator, sample.
 	@hack/progress.sh .cluster/build.log $(MAKE) --silent -j2 $(if $(USER_CLUSTER),$(KUBECTL),cluster-tools) build
-	@KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' hack/demo.sh up
+	@KUBECTL='$(KUBECTL)' TOOLS='$(CLUSTER_BIN)' IMG='$(IMG)' hack/demo.sh up
 
 .PHONY: tour
 tour: $(KUBECTL) ## A walk through the demo with the kubectl plugin: a broken image, why, diff, history, rollback.

@@ -47,6 +47,9 @@ stop_operator() {
 
 start_operator() {
 	stop_operator
+	# Without an agent, resources that need one fail. Simulated pods pull no image, so any name does. On a cluster of the user the image must be
+	# there, so the user sets it.
+	[[ ${USER_CLUSTER:-} ]] || export RELATED_IMAGE_AGENT=${RELATED_IMAGE_AGENT:-${IMG:-d3os-operator}}
 	# Detached: it goes on when this script ends. No ports: several demos may run on a machine.
 	setsid bin/manager --leader-elect=false --health-probe-bind-address=0 --metrics-bind-address=0 \
 		>"$log" 2>&1 </dev/null &

@@ -110,7 +110,8 @@ func demo(t *testing.T, command string, environment func(folder string) []string
 case " $* " in *' wait '*) until [[ -e agent ]]; do :; done;; *' --watch '*) exec tail -f /dev/null;; esac`)
 	run := exec.Command(filepath.Join(folder, "hack/demo.sh"), command)
 	run.Env = append(slices.DeleteFunc(os.Environ(), func(variable string) bool {
-		return strings.HasPrefix(variable, "CLUSTER_NAME=") || strings.HasPrefix(variable, "USER_CLUSTER=") || strings.HasPrefix(variable, "KUBECONFIG=")
+		return strings.HasPrefix(variable, "CLUSTER_NAME=") || strings.HasPrefix(variable, "USER_CLUSTER=") || strings.HasPrefix(variable, "KUBECONFIG=") ||
+			strings.HasPrefix(variable, "IMG=") || strings.HasPrefix(variable, "RELATED_IMAGE_AGENT=")
 	}), "KUBECTL="+filepath.Join(folder, "kubectl"))
 	run.Env = append(run.Env, environment(folder)...)
 	out, err := run.CombinedOutput()
@@ -127,6 +128,23 @@ func TestDemoEndsItsOwnCluster(t *testing.T) {
 	assert.Equal(t, calls, "cluster down\n")
 	calls, _ = demo(t, "down", func(string) []string { return []string{"USER_CLUSTER=/elsewhere"} })
 	assert.Equal(t, calls, "kubectl delete namespace d3os-demo --ignore-not-found\n")
+}
+
+// The operator of the demo knows the image of its agent, without which EtcdClusters, RedisClusters and backups fail. On a cluster of the user, where the
+// image may not exist, it gets only what the user sets.
+func TestDemoHasAnAgent(t *testing.T) {
+	for _, c := range []struct {
+		environment []string
+		agent       string
+	}{
+		{[]string{"IMG=registry.example.com/operator:v9"}, "registry.example.com/operator:v9"},
+		{[]string{"IMG=registry.example.com/operator:v9", "RELATED_IMAGE_AGENT=registry.example.com/other:v1"}, "registry.example.com/other:v1"},
+		{[]string{"IMG=registry.example.com/operator:v9", "USER_CLUSTER=/elsewhere"}, ""},
+		{[]string{"IMG=registry.example.com/operator:v9", "USER_CLUSTER=/elsewhere", "RELATED_IMAGE_AGENT=registry.example.com/other:v1"}, "registry.example.com/other:v1"},
+	} {
+		_, agent := demo(t, "up", func(string) []string { return c.environment })
+		assert.Equal(t, agent, c.agent, "%v", c.environment)
+	}
 }
 
 // The script that starts clusters names a target that exists, and that builds its tools only.
