@@ -202,6 +202,9 @@ func (s *State) count(object *unstructured.Unstructured) {
 // ReasonOperator is the reason of the Events that the operator records about its own pod while it lacks a right, a list or a CRD.
 const ReasonOperator = "OperatorNotReady"
 
+// ReasonTooLarge is the reason of the Event about a resource that leaves no room for its status. Its status cannot report that.
+const ReasonTooLarge = "StatusTooLarge"
+
 // ReasonPodsMissing is the reason of a StatefulSet of which not all pods exist.
 const ReasonPodsMissing = "PodsMissing"
 

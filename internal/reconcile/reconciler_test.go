@@ -7,10 +7,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -188,4 +190,37 @@ func TestPanicsAreReported(t *testing.T) {
 	pass, status = reconciling(t, actor{step: none, observe: func(context.Context) (string, error) { inAGroup(); return "", nil }})
 	assert.ErrorContains(t, pass(t.Context()), "an index out of range")
 	assert.Equal(t, string(status().Phase), "ApplyFailed: panic: an index out of range")
+}
+
+// A resource that leaves no room for its status has an event instead, at each attempt. Other errors have none.
+func TestAStatusThatIsTooLargeIsAnEvent(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		refusal error
+		want    bool
+	}{
+		"etcd":             {apierrors.NewInternalError(errors.New("etcdserver: request is too large")), true},
+		"the client of it": {apierrors.NewInternalError(errors.New("rpc error: code = ResourceExhausted desc = trying to send message larger than max (2129920 vs. 2097152)")), true},
+		"the API server":   {apierrors.NewRequestEntityTooLargeError("limit is 3145728"), true},
+		"another one":      {apierrors.NewInternalError(errors.New("etcdserver: request timed out")), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			scheme, ds := runtime.NewScheme(), &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "platform"}}
+			assert.NilError(t, dsv1.AddToScheme(scheme))
+			refuse := interceptor.Funcs{SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				return c.refusal
+			}}
+			recorder := events.NewFakeRecorder(2)
+			r := newReporter(actor{}, interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), refuse), recorder, &metrics.Series{})
+			for range 2 {
+				_, _, err := r.report(t.Context(), ds, Seen[string]{})
+				assert.ErrorIs(t, err, c.refusal)
+				if c.want {
+					assert.Assert(t, strings.HasPrefix(<-recorder.Events, "Warning StatusTooLarge DataService platform has "))
+				}
+			}
+			assert.Equal(t, len(recorder.Events), 0)
+		})
+	}
 }

@@ -6,6 +6,7 @@ package reconcile
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -64,6 +67,7 @@ func (r *reporter[T, O]) report(ctx context.Context, resource T, seen Seen[O]) (
 		return resource, ctrl.Result{RequeueAfter: wait}, nil
 	}
 	if err := r.client.Status().Patch(ctx, reported, client.MergeFrom(resource), client.FieldOwner(apply.FieldManager)); err != nil {
+		r.announceTooLarge(ctx, resource, err)
 		return resource, ctrl.Result{}, fmt.Errorf("write the status of %s: %w", key, err)
 	}
 	metrics.StatusWrites.Inc()
@@ -110,6 +114,29 @@ func (r *reporter[T, O]) announce(ctx context.Context, resource T, was, is Summa
 			Related: r.field(resource, cmp.Or(is.ProblemField, "status.conditions")),
 		})
 	}
+}
+
+// announceTooLarge records an event if the API server can store a resource without its status only. The event is then the one place where a user
+// sees why the status is missing. It is recorded at each attempt, because events expire.
+func (r *reporter[T, O]) announceTooLarge(ctx context.Context, resource T, refusal error) {
+	if !isTooLarge(refusal) {
+		return
+	}
+	size := 0
+	if data, err := json.Marshal(resource); err == nil {
+		size = len(data)
+	}
+	r.recorderFor(resource).Record(ctx, Event{
+		Type: corev1.EventTypeWarning, Reason: health.ReasonTooLarge, Action: "Report",
+		Note: fmt.Sprintf("%s %s has %d bytes, and the API server can store no status with it: shorten spec, such as by moving long files into ConfigMaps that you create; "+
+			"until then the status is old or empty: %s", r.kind.GVK().Kind, resource.GetName(), size, refusal),
+	})
+}
+
+// isTooLarge reports whether the API server, its client or etcd refused an object for its size. Most refusals have a general reason.
+func isTooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large") ||
+		strings.Contains(err.Error(), "message larger than max")
 }
 
 // field refers to a field of a resource.

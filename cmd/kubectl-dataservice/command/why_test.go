@@ -150,6 +150,27 @@ func TestWhyOfAnOperatorThatIsDown(t *testing.T) {
 	})
 }
 
+// A resource so large that the API server cannot store its status is named by an Event of the operator, which runs.
+func TestWhyOfAResourceWithoutRoomForItsStatus(t *testing.T) {
+	e := newEnv(t, "view")
+	file := func(length int) fields {
+		return fields{"configFiles": []any{fields{"path": "/config/long.txt", "content": strings.Repeat("a", length)}}}
+	}
+	const third = 1 << 19 // etcd takes requests of up to 1.5 MiB
+	created := false
+	for length := third; !created; length -= 1000 { // a status has more than 1,000 bytes
+		assert.Assert(t, length > third-100_000, "the API server takes no large DataService")
+		ds := harness.Small(fields{"auth": file(third), "proxy": file(third), "web": file(length)})
+		ds.SetNamespace(e.Namespace)
+		err := suite.API.Create(e.Ctx, ds)
+		if created = err == nil; !created {
+			assert.ErrorContains(t, err, "request is too large")
+		}
+	}
+	e.Start()
+	e.says(exitNo, []string{"StatusTooLarge: DataService " + name + " has 15", "look at DataService " + name, "shorten spec"}, "why", name)
+}
+
 // A message that the operator writes while a component comes up: two faults that nothing else shows.
 func TestTheStatusNamesWhatWasSilent(t *testing.T) {
 	for component, c := range map[string]struct {

@@ -94,6 +94,7 @@ var actions = map[string]string{
 	"AgentUnknown":               "set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image",
 	dsv1.ConditionBackupHealthy:  "read the message; docs/backup.md, Results, has each reason",
 	dsv1.ConditionRecoverable:    "read the message; docs/backup.md, Results, has each reason",
+	health.ReasonTooLarge:        "move long texts of `config` and `configFiles` into ConfigMaps that you create, or split the resource; the objects of the spec are applied",
 	health.ReasonOperator:        "fix the problem in the message, for all DataServices; what runs already goes on running",
 	"Waiting":                    "wait; `kubectl dataservice status -w` shows the progress",
 

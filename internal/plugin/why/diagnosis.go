@@ -175,6 +175,13 @@ func (f *Facts) notSeen() *Diagnosis {
 		d.Wrong, d.Cause, d.Object, d.Do = true, text, look, advice(health.ReasonOperator)
 		return d
 	}
+	about := f.about(func(kind, name string) bool { return kind == f.kind() && name == ds.Name })
+	for i := range slices.Backward(about) {
+		if e := &about[i]; e.Reason == health.ReasonTooLarge && !plugin.Last(e).Before(when) {
+			d.Wrong, d.Cause, d.Do = true, e.Reason+": "+e.Message, advice(e.Reason)
+			return d
+		}
+	}
 	if f.Now.Sub(when.Time) < reports {
 		d.Cause = fmt.Sprintf("nothing is wrong yet: generation %d was written %s ago, and the operator has not reported on it", ds.Generation, plugin.Age(when, f.Now))
 		d.Do = []string{"ask again in some seconds"}
