@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
@@ -98,6 +99,11 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 			if err := c.inside(ctx, f, o); err != nil {
 				return nil, err
 			}
+		}
+	}
+	if f.AsksForBackups() {
+		if f.Backups, err = c.backups(ctx); err != nil {
+			return nil, err
 		}
 	}
 	if source := why.Source(f); source != nil {
@@ -202,6 +208,21 @@ func (c *cluster) component(ctx context.Context, args []string, now time.Time) (
 		objects = f.Contradict(objects)
 	}
 	return f, objects, nil
+}
+
+// backups returns the DataBackups of the namespace, or none if the user may not list them.
+func (c *cluster) backups(ctx context.Context) ([]backupv1.DataBackup, error) {
+	found, _, err := c.Objects(ctx, "", []schema.GroupVersionKind{backupKind})
+	if err != nil {
+		return nil, err
+	}
+	list := make([]backupv1.DataBackup, len(found))
+	for i, o := range found {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &list[i]); err != nil {
+			return nil, fmt.Errorf("read DataBackup %s: %w", o.GetName(), err)
+		}
+	}
+	return list, nil
 }
 
 // lookable replaces the object of a diagnosis if it does not exist or the user may not read it, so that the command in line 2 works.

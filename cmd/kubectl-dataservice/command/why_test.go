@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -73,12 +74,25 @@ func TestWhyOfAClusterByItself(t *testing.T) {
 	etcd := answers(map[string]func(int) any{etcdOnes + "/e": always(waiting(etcdKind, "e")), sets: always(setList)})
 	cache := answers(map[string]func(int) any{redisOnes + "/cache": always(waiting(redisKind, "cache")), podsPath: always(corev1.PodList{Items: []corev1.Pod{pod}})})
 	mysql := answers(map[string]func(int) any{mysqlOnes + "/e": always(waiting(mysqlKind, "e")), sets: always(setList)})
+	unsaved := waiting(redisKind, "kept")
+	unsaved["status"] = map[string]any{"observedGeneration": 1, "phase": "Running", "conditions": []any{
+		map[string]any{"type": "Ready", "status": "True", "reason": "AllServed", "message": "all slots are served"},
+		map[string]any{"type": "BackupHealthy", "status": "False", "reason": "NoBackup", "message": "no backup was made yet"}}}
+	first := resourceOf(backupKind, "first")
+	first["spec"] = map[string]any{"of": map[string]any{"kind": "RedisCluster", "name": "kept"}}
+	first["status"] = map[string]any{"phase": "Running", "reason": "PodNotStarting", "message": "claim backups does not exist"}
+	backedUp := func(list any) map[string]func(int) any {
+		return answers(map[string]func(int) any{redisOnes + "/kept": always(unsaved), "GET /apis/d3os-product.com.d3os/v1alpha1/namespaces/a/databackups": always(list)})
+	}
+	kept := backedUp(map[string]any{"kind": "DataBackupList", "apiVersion": backupKind.GroupVersion().String(), "items": []any{first}})
 	for _, c := range []struct {
 		answers map[string]func(int) any
 		args    []string
 		code    int
 		says    []string
 	}{
+		{kept, []string{"redis/kept"}, exitNo, []string{"DataBackup first is Running: PodNotStarting: claim backups does not exist", "look at DataBackup first"}},
+		{backedUp(http.StatusForbidden), []string{"redis/kept"}, exitNo, []string{"backup: NoBackup: no backup was made yet", "look at RedisCluster kept"}},
 		{mysql, []string{"mysql/e"}, exitNo, []string{"e: StatefulSet e: FailedCreate: exceeded quota: limit", "look at StatefulSet e"}},
 		{etcd, []string{"etcd/e"}, exitNo, []string{"e: StatefulSet e: FailedCreate: exceeded quota: limit", "look at StatefulSet e"}},
 		{etcd, []string{"etcdclusters/e"}, exitNo, []string{"look at StatefulSet e"}},

@@ -31,6 +31,8 @@ type Diagnosis struct {
 	Cause string `json:"cause"`
 	// Detail is the whole cause, if Cause was cut.
 	Detail string `json:"detail,omitempty"`
+	// Others are the causes of further problems, which Cause counts.
+	Others []string `json:"others,omitempty"`
 	// Policy names the field that an admission policy changed, unless Cause names it.
 	Policy string `json:"policy,omitempty"`
 	// Object is the object to look at; nil if the cluster has no such object.
@@ -78,9 +80,14 @@ func Explain(f *Facts) *Diagnosis {
 		slices.Sort(f.Refused)
 		d.Do = append(d.Do, fmt.Sprintf("ask for the right to list %s: you may not read them, so more may be wrong than this", strings.Join(slices.Compact(f.Refused), ", ")))
 	}
-	if short := health.Clip(d.Cause, causeLength); short != d.Cause {
+	more := ""
+	if n := len(d.Others); n > 0 {
+		more = fmt.Sprintf(" (and %d more)", n)
+	}
+	if short := health.Clip(d.Cause, causeLength-len(more)); short != d.Cause {
 		d.Cause, d.Detail = short, d.Cause
 	}
+	d.Cause += more
 	d.Policy = f.policy(d.Cause)
 	return d
 }
@@ -97,12 +104,15 @@ func explain(f *Facts) *Diagnosis {
 	}
 	if c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionDegraded); c != nil && c.Status == "True" && c.Reason != dsv1.ReasonComponentFailing {
 		if d := f.failure(c.Reason, c.Message); d != nil {
+			d.Others = f.others(d, "")
 			return d
 		}
 	}
 	blamed, way := Blamed(ds, f.Component)
 	if blamed == nil || blamed.Phase == dsv1.PhaseRunning {
-		return f.running(blamed)
+		d := f.running(blamed)
+		d.Others = f.others(d, "")
+		return d
 	}
 	if broken := blamed.Phase == dsv1.PhaseDegraded || blamed.Phase == dsv1.PhaseFailed; ds.Spec.Paused && !broken {
 		return f.paused()
@@ -115,6 +125,7 @@ func explain(f *Facts) *Diagnosis {
 	if d == nil {
 		d = diagnose(blamed)
 	}
+	d.Others = f.others(d, blamed.Name)
 	if len(way) > 1 {
 		d.Way = way
 	}

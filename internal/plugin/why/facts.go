@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
@@ -38,6 +39,8 @@ type Facts struct {
 	// Log holds the last log lines of the container that Source returns. LogError is the reason if there are none.
 	Log      []string
 	LogError string
+	// Backups are the DataBackups of the namespace. They are needed only if AsksForBackups.
+	Backups []backupv1.DataBackup
 	// Refused are the kinds that the user may not read.
 	Refused []string
 	Now     time.Time
@@ -48,6 +51,8 @@ type Facts struct {
 
 	// suspect is the component that Contradict has selected.
 	suspect string
+	// resources are the resources of all components that Contradict has read.
+	resources []*unstructured.Unstructured
 }
 
 // Blamed returns the component that causes the problem, and the path to it from the component in question: web, proxy, auth. It is nil if

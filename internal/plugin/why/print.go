@@ -40,6 +40,7 @@ func (d *Diagnosis) Print(style plugin.Style, now time.Time) string {
 	if d.Detail != "" {
 		section("detail", d.Detail)
 	}
+	section("also", d.Others...)
 	if len(d.Way) > 1 {
 		section("chain", strings.Join(d.Way, " waits for "))
 	}

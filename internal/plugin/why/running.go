@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -25,6 +24,7 @@ import (
 // objects. It returns nothing if all are healthy.
 func (f *Facts) Contradict(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	all := f.Pods
+	f.resources = slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return !object.IsResource(o) })
 	for i := range f.DataService.Status.Components {
 		c := &f.DataService.Status.Components[i]
 		if c.Phase != dsv1.PhaseRunning {
@@ -154,7 +154,7 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	if d := f.note(c); d != nil {
 		return d
 	}
-	if d := f.backups(); d != nil && f.Component == "" {
+	if d := f.backups(); d != nil {
 		return d
 	}
 	return f.well(c)
@@ -167,22 +167,6 @@ func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 		if named := objectNamed.FindStringSubmatch(one.Message); (c == nil || c.Name == one.Name) && named != nil && named[1] == "PersistentVolumeClaim" {
 			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(dsv1.ReasonVolumeNotResized)}
 		}
-	}
-	return nil
-}
-
-// backups explains a condition about backups that is False, or returns nil.
-func (f *Facts) backups() *Diagnosis {
-	for _, kind := range []string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable} {
-		c := meta.FindStatusCondition(f.DataService.Status.Conditions, kind)
-		if c == nil || c.Status != metav1.ConditionFalse {
-			continue
-		}
-		d := &Diagnosis{Wrong: true, Cause: fmt.Sprintf("backup: %s: %s", c.Reason, c.Message), Object: f.Self(), Do: advice(kind)}
-		if named := objectNamed.FindStringSubmatch(c.Message); named != nil {
-			d.Object = f.object(named[1], named[2])
-		}
-		return d
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/plugin"
 )
@@ -43,6 +44,7 @@ type fault struct {
 	Events   []corev1.Event              `json:"events"`
 	Log      []string                    `json:"log"`
 	LogError string                      `json:"logError"`
+	Backups  []backupv1.DataBackup       `json:"backups"`
 	Operator *struct {
 		Deployment *unstructured.Unstructured `json:"deployment"`
 		Pods       []*corev1.Pod              `json:"pods"`
@@ -61,7 +63,7 @@ func read(t *testing.T, file string) (*fault, *Facts) {
 	assert.NilError(t, err)
 	assert.NilError(t, yaml.Unmarshal(metadata, ds))
 	ds.Name, ds.Namespace = "platform", "data-prod"
-	f := &Facts{DataService: ds, Component: c.Component, Events: c.Events, Log: c.Log, LogError: c.LogError, Now: now}
+	f := &Facts{DataService: ds, Component: c.Component, Events: c.Events, Log: c.Log, LogError: c.LogError, Backups: c.Backups, Now: now}
 	if o := c.Operator; o != nil {
 		f.Operator = &Operator{Deployment: o.Deployment, Pods: o.Pods, Events: o.Events}
 	}

@@ -1,0 +1,127 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package why
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// backedUp is a resource with conditions about its backups.
+type backedUp struct {
+	kind, name string
+	conditions []metav1.Condition
+}
+
+// backedUp returns the resources whose backups are asked about: the subject, and the resources of its components.
+func (f *Facts) backedUp() []backedUp {
+	var found []backedUp
+	if f.Resource == nil && (f.Component == "" || f.Component == "mysql") {
+		found = append(found, backedUp{dsv1.Kind, f.DataService.Name, f.DataService.Status.Conditions})
+	}
+	for _, o := range slices.Concat(f.resources, f.Objects) {
+		if o != f.Resource && !object.IsResource(o) || f.Resource == nil && f.Component != "" && o.GetLabels()[object.LabelComponent] != f.Component {
+			continue
+		}
+		var of struct {
+			Status struct {
+				Conditions []metav1.Condition `json:"conditions"`
+			} `json:"status"`
+		}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, &of); err == nil {
+			found = append(found, backedUp{o.GetKind(), o.GetName(), of.Status.Conditions})
+		}
+	}
+	return found
+}
+
+// backups explains a condition about backups that is False, or returns nil.
+func (f *Facts) backups() *Diagnosis {
+	for _, of := range f.backedUp() {
+		for _, kind := range []string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable} {
+			c := meta.FindStatusCondition(of.conditions, kind)
+			if c == nil || c.Status != metav1.ConditionFalse {
+				continue
+			}
+			if first := f.unfinished(of); first != nil && c.Reason == dsv1.ReasonNoBackup {
+				return f.firstBackup(first)
+			}
+			d := &Diagnosis{Wrong: true, Cause: fmt.Sprintf("backup: %s: %s", c.Reason, c.Message), Object: f.object(of.kind, of.name), Do: advice(kind)}
+			if named := objectNamed.FindStringSubmatch(c.Message); named != nil {
+				d.Object = f.object(named[1], named[2])
+			}
+			return d
+		}
+	}
+	return nil
+}
+
+// AsksForBackups reports whether the cause depends on Facts.Backups: a condition reports that no backup was made yet.
+func (f *Facts) AsksForBackups() bool {
+	return slices.ContainsFunc(f.backedUp(), func(of backedUp) bool {
+		return slices.ContainsFunc(of.conditions, func(c metav1.Condition) bool {
+			return c.Reason == dsv1.ReasonNoBackup && c.Status == metav1.ConditionFalse
+		})
+	})
+}
+
+// unfinished returns the oldest DataBackup of a resource that has not ended, or nil.
+func (f *Facts) unfinished(of backedUp) (first *backupv1.DataBackup) {
+	for i := range f.Backups {
+		b := &f.Backups[i]
+		isFinal := b.Status.Phase == backupv1.PhaseSucceeded || b.Status.Phase == backupv1.PhaseFailed
+		if isFinal || b.Spec.Of.Kind != of.kind || b.Spec.Of.Name != of.name {
+			continue
+		}
+		if first == nil || cmp.Or(b.CreationTimestamp.Compare(first.CreationTimestamp.Time), cmp.Compare(b.Name, first.Name)) < 0 {
+			first = b
+		}
+	}
+	return first
+}
+
+// firstBackup explains why there is no backup while a DataBackup goes on. A DataBackup that makes progress is no fault.
+func (f *Facts) firstBackup(b *backupv1.DataBackup) *Diagnosis {
+	s, reason := &b.Status, ""
+	if s.Reason != string(s.Phase) {
+		reason = s.Reason + ": "
+	}
+	d := &Diagnosis{
+		Wrong: !slices.Contains(progressReasons, s.Reason), Object: f.object("DataBackup", b.Name), Do: advice(s.Reason),
+		Cause: fmt.Sprintf("backup: %s: DataBackup %s is %s: %s%s", dsv1.ReasonNoBackup, b.Name, cmp.Or(s.Phase, backupv1.PhasePending), reason, s.Message),
+	}
+	if !d.Wrong {
+		d.Do = []string{"wait: kubectl -n " + f.DataService.Namespace + " get databackup " + b.Name + " --watch"}
+	}
+	return d
+}
+
+// others returns the causes next to that of a diagnosis of a whole DataService: its broken components except the named one, and its backups.
+func (f *Facts) others(d *Diagnosis, named string) []string {
+	if f.Component != "" || f.Resource != nil || !d.Wrong {
+		return nil
+	}
+	var found []string
+	for _, c := range f.DataService.Status.Components {
+		isBroken := c.Phase == dsv1.PhaseDegraded || c.Phase == dsv1.PhaseFailed
+		isSame := c.Name == named || c.Message != "" && strings.Contains(d.Cause, c.Message)
+		if isBroken && !isSame {
+			found = append(found, c.Name+": "+cmp.Or(c.Message, string(c.Phase)))
+		}
+	}
+	if of := f.backups(); of != nil && of.Wrong && of.Cause != d.Cause {
+		found = append(found, of.Cause)
+	}
+	return found
+}
