@@ -47,6 +47,8 @@ type Result struct {
 	Rewrite *Rewrite
 	// AfterReplace reports that this process deleted the object that a created one follows, to replace it.
 	AfterReplace bool
+	// Variables are the names of variables of planned containers that a correction has removed, because another writer had added them.
+	Variables []string
 }
 
 // ConflictError reports that an object with the planned name belongs to another owner.
@@ -213,6 +215,9 @@ func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, act
 	}
 	result := a.wrote(answer, action)
 	result.Rewrite = rewrite
+	if action == Corrected {
+		result.Variables = unplannedVariables(planned, live)
+	}
 	return result, nil
 }
 

@@ -5,6 +5,7 @@ package apply
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,6 +94,7 @@ func TestDriftIsCorrected(t *testing.T) {
 // Entries that another writer adds are removed if they change what the pods run.
 func TestForeignEntriesAreRemoved(t *testing.T) {
 	t.Parallel()
+	variables := map[string]string{"variable": "JAVA_TOOL_OPTIONS", "variable of a set": "MYSQL_ALLOW_EMPTY_PASSWORD"}
 	for name, test := range map[string]struct {
 		id  string
 		add change
@@ -141,7 +143,9 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 				"cronJobs: [{name: tick, image: a, schedule: '@daily'}]}", test.id)
 			before := fetch(t, planned)
 			edit(t, planned, test.add)
-			assert.Equal(t, p.apply(planned).Action, Corrected)
+			result := p.apply(planned)
+			assert.Equal(t, result.Action, Corrected)
+			assert.Equal(t, strings.Join(result.Variables, " "), variables[name])
 			assert.Equal(t, len(traffic.take(p.ds.Namespace)), 1)
 			after := fetch(t, planned)
 			for _, part := range []string{"data", "binaryData", "spec"} {

@@ -75,6 +75,24 @@ func removeUnplannedOfPods(planned, object *unstructured.Unstructured) {
 	})
 }
 
+// unplannedVariables returns the sorted names of the variables of planned containers that only the live workload has.
+func unplannedVariables(planned, live *unstructured.Unstructured) []string {
+	var names []string
+	eachContainer(planned, live, func(want, has map[string]any) {
+		known := map[any]bool{}
+		for _, variable := range items(want, "env") {
+			known[nameKey(variable)] = true
+		}
+		for _, variable := range items(has, "env") {
+			if name, _ := variable["name"].(string); !known[name] {
+				names = append(names, name)
+			}
+		}
+	})
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
 // unplannedVolumes returns the names of live volumes that the plan lacks and that give a path of the node, or anything to a planned container.
 // Those that an added container mounts stay with it. It includes planned volumes that have another source, too.
 func unplannedVolumes(planned, live map[string]any) map[any]bool {

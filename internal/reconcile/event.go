@@ -6,6 +6,8 @@ package reconcile
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -57,7 +59,7 @@ func recordApplied(ctx context.Context, recorder Recorder, part *Part, planned *
 	what := planned.GetKind() + " " + planned.GetName()
 	switch {
 	case action == apply.Corrected:
-		event.Reason, event.Action, event.Note = EventCorrected, "Correct", what+" had been changed by another writer, and was restored"
+		event.Reason, event.Action, event.Note = EventCorrected, "Correct", what+" had been changed by another writer, and was restored"+removed(result.Variables)
 	case action == apply.Created && known && !result.AfterReplace:
 		metrics.DriftCorrections.WithLabelValues(planned.GetKind()).Inc()
 		event.Reason, event.Action, event.Note = EventCorrected, "Correct", what+" had been deleted by another writer, and was created again"
@@ -71,6 +73,21 @@ func recordApplied(ctx context.Context, recorder Recorder, part *Part, planned *
 		return
 	}
 	recorder.Record(ctx, event)
+}
+
+// reloaderPrefix begins the name of the variable by which Reloader (github.com/stakater/Reloader) restarts pods, unless it uses annotations.
+const reloaderPrefix = "STAKATER_"
+
+// removed describes the variables that a correction has removed; "" for none.
+func removed(variables []string) string {
+	if len(variables) == 0 {
+		return ""
+	}
+	note := "; removed variables that the spec does not declare: " + strings.Join(variables, ", ")
+	if slices.ContainsFunc(variables, func(name string) bool { return strings.HasPrefix(name, reloaderPrefix) }) {
+		note += "; run Reloader with --reload-strategy=annotations, because annotations of pods stay"
+	}
+	return note
 }
 
 // recordRewritten records once which field a policy changed.

@@ -41,3 +41,23 @@ func TestTheEventOfACreation(t *testing.T) {
 		assert.DeepEqual(t, got, test.want)
 	}
 }
+
+// A correction names the variables that it removed, and for those of Reloader the strategy whose changes stay.
+func TestTheEventOfACorrection(t *testing.T) {
+	t.Parallel()
+	workload := parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: auth}}")
+	const restored = "DriftCorrected: Deployment auth had been changed by another writer, and was restored"
+	for _, test := range []struct {
+		variables []string
+		want      string
+	}{
+		{nil, restored},
+		{[]string{"JAVA_OPTS", "MORE"}, restored + "; removed variables that the spec does not declare: JAVA_OPTS, MORE"},
+		{[]string{"STAKATER_DB_SECRET"}, restored + "; removed variables that the spec does not declare: STAKATER_DB_SECRET; " +
+			"run Reloader with --reload-strategy=annotations, because annotations of pods stay"},
+	} {
+		var got notes
+		recordApplied(t.Context(), &got, &Part{Name: "auth"}, workload, apply.Result{Action: apply.Corrected, Variables: test.variables})
+		assert.DeepEqual(t, got, notes{test.want})
+	}
+}
