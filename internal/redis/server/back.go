@@ -34,38 +34,51 @@ for _, key in ipairs(keys) do
 end
 redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
 return all`
-	// The owner closes the slot and restores the keys that it lacks: of a key on both nodes, the owner's value is the right one (see
-	// migrate). If it cannot restore all, it restores none, and the slot stays open.
+	// The owner restores the keys that it lacks, and marks the slot as migrating to itself. Of a key on both nodes, the owner's value is the
+	// right one (see migrate). If it cannot restore all, it restores none, and the slot goes on migrating to the target.
 	scriptReturn = `
-local slot, target, made = ARGV[1], ARGV[2], {}
+local slot, target, owner, made = ARGV[1], ARGV[2], ARGV[3], {}
+local answer = redis.pcall('CLUSTER', 'SETSLOT', slot, 'MIGRATING', owner)
+if answer.err then return answer end
 redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
-for i = 3, #ARGV, 3 do
-  if redis.call('EXISTS', ARGV[i]) == 0 then
-    local answer = redis.pcall('RESTORE', ARGV[i], ARGV[i + 1], ARGV[i + 2])
-    if answer.err then
-      for _, key in ipairs(made) do redis.call('DEL', key) end
-      redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', target)
-      return answer
-    end
+for i = 4, #ARGV, 3 do
+  answer = redis.pcall('EXISTS', ARGV[i])
+  if answer == 0 then
+    answer = redis.pcall('RESTORE', ARGV[i], ARGV[i + 1], ARGV[i + 2])
     made[#made + 1] = ARGV[i]
+  end
+  if type(answer) == 'table' and answer.err then
+    for _, key in ipairs(made) do redis.pcall('DEL', key) end
+    redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', target)
+    return answer
   end;
 end
+redis.call('CLUSTER', 'SETSLOT', slot, 'MIGRATING', owner)
 return #made`
 	// The target deletes its copies.
 	scriptDrop = `
-local slot, owner = ARGV[1], ARGV[2]
+local slot, owner, most = ARGV[1], ARGV[2], ARGV[3]
 redis.call('CLUSTER', 'SETSLOT', slot, 'IMPORTING', owner)
-for i = 3, #ARGV do redis.call('DEL', ARGV[i]) end
+local keys, answer = redis.call('CLUSTER', 'GETKEYSINSLOT', slot, most), 0
+for _, key in ipairs(keys) do
+  answer = redis.pcall('DEL', key)
+  if type(answer) == 'table' then break end;
+end
 redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
-return #ARGV - 2`
+return answer`
 )
 
 // moveBack undoes started moves: the target's keys of the slots go back to their owner, and the slots are closed.
 //
 // The owner redirects clients to the target for keys that it lacks (ASK), and accepts no such key: MIGRATE cannot move it back. A client
 // that was redirected just before a key goes back must not create that key at the target again. So the target closes the slot when it
-// returns its keys. Until the owner has them, clients are redirected between both nodes, and none reads or writes a copy. If the operator
-// crashes between two scripts, the slot is still open at the owner, or it is closed there and has all keys.
+// returns its keys. Until the owner has closed it, clients are redirected, and none reads or writes a copy.
+//
+// The mark at the owner shows how far a move back has come, so that the next operator finishes it:
+//
+//	migrating to the target  the target's keys are the only ones: they go back, or the move is continued
+//	migrating to the owner   the owner has all keys, and clients may have deleted some since: the target's keys are copies, and are deleted
+//	none                     no other node has a key of the slot
 func (t *executor) moveBack(ctx context.Context) error {
 	m, err := t.newMover(ctx)
 	if err != nil {
@@ -92,72 +105,82 @@ func (m *mover) back(ctx context.Context, slot int) error {
 		return err
 	}
 	owner, other := m.source.place, m.target.place
-	switch importing := now.target.Importing[slot]; {
+	importing, migrating := now.target.Importing[slot], now.source.Migrating[slot]
+	switch {
 	case !now.source.Master || !now.target.Master:
 		return proof.Refuse("%s and %s are not both masters any more", owner.Pod, other.Pod)
 	case !now.source.Owned.Has(slot) || now.target.Owned.Has(slot) || now.owner[slot] != owner.ID:
 		return proof.Refuse("slot %d is not %s's in its own view and that of %s", slot, owner.Pod, other.Pod)
-	case now.source.Migrating[slot] != other.ID:
-		return proof.Refuse("slot %d of %s is not being moved to %s", slot, owner.Pod, other.Pod)
 	case importing != "" && importing != owner.ID:
 		return proof.Refuse("%s is taking slot %d from %s", other.Pod, slot, importing)
+	case migrating == owner.ID:
+		return m.closeBack(ctx, slot)
+	case migrating != other.ID:
+		return proof.Refuse("slot %d of %s is not being moved to %s", slot, owner.Pod, other.Pod)
 	case importing == "" && now.stale[slot] > 0:
 		return proof.Refuse("%s holds %d keys of slot %d and does not take it from %s", other.Pod, now.stale[slot], slot, owner.Pod)
 	case importing == "":
 		_, err := m.source.do(ctx, setSlot([]int{slot}, "STABLE")...)
 		return err
 	}
-	keys, err := m.giveBack(ctx, slot)
-	if err != nil {
-		// Clients reach the target's keys only while the slot is marked.
-		_, again := m.target.do(ctx, setSlot([]int{slot}, "IMPORTING", owner.ID)...)
-		return errors.Join(err, again)
+	if err := m.giveBack(ctx, slot); err != nil {
+		return err
 	}
-	if len(keys) > 0 {
-		if _, err := m.script(ctx, m.target, scriptDrop, append([]any{slot, owner.ID}, keys...)); err != nil {
-			return fmt.Errorf("drop the copies on %s: %w", other.Pod, err)
-		}
-	}
-	return m.target.holdsNone(ctx, []int{slot})
+	return m.closeBack(ctx, slot)
 }
 
-// giveBack copies the target's keys of a slot to the owner, and returns their names. The target keeps its copies.
-func (m *mover) giveBack(ctx context.Context, slot int) ([]any, error) {
+// giveBack copies the target's keys of a slot to the owner. The target keeps its copies.
+func (m *mover) giveBack(ctx context.Context, slot int) error {
 	answers, err := m.target.do(ctx, command{"CLUSTER", "GETKEYSINSLOT", slot, mostBack})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	keys, err := answers[0].Slice()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	parcels, err := m.pack(ctx, m.target, []int{slot}, map[int][]any{slot: keys})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	bytes := int64(0)
 	for _, p := range parcels {
 		bytes += p.bytes
 	}
 	if bytes > mostBytesBack {
-		return nil, proof.Refuse("%s holds %d MiB of slot %d, and %d MiB are the most that goes back in one go", m.target.place.Pod, bytes>>20, slot, mostBytesBack>>20)
+		return proof.Refuse("%s holds %d MiB of slot %d, and %d MiB are the most that goes back in one go", m.target.place.Pod, bytes>>20, slot, mostBytesBack>>20)
 	}
 	taken, err := m.script(ctx, m.target, scriptTake, []any{slot, mostBack})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	all, err := taken.Slice()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if _, err := m.script(ctx, m.source, scriptReturn, append([]any{slot, m.target.place.ID}, all...)); err != nil {
-		return nil, fmt.Errorf("%s does not take its keys of slot %d back: %w", m.source.place.Pod, slot, err)
+	if _, err := m.script(ctx, m.source, scriptReturn, append([]any{slot, m.target.place.ID, m.source.place.ID}, all...)); err != nil {
+		err = fmt.Errorf("%s does not take its keys of slot %d back: %w", m.source.place.Pod, slot, err)
+		if isAnswer(err) {
+			// Clients reach the target's keys only while the slot is marked.
+			_, again := m.target.do(ctx, setSlot([]int{slot}, "IMPORTING", m.source.place.ID)...)
+			err = errors.Join(err, again)
+		}
+		return err
 	}
-	names := []any{}
-	for i := 0; i < len(all); i += 3 {
-		names = append(names, all[i])
+	return nil
+}
+
+// closeBack deletes the target's copies of keys that the owner has, and then closes the slot at the owner.
+func (m *mover) closeBack(ctx context.Context, slot int) error {
+	if _, err := m.script(ctx, m.target, scriptDrop, []any{slot, m.source.place.ID, mostBack}); err != nil {
+		return fmt.Errorf("drop the copies on %s: %w", m.target.place.Pod, err)
 	}
-	return names, nil
+	others := append([]*link{m.target}, m.others...)
+	if err := each(len(others), func(i int) error { return others[i].holdsNone(ctx, []int{slot}) }); err != nil {
+		return err
+	}
+	_, err := m.source.do(ctx, setSlot([]int{slot}, "STABLE")...)
+	return err
 }
 
 // script runs a script on a node, after ASKING.

@@ -15,6 +15,7 @@ import (
 func TestOpenSlots(t *testing.T) {
 	both, source, target := map[string]int64{"a-0-0": 3, "a-2-0": 2}, map[string]int64{"a-0-0": 3}, map[string]int64{"a-2-0": 2}
 	from, to, heir := migrating("a-0-0", "a-2-0"), importing("a-2-0", "a-0-0"), slotKeys(map[string]int64{"a-0-1": 3, "a-2-0": 2})
+	self := migrating("a-0-0", "a-0-0")
 	stranger := on("a-0-0", func(n *Node) { n.self().Migrating = map[int]string{100: "cccccccccccccccccccccccccccccccccccccccc"} })
 	took := func(s *scene) { promoted("a-2-1", "a-2-0", true)(s); s.follow("a-2-0", "a-2-1"); from(s) }
 	hers := slotKeys(map[string]int64{"a-0-0": 3, "a-2-1": 2})
@@ -44,6 +45,11 @@ func TestOpenSlots(t *testing.T) {
 		row("the target is lost, and no node has keys", Healing, "", "MarkSlot STABLE a-0-0", "", stranger, slotKeys(source)),
 		row("two importers: the one that is named goes first", Healing, "", "MoveSlots a-0-0", "to a-2-0", from, to, importing("a-1-0", "a-0-0"),
 			slotKeys(map[string]int64{"a-0-0": 3, "a-1-0": 1, "a-2-0": 2})),
+		row("a move back that was broken off: the target has copies", Healing, "", "MoveSlots BACK a-0-0", "what a-2-0 has", self, slotKeys(both)),
+		row("its target restarted", Healing, "", "MoveSlots BACK a-0-0", "a-2-0", self, to, slotKeys(both)),
+		row("its target was replaced", Healing, "", "MoveSlots BACK a-0-0", "a-2-1", took, self, hers),
+		row("its target is down", Healing, "", "Wait", "", self, lost(15*time.Second, "a-2-0"), slotKeys(source)),
+		row("no node has copies", Healing, "", "MoveSlots BACK a-0-0", "", self, slotKeys(source)),
 	})
 }
 

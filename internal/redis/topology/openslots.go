@@ -106,6 +106,7 @@ func sameButSlots(a, b Step) bool {
 //	mark on O alone, nothing was moved           STABLE on O
 //	mark on O names a node that is not reached   the master of that node's shard replaces it
 //	  or is a replica now
+//	mark on O names O                            O has all keys: delete the copies on other masters, then STABLE on O
 //
 // The owner of a slot changes only when a move completes, and the move first checks that no key is left. NODE in this table names the owner
 // that all other nodes already have in their views.
@@ -115,6 +116,9 @@ func (c *cluster) repair(o openSlot) []Step {
 	}
 	if n := o.leftover(); n != nil {
 		return c.mark(n, o.slot, "STABLE", nil, "the slot is "+o.owner.Pod+"'s")
+	}
+	if o.owner.self().Migrating[o.slot] == o.owner.ID {
+		return c.dropCopies(o)
 	}
 	target, moving := c.targetOf(o)
 	if target == nil {
@@ -161,6 +165,32 @@ func (o openSlot) leftover() *Node {
 		return o.owner
 	}
 	return nil
+}
+
+// dropCopies finishes a move back whose owner has all keys of the slot. Other masters may hold copies of keys that clients have deleted since.
+// A master that restarts with copies marks the slot as importing, so each shard with members is checked before the owner closes the slot.
+func (c *cluster) dropCopies(o openSlot) []Step {
+	holder := c.anyOther(o.owner)
+	for _, s := range c.shards {
+		hasMembers := slices.ContainsFunc(s.nodes, func(n *Node) bool { return c.record.Nodes[n.Pod] != "" })
+		if s.master == nil && hasMembers {
+			return nil
+		}
+		if s.master == nil || s.master == o.owner {
+			continue
+		}
+		keys, known := s.master.SlotKeys[o.slot]
+		if !known {
+			return nil
+		}
+		if keys > 0 {
+			holder = s.master
+		}
+	}
+	if holder == nil {
+		return c.mark(o.owner, o.slot, "STABLE", nil, "it has all keys")
+	}
+	return []Step{c.moveBack(o.owner, holder, SlotSet{{o.slot, o.slot}})}
 }
 
 // targetOf returns the node that a slot moves to, and whether the owner marks the slot as migrating. Of several importers it prefers the

@@ -3,7 +3,10 @@
 
 package topology
 
-import "fmt"
+import (
+	"fmt"
+	"maps"
+)
 
 // What commands do to a server.
 
@@ -127,6 +130,12 @@ func (o *operator) moveSlots(step Step, from *server) error {
 		if !from.owns(slot) || to.owns(slot) {
 			return nil
 		}
+		if step.Mode == ModeBack {
+			if err := o.moveBack(slot, from, to, step.On); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := o.moveSlot(slot, from, to, step.On); err != nil {
 			return err
 		}
@@ -171,6 +180,47 @@ func (o *operator) moveSlot(slot int, from, to *server, on []Place) error {
 		}
 	}
 	return nil
+}
+
+// moveBack undoes the move of a slot as package server does, with its three scripts.
+func (o *operator) moveBack(slot int, owner, to *server, on []Place) error {
+	script := func(s *server, do func()) error {
+		return o.try(func() error {
+			if !s.alive() || !owner.owns(slot) || to.owns(slot) {
+				return errRefused
+			}
+			do()
+			return nil
+		})
+	}
+	if owner.moving[slot] == to.id && to.imports[slot] == owner.id {
+		var taken map[int]int
+		if err := script(to, func() { taken = maps.Clone(to.data); delete(to.imports, slot); to.version++ }); err != nil {
+			return err
+		}
+		if err := script(owner, func() {
+			for key, value := range taken {
+				if _, has := owner.data[key]; !has && slotOfKey(key) == slot {
+					owner.data[key] = value
+				}
+			}
+			owner.offset += 10
+			owner.moving[slot] = owner.id
+		}); err != nil {
+			return err
+		}
+	} else if owner.moving[slot] != owner.id {
+		return errRefused
+	}
+	if err := script(to, func() { to.dropSlot(slot); delete(to.imports, slot); to.version++ }); err != nil {
+		return err
+	}
+	for _, place := range on {
+		if n := o.at(place); n == nil || n.keysIn(slot) > 0 {
+			return errRefused
+		}
+	}
+	return o.try(func() error { return owner.markSlot(slot, "STABLE", "") })
 }
 
 func (o *operator) try(command func() error) error {

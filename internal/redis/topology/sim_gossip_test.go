@@ -302,7 +302,7 @@ func (w *world) write() {
 		}
 		if _, has := s.data[key]; !has && s.moving[slot] != "" {
 			i := slices.IndexFunc(w.servers, func(o *server) bool { return o.alive() && o.id == s.moving[slot] })
-			if i < 0 || w.servers[i].imports[slot] == "" && !w.servers[i].owns(slot) {
+			if i < 0 || w.servers[i] == s || w.servers[i].imports[slot] == "" && !w.servers[i].owns(slot) {
 				continue
 			}
 			s = w.servers[i]
