@@ -51,7 +51,10 @@ func (m *mover) drain(ctx context.Context, slots []int) ([]int, error) {
 				bytes += parcels[count].bytes
 				count++
 			}
-			if err := m.migrate(ctx, parcels[:count], false); err != nil {
+			if err := m.dropDuplicates(ctx, parcels[:count]); err != nil {
+				return nil, err
+			}
+			if err := m.migrate(ctx, parcels[:count]); err != nil {
 				return nil, err
 			}
 			parcels = parcels[count:]
@@ -119,32 +122,85 @@ func (m *mover) pack(ctx context.Context, on *link, slots []int, keys map[int][]
 	return parcels, nil
 }
 
-// migrate moves keys to the target.
+// The scripts of dropDuplicates, for an importing target after ASKING.
+const (
+	// The target returns the digests of the values that it has of some keys.
+	scriptDigests = `
+local all = {}
+for i, key in ipairs(ARGV) do
+  local dump = redis.call('DUMP', key)
+  all[i] = dump and redis.sha1hex(dump) or ''
+end
+return all`
+	// The target deletes keys that still have the given values.
+	scriptDelete = `
+local deleted = 0
+for i = 1, #ARGV, 2 do
+  local dump = redis.call('DUMP', ARGV[i])
+  if dump and redis.sha1hex(dump) == ARGV[i + 1] then deleted = deleted + redis.call('DEL', ARGV[i]) end
+end
+return deleted`
+)
+
+// dropDuplicates deletes the target's copies of keys that the source has too, in slots of which the target had keys before this step.
 //
-// After an error, some keys may be on both nodes, because the source did not receive the target's reply. The target then answers BUSYKEY.
-// The source owns the slot, so it has the latest writes of clients. The target's copy can only be the source's, because the target had no
-// key of the slot when it was opened for this source. So REPLACE is right.
-func (m *mover) migrate(ctx context.Context, parcels []parcel, replace bool) error {
-	commands := make([]command, 0, len(parcels))
+// (1) The source sends a key, and does not receive the target's reply. (2) The key is on both nodes, and clients reach that of the source. (3) A
+// client deletes it there. (4) The source redirects clients to the target, whose copy is back. MIGRATE with REPLACE does not mend that: it
+// skips a key that the source no longer has. So the copy is deleted while the source has the key.
+//
+// The order makes it safe: the target's value is read first, then whether the source has the key. A key that a source with an open slot once
+// lacks is created at the target alone. So a value that the target had before was not written by a client. The copy is deleted only if it
+// still has that value.
+func (m *mover) dropDuplicates(ctx context.Context, parcels []parcel) error {
 	for _, p := range parcels {
-		commands = append(commands, m.migration(p.keys, replace))
+		if !m.resumed[p.slot] {
+			continue
+		}
+		if err := m.dropParcel(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *mover) dropParcel(ctx context.Context, p parcel) error {
+	answer, err := m.script(ctx, m.target, scriptDigests, p.keys)
+	if err != nil {
+		return err
+	}
+	digests, err := answer.StringSlice()
+	if err != nil || len(digests) != len(p.keys) {
+		return errors.Join(err, fmt.Errorf("%s returned %d of %d digests", m.target.place.Pod, len(digests), len(p.keys)))
+	}
+	var commands []command
+	var both, copies []any
+	for i, key := range p.keys {
+		if digests[i] != "" {
+			commands, both = append(commands, command{"EXISTS", key}), append(both, key, digests[i])
+		}
 	}
 	answers, err := m.source.all(ctx, commands)
 	if err != nil {
 		return err
 	}
-	var busy []parcel // keys on both nodes
-	for i, p := range parcels {
-		switch err := answers[i].Err(); {
-		case err == nil:
-		case strings.Contains(err.Error(), "BUSYKEY") && !replace:
-			busy = append(busy, p)
-		default:
-			return refusal(p.slot, m.target, fmt.Errorf("slot %d: %s of %s: %w", p.slot, commands[i], m.source.place.Pod, err))
+	for i, answer := range answers {
+		if n, err := answer.Int64(); err == nil && n == 1 { // an error is a redirection: the source lacks the key
+			copies = append(copies, both[2*i], both[2*i+1])
 		}
 	}
-	if len(busy) == 0 {
+	if len(copies) == 0 {
 		return nil
+	}
+	_, err = m.script(ctx, m.target, scriptDelete, copies)
+	return err
+}
+
+// migrate moves keys to the target. A key that arrives at the target in between, from a MIGRATE whose reply was lost, makes the target answer
+// BUSYKEY: the copy is deleted, and the key is sent again.
+func (m *mover) migrate(ctx context.Context, parcels []parcel) error {
+	busy, err := m.send(ctx, parcels)
+	if err != nil || len(busy) == 0 {
+		return err
 	}
 	var slots []int
 	for _, p := range busy {
@@ -160,7 +216,37 @@ func (m *mover) migrate(ctx context.Context, parcels []parcel, replace bool) err
 			return errors.Join(err, proof.Refuse("keys of slot %d are on %s and on %s, and the slot is not open between them", slot, m.source.place.Pod, m.target.place.Pod))
 		}
 	}
-	return m.migrate(ctx, busy, true)
+	for _, p := range busy {
+		if err := m.dropParcel(ctx, p); err != nil {
+			return err
+		}
+	}
+	if busy, err = m.send(ctx, busy); err == nil && len(busy) > 0 {
+		err = &moveError{slot: busy[0].slot, err: fmt.Errorf("keys of slot %d are on %s again and again", busy[0].slot, m.target.place.Pod)}
+	}
+	return err
+}
+
+// send sends MIGRATE for parcels, and returns those of which the target has a key.
+func (m *mover) send(ctx context.Context, parcels []parcel) (busy []parcel, err error) {
+	commands := make([]command, 0, len(parcels))
+	for _, p := range parcels {
+		commands = append(commands, m.migration(p.keys))
+	}
+	answers, err := m.source.all(ctx, commands)
+	if err != nil {
+		return nil, err
+	}
+	for i, p := range parcels {
+		switch err := answers[i].Err(); {
+		case err == nil:
+		case strings.Contains(err.Error(), "BUSYKEY"):
+			busy = append(busy, p)
+		default:
+			return nil, refusal(p.slot, m.target, fmt.Errorf("slot %d: %s of %s: %w", p.slot, commands[i], m.source.place.Pod, err))
+		}
+	}
+	return busy, nil
 }
 
 // lasting are error replies of a target that accepts no keys until a user changes something.
@@ -184,12 +270,9 @@ func refusal(slot int, target *link, err error) error {
 	return &moveError{slot: slot, first: moveAgain, err: fmt.Errorf("keys of slot %d do not get to %s: %w", slot, pod, err)}
 }
 
-func (m *mover) migration(keys []any, replace bool) command {
+func (m *mover) migration(keys []any) command {
 	host, timeout := m.target.place.IP, commandTimeout/2
 	c := command{"MIGRATE", host, strconv.Itoa(Port), "", 0, timeout.Milliseconds()}
-	if replace {
-		c = append(c, "REPLACE")
-	}
 	switch {
 	case m.Access.Username != "":
 		c = append(c, "AUTH2", m.Access.Username, m.Access.Password)

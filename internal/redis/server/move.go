@@ -34,7 +34,8 @@ type mover struct {
 	source, target *link
 	others         []*link // every other living master
 	until, hard    time.Time
-	largest        int64 // bytes of a value
+	largest        int64        // bytes of a value
+	resumed        map[int]bool // slots of which the target had keys before this step
 }
 
 // newMover proves the nodes of the step.
@@ -47,7 +48,7 @@ func (t *executor) newMover(ctx context.Context) (*mover, error) {
 	}
 	// Slots that are open when the slice ends are finished, within twice the time.
 	const slice = 5 * time.Second // in which one step moves slots
-	m := &mover{executor: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice), largest: t.Step.Largest}
+	m := &mover{executor: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice), largest: t.Step.Largest, resumed: map[int]bool{}}
 	if m.largest == 0 {
 		m.largest = topology.LargestValue
 	}
@@ -114,7 +115,7 @@ func (m *mover) moveBatch(ctx context.Context, slots []int) (int, error) {
 		if now.source.Migrating[slot] == "" {
 			toOpen = append(toOpen, slot)
 		}
-		moving = append(moving, slot)
+		moving, m.resumed[slot] = append(moving, slot), now.stale[slot] > 0
 	}
 	// Keys on other masters would stop the move at its end.
 	if err := each(len(m.others), func(i int) error { return m.others[i].holdsNone(ctx, toOpen) }); err != nil {

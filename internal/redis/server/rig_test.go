@@ -31,6 +31,8 @@ type rig struct {
 	*testing.T
 
 	guard   *process.Guard
+	dir     string
+	next    func() string // the next address
 	program string
 	nodes   []*rigNode
 	wanted  topology.Wanted
@@ -42,7 +44,7 @@ type rigNode struct {
 	topology.Place
 
 	dir     string
-	options []string
+	options []string // of the program
 	process *process.Process
 	client  *redis.Client
 }
@@ -54,16 +56,16 @@ func newRig(t *testing.T, shards int) *rig {
 	assert.NilError(t, err)
 	dir, err := os.MkdirTemp("", "redis")
 	assert.NilError(t, err)
-	r := &rig{T: t, program: program}
+	silence()
+	r := &rig{T: t, program: program, dir: dir, next: addresses(t)}
 	r.guard, err = process.NewGuard(dir)
 	assert.NilError(t, err)
 	t.Cleanup(func() { assert.NilError(t, r.guard.End()) })
-	next := addresses(t)
 	r.wanted = topology.Wanted{NodeTimeout: 5 * time.Second, Generation: 1}
 	r.record = topology.Record{Formed: true, Nodes: map[string]string{}}
 	for i := range shards {
 		pod := fmt.Sprintf("cache-%d-0", i)
-		n := r.start(pod, filepath.Join(dir, pod), next())
+		n := r.start(pod)
 		r.wanted.Shards, r.record.Shards, r.record.Nodes[pod] = append(r.wanted.Shards, 1), append(r.record.Shards, 1), n.ID
 	}
 	for i, n := range r.nodes {
@@ -79,12 +81,13 @@ func newRig(t *testing.T, shards int) *rig {
 }
 
 // start starts a server on a new volume.
-func (r *rig) start(pod, dir, ip string, options ...string) *rigNode {
+func (r *rig) start(pod string, options ...string) *rigNode {
 	r.Helper()
+	dir, ip := filepath.Join(r.dir, pod), r.next()
 	assert.NilError(r, os.Mkdir(dir, 0o700))
 	n := &rigNode{Place: topology.Place{Pod: pod, UID: "uid-" + pod, IP: ip}, dir: dir, options: options}
 	n.client = redis.NewClient(&redis.Options{
-		Addr: fmt.Sprintf("%s:%d", ip, Port), Protocol: 2, DisableIdentity: true, MaxRetries: -1,
+		Addr: fmt.Sprintf("%s:%d", ip, Port), Protocol: 2, DisableIdentity: true, MaxRetries: -1, DialerRetries: 1,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	r.Cleanup(func() { _ = n.client.Close() })
