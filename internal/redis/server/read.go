@@ -158,7 +158,8 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 	if err := askAdmission(ctx, client, node); err != nil {
 		return err
 	}
-	if said.number("number_of_libraries") == 0 {
+	// A replica gets the functions of its master. With replica-serve-stale-data no, it refuses FUNCTION DUMP while it has no link (MASTERDOWN).
+	if !node.Replication.Master || said.number("number_of_libraries") == 0 {
 		return nil
 	}
 	dump, err := client.FunctionDump(ctx).Result()

@@ -82,7 +82,7 @@ type Node struct {
 	// SlotKeys counts the node's keys in each slot that is open on any node (COUNTKEYSINSLOT). Every reached master is queried for every
 	// such slot. A missing count prevents decisions about its slot.
 	SlotKeys map[int]int64
-	// Functions is the digest of FUNCTION DUMP. It is empty if the node has no functions.
+	// Functions is the digest of FUNCTION DUMP of a master. It is empty if the node has no functions.
 	Functions string
 	// At is the time of the read on the node's clock. The times in View are on the same clock.
 	At time.Time

@@ -1,0 +1,45 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package server
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/redis/topology"
+)
+
+// A replica that serves no stale data answers MASTERDOWN to most commands while its master is away. It is read all the same: it may have to
+// replace its master.
+func TestReplicaWithoutItsMaster(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, 1)
+	master := r.nodes[0]
+	replica := r.start("cache-0-1", "--replica-serve-stale-data", "no")
+	r.do(replica, "CLUSTER", "MEET", master.IP, Port)
+	r.until("it replicates", func() error { return replica.client.ClusterReplicate(t.Context(), master.ID).Err() })
+	r.do(master, "FUNCTION", "LOAD", "#!lua name=lib\nredis.register_function('f', function() return 1 end)")
+	info := func(want string) func() error {
+		return func() error {
+			text, err := replica.client.Info(t.Context()).Result()
+			if err == nil && !strings.Contains(text, want) {
+				err = errors.New(text)
+			}
+			return err
+		}
+	}
+	r.until("it has the function", info("number_of_libraries:1"))
+	nodes := r.read()
+	assert.Assert(t, nodes[0].Functions != "" && nodes[1].Reached, "%+v", nodes)
+	master.process.Kill()
+	r.until("it has no link", info("master_link_status:down"))
+	assert.ErrorContains(t, replica.client.FunctionDump(t.Context()).Err(), "MASTERDOWN")
+	nodes = r.read()
+	assert.Assert(t, nodes[1].Reached, nodes[1].Problem)
+	assert.Assert(t, !nodes[1].Replication.LinkUp && !nodes[1].Replication.Master)
+	assert.NilError(t, r.take(topology.Step{Action: topology.ActionReset, Mode: topology.ModeConsent, Node: replica.Place}))
+}
