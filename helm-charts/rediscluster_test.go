@@ -4,6 +4,7 @@
 package helmcharts_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,6 +13,8 @@ import (
 
 	"gotest.tools/v3/assert"
 	"gotest.tools/v3/assert/cmp"
+
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // redisPod is a folder that the scripts take for the file system of a Redis container.
@@ -147,6 +150,69 @@ func TestStartWithoutData(t *testing.T) {
 			assert.NilError(t, err, out)
 			assert.Equal(t, p.has("data/nodes.conf"), c.stays)
 			assert.Equal(t, p.has("data/nodes.conf.without-data"), len(c.files) > 0 && !c.stays)
+		})
+	}
+}
+
+// After a start that did not come to an end, an unfinished end of the append-only file is cut off. Anything else that redis-check-aof refuses is
+// damage: commands follow it that would be lost.
+func TestEndOfTheFile(t *testing.T) {
+	t.Parallel()
+	check, err := process.Program("REDIS", "redis", "redis-check-aof")
+	assert.NilError(t, err)
+	command := func(words ...string) string {
+		text := fmt.Sprintf("*%d\r\n", len(words))
+		for _, word := range words {
+			text += fmt.Sprintf("$%d\r\n%s\r\n", len(word), word)
+		}
+		return text
+	}
+	set := func(key string) string { return command("SET", key, "value") }
+	large := command("SET", "large", strings.Repeat("v", 10000))
+	less := func(text string, bytes int) string { return text[:len(text)-bytes] }
+	multi, exec := command("MULTI"), command("EXEC")
+	kept := set("a") + multi + set("b") + exec
+	for name, c := range map[string]struct {
+		rest string
+		tail bool
+	}{
+		"one command":                                {less(set("c"), 5), true},
+		"a large one":                                {less(large, 5), true},
+		"its first byte":                             {"*", true},
+		"two commands":                               {less(set("c"), 11) + set("d"), false},
+		"zeros":                                      {strings.Repeat("\x00", 5000), false},
+		"only MULTI":                                 {multi, true},
+		"a part of MULTI":                            {less(multi, 4), true},
+		"a transaction without EXEC":                 {multi + set("c") + set("d"), true},
+		"a part of EXEC":                             {multi + set("c") + set("d") + less(exec, 5), true},
+		"EXEC without the end of its line":           {multi + set("c") + set("d") + less(exec, 1), true},
+		"a part of its second command":               {multi + set("c") + less(set("d"), 5), true},
+		"a large one in a transaction":               {multi + set("c") + less(large, 5), true},
+		"damage in a transaction":                    {multi + set("c") + "*3\r\n$9" + set("d") + exec, false},
+		"damage in a transaction, before its EXEC":   {multi + set("c") + strings.Replace(set("d"), "$5", "$9", 1) + exec, false},
+		"damage in a transaction, and others follow": {multi + strings.Replace(set("c"), "$5", "$99999999", 1) + set("d") + exec + kept, false},
+		"zeros in a transaction":                     {multi + set("c") + strings.Repeat("\x00", 5000), false},
+		"a large one with zeros":                     {multi + set("c") + less(large, 5000) + strings.Repeat("\x00", 4000), false},
+		"a transaction in a transaction":             {multi + set("c") + multi + set("d") + exec, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRedisPod(t)
+			p.write("bin/redis-check-aof", "#!/bin/sh\nexec "+check+" \"$@\"\n")
+			p.write("data/appendonlydir/appendonly.aof.manifest", "file appendonly.aof.1.incr.aof seq 1 type i\n")
+			p.write("data/appendonlydir/appendonly.aof.1.incr.aof", kept+c.rest)
+			p.write("run/redis/starting", "")
+			out, err := p.run("start.sh")
+			file := p.read("data/appendonlydir/appendonly.aof.1.incr.aof")
+			if !c.tail {
+				assert.ErrorContains(t, err, "exit status 67")
+				assert.Assert(t, cmp.Contains(out, "DataDamaged: appendonly.aof.1.incr.aof is damaged"))
+				assert.Equal(t, file, kept+c.rest)
+				return
+			}
+			assert.NilError(t, err, out)
+			assert.Equal(t, file, kept)
+			assert.Equal(t, p.read("data/cut-off"), c.rest)
 		})
 	}
 }

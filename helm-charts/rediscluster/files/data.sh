@@ -38,7 +38,7 @@ Delete the claim and restore a backup; or, if $mark never runs again, remove the
 
 # examine: Redis does not start on a file that is damaged or cut off (aof-load-truncated), because it cannot tell these apart:
 # it would drop all that comes after the damage, and have its replicas do the same. So a start that did not come to an end is
-# followed by a check. A last command that is not complete is cut off: its write was under way when the server ended.
+# followed by a check. A last command, or transaction, that is not complete is cut off: its write was under way when the server ended.
 examine() {
 	check=$(command -v redis-check-aof) || {
 		ln -sf "$(command -v redis-server)" "$run/redis-check-aof"
@@ -64,11 +64,23 @@ examine() {
 }
 
 # is_tail FILE OFFSET LENGTH: reports whether a rest of a file is the beginning of one command: no other one follows, and no
-# block of zeros. A short rest may be anything, but for a second command.
+# block of zeros. A short rest may be anything, but for a second command. A script with several writes is a transaction: after MULTI
+# whole commands may come first. A transaction that has its EXEC is complete, so what the check refuses is damage.
 is_tail() {
-	[ "$(tail -c "$3" "$1" | grep -ac "^\*[0-9][0-9]*.\$")" -le 1 ] || return 1
-	[ "$3" -gt 4096 ] || return 0
-	[ "$(tail -c "$3" "$1" | head -c 1)" = '*' ] && [ "$(tail -c "$3" "$1" | tr -d '\000' | wc -c)" -eq "$3" ]
+	tail -c "$3" "$1" >"$run/tail" || return 1
+	# shellcheck disable=SC2016 # $5 is the length of the word
+	if [ "$(head -c 15 "$run/tail" | tr -d '\r\n')" = '*1$5MULTI' ]; then
+		[ "$(tail -c 14 "$1" | head -c 1)" != '*' ] || [ "$(tail -c 14 "$1" | tr -d '\r\n')" != '*1$4EXEC' ] || return 1
+		tail -c +16 "$run/tail" >"$run/commands" || return 1
+		begun=$("$check" "$run/commands" 2>&1) && return 0
+		begun=$(printf '%s\n' "$begun" | sed -n 's/^AOF analyzed: .*diff=\([1-9][0-9]*\)$/\1/p')
+		[ -n "$begun" ] || return 1
+		tail -c "$begun" "$run/commands" >"$run/tail" || return 1
+	fi
+	[ "$(grep -ac "^\*[0-9][0-9]*.\$" "$run/tail")" -le 1 ] || return 1
+	size=$(wc -c <"$run/tail")
+	[ "$size" -gt 4096 ] || return 0
+	[ "$(head -c 1 "$run/tail")" = '*' ] && [ "$(tr -d '\000' <"$run/tail" | wc -c)" -eq "$size" ]
 }
 
 # damaged FILE: a server with a damaged file starts as a new node, and copies its data, where another one owns the slots by
