@@ -91,6 +91,8 @@ type Backup struct {
 	Verified    *time.Time `json:"verified,omitempty"`
 	Failed      string     `json:"verificationFailed,omitempty"`
 	Damaged     string     `json:"damaged,omitempty"`
+	// Writer is the id of the resource whose data it is.
+	Writer string `json:"writer,omitempty"`
 }
 
 // Timeline is a part of the binary log without a gap.

@@ -5,6 +5,8 @@ package catalogue_test
 
 import (
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +14,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 	"d3os.com/d3os-operator/internal/contract"
@@ -84,12 +87,9 @@ func TestPruneOfTheArchive(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, _, ids := fill(t, len(c.backups))
 			for i, b := range c.backups {
-				text, err := store.ReadAll(t.Context(), s, manifest.Folder(ids[i])+manifest.Name)
-				assert.NilError(t, err)
-				m, err := manifest.DecodeBackup(manifest.Folder(ids[i])+manifest.Name, text)
-				assert.NilError(t, err)
-				m.Source, m.Position, m.LogBegan, m.ServerTime, m.PreparedFrom = "data", b.Position, b.LogBegan, b.ServerTime, b.PreparedFrom
-				save(t, s, manifest.Folder(ids[i])+manifest.Name, m)
+				change(t, s, ids[i], func(m *manifest.Backup) {
+					m.Source, m.Position, m.LogBegan, m.ServerTime, m.PreparedFrom = "data", b.Position, b.LogBegan, b.ServerTime, b.PreparedFrom
+				})
 			}
 			log(t, s, first, 1, 6, old, c.ended)
 			log(t, s, second, 1, 6, fresh, now)
@@ -105,6 +105,52 @@ func TestPruneOfTheArchive(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A database is deleted and made again over the same prefix ten times. Each one has an archive and three verified backups, and prunes as its
+// retention demands. All of that stays for each of them. A smaller retention leaves the newest verified backup of each, and the archive that
+// continues it.
+func TestPruneKeepsFormerDatabases(t *testing.T) {
+	s, err := store.NewFolder(t.TempDir())
+	assert.NilError(t, err)
+	now := time.Now().UTC().Truncate(time.Second)
+	var timelines, newest []string
+	prune := func(keep int) {
+		t.Helper()
+		_, err := catalogue.Prune(t.Context(), s, catalogue.Rule{Keep: keep, AtLeast: keep}, now)
+		assert.NilError(t, err)
+	}
+	for n := range 10 {
+		began := now.Add(time.Duration(n-20) * 48 * time.Hour)
+		for i := range 3 {
+			d, err := draft.Begin(t.Context(), draft.Options{Store: s, Source: "data", Writer: fmt.Sprint("uid-", n)})
+			assert.NilError(t, err)
+			object, err := d.Put(t.Context(), "dump.sql", func(w io.Writer) error { _, err := w.Write([]byte("x")); return err })
+			assert.NilError(t, err)
+			m := &d.Manifest
+			m.Objects, m.Position, m.LogBegan = []manifest.Object{object}, &contract.Position{File: file(2 + i), Offset: 50}, fileTime(began, 2+i)
+			assert.NilError(t, d.Commit(t.Context()))
+			verdict(t, s, m.ID, `{"format":1,"ok":true}`)
+			if i == 2 {
+				newest = append(newest, m.ID)
+			}
+		}
+		timelines = append(timelines, manifest.ID(began, [4]byte{byte(n)}))
+		log(t, s, timelines[n], 1, 4, began, began.Add(6*time.Hour))
+		prune(3)
+	}
+	archived := func() (found []string) {
+		for _, timeline := range timelines {
+			found = append(found, oldest(t, s, timeline))
+		}
+		return found
+	}
+	assert.Equal(t, len(left(t, s)), 30)
+	assert.DeepEqual(t, archived(), slices.Repeat([]string{"2"}, 10))
+	prune(1)
+	slices.Reverse(newest)
+	assert.DeepEqual(t, left(t, s), newest)
+	assert.DeepEqual(t, archived(), slices.Repeat([]string{"4"}, 10))
 }
 
 // oldest returns the number of the oldest file of a timeline; "-" for none.

@@ -198,6 +198,31 @@ func FindBefore(ctx context.Context, s store.Store, moment time.Time) (*Entry, e
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no good backup that had ended at %s: the time is before the first backup", s, moment.Format(time.RFC3339))
 }
 
+// Shrunk returns a warning about a new backup that has fewer than a tenth of the rows of the newest verified backup of any
+// writer; "" for none. A store that cannot be read now gives no warning: the new backup is good without it.
+func Shrunk(ctx context.Context, s store.Store, rows int64) string {
+	infos, err := s.List(ctx, manifest.Backups)
+	if err != nil {
+		return ""
+	}
+	sort.Slice(infos, func(i, j int) bool { return infos[i].Name > infos[j].Name })
+	for _, info := range infos {
+		id, ok := idOf(info.Name, manifest.Verified)
+		if !ok {
+			continue
+		}
+		e := Entry{ID: id}
+		if e.read(ctx, s, nil); !e.isVerified() {
+			continue
+		}
+		if before := e.Manifest.Rows(); rows*10 < before {
+			return fmt.Sprintf("the database has %d rows now, and had %d in the newest verified backup: if it has lost data, restore backup %s", rows, before, id)
+		}
+		return ""
+	}
+	return ""
+}
+
 // Describe returns an entry as the list shows it.
 func (e *Entry) Describe() contract.Backup {
 	b := contract.Backup{ID: e.ID}
@@ -206,7 +231,7 @@ func (e *Entry) Describe() contract.Backup {
 	}
 	if m := e.Manifest; m != nil {
 		b.Started, b.Completed, b.Server, b.Tables, b.Rows = m.Started, m.Completed, m.Server.Version, len(m.Tables)+len(m.Shards), m.Rows()
-		b.Encrypted, b.Position = len(m.Recipients) > 0, m.Position
+		b.Encrypted, b.Position, b.Writer = len(m.Recipients) > 0, m.Position, m.Writer
 		b.Bytes, b.StoredBytes = m.Totals()
 	}
 	if v := e.Verified; v != nil && v.OK {

@@ -49,6 +49,18 @@ func verdict(t *testing.T, s store.Store, id, text string) {
 	assert.NilError(t, s.Replace(t.Context(), manifest.Folder(id)+manifest.Verified, []byte(text)))
 }
 
+// change rewrites the manifest of a backup.
+func change(t *testing.T, s store.Store, id string, how func(*manifest.Backup)) {
+	t.Helper()
+	name := manifest.Folder(id) + manifest.Name
+	text, err := store.ReadAll(t.Context(), s, name)
+	assert.NilError(t, err)
+	m, err := manifest.DecodeBackup(name, text)
+	assert.NilError(t, err)
+	how(m)
+	save(t, s, name, m)
+}
+
 // flaky is a store that fails or hides by name.
 type flaky struct {
 	store.Store
@@ -182,6 +194,19 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 				return nil
 			}
 		}, []int{0, 2, 3, 4}},
+		"the verified one of a former writer is convicted": {func(t *testing.T, v scene) {
+			for _, id := range v.ids[2:] {
+				change(t, v.s, id, func(m *manifest.Backup) { m.Writer = "former" })
+			}
+			verdict(t, v.s, v.ids[0], `{"format":1,"ok":true}`)
+			verdict(t, v.s, v.ids[2], `{"format":1,"ok":true}`)
+			v.f.fails = func(did, _ string) error {
+				if did == "delete" {
+					verdict(t, v.s, v.ids[2], `{"format":1,"ok":false,"damaged":true}`)
+				}
+				return nil
+			}
+		}, []int{0, 2, 3, 4}},
 		"an old one is verified, of which none was": {func(t *testing.T, v scene) {
 			v.f.fails = func(did, name string) error {
 				if did == "delete" && name == manifest.Folder(v.ids[1])+manifest.Name {
@@ -302,6 +327,29 @@ func TestWhatIsReadOutlivesAPruneThatIsKilled(t *testing.T) {
 	assert.DeepEqual(t, sweep(), []string(nil))
 	done()
 	assert.DeepEqual(t, sweep(), []string{manifest.Folder(ids[1]) + "dump.sql.zst"})
+}
+
+// A backup with far fewer rows than the newest verified one has a warning, also where another database wrote that one.
+func TestAShrunkenDatabaseIsNamed(t *testing.T) {
+	s, _, ids := fill(t, 3)
+	rows := func(id string, n int64) {
+		change(t, s, id, func(m *manifest.Backup) { m.Writer, m.Tables = "former", map[string]int64{"`a`.`t`": n} })
+	}
+	rows(ids[0], 5)
+	rows(ids[1], 1000)
+	rows(ids[2], 7)
+	const good = `{"format":1,"ok":true}`
+	verdict(t, s, ids[1], good)
+	verdict(t, s, ids[2], good)
+	d, err := draft.Begin(t.Context(), draft.Options{Store: s, Writer: "new"})
+	assert.NilError(t, err)
+	assert.NilError(t, d.Commit(t.Context()))
+	assert.DeepEqual(t, d.Manifest.Warnings, []string{"the database has 0 rows now, and had 1000 in the newest verified backup: if it has lost data, restore backup " + ids[1]})
+	for n, warns := range map[int64]bool{99: true, 100: false, 5000: false} {
+		assert.Equal(t, catalogue.Shrunk(t.Context(), s, n) != "", warns, "%d rows", n)
+	}
+	verdict(t, s, ids[0], good)
+	assert.Equal(t, catalogue.Shrunk(t.Context(), s, 1), "")
 }
 
 // A backup that is made after the clock was set back, or within the same second, is the newest one.

@@ -29,10 +29,35 @@ type Rule struct {
 	PointInTime time.Duration
 }
 
-// Remove returns the backups that may be removed, given a catalogue with the newest first. These always stay: the newest verified backup
-// and every newer one, the newest AtLeast good ones, those that a point in time needs, and those that this program cannot judge. A damaged
-// backup does not count as a kept one, and is removed only if enough good ones are newer.
+// Remove returns the backups that may be removed, given a catalogue with the newest first. The rule holds for the backups of each writer
+// alone: the empty backups of a database that was made again over the same prefix push out none of the former one. These always stay: the
+// newest verified backup and every newer one, the newest AtLeast good ones, those that a point in time needs, and those that this program
+// cannot judge. A damaged backup does not count as a kept one, and is removed only if enough good ones are newer.
 func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
+	var removed []Entry
+	done := map[string]bool{}
+	for _, e := range entries {
+		if e.Manifest != nil && !done[e.Manifest.Writer] {
+			done[e.Manifest.Writer] = true
+			removed = append(removed, r.removeOf(sameWriter(entries, e), now)...)
+		}
+	}
+	return removed
+}
+
+// sameWriter returns the backups that may be of a backup's writer. Those whose manifest cannot be read may be of any.
+func sameWriter(entries []Entry, one Entry) []Entry {
+	var same []Entry
+	for _, e := range entries {
+		if e.Manifest == nil || e.Manifest.Writer == one.Manifest.Writer {
+			same = append(same, e)
+		}
+	}
+	return same
+}
+
+// removeOf does the work of Remove for the backups of one writer.
+func (r Rule) removeOf(entries []Entry, now time.Time) []Entry {
 	var removed []Entry
 	seen := counts{}
 	known := newestVerified(entries)
@@ -95,7 +120,7 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	var names []string
 	gone := map[string]bool{}
 	for _, e := range rule.Remove(entries, clock.now) {
-		if err := stillVerified(ctx, s, entries, gone); err != nil {
+		if err := stillVerified(ctx, s, sameWriter(entries, e), gone); err != nil {
 			return names, fmt.Errorf("remove backup %s: %w", e.ID, err)
 		}
 		read, err := dropBackup(ctx, s, e.ID, clock)
@@ -116,7 +141,7 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	return append(names, segments...), err
 }
 
-// stillVerified checks again the condition under which Prune may remove backups. If there was a newest verified backup, it must still be
+// stillVerified checks again the condition under which Prune may remove backups of one writer. If there was a newest verified backup, it must still be
 // verified and complete. If there was none, no remaining backup may have been verified since.
 func stillVerified(ctx context.Context, s store.Store, entries []Entry, gone map[string]bool) error {
 	i := newestVerified(entries)

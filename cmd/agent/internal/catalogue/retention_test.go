@@ -4,6 +4,7 @@
 package catalogue
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +15,16 @@ import (
 )
 
 var now = time.Date(2026, 11, 22, 0, 0, 0, 0, time.UTC)
+
+// by gives the entries their writers, a letter for each. Manifests that cannot be read name none.
+func by(writers string, entries []Entry) []Entry {
+	for i := range entries {
+		if entries[i].Manifest != nil && writers != "" {
+			entries[i].Manifest.Writer = writers[i : i+1]
+		}
+	}
+	return entries
+}
 
 // catalogue makes entries of a text, newest first, a day apart: g good, v verified, f proven damaged,
 // o failed for any reason by an older agent, u with a verdict that cannot be read, d an object missing, m that of a verified one, n newer format, s not to be read, w that of a verified one.
@@ -49,30 +60,37 @@ func TestRetention(t *testing.T) {
 		name, have string
 		rule       Rule
 		removed    string
+		writers    string // "": one
 	}{
-		{"the newest stay", "ggggg", Rule{Keep: 2}, "cde"},
-		{"by age", "ggggg", Rule{KeepFor: 3 * day}, "de"},
-		{"by age, but at least some", "ggggg", Rule{KeepFor: day, AtLeast: 3}, "de"},
-		{"both keep", "ggggg", Rule{Keep: 4, KeepFor: 2 * day}, "e"},
-		{"the newest verified and all newer ones stay", "gggvv", Rule{Keep: 1}, "e"},
-		{"what is damaged takes no good one's place", "fggg", Rule{Keep: 1}, "cd"},
-		{"damaged ones do not count", "dggg", Rule{Keep: 1}, "cd"},
-		{"without a good one nothing goes", "dfd", Rule{Keep: 1}, ""},
-		{"newer than the verified one, damaged or not", "fgdgvgf", Rule{Keep: 1}, "fg"},
-		{"an object of the verified one is missing since", "gmgv", Rule{Keep: 1}, ""},
-		{"a check that failed by an older agent convicts nothing", "oog", Rule{Keep: 2}, "c"},
-		{"a verdict that cannot be read may be a good one", "gugg", Rule{Keep: 1}, "cd"},
-		{"a verdict that cannot be read, behind a good one", "vgug", Rule{Keep: 1}, "bd"},
-		{"of several verdicts that cannot be read the oldest may be the good one", "uggugg", Rule{Keep: 1}, "ef"},
-		{"the verified one cannot be read now", "gggwg", Rule{Keep: 1}, "e"},
-		{"what cannot be read now stays", "gsgs", Rule{Keep: 1}, "c"},
-		{"damaged ones go behind enough good ones", "gfgf", Rule{Keep: 2}, "d"},
-		{"of a newer format nothing is known", "nggg", Rule{Keep: 1}, "cd"},
-		{"a point in time needs the one before", "gggggg", Rule{Keep: 1, PointInTime: 36 * time.Hour}, "def"},
+		{"the newest stay", "ggggg", Rule{Keep: 2}, "cde", ""},
+		{"by age", "ggggg", Rule{KeepFor: 3 * day}, "de", ""},
+		{"by age, but at least some", "ggggg", Rule{KeepFor: day, AtLeast: 3}, "de", ""},
+		{"both keep", "ggggg", Rule{Keep: 4, KeepFor: 2 * day}, "e", ""},
+		{"the newest verified and all newer ones stay", "gggvv", Rule{Keep: 1}, "e", ""},
+		{"what is damaged takes no good one's place", "fggg", Rule{Keep: 1}, "cd", ""},
+		{"damaged ones do not count", "dggg", Rule{Keep: 1}, "cd", ""},
+		{"without a good one nothing goes", "dfd", Rule{Keep: 1}, "", ""},
+		{"newer than the verified one, damaged or not", "fgdgvgf", Rule{Keep: 1}, "fg", ""},
+		{"an object of the verified one is missing since", "gmgv", Rule{Keep: 1}, "", ""},
+		{"a check that failed by an older agent convicts nothing", "oog", Rule{Keep: 2}, "c", ""},
+		{"a verdict that cannot be read may be a good one", "gugg", Rule{Keep: 1}, "cd", ""},
+		{"a verdict that cannot be read, behind a good one", "vgug", Rule{Keep: 1}, "bd", ""},
+		{"of several verdicts that cannot be read the oldest may be the good one", "uggugg", Rule{Keep: 1}, "ef", ""},
+		{"the verified one cannot be read now", "gggwg", Rule{Keep: 1}, "e", ""},
+		{"what cannot be read now stays", "gsgs", Rule{Keep: 1}, "c", ""},
+		{"damaged ones go behind enough good ones", "gfgf", Rule{Keep: 2}, "d", ""},
+		{"of a newer format nothing is known", "nggg", Rule{Keep: 1}, "cd", ""},
+		{"a point in time needs the one before", "gggggg", Rule{Keep: 1, PointInTime: 36 * time.Hour}, "def", ""},
+		{"each writer's alone", "vvvvvv", Rule{Keep: 2}, "cf", "xxxyyy"},
+		{"a new database's verified ones push out no former one", "vvvvvv", Rule{Keep: 3}, "", "xxxyyy"},
+		{"of each writer the newest verified", "vggvgg", Rule{KeepFor: day, AtLeast: 1}, "bcef", "xxxyyy"},
+		{"mixed, after the place was given back", "vgvgvg", Rule{Keep: 1}, "cf", "xyxyyx"},
+		{"what cannot be read now may be the verified one of any", "gwggwg", Rule{Keep: 1}, "f", "xxxyyy"},
+		{"an older agent named no writer", "vvvv", Rule{Keep: 1}, "bd", "xx  "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			removed := ""
-			for _, e := range c.rule.Remove(catalogue(c.have), now) {
+			for _, e := range c.rule.Remove(by(c.writers, catalogue(c.have)), now) {
 				removed += e.ID
 			}
 			if removed != c.removed {
@@ -82,40 +100,62 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-// For any catalogue and rule, the newest verified backup and all newer ones stay. If no verification is certain, the oldest backup that may
-// be verified counts instead. At least as many backups stay as the rule demands.
+// For any catalogue, writers and rule, the newest verified backup of each writer and all newer ones of that writer stay. If no verification is
+// certain, the oldest backup that may be verified counts instead. At least as many backups of each writer stay as the rule demands.
 func TestRetentionAlways(t *testing.T) {
 	random := chance.New(t, 1)
 	for range 20_000 {
-		text := ""
+		text, writers := "", ""
 		for range random.Intn(12) {
 			text += string("gvfdnousw"[random.Intn(9)])
+			writers += string("xyz"[random.Intn(3)])
 		}
 		rule := Rule{Keep: random.Intn(4), KeepFor: time.Duration(random.Intn(5)) * 24 * time.Hour, AtLeast: random.Intn(4), PointInTime: time.Duration(random.Intn(72)) * time.Hour}
 		removed := map[string]bool{}
-		for _, e := range rule.Remove(catalogue(text), now) {
+		for _, e := range rule.Remove(by(writers, catalogue(text)), now) {
 			removed[e.ID] = true
 		}
-		good, left := 0, 0
-		for i, c := range text {
-			if strings.ContainsRune("gvou", c) {
-				good++
-				if !removed[string(rune('a'+i))] {
-					left++
-				}
+		for _, writer := range "xyz" {
+			if problem := broken(text, func(i int) bool {
+				return strings.ContainsRune("nsw", rune(text[i])) || rune(writers[i]) == writer // what cannot be read may be of any writer
+			}, rule, removed); problem != "" {
+				t.Fatalf("%q by %q: of writer %c, %+v %s", text, writers, writer, rule, problem)
 			}
-		}
-		last := strings.IndexByte(text, 'v')
-		if last < 0 {
-			last = strings.LastIndexAny(text, "uw")
-		}
-		for i := range last + 1 {
-			if removed[string(rune('a'+i))] {
-				t.Fatalf("%q: %+v removes the newest verified one, or a newer one", text, rule)
-			}
-		}
-		if left < min(good, max(rule.AtLeast, rule.Keep)) {
-			t.Fatalf("%q: %+v leaves %d of %d good ones", text, rule, left, good)
 		}
 	}
+}
+
+// broken returns what is wrong with the removal of backups, of which only the own ones count.
+func broken(text string, own func(i int) bool, rule Rule, removed map[string]bool) string {
+	good, left, verified, maybe := 0, 0, -1, -1
+	for i, c := range text {
+		if !own(i) {
+			continue
+		}
+		if strings.ContainsRune("gvou", c) {
+			good++
+			if !removed[string(rune('a'+i))] {
+				left++
+			}
+		}
+		if c == 'v' && verified < 0 {
+			verified = i
+		}
+		if c == 'u' || c == 'w' {
+			maybe = i
+		}
+	}
+	last := verified
+	if last < 0 {
+		last = maybe
+	}
+	for i := range last + 1 {
+		if own(i) && removed[string(rune('a'+i))] {
+			return "removes the newest verified one, or a newer one"
+		}
+	}
+	if left < min(good, max(rule.AtLeast, rule.Keep)) {
+		return fmt.Sprintf("leaves %d of %d good ones", left, good)
+	}
+	return ""
 }

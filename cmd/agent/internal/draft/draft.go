@@ -15,6 +15,7 @@ import (
 
 	"filippo.io/age"
 
+	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/seal"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
@@ -30,7 +31,7 @@ type Options struct {
 	Keys       []string
 	// Source names the data, as the manifest has it.
 	Source string
-	// Writer identifies the owner of the data among all clusters, such as a UID. Without it, other writers are not refused.
+	// Writer identifies the owner of the data among all clusters, such as a UID, as the manifest has it. Without it, other writers are not refused.
 	Writer string
 	// Annotations go into the manifest.
 	Annotations map[string]string
@@ -64,7 +65,7 @@ func Begin(ctx context.Context, o Options) (*Draft, error) {
 	_, _ = rand.Read(random[:]) // never fails
 	started := time.Now().UTC().Truncate(time.Second)
 	return &Draft{Options: o, Manifest: manifest.Backup{Format: manifest.Format, ID: manifest.IDAfter(newest, started, random), Started: started, Source: o.Source,
-		Recipients: o.Keys, Annotations: o.Annotations}}, nil
+		Writer: o.Writer, Recipients: o.Keys, Annotations: o.Annotations}}, nil
 }
 
 // claimFor is the time after which a claim that is not renewed ends.
@@ -136,6 +137,9 @@ func (d *Draft) Commit(ctx context.Context) error {
 		return err
 	}
 	d.Manifest.Completed = time.Now().UTC().Truncate(time.Second)
+	if warning := catalogue.Shrunk(ctx, d.Store, d.Manifest.Rows()); warning != "" {
+		d.Manifest.Warnings = append(d.Manifest.Warnings, warning)
+	}
 	text, err := manifest.Encode(&d.Manifest)
 	if err != nil {
 		return fmt.Errorf("encode the manifest: %w", err)

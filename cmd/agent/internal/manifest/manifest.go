@@ -45,7 +45,10 @@ type Backup struct {
 	// Base is the form of the data: Files, or empty for a dump, a snapshot or shards.
 	Base string `json:"base,omitempty"`
 	// Source identifies the data in the backup, such as by the mark of its volume; empty if the caller gave no name.
-	Source    string    `json:"source,omitempty"`
+	Source string `json:"source,omitempty"`
+	// Writer identifies the resource whose data is in the backup, such as by its UID. A resource that was deleted and made again has another
+	// one. Empty if the caller gave none, and in backups of older agents.
+	Writer    string    `json:"writer,omitempty"`
 	Started   time.Time `json:"started"`
 	Completed time.Time `json:"completed"`
 	// ServerTime is a time behind Position by the server's own clock; zero in backups of older agents.
