@@ -57,6 +57,9 @@ const (
 	ConditionStalled = "Stalled"
 )
 
+// ConditionRestored is True while spec.mysql.restoreFrom is set and the restore had warnings. Its message has them.
+const ConditionRestored = "Restored"
+
 // ConditionImported is True when the database is a copy of the server in spec.mysql.importFrom. Its message has the progress of the copy.
 const ConditionImported = "Imported"
 
@@ -131,6 +134,8 @@ const (
 	ReasonArchiveUnusable = "ArchiveUnusable"
 	// ReasonArchived: the archive follows the server, and continues a backup.
 	ReasonArchived = "Archived"
+	// ReasonBackupWarned: the last backup, or the restore that the database began with, has warnings.
+	ReasonBackupWarned = "BackupWarned"
 	// ReasonImported: the database is a copy of the server in spec.mysql.importFrom.
 	ReasonImported = "Imported"
 	// ReasonImporting: the server is being copied.
@@ -237,6 +242,12 @@ type BackupStatus struct {
 	// +kubebuilder:example=`20260102T023001Z-0a1b2c3d`
 	// +optional
 	LastID string `json:"lastID,omitempty"`
+
+	// warnings are those of that backup, at most five: what a restore of it will lack.
+	// +kubebuilder:example=`["table a.b is MyISAM"]`
+	// +listType=atomic
+	// +optional
+	Warnings []string `json:"warnings,omitempty"`
 
 	// lastVerified is the time of the last successful check of a backup.
 	// +kubebuilder:example=`"2026-01-02T05:04:00Z"`

@@ -110,6 +110,11 @@ func (in *BackupStatus) DeepCopyInto(out *BackupStatus) {
 		in, out := &in.LastSuccessful, &out.LastSuccessful
 		*out = (*in).DeepCopy()
 	}
+	if in.Warnings != nil {
+		in, out := &in.Warnings, &out.Warnings
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.LastVerified != nil {
 		in, out := &in.LastVerified, &out.LastVerified
 		*out = (*in).DeepCopy()

@@ -211,6 +211,9 @@ const maxTermination = 4096
 // maxGTID is the maximum length of a set of GTIDs in the termination message. The manifest has the whole set.
 const maxGTID = 1024
 
+// maxWarnings is the maximum number of warnings in the termination message. The last one counts those left out.
+const maxWarnings = 5
+
 // report writes the result as the termination message. It omits lists and cuts long texts until the message fits.
 func (c *config) report(result *contract.Result) {
 	// Outside of a container there is no such file, and the last line is all there is.
@@ -231,8 +234,13 @@ func shorten(result *contract.Result) contract.Result {
 	}
 	for limit := 700; limit > 10; limit /= 2 {
 		short.Message, short.Warnings = cut(result.Message, limit), nil
-		for _, warning := range result.Warnings[:min(len(result.Warnings), 5)] {
-			short.Warnings = append(short.Warnings, cut(warning, limit*2/7))
+		for i, warning := range result.Warnings {
+			if more := len(result.Warnings) - i; i == maxWarnings-1 && more > 1 {
+				warning = fmt.Sprintf("%d more warnings: the last line of the log has all of them", more)
+			}
+			if i < maxWarnings {
+				short.Warnings = append(short.Warnings, cut(warning, limit*2/7))
+			}
 		}
 		if text, err := json.Marshal(short); err != nil || len(text) <= maxTermination {
 			break

@@ -71,9 +71,9 @@ func (of Cluster) Report(known *backupv1.ClusterBackupStatus, seen Seen, c recon
 	}
 	next := ptr.Deref(known, backupv1.ClusterBackupStatus{})
 	good, bad := Last(seen.Pods, of.Part)
-	Take(&next.LastSuccessful, &next.LastID, good)
+	TakeBackup(&next.LastSuccessful, &next.LastID, &next.Warnings, good)
 	overdue := Overdue(seen.Pods, of.Part, of.Declared.Schedule, next.LastSuccessful, c.Now.Time)
-	verdict := cmp.Or(Stuck(seen.Jobs), Judge(next.LastSuccessful, next.LastID, bad, overdue))
+	verdict := cmp.Or(Stuck(seen.Jobs), Judge(next.LastSuccessful, next.LastID, next.Warnings, bad, overdue))
 	verdict.Set(c, backupv1.ConditionBackupHealthy)
 	return &next
 }

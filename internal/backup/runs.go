@@ -69,6 +69,8 @@ type Verdict struct {
 	Reason, Message string
 	// Since is the end of the last successful backup if a good verdict depends on it, else nil.
 	Since *metav1.Time
+	// Warnings are those of the backup that the message names. Set appends the first one to the message.
+	Warnings []string
 }
 
 // Stuck returns the verdict for a backup Job without a running pod, or nil.
@@ -92,7 +94,11 @@ func (v *Verdict) Set(c reconcile.Conditions, name string) {
 		c.Set(name, false, "", "", before.Reason, before.Message)
 		return
 	}
-	c.Set(name, v.Good, v.Reason, v.Message, v.Reason, v.Message)
+	message := v.Message
+	if len(v.Warnings) > 0 {
+		message += "; " + summarize(v.Warnings)
+	}
+	c.Set(name, v.Good, v.Reason, message, v.Reason, message)
 }
 
 // Take stores the time and ID of a run, unless a newer one is stored: times never go back, although pods are deleted.
@@ -102,9 +108,17 @@ func Take(at **metav1.Time, id *string, r *Run) {
 	}
 }
 
-// Judge returns the verdict on backups. Its inputs are the last success, the last failure (nil for none), and why the next one is overdue
-// ("" if it is not).
-func Judge(at *metav1.Time, id string, bad *Run, overdue string) *Verdict {
+// TakeBackup stores the time, the ID and the warnings of a backup like Take. The former backup's warnings go with it.
+func TakeBackup(at **metav1.Time, id *string, warnings *[]string, r *Run) {
+	if r.IsNewer(*at) {
+		*warnings = r.Warnings
+	}
+	Take(at, id, r)
+}
+
+// Judge returns the verdict on backups. Its inputs are the last success with its warnings, the last failure (nil for none), and why the next
+// one is overdue ("" if it is not).
+func Judge(at *metav1.Time, id string, warnings []string, bad *Run, overdue string) *Verdict {
 	switch {
 	case bad.IsNewer(at):
 		return &Verdict{Reason: cmp.Or(string(bad.Reason), backupv1.ReasonBackupFailed), Message: lastFailed + bad.Message}
@@ -113,7 +127,7 @@ func Judge(at *metav1.Time, id string, bad *Run, overdue string) *Verdict {
 	case overdue != "":
 		return &Verdict{Reason: backupv1.ReasonBackupOverdue, Message: "no backup since " + at.UTC().Format(time.RFC3339) + ": " + overdue}
 	}
-	return &Verdict{Good: true, Since: at, Reason: backupv1.ReasonBackupSucceeded, Message: "the last backup is " + id}
+	return &Verdict{Good: true, Since: at, Reason: backupv1.ReasonBackupSucceeded, Message: "the last backup is " + id, Warnings: warnings}
 }
 
 // isFailure reports whether a condition reports a failed backup.

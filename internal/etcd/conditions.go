@@ -8,7 +8,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/database"
@@ -91,6 +93,8 @@ func (*Kind) Summary(ec *etcdv1.EtcdCluster) reconcile.Summary {
 		}
 	}
 	summary.Backups = backupsOf(ec).Summary(s.Backup, s.Conditions)
+	known := ptr.Deref(s.Backup, backupv1.ClusterBackupStatus{})
+	summary.Warnings = backup.Warnings(known.LastID, known.Warnings, s.Conditions)
 	database.Summarize(&summary, s.Conditions, etcdv1.ConditionDegraded, s.Step, s.Message)
 	return summary
 }

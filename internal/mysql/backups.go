@@ -51,7 +51,7 @@ func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *d
 		next = before.DeepCopy()
 	}
 	good, bad := backup.Last(o.Jobs, o.Component)
-	backup.Take(&next.LastSuccessful, &next.LastID, good)
+	backup.TakeBackup(&next.LastSuccessful, &next.LastID, &next.Warnings, good)
 	verified, refuted := backup.Last(o.Jobs, o.Component+labelVerify)
 	backup.Take(&next.LastVerified, &next.VerifiedID, verified)
 	if refuted != nil && refuted.Verified { // the archive failed, not the backup
@@ -81,7 +81,7 @@ func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdi
 
 func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now time.Time) *backup.Verdict {
 	declared := o.Declared
-	made := backup.Judge(s.LastSuccessful, s.LastID, bad, backup.Overdue(o.Jobs, o.Component, declared.Schedule, s.LastSuccessful, now))
+	made := backup.Judge(s.LastSuccessful, s.LastID, s.Warnings, bad, backup.Overdue(o.Jobs, o.Component, declared.Schedule, s.LastSuccessful, now))
 	switch {
 	case !made.Good:
 		return made
@@ -91,12 +91,13 @@ func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now t
 	case refuted.IsNewer(s.LastVerified):
 		return &backup.Verdict{Reason: cmp.Or(string(refuted.Reason), dsv1.ReasonVerificationFailed), Message: "the last check of a backup failed: " + refuted.Message}
 	case s.LastVerified == nil:
-		return &backup.Verdict{Reason: dsv1.ReasonNotVerified, Message: made.Message + "; no backup was checked yet"}
+		return &backup.Verdict{Reason: dsv1.ReasonNotVerified, Message: made.Message + "; no backup was checked yet", Warnings: made.Warnings}
 	}
 	if overdue := backup.Overdue(o.Jobs, o.Component+labelVerify, declared.Verify.Schedule, s.LastVerified, now); overdue != "" {
 		return &backup.Verdict{Reason: dsv1.ReasonCheckOverdue, Message: "no check of a backup since " + s.LastVerified.UTC().Format(time.RFC3339) + ": " + overdue}
 	}
-	return &backup.Verdict{Good: true, Since: made.Since, Reason: dsv1.ReasonVerified, Message: fmt.Sprintf("%s, the last that was checked %s", made.Message, s.VerifiedID)}
+	return &backup.Verdict{Good: true, Since: made.Since, Reason: dsv1.ReasonVerified, Warnings: made.Warnings,
+		Message: fmt.Sprintf("%s, the last that was checked %s", made.Message, s.VerifiedID)}
 }
 
 // judgeArchive judges the archive by its newest pod. The pod is ready while the latest moments can be restored.

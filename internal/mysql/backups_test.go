@@ -5,6 +5,7 @@ package mysql
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
 )
 
 // at returns a fixed time plus minutes.
@@ -79,6 +81,36 @@ func TestRuns(t *testing.T) {
 	}
 	next, healthy, recoverable := JudgeBackups(&dsv1.BackupStatus{LastID: "a"}, Observed{}, at(1).Time)
 	assert.Assert(t, next == nil && healthy == nil && recoverable == nil, "none is declared any more")
+}
+
+// Warnings of a scheduled backup reach the status and the condition, and stay until a newer backup has none.
+func TestWarningsOfABackup(t *testing.T) {
+	t.Parallel()
+	const warned = `{"ok":true,"id":"a","warnings":["table a.b is MyISAM","resource groups are not in the backup"]}`
+	for name, c := range map[string]struct {
+		declared *dsv1.Backup
+		pods     []*corev1.Pod
+		warnings []string
+		message  string
+	}{
+		"warned":      {&dsv1.Backup{}, []*corev1.Pod{job("mysql", 1, 0, warned)}, []string{"table a.b is MyISAM", "resource groups are not in the backup"}, "it has 2 warnings; the first: table a.b is MyISAM"},
+		"not checked": {&dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}}, []*corev1.Pod{job("mysql", 1, 0, warned)}, []string{"table a.b is MyISAM", "resource groups are not in the backup"}, "no backup was checked yet; it has 2 warnings; the first: table a.b is MyISAM"},
+		"checked": {&dsv1.Backup{Verify: &dsv1.BackupVerify{Schedule: "@weekly"}}, []*corev1.Pod{job("mysql", 1, 0, warned), job("mysql-verify", 2, 0, good("a"))},
+			[]string{"table a.b is MyISAM", "resource groups are not in the backup"}, "the last that was checked a; it has 2 warnings; the first: table a.b is MyISAM"},
+		"a newer one has none": {&dsv1.Backup{}, []*corev1.Pod{job("mysql", 1, 0, warned), job("mysql", 2, 0, good("b"))}, nil, "the last backup is b; backups are not checked"},
+		"a newer one failed":   {&dsv1.Backup{}, []*corev1.Pod{job("mysql", 1, 0, warned), job("mysql", 2, 22, full)}, []string{"table a.b is MyISAM", "resource groups are not in the backup"}, "the store is full"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			next, healthy, _ := JudgeBackups(nil, Observed{Declared: c.declared, Component: "mysql", Jobs: c.pods}, at(5).Time)
+			assert.DeepEqual(t, next.Warnings, c.warnings)
+			var list []metav1.Condition
+			healthy.Set(reconcile.Conditions{List: &list, Now: at(5)}, dsv1.ConditionBackupHealthy)
+			assert.Assert(t, strings.HasSuffix(list[0].Message, c.message), "%s", list[0].Message)
+			again, _, _ := JudgeBackups(next, Observed{Declared: c.declared, Component: "mysql"}, at(6).Time) // the pods are deleted
+			assert.DeepEqual(t, again, next)
+		})
+	}
 }
 
 // BackupHealthy is false if no backup or no check has completed within the time of its schedule.

@@ -19,8 +19,8 @@ import (
 // Members are the backups of a database of several members, as its MySQLCluster reports them.
 type Members struct {
 	Backup *dsv1.BackupStatus
-	// Healthy and Recoverable are the verdicts for the conditions of the DataService; nil for one to remove.
-	Healthy, Recoverable *backup.Verdict
+	// Healthy, Recoverable and Restored are the verdicts for the conditions of the DataService; nil for one to remove.
+	Healthy, Recoverable, Restored *backup.Verdict
 }
 
 // MembersOf returns the backups of the MySQLCluster of that database, which may not exist yet. It returns nil if none are declared.
@@ -47,6 +47,9 @@ func MembersOf(declared *dsv1.Backup, cluster *unstructured.Unstructured) (*Memb
 		return &backup.Verdict{Good: c.Status == metav1.ConditionTrue, Reason: c.Reason, Message: c.Message}
 	}
 	m := &Members{Backup: &of.Status.Backup, Healthy: verdict(dsv1.ConditionBackupHealthy)}
+	if meta.FindStatusCondition(of.Status.Conditions, dsv1.ConditionRestored) != nil {
+		m.Restored = verdict(dsv1.ConditionRestored)
+	}
 	if declared.PointInTime != nil {
 		m.Recoverable = verdict(dsv1.ConditionRecoverable)
 	}

@@ -317,7 +317,7 @@ func (k *Kind) Status(ds *dsv1.DataService, seen reconcile.Seen[Observation], no
 		Pace: seen.Pace, Failure: seen.Failure,
 	}
 	if obs := seen.Observed; obs != nil {
-		input.Members, input.Backups, input.Import, input.Switch = obs.Members, &obs.Backups, obs.Import, obs.Databases.Switch()
+		input.Members, input.Backups, input.Import, input.Switch, input.Restored = obs.Members, &obs.Backups, obs.Import, obs.Databases.Switch(), obs.Restored
 	}
 	ds.Status = Compute(ds.Status, input, now)
 }

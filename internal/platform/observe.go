@@ -24,6 +24,8 @@ type Observation struct {
 	Databases *mysql.Databases
 	// Members are the backups of several members; nil for one server, or without backups.
 	Members *mysql.Members
+	// Restored is the observation of a restore that the database began with.
+	Restored backup.Restored
 	// Import is the import of a running server; nil for none.
 	Import *mysql.Import
 	// AfterGap is the Job to create because of a gap in the binary log; nil for none.
@@ -54,6 +56,12 @@ func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, _ reconcile.Pl
 		}
 		if obs.Databases == nil || obs.Databases.IsLeaving { // the server that made the copy becomes the first member, or has
 			obs.Import = &mysql.Import{Declared: ds.Spec.MySQL.ImportFrom, IsDone: true}
+		}
+	}
+	if ds.Spec.MySQL.RestoreFrom != nil {
+		obs.Restored.IsDeclared = true
+		if obs.Restored.Pods, err = pods(ctx, name); err != nil {
+			return err
 		}
 	}
 	if ds.Spec.MySQL.Backup == nil || obs.Members != nil {

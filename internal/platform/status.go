@@ -30,6 +30,7 @@ type StatusInput struct {
 	Members    *mysql.Members       // the backups of several members; nil for none
 	Switch     *mysql.Switch        // to another database; nil for none
 	Import     *mysql.Import        // of a running server; nil for none
+	Restored   backup.Restored      // the restore that the database began with
 }
 
 // Compute returns the status after an observation. It equals prev, including times, if nothing visible to a user has changed.
@@ -45,10 +46,12 @@ func Compute(prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) dsv
 	if seen.Backups != nil {
 		var healthy, recoverable *backup.Verdict
 		next.Backup, healthy, recoverable = mysql.JudgeBackups(prev.Backup, *seen.Backups, now.Time)
+		c := reconcile.Conditions{List: &next.Conditions, Generation: seen.Generation, Now: now}
+		seen.Restored.Set(c)
 		if m := seen.Members; m != nil {
 			next.Backup, healthy, recoverable = m.Backup.DeepCopy(), m.Healthy, m.Recoverable
+			m.Restored.Set(c, dsv1.ConditionRestored)
 		}
-		c := reconcile.Conditions{List: &next.Conditions, Generation: seen.Generation, Now: now}
 		healthy.Set(c, dsv1.ConditionBackupHealthy)
 		recoverable.Set(c, dsv1.ConditionRecoverable)
 		seen.Import.Verdict().Set(c, dsv1.ConditionImported)

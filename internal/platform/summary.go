@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/metrics"
 	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/platform/component"
@@ -46,6 +47,8 @@ func (*Kind) Summary(ds *dsv1.DataService) reconcile.Summary {
 		summarizeSwitch(&summary, meta.FindStatusCondition(s.Conditions, dsv1.ConditionDatabaseSwitch))
 	}
 	summary.Backups = backupsOf(ds)
+	known := ptr.Deref(s.Backup, dsv1.BackupStatus{})
+	summary.Warnings = backup.Warnings(known.LastID, known.Warnings, s.Conditions)
 	if m := ds.Spec.MySQL; m != nil && !m.IsReplicated() { // a database without a volume has no such claim, and a MySQLCluster reports its claims
 		summary.Claims = []string{mysql.ClaimName(cmp.Or(ds.Spec.MySQL.Name, component.DefaultObjectName(component.MySQL)))}
 	}

@@ -168,7 +168,12 @@ type Summary struct {
 	Backups *metrics.Backups
 	// Claims are the names of the claims that hold the data; nil if they are not reported.
 	Claims []string
+	// Warnings are facts about something that succeeded. An event reports each one once.
+	Warnings []Warning
 }
+
+// Warning has a reason, a text, and the status field with details.
+type Warning struct{ Reason, Text, Field string }
 
 // Doing holds the name and the message of a running step.
 type Doing struct{ Step, Text string }

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -90,7 +91,7 @@ func (r *reporter[T, O]) forget(key types.NamespacedName) {
 	delete(r.written, key)
 }
 
-// announce records an event when a resource becomes ready, stops being ready or fails, and for each running step.
+// announce records an event when a resource becomes ready, stops being ready or fails, and for each running step and each warning.
 func (r *reporter[T, O]) announce(ctx context.Context, resource T, was, is Summary) {
 	events := r.recorderFor(resource)
 	if is.Doing.Step != "" && is.Doing != was.Doing {
@@ -98,6 +99,11 @@ func (r *reporter[T, O]) announce(ctx context.Context, resource T, was, is Summa
 			Type: corev1.EventTypeNormal, Reason: is.Doing.Step, Action: "Step", Note: is.Doing.Text,
 			Related: r.field(resource, "status.step"),
 		})
+	}
+	for _, w := range is.Warnings {
+		if !slices.Contains(was.Warnings, w) {
+			events.Record(ctx, Event{Type: corev1.EventTypeWarning, Reason: w.Reason, Action: "Report", Note: w.Text, Related: r.field(resource, w.Field)})
+		}
 	}
 	switch {
 	case is.Ready && !was.Ready:

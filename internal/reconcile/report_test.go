@@ -5,6 +5,7 @@ package reconcile
 
 import (
 	"context"
+	"slices"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -40,6 +41,12 @@ func TestEachNoteIsAnEvent(t *testing.T) {
 	problem := func(field, text string) Summary {
 		return Summary{Problem: text, ProblemReason: "ComponentFailing", ProblemField: field}
 	}
+	warned := func(texts ...string) (s Summary) {
+		for _, text := range texts {
+			s.Warnings = append(s.Warnings, Warning{Reason: "BackupWarned", Text: text, Field: "status.backup.warnings"})
+		}
+		return s
+	}
 	step := func(text string) Summary { return Summary{Doing: Doing{Step: "Heal", Text: text}} }
 	corrected := func(note string) Event {
 		return Event{Type: corev1.EventTypeNormal, Reason: EventCorrected, Action: "Correct", Note: note, Related: &corev1.ObjectReference{Kind: "ConfigMap", Name: "auth"}}
@@ -52,6 +59,7 @@ func TestEachNoteIsAnEvent(t *testing.T) {
 		"problems of a component":    {summaries: []Summary{problem("status.components[auth]", "a"), problem("status.components[auth]", "b")}, want: []string{"a", "b"}},
 		"problems in the conditions": {summaries: []Summary{problem("status.conditions", "a"), problem("status.conditions", "b")}, want: []string{"a", "b"}},
 		"problems of no field":       {summaries: []Summary{problem("", "a"), problem("", "b")}, want: []string{"a", "b"}},
+		"warnings":                   {summaries: []Summary{warned("a"), warned("a"), warned("a", "b"), {}, warned("b")}, want: []string{"a", "b", "again: b"}},
 		"steps":                      {summaries: []Summary{step("a"), step("b")}, want: []string{"a", "b"}},
 		"writes of an object":        {events: []Event{corrected("a"), corrected("b")}, want: []string{"a", "b"}},
 		"one problem, twice":         {summaries: []Summary{problem("", "a"), {}, problem("", "a")}, want: []string{"a", "again: a"}},
@@ -69,6 +77,11 @@ func TestEachNoteIsAnEvent(t *testing.T) {
 			was := Summary{}
 			for _, is := range test.summaries {
 				r.announce(t.Context(), ds, was, is)
+				for _, w := range is.Warnings {
+					if !slices.Contains(was.Warnings, w) {
+						got = append(got, <-written)
+					}
+				}
 				if is.Problem != "" || is.Doing.Step != "" {
 					got = append(got, <-written)
 				}

@@ -9,7 +9,9 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/database"
@@ -84,6 +86,8 @@ func (*Kind) Summary(rc *redisv1.RedisCluster) reconcile.Summary {
 	}
 	summary.Parts = []metrics.Part{{Name: "redis", Ready: ready, Pods: inStep, Desired: all}}
 	summary.Backups = backupsOf(rc).Summary(s.Backup, s.Conditions)
+	known := ptr.Deref(s.Backup, backupv1.ClusterBackupStatus{})
+	summary.Warnings = backup.Warnings(known.LastID, known.Warnings, s.Conditions)
 	database.Summarize(&summary, s.Conditions, redisv1.ConditionDegraded, s.Step, s.Message)
 	return summary
 }

@@ -75,6 +75,12 @@ type ClusterBackupStatus struct {
 	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
 	// +optional
 	LastID string `json:"lastID,omitempty"`
+
+	// warnings are those of that backup, at most five: what a restore of it will lack.
+	// +kubebuilder:example=`["table a.b is MyISAM"]`
+	// +listType=atomic
+	// +optional
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // Conditions and reasons of a cluster with spec.backup.

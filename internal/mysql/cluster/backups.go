@@ -95,10 +95,10 @@ func (v *view) reportBackups(known *mysqlv1.BackupStatus, c reconcile.Conditions
 		return &before
 	}
 	next, healthy, recoverable := mysql.JudgeBackups(&dsv1.BackupStatus{
-		LastSuccessful: before.LastSuccessful, LastID: before.LastID, LastVerified: before.LastVerified, VerifiedID: before.VerifiedID,
+		LastSuccessful: before.LastSuccessful, LastID: before.LastID, Warnings: before.Warnings, LastVerified: before.LastVerified, VerifiedID: before.VerifiedID,
 	}, observed(v.mc, v.observed.backups), c.Now.Time)
 	result := &mysqlv1.BackupStatus{
-		ClusterBackupStatus: backupv1.ClusterBackupStatus{LastSuccessful: next.LastSuccessful, LastID: next.LastID},
+		ClusterBackupStatus: backupv1.ClusterBackupStatus{LastSuccessful: next.LastSuccessful, LastID: next.LastID, Warnings: next.Warnings},
 		LastVerified:        next.LastVerified, VerifiedID: next.VerifiedID, Since: before.Since,
 	}
 	result.Since = v.since(result)

@@ -11,9 +11,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/metrics"
@@ -142,6 +144,7 @@ func (v *view) conditions(s *mysqlv1.MySQLClusterStatus, standing *database.Stan
 		v.available(c)
 		if v.seen.Observed != nil {
 			s.Backup = v.reportBackups(s.Backup, c)
+			v.observed.restored.Set(c)
 		}
 	})
 }
@@ -211,6 +214,8 @@ func (*Kind) Summary(mc *mysqlv1.MySQLCluster) reconcile.Summary {
 	for i := range s.Members {
 		summary.Claims = append(summary.Claims, database.ClaimName(mc.Name, int(s.Members[i].Ordinal)))
 	}
+	known := ptr.Deref(s.Backup, mysqlv1.BackupStatus{})
+	summary.Warnings = backup.Warnings(known.LastID, known.Warnings, s.Conditions)
 	if s.Backup != nil {
 		summary.Backups = backupsOf(mc).Summary(&s.Backup.ClusterBackupStatus, s.Conditions)
 	}

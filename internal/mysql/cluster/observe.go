@@ -15,6 +15,7 @@ import (
 	k8sclient "sigs.k8s.io/controller-runtime/pkg/client"
 
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
+	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/mysql/client"
@@ -53,7 +54,9 @@ type Observation struct {
 	pods    []pod
 	reach   Reach
 	backups backupsSeen
-	decided replication.Decision // that Decide found
+	// restored is the restore that the database began with.
+	restored backup.Restored
+	decided  replication.Decision // that Decide found
 }
 
 // pod is one pod of a database, or the place of one that does not exist.
@@ -74,6 +77,11 @@ func (k *Kind) see(ctx context.Context, mc *mysqlv1.MySQLCluster, pods reconcile
 		return err
 	}
 	obs.Lagging, obs.Replacing = seen.Lagging, seen.Replacing
+	if obs.restored.IsDeclared = mc.Spec.RestoreFrom != nil; obs.restored.IsDeclared {
+		if obs.restored.Pods, err = pods(ctx, part); err != nil {
+			return err
+		}
+	}
 	routed, err := k.seeRoute(ctx, mc)
 	if err != nil {
 		return err

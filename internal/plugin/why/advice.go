@@ -93,6 +93,7 @@ var actions = map[string]string{
 	"RunFailed":                  "read the log of that Job; `kubectl create job --from=cronjob/NAME` runs it again",
 	"AgentUnknown":               "set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image",
 	dsv1.ConditionBackupHealthy:  "read the message; docs/backup.md, Results, has each reason",
+	dsv1.ReasonBackupWarned:      "read each warning in status.backup.warnings, or in the condition Restored: it names what a restore lacks, or lacked",
 	dsv1.ConditionRecoverable:    "read the message; docs/backup.md, Results, has each reason",
 	health.ReasonTooLarge:        "move long texts of `config` and `configFiles` into ConfigMaps that you create, or split the resource; the objects of the spec are applied",
 	health.ReasonOperator:        "fix the problem in the message, for all DataServices; what runs already goes on running",

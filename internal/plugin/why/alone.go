@@ -26,6 +26,7 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 			Phase              dsv1.Phase         `json:"phase"`
 			Ready              string             `json:"ready"`
 			Conditions         []metav1.Condition `json:"conditions"`
+			Backup             *dsv1.BackupStatus `json:"backup"`
 		} `json:"status"`
 	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(of.Object, &like); err != nil {
@@ -51,6 +52,12 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	ds := &dsv1.DataService{ObjectMeta: like.ObjectMeta, Status: dsv1.DataServiceStatus{
 		ObservedGeneration: like.Status.ObservedGeneration, Phase: like.Status.Phase, Ready: like.Status.Ready, Components: []dsv1.ComponentStatus{c},
 	}}
+	ds.Status.Backup = like.Status.Backup
+	for _, c := range like.Status.Conditions {
+		if slices.Contains([]string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable, dsv1.ConditionRestored}, c.Type) {
+			ds.Status.Conditions = append(ds.Status.Conditions, c)
+		}
+	}
 	ds.Spec.Paused, _, _ = unstructured.NestedBool(of.Object, "spec", object.PauseField(of))
 	return &Facts{DataService: ds, Resource: of, Component: c.Name}, nil
 }

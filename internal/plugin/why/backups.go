@@ -67,6 +67,22 @@ func (f *Facts) backups() *Diagnosis {
 	return nil
 }
 
+// warned explains the warnings of the last backup, or of the restore that the database began with; nil for none. They are facts and no failure: the
+// backup was made, and why ends with success.
+func (f *Facts) warned() *Diagnosis {
+	d := &Diagnosis{Ready: true, Object: f.Self(), Do: advice(dsv1.ReasonBackupWarned)}
+	if known := f.DataService.Status.Backup; known != nil && len(known.Warnings) > 0 {
+		d.Cause = fmt.Sprintf("backup: %s: %s", dsv1.ReasonBackupWarned, known.Warnings[0])
+		d.State = append([]string{"backup " + known.LastID + " was made, with warnings:"}, known.Warnings...)
+		return d
+	}
+	if c := meta.FindStatusCondition(f.DataService.Status.Conditions, dsv1.ConditionRestored); c != nil {
+		d.Cause = fmt.Sprintf("backup: %s: %s", c.Reason, c.Message)
+		return d
+	}
+	return nil
+}
+
 // AsksForBackups reports whether the cause depends on Facts.Backups: a condition reports that no backup was made yet.
 func (f *Facts) AsksForBackups() bool {
 	return slices.ContainsFunc(f.backedUp(), func(of backedUp) bool {

@@ -157,6 +157,11 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	if d := f.backups(); d != nil {
 		return d
 	}
+	if f.Component == "" || f.Resource != nil || f.Component == "mysql" {
+		if d := f.warned(); d != nil {
+			return d
+		}
+	}
 	return f.well(c)
 }
 

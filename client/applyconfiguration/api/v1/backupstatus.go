@@ -18,6 +18,8 @@ type BackupStatusApplyConfiguration struct {
 	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
 	// lastID is the name of that backup in the store.
 	LastID *string `json:"lastID,omitempty"`
+	// warnings are those of that backup, at most five: what a restore of it will lack.
+	Warnings []string `json:"warnings,omitempty"`
 	// lastVerified is the time of the last successful check of a backup.
 	LastVerified *metav1.Time `json:"lastVerified,omitempty"`
 	// verifiedID is the name of that backup in the store.
@@ -43,6 +45,16 @@ func (b *BackupStatusApplyConfiguration) WithLastSuccessful(value metav1.Time) *
 // If called multiple times, the LastID field is set to the value of the last call.
 func (b *BackupStatusApplyConfiguration) WithLastID(value string) *BackupStatusApplyConfiguration {
 	b.LastID = &value
+	return b
+}
+
+// WithWarnings adds the given value to the Warnings field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Warnings field.
+func (b *BackupStatusApplyConfiguration) WithWarnings(values ...string) *BackupStatusApplyConfiguration {
+	for i := range values {
+		b.Warnings = append(b.Warnings, values[i])
+	}
 	return b
 }
 

@@ -18,6 +18,8 @@ type ClusterBackupStatusApplyConfiguration struct {
 	LastSuccessful *v1.Time `json:"lastSuccessful,omitempty"`
 	// lastID is its ID.
 	LastID *string `json:"lastID,omitempty"`
+	// warnings are those of that backup, at most five: what a restore of it will lack.
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // ClusterBackupStatusApplyConfiguration constructs a declarative configuration of the ClusterBackupStatus type for use with
@@ -39,5 +41,15 @@ func (b *ClusterBackupStatusApplyConfiguration) WithLastSuccessful(value v1.Time
 // If called multiple times, the LastID field is set to the value of the last call.
 func (b *ClusterBackupStatusApplyConfiguration) WithLastID(value string) *ClusterBackupStatusApplyConfiguration {
 	b.LastID = &value
+	return b
+}
+
+// WithWarnings adds the given value to the Warnings field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Warnings field.
+func (b *ClusterBackupStatusApplyConfiguration) WithWarnings(values ...string) *ClusterBackupStatusApplyConfiguration {
+	for i := range values {
+		b.Warnings = append(b.Warnings, values[i])
+	}
 	return b
 }

@@ -47,6 +47,16 @@ func (b *BackupStatusApplyConfiguration) WithLastID(value string) *BackupStatusA
 	return b
 }
 
+// WithWarnings adds the given value to the Warnings field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the Warnings field.
+func (b *BackupStatusApplyConfiguration) WithWarnings(values ...string) *BackupStatusApplyConfiguration {
+	for i := range values {
+		b.ClusterBackupStatusApplyConfiguration.Warnings = append(b.ClusterBackupStatusApplyConfiguration.Warnings, values[i])
+	}
+	return b
+}
+
 // WithLastVerified sets the LastVerified field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the LastVerified field is set to the value of the last call.

@@ -1,0 +1,64 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// containerRestore restores a backup to the empty volume of a new database, before its server starts.
+const containerRestore = "d3os-restore"
+
+// summarize returns the number of warnings, and the first one.
+func summarize(warnings []string) string {
+	if len(warnings) == 1 {
+		return "it has a warning: " + warnings[0]
+	}
+	return fmt.Sprintf("it has %d warnings; the first: %s", len(warnings), warnings[0])
+}
+
+// Restored is the observation of a database that may have begun with a backup.
+type Restored struct {
+	// IsDeclared reports whether the spec names a backup to begin with. Pods are the database's pods.
+	IsDeclared bool
+	Pods       []*corev1.Pod
+}
+
+// Set sets the condition Restored if a pod reports a restore with warnings, or removes it without a declaration. A pod that was made again
+// restores nothing and reports no warnings, so the condition stays as long as the declaration.
+func (r Restored) Set(c reconcile.Conditions) {
+	if !r.IsDeclared {
+		meta.RemoveStatusCondition(c.List, dsv1.ConditionRestored)
+		return
+	}
+	for _, pod := range r.Pods {
+		for _, status := range pod.Status.InitContainerStatuses {
+			if status.Name != containerRestore || status.State.Terminated == nil {
+				continue
+			}
+			if said := resultOf(status.State.Terminated); said != nil && said.OK && len(said.Warnings) > 0 {
+				v := Verdict{Good: true, Reason: dsv1.ReasonBackupWarned, Message: "the database began with backup " + said.ID, Warnings: said.Warnings}
+				v.Set(c, dsv1.ConditionRestored)
+			}
+		}
+	}
+}
+
+// Warnings returns what a summary says of the warnings of the last backup and of a restore.
+func Warnings(id string, warnings []string, conditions []metav1.Condition) (found []reconcile.Warning) {
+	if len(warnings) > 0 {
+		found = append(found, reconcile.Warning{Reason: dsv1.ReasonBackupWarned, Field: "status.backup.warnings", Text: "backup " + id + ": " + summarize(warnings)})
+	}
+	if c := meta.FindStatusCondition(conditions, dsv1.ConditionRestored); c != nil {
+		found = append(found, reconcile.Warning{Reason: c.Reason, Field: "status.conditions", Text: c.Message})
+	}
+	return found
+}
