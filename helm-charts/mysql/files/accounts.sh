@@ -71,7 +71,7 @@ user() {
 # to list XA transactions is one of MySQL 8.0: MySQL 5.7 and MariaDB skip the comment.
 backup() {
   user "$1" || return 1
-  printf "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT /*!80011 , XA_RECOVER_ADMIN */ ON *.* TO '%s'@'%%';\n" "$1"
+  printf "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT /*!80011 , XA_RECOVER_ADMIN, RESOURCE_GROUP_USER */ ON *.* TO '%s'@'%%';\n" "$1"
 }
 
 # archive NAME: what following the binary log needs.

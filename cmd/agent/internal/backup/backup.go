@@ -230,7 +230,7 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 			cancel(err)
 		}
 	}()
-	o := dump.Options{Server: r.options.Server, Conn: r.conn, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version, Ignored: extras.ignored, History: extras.hasHistory}
+	o := dump.Options{Server: r.options.Server, Conn: r.conn, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version, Ignored: extras.ignored, History: len(extras.versioned) > 0}
 	var scanner *dump.Scanner
 	object, err := r.Put(watching, "dump.sql", func(w io.Writer) (err error) {
 		if len(schemas) == 0 {
@@ -258,6 +258,10 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 	r.Manifest.Objects = append(slices.Clone(r.before), object)
 	r.Manifest.Tables, r.Manifest.Position = scanner.Rows, scanner.Position
 	r.Manifest.Warnings = append(slices.Clone(r.said), warnings(after.tables)...)
+	if scanner.LacksHistory {
+		r.Manifest.Warnings = append(r.Manifest.Warnings, fmt.Sprintf("the former rows of system-versioned tables (%d) are not in the backup, because %s of the image cannot dump them: use an image of MariaDB 10.11 or newer: %s",
+			len(extras.versioned), r.Manifest.Tool, strings.Join(extras.versioned[:min(len(extras.versioned), mostNamed)], ", ")))
+	}
 	if err := r.identify(ctx); err != nil {
 		return err
 	}

@@ -25,20 +25,23 @@ type extras struct {
 	before, views []manifest.Statement
 	// ignored are the views that are left out of the dump, as schema.name.
 	ignored []string
-	// hasHistory reports whether a table keeps the versions of its rows.
-	hasHistory bool
-	warnings   []string
+	// versioned are the tables that keep the former versions of their rows.
+	versioned []string
+	warnings  []string
 }
 
 // readExtras reads what the dump leaves out.
 func readExtras(conn *server.Conn) (*extras, error) {
 	e := &extras{conn: conn}
-	steps := []func() error{e.servers, e.functions, e.plugins, e.readViews, e.floats, e.folders}
+	steps := []func() error{e.inSystemSchemas, e.servers, e.functions, e.plugins, e.readViews, e.floats, e.folders, e.stopwords}
 	if conn.Version.Flavour == server.MariaDB {
 		steps = append(steps, e.history)
 	}
 	if conn.Version.AtLeast(8, 0, 0) {
 		steps = append(steps, e.components, e.persisted, e.spatial)
+	}
+	if conn.Version.AtLeast(8, 0, 14) {
+		steps = append(steps, e.secondPasswords, e.resourceGroups)
 	}
 	if conn.Version.AtLeast(5, 7, 0) {
 		steps = append(steps, e.tablespaces)
@@ -150,20 +153,11 @@ func (e *extras) folders() error {
 }
 
 func (e *extras) history() error {
-	return e.each("versions of rows", "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SYSTEM VERSIONED' LIMIT 1", func([]string) { e.hasHistory = true })
-}
-
-// floats names the tables whose FLOAT columns the text of a dump rounds to six digits.
-func (e *extras) floats() error {
-	var names []string
-	err := e.each("columns", "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS WHERE DATA_TYPE = 'float' AND TABLE_SCHEMA NOT IN "+
-		"('mysql', 'sys', 'information_schema', 'performance_schema') ORDER BY 1, 2, 3", func(row []string) {
-		names = append(names, server.Quote(row[0])+"."+server.Quote(row[1])+"."+server.Quote(row[2]))
+	return e.each("versions of rows", "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_TYPE = 'SYSTEM VERSIONED' ORDER BY 1, 2", func(row []string) {
+		if !e.conn.Omits(row[0]) {
+			e.versioned = append(e.versioned, server.Quote(row[0])+"."+server.Quote(row[1]))
+		}
 	})
-	if len(names) > 0 {
-		e.warnings = append(e.warnings, fmt.Sprintf("dumps round FLOAT columns to six digits (%d; use DOUBLE or DECIMAL): %s", len(names), strings.Join(names[:min(len(names), 10)], ", ")))
-	}
-	return err
 }
 
 // readViews finds the views at which the dump program would fail: broken ones, and those that call a function that the account may not

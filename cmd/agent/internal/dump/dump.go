@@ -143,6 +143,7 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 	}
 	server.Started(cmd)
 	scanner := NewScanner()
+	scanner.LacksHistory = o.History && !strings.Contains(string(help), "--dump-history")
 	copyErr := relay(r, scanner, w)
 	if copyErr != nil {
 		cancel(copyErr)

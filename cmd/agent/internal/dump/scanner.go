@@ -22,6 +22,8 @@ type Scanner struct {
 	Position *contract.Position
 	// Complete reports whether the last line marks the end of the dump.
 	Complete bool
+	// LacksHistory reports that the program cannot dump the former versions of rows, although a table has some.
+	LacksHistory bool
 
 	schema    string
 	table     string // of the current INSERT

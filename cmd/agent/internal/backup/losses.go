@@ -1,0 +1,118 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package backup
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// mostNamed limits the tables or columns that a warning names. It has the number of all.
+const mostNamed = 10
+
+// warn adds a warning about the named objects, unless there are none.
+func (e *extras) warn(what string, names []string) {
+	if len(names) > 0 {
+		e.warnings = append(e.warnings, fmt.Sprintf("%s (%d): %s", what, len(names), strings.Join(names[:min(len(names), mostNamed)], ", ")))
+	}
+}
+
+// columns returns the quoted names of the columns of base tables that meet a condition on information_schema.COLUMNS. That has the columns of
+// views, too, and a join in the server would compare each column with each table.
+func (e *extras) columns(condition string) (names []string, err error) {
+	tables, err := e.conn.Tables()
+	if err != nil {
+		return nil, err
+	}
+	isBase := map[string]bool{}
+	for _, table := range tables {
+		isBase[table.Quoted()] = true
+	}
+	err = e.each("columns", "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME FROM information_schema.COLUMNS WHERE "+condition+" ORDER BY 1, 2, 3", func(row []string) {
+		if name := server.Quote(row[0]) + "." + server.Quote(row[1]); isBase[name] {
+			names = append(names, name+"."+server.Quote(row[2]))
+		}
+	})
+	return names, err
+}
+
+// floats names the columns that the text of a dump rounds to six digits.
+func (e *extras) floats() error {
+	names, err := e.columns("DATA_TYPE = 'float'")
+	e.warn("dumps round FLOAT columns to six digits: use DOUBLE or DECIMAL", names)
+	return err
+}
+
+// systemTables are the tables of the schemas mysql and sys that servers of some version have themselves.
+var systemTables = strings.Fields(`audit_log_filter audit_log_user column_stats columns_priv component db default_roles engine_cost event firewall_group_allowlist firewall_groups
+	firewall_membership firewall_users firewall_whitelist func general_log global_grants global_priv gtid_executed gtid_slave_pos help_category help_keyword help_relation help_topic
+	host index_stats innodb_index_stats innodb_table_stats masking_dictionaries ndb_binlog_index password_history plugin proc procs_priv proxies_priv
+	replication_asynchronous_connection_failover replication_asynchronous_connection_failover_managed replication_group_configuration_version replication_group_member_actions
+	role_edges roles_mapping server_cost servers slave_master_info slave_relay_log_info slave_worker_info slow_log sys_config table_stats tables_priv time_zone
+	time_zone_leap_second time_zone_name time_zone_transition time_zone_transition_type transaction_registry user`)
+
+// ofServers are the beginnings of the names of further tables that storage engines and plugins make there.
+var ofServers = []string{"gtid_slave_pos_", "ndb_", "spider_", "wsrep_"}
+
+// inSystemSchemas names the tables that users have made in the schemas of the server, which are not dumped.
+func (e *extras) inSystemSchemas() error {
+	var names []string
+	err := e.each("the tables of schema mysql", "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ('mysql', 'sys') AND TABLE_TYPE <> 'VIEW' ORDER BY 1, 2", func(row []string) {
+		name := strings.ToLower(row[1])
+		if !slices.Contains(systemTables, name) && !slices.ContainsFunc(ofServers, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			names = append(names, server.Quote(row[0])+"."+server.Quote(row[1]))
+		}
+	})
+	e.warn("tables in schemas of the server are not in the backup: move them to a schema of your own", names)
+	return err
+}
+
+// stopwords names the tables whose full-text indexes a restore builds before it has the stopwords of the database.
+func (e *extras) stopwords() error {
+	table, err := e.conn.Variable("innodb_ft_server_stopword_table")
+	if err != nil || table == "" || strings.EqualFold(table, "NULL") {
+		return err
+	}
+	var names []string
+	err = e.each("full-text indexes", "SELECT DISTINCT TABLE_SCHEMA, TABLE_NAME FROM information_schema.STATISTICS WHERE INDEX_TYPE = 'FULLTEXT' ORDER BY 1, 2", func(row []string) {
+		if !e.conn.Omits(row[0]) {
+			names = append(names, server.Quote(row[0])+"."+server.Quote(row[1]))
+		}
+	})
+	e.warn("a restore builds full-text indexes without the stopwords of innodb_ft_server_stopword_table ("+table+"): drop and add the indexes afterwards", names)
+	return err
+}
+
+// secondPasswords names the accounts with a second password (RETAIN CURRENT PASSWORD), which SHOW CREATE USER omits.
+func (e *extras) secondPasswords() error {
+	var names []string
+	err := e.each("second passwords of accounts", "SELECT User, Host FROM mysql.user WHERE JSON_CONTAINS_PATH(User_attributes, 'one', '$.additional_password') ORDER BY 1, 2", func(row []string) {
+		names = append(names, account{name: row[0], host: row[1]}.String())
+	})
+	e.warn("the former passwords of accounts with two passwords are not in the backup: ALTER USER … DISCARD OLD PASSWORD when no client uses them", names)
+	return err
+}
+
+// resourceGroups saves the resource groups that users have made. The server shows groups only to accounts with a right on them.
+func (e *extras) resourceGroups() error {
+	isSeen := false
+	err := e.each("resource groups", "SELECT RESOURCE_GROUP_NAME, RESOURCE_GROUP_TYPE, RESOURCE_GROUP_ENABLED, CAST(VCPU_IDS AS CHAR), THREAD_PRIORITY FROM information_schema.RESOURCE_GROUPS "+
+		"ORDER BY 1", func(row []string) {
+		if isSeen = true; row[0] == "USR_default" || row[0] == "SYS_default" {
+			return
+		}
+		statement := fmt.Sprintf("CREATE RESOURCE GROUP %s TYPE = %s VCPU = %s THREAD_PRIORITY = %s", server.Quote(row[0]), row[1], row[3], row[4])
+		if row[2] != "1" {
+			statement += " DISABLE"
+		}
+		e.add("resource group "+server.Quote(row[0]), statement)
+	})
+	if err == nil && !isSeen {
+		e.warnings = append(e.warnings, "resource groups are not in the backup, if there are any: grant the account that makes it RESOURCE_GROUP_USER")
+	}
+	return err
+}

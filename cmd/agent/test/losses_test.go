@@ -1,0 +1,67 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/backup"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// A backup names each loss of a dump in a warning, and is restored and found good without what it lost.
+func TestLossesAreNamed(t *testing.T) {
+	for _, flavour := range both {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			s, to := rig.Start(t, flavour), folder(t)
+			s.Exec("CREATE DATABASE aa",
+				"CREATE TABLE aa.texts (id INT PRIMARY KEY, old VARCHAR(9) CHARACTER SET sjis, west VARCHAR(9) CHARACTER SET latin1, new VARCHAR(9) CHARACTER SET utf8mb4)",
+				"CREATE VIEW aa.shown AS SELECT old FROM aa.texts",
+				"CREATE TABLE aa.m1 (id INT NOT NULL, KEY (id)) ENGINE=MyISAM", "CREATE TABLE aa.m2 LIKE aa.m1", "INSERT INTO aa.m1 VALUES (1)", "INSERT INTO aa.m2 VALUES (2), (3)",
+				"CREATE TABLE mysql.mine (id INT PRIMARY KEY)",
+				"CREATE TABLE aa.stops (value VARCHAR(30)) ENGINE=InnoDB", "SET GLOBAL innodb_ft_server_stopword_table = 'aa/stops'",
+				"CREATE TABLE aa.docs (id INT PRIMARY KEY, v TEXT, FULLTEXT KEY ft (v)) ENGINE=InnoDB")
+			want := []string{
+				"tables in schemas of the server are not in the backup: move them to a schema of your own (1): `mysql`.`mine`",
+				"a restore builds full-text indexes without the stopwords of innodb_ft_server_stopword_table (aa/stops): drop and add the indexes afterwards (1): `aa`.`docs`",
+				"tables that are not InnoDB have no snapshot, so their rows may be newer than the position: `aa`.`m1` (MyISAM), `aa`.`m2` (MyISAM)",
+			}
+			o := options(s, to, nil)
+			if flavour == server.MariaDB {
+				s.Exec("CREATE TABLE aa.versions (id INT PRIMARY KEY) WITH SYSTEM VERSIONING", "INSERT INTO aa.versions VALUES (1), (2)", "DELETE FROM aa.versions WHERE id = 1")
+				old := filepath.Join(t.TempDir(), "mysqldump") // MariaDB 10.10 has no such option
+				assert.NilError(t, os.WriteFile(old, []byte("#!/bin/sh\ncase \"$*\" in *--dump-history*) exit 2;; *--help*) "+o.DumpProgram+` "$@" | grep -v dump-history; exit;; esac`+"\nexec "+o.DumpProgram+` "$@"`+"\n"), 0o755))
+				o.DumpProgram = old
+				want = append(want, "the former rows of system-versioned tables (1) are not in the backup, because mysqldump of the image cannot dump them: use an image of MariaDB 10.11 or newer: `aa`.`versions`")
+			} else {
+				s.Exec("CREATE USER two@'%' IDENTIFIED BY 'old'", "ALTER USER two@'%' IDENTIFIED BY 'new' RETAIN CURRENT PASSWORD",
+					"CREATE RESOURCE GROUP nightly TYPE = USER VCPU = 0 THREAD_PRIORITY = 5 DISABLE")
+				want = append(want, "the former passwords of accounts with two passwords are not in the backup: ALTER USER … DISCARD OLD PASSWORD when no client uses them (1): 'two'@'%'")
+			}
+			made, _, err := backup.Run(t.Context(), o)
+			assert.NilError(t, err)
+			slices.Sort(want)
+			slices.Sort(made.Warnings)
+			assert.DeepEqual(t, made.Warnings, want)
+			restored(t, flavour, to, nil, func(out restore.Outcome, o server.Options) {
+				conn, err := server.Connect(t.Context(), o)
+				assert.NilError(t, err)
+				defer conn.Close()
+				if flavour == server.MySQL {
+					group, err := conn.Value("SELECT CONCAT_WS(' ', RESOURCE_GROUP_TYPE, RESOURCE_GROUP_ENABLED, CAST(VCPU_IDS AS CHAR), THREAD_PRIORITY) FROM information_schema.RESOURCE_GROUPS WHERE RESOURCE_GROUP_NAME = 'nightly'")
+					assert.NilError(t, err)
+					assert.Equal(t, group, "USER 0 0 5", "%q", out.Warnings)
+				}
+			})
+		})
+	}
+}
