@@ -4,9 +4,11 @@
 package test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
@@ -32,6 +34,7 @@ func TestLossesAreNamed(t *testing.T) {
 				"CREATE TABLE aa.docs (id INT PRIMARY KEY, v TEXT, FULLTEXT KEY ft (v)) ENGINE=InnoDB")
 			want := []string{
 				"tables in schemas of the server are not in the backup: move them to a schema of your own (1): `mysql`.`mine`",
+				"dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4 (1): `aa`.`texts`.`old`",
 				"a restore builds full-text indexes without the stopwords of innodb_ft_server_stopword_table (aa/stops): drop and add the indexes afterwards (1): `aa`.`docs`",
 				"tables that are not InnoDB have no snapshot, so their rows may be newer than the position: `aa`.`m1` (MyISAM), `aa`.`m2` (MyISAM)",
 			}
@@ -43,9 +46,10 @@ func TestLossesAreNamed(t *testing.T) {
 				o.DumpProgram = old
 				want = append(want, "the former rows of system-versioned tables (1) are not in the backup, because mysqldump of the image cannot dump them: use an image of MariaDB 10.11 or newer: `aa`.`versions`")
 			} else {
-				s.Exec("CREATE USER two@'%' IDENTIFIED BY 'old'", "ALTER USER two@'%' IDENTIFIED BY 'new' RETAIN CURRENT PASSWORD",
+				s.Exec("CREATE TABLE aa.papers (id INT PRIMARY KEY, j JSON)", "CREATE USER two@'%' IDENTIFIED BY 'old'", "ALTER USER two@'%' IDENTIFIED BY 'new' RETAIN CURRENT PASSWORD",
 					"CREATE RESOURCE GROUP nightly TYPE = USER VCPU = 0 THREAD_PRIORITY = 5 DISABLE")
-				want = append(want, "the former passwords of accounts with two passwords are not in the backup: ALTER USER … DISCARD OLD PASSWORD when no client uses them (1): 'two'@'%'")
+				want = append(want, "dumps have JSON as text, in which a DATETIME, DATE, TIME, DECIMAL or BLOB inside a JSON value becomes a STRING or a DOUBLE (1): `aa`.`papers`.`j`",
+					"the former passwords of accounts with two passwords are not in the backup: ALTER USER … DISCARD OLD PASSWORD when no client uses them (1): 'two'@'%'")
 			}
 			made, _, err := backup.Run(t.Context(), o)
 			assert.NilError(t, err)
@@ -62,6 +66,46 @@ func TestLossesAreNamed(t *testing.T) {
 					assert.Equal(t, group, "USER 0 0 5", "%q", out.Warnings)
 				}
 			})
+		})
+	}
+}
+
+// The character sets that a backup warns of are those of which the server does not get each character back from utf8mb4.
+func TestLossyCharacterSets(t *testing.T) {
+	rig.Long(t)
+	for _, flavour := range both {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			s := rig.Start(t, flavour)
+			s.Exec("CREATE DATABASE aa", "CREATE TABLE aa.n (n INT PRIMARY KEY)")
+			for from := range 256 { // one byte, and two
+				var values []string
+				for n := range 256 {
+					values = append(values, fmt.Sprintf("(%d)", from*256+n))
+				}
+				s.Exec("INSERT INTO aa.n VALUES " + strings.Join(values, ","))
+			}
+			s.Exec("SET GLOBAL sql_mode = ''")
+			var have, lossy []string
+			for _, set := range strings.Fields(s.Ask("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")) {
+				if slices.Contains([]string{"ascii", "binary", "ucs2", "utf32"}, set) {
+					continue
+				}
+				if slices.Contains(backup.Lossy, set) {
+					have = append(have, set)
+				}
+				if lost := s.Ask(strings.ReplaceAll("SELECT IFNULL(SUM(HEX(CONVERT(CONVERT(v USING utf8mb4) USING SET_)) <> HEX(x)), 0) FROM "+
+					"(SELECT x, CONVERT(x USING SET_) AS v FROM (SELECT UNHEX(LPAD(HEX(n), IF(n < 256, 2, 4), '0')) AS x FROM aa.n WHERE n > 0) bytes) texts "+
+					"WHERE v IS NOT NULL AND HEX(v) = HEX(x) AND CHAR_LENGTH(v) = 1", "SET_", set)); strings.TrimSpace(lost) != "0" {
+					lossy = append(lossy, set)
+				}
+			}
+			slices.Sort(have)
+			slices.Sort(lossy)
+			assert.DeepEqual(t, lossy, have)
+			if len(have) < 15 {
+				t.Errorf("the server has only %v", have)
+			}
 		})
 	}
 }

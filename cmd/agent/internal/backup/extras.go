@@ -33,9 +33,11 @@ type extras struct {
 // readExtras reads what the dump leaves out.
 func readExtras(conn *server.Conn) (*extras, error) {
 	e := &extras{conn: conn}
-	steps := []func() error{e.inSystemSchemas, e.servers, e.functions, e.plugins, e.readViews, e.floats, e.folders, e.stopwords}
+	steps := []func() error{e.inSystemSchemas, e.charsets, e.servers, e.functions, e.plugins, e.readViews, e.floats, e.folders, e.stopwords}
 	if conn.Version.Flavour == server.MariaDB {
 		steps = append(steps, e.history)
+	} else {
+		steps = append(steps, e.json)
 	}
 	if conn.Version.AtLeast(8, 0, 0) {
 		steps = append(steps, e.components, e.persisted, e.spatial)

@@ -47,6 +47,25 @@ func (e *extras) floats() error {
 	return err
 }
 
+// Lossy are the character sets of which utf8mb4 does not keep each character, as TestLossyCharacterSets finds them. Bytes that are no character
+// of ascii, binary, ucs2 and utf32 do not count: the server accepts none.
+var Lossy = []string{"armscii8", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp932", "dec8", "eucjpms", "euckr", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "sjis",
+	"swe7", "tis620", "ujis"}
+
+// charsets names the columns whose characters may change: dumps are made in utf8mb4.
+func (e *extras) charsets() error {
+	names, err := e.columns("CHARACTER_SET_NAME IN ('" + strings.Join(Lossy, "', '") + "')")
+	e.warn("dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4", names)
+	return err
+}
+
+// json names the columns whose values may have types that JSON text lacks. Whether they do, only a read of all rows would show.
+func (e *extras) json() error {
+	names, err := e.columns("DATA_TYPE = 'json'")
+	e.warn("dumps have JSON as text, in which a DATETIME, DATE, TIME, DECIMAL or BLOB inside a JSON value becomes a STRING or a DOUBLE", names)
+	return err
+}
+
 // systemTables are the tables of the schemas mysql and sys that servers of some version have themselves.
 var systemTables = strings.Fields(`audit_log_filter audit_log_user column_stats columns_priv component db default_roles engine_cost event firewall_group_allowlist firewall_groups
 	firewall_membership firewall_users firewall_whitelist func general_log global_grants global_priv gtid_executed gtid_slave_pos help_category help_keyword help_relation help_topic
