@@ -29,6 +29,7 @@ func TestLossesAreNamed(t *testing.T) {
 				"CREATE TABLE aa.texts (id INT PRIMARY KEY, old VARCHAR(9) CHARACTER SET sjis, west VARCHAR(9) CHARACTER SET latin1, new VARCHAR(9) CHARACTER SET utf8mb4)",
 				"CREATE VIEW aa.shown AS SELECT old FROM aa.texts",
 				"CREATE TABLE aa.m1 (id INT NOT NULL, KEY (id)) ENGINE=MyISAM", "CREATE TABLE aa.m2 LIKE aa.m1", "INSERT INTO aa.m1 VALUES (1)", "INSERT INTO aa.m2 VALUES (2), (3)",
+				"CREATE TABLE aa.merged (id INT NOT NULL, KEY (id)) ENGINE=MERGE UNION=(aa.m1, aa.m2) INSERT_METHOD=LAST",
 				"CREATE TABLE mysql.mine (id INT PRIMARY KEY)",
 				"CREATE TABLE aa.stops (value VARCHAR(30)) ENGINE=InnoDB", "SET GLOBAL innodb_ft_server_stopword_table = 'aa/stops'",
 				"CREATE TABLE aa.docs (id INT PRIMARY KEY, v TEXT, FULLTEXT KEY ft (v)) ENGINE=InnoDB")
@@ -37,6 +38,7 @@ func TestLossesAreNamed(t *testing.T) {
 				"dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4 (1): `aa`.`texts`.`old`",
 				"a restore builds full-text indexes without the stopwords of innodb_ft_server_stopword_table (aa/stops): drop and add the indexes afterwards (1): `aa`.`docs`",
 				"tables that are not InnoDB have no snapshot, so their rows may be newer than the position: `aa`.`m1` (MyISAM), `aa`.`m2` (MyISAM)",
+				"the backup has the definitions of these tables, whose rows are in other tables, files or servers: `aa`.`merged` (MRG_MyISAM)",
 			}
 			o := options(s, to, nil)
 			if flavour == server.MariaDB {
@@ -60,6 +62,9 @@ func TestLossesAreNamed(t *testing.T) {
 				conn, err := server.Connect(t.Context(), o)
 				assert.NilError(t, err)
 				defer conn.Close()
+				rows, err := conn.Value("SELECT GROUP_CONCAT(id ORDER BY id) FROM aa.merged")
+				assert.NilError(t, err)
+				assert.Equal(t, rows, "1,2,3")
 				if flavour == server.MySQL {
 					group, err := conn.Value("SELECT CONCAT_WS(' ', RESOURCE_GROUP_TYPE, RESOURCE_GROUP_ENABLED, CAST(VCPU_IDS AS CHAR), THREAD_PRIORITY) FROM information_schema.RESOURCE_GROUPS WHERE RESOURCE_GROUP_NAME = 'nightly'")
 					assert.NilError(t, err)

@@ -346,15 +346,23 @@ func covers(scanner *dump.Scanner, after []server.Table) error {
 	return nil
 }
 
+// warnings names the tables that a dump reads without a snapshot, and those whose rows it does not read.
 func warnings(tables []server.Table) []string {
-	var names []string
+	var noSnapshot, elsewhere []string
 	for _, table := range tables {
-		if table.Engine != "InnoDB" {
-			names = append(names, table.Quoted()+" ("+table.Engine+")")
+		switch name := table.Quoted() + " (" + table.Engine + ")"; {
+		case table.HasRowsElsewhere():
+			elsewhere = append(elsewhere, name)
+		case table.Engine != "InnoDB":
+			noSnapshot = append(noSnapshot, name)
 		}
 	}
-	if len(names) == 0 {
-		return nil
+	var found []string
+	if len(noSnapshot) > 0 {
+		found = append(found, "tables that are not InnoDB have no snapshot, so their rows may be newer than the position: "+strings.Join(noSnapshot[:min(len(noSnapshot), 20)], ", "))
 	}
-	return []string{"tables that are not InnoDB have no snapshot, so their rows may be newer than the position: " + strings.Join(names[:min(len(names), 20)], ", ")}
+	if len(elsewhere) > 0 {
+		found = append(found, "the backup has the definitions of these tables, whose rows are in other tables, files or servers: "+strings.Join(elsewhere[:min(len(elsewhere), 20)], ", "))
+	}
+	return found
 }

@@ -6,6 +6,8 @@ package restore
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,10 +21,12 @@ import (
 // tables and rows. One connection checks while another counts: each reads everything once, which for 1 GiB takes a tenth of the restore's
 // time.
 func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[string]int64) (tables int, total int64, err error) {
-	found, err := counter.Tables()
+	all, err := counter.Tables()
 	if err != nil {
 		return 0, 0, err
 	}
+	rows = maps.Clone(rows)
+	found := withRows(all, rows)
 	var problems map[string]string
 	var counts map[string]int64
 	var checkErr, countErr error
@@ -51,11 +55,22 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 	}
 	switch {
 	case len(broken) > 0: // the server has just written the table: the cause is its volume, and not the backup
-		return len(found), total, contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but the server finds its own tables broken: %s", backup.ID, strings.Join(broken[:min(len(broken), 10)], "; "))
+		return len(all), total, contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but the server finds its own tables broken: %s", backup.ID, strings.Join(broken[:min(len(broken), 10)], "; "))
 	case len(wrong) > 0:
-		return len(found), total, ofBackup{contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but: %s", backup.ID, strings.Join(wrong[:min(len(wrong), 10)], "; "))}
+		return len(all), total, ofBackup{contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but: %s", backup.ID, strings.Join(wrong[:min(len(wrong), 10)], "; "))}
 	}
-	return len(found), total, nil
+	return len(all), total, nil
+}
+
+// withRows returns the tables that have rows themselves, and removes the others from the expected rows: the rows of a MERGE table are those of
+// its tables, and those of a FEDERATED table are on another server. A missing table stays expected.
+func withRows(tables []server.Table, expected map[string]int64) []server.Table {
+	return slices.DeleteFunc(slices.Clone(tables), func(t server.Table) bool {
+		if t.HasRowsElsewhere() {
+			delete(expected, t.Quoted())
+		}
+		return t.HasRowsElsewhere()
+	})
 }
 
 // checkTables returns the problems that the server finds in tables, by quoted name.
@@ -79,7 +94,7 @@ func CountRows(conn *server.Conn) (map[string]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return countRows(conn, tables)
+	return countRows(conn, withRows(tables, nil))
 }
 
 // countRows returns the number of rows of tables, by quoted name.

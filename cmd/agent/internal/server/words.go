@@ -110,6 +110,16 @@ type Table struct {
 	IsVersioned bool
 }
 
+// HasRowsElsewhere reports whether the table's engine keeps no rows of its own: they are in other tables, files or servers, and dump programs
+// write none of them.
+func (t Table) HasRowsElsewhere() bool {
+	switch strings.ToUpper(t.Engine) {
+	case "MRG_MYISAM", "MRG_ISAM", "FEDERATED", "CONNECT", "OQGRAPH", "SPIDER", "VP":
+		return true
+	}
+	return false
+}
+
 // Quoted returns the table's name as statements have it.
 func (t Table) Quoted() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
