@@ -33,6 +33,8 @@ type Options struct {
 	Position bool
 	// Version is the server's.
 	Version server.Version
+	// limit replaces longestStatement; 0 for that.
+	limit int64
 	// Conn reads the global variables of the server, which apply to the dump program; nil for no look at them.
 	Conn *server.Conn
 }
@@ -144,6 +146,9 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 	server.Started(cmd)
 	scanner := NewScanner()
 	scanner.LacksHistory = o.History && !strings.Contains(string(help), "--dump-history")
+	if o.limit > 0 {
+		scanner.limit = o.limit
+	}
 	copyErr := relay(r, scanner, w)
 	if copyErr != nil {
 		cancel(copyErr)
@@ -158,6 +163,9 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 		return nil, refused(o.Server, words.String(), waitErr)
 	case !scanner.Complete:
 		return nil, contract.Errorf(contract.ReasonDumpFailed, "dump server %s: the dump ends before its last line", o.Server.Address)
+	case scanner.TooLong != "":
+		return nil, contract.Errorf(contract.ReasonDumpFailed, "dump server %s: a row of table %s is too long: its statement in the dump is longer than %d MiB, which no server loads. Make its values shorter than %d MiB",
+			o.Server.Address, scanner.TooLong, longestStatement>>20, longestStatement>>21)
 	case o.Position && scanner.Position == nil:
 		return nil, contract.Errorf(contract.ReasonDumpFailed, "dump server %s: the dump does not name its position", o.Server.Address)
 	}

@@ -22,9 +22,14 @@ type Scanner struct {
 	Position *contract.Position
 	// Complete reports whether the last line marks the end of the dump.
 	Complete bool
+
+	// TooLong is the quoted name of a table with a row whose INSERT is longer than servers accept; empty for none.
+	TooLong string
 	// LacksHistory reports that the program cannot dump the former versions of rows, although a table has some.
 	LacksHistory bool
 
+	limit     int64 // of the length of an INSERT
+	length    int64 // of the current INSERT
 	schema    string
 	table     string // of the current INSERT
 	rows      int64
@@ -42,7 +47,11 @@ type Scanner struct {
 }
 
 // NewScanner returns a Scanner.
-func NewScanner() *Scanner { return &Scanner{Rows: map[string]int64{}} }
+func NewScanner() *Scanner { return &Scanner{Rows: map[string]int64{}, limit: longestStatement} }
+
+// longestStatement is the length of a statement that each server accepts: max_allowed_packet is 1 GiB at most, and a packet has more than the
+// statement.
+const longestStatement = 1<<30 - 1<<20
 
 // longest limits the part of a line that is parsed, unless the line is data: names have at most 64 characters.
 const longest = 2048
@@ -53,7 +62,11 @@ func (s *Scanner) Write(p []byte) (int, error) {
 	for len(p) > 0 {
 		switch {
 		case s.inInsert:
-			p = s.data(p)
+			rest := s.data(p)
+			if s.length += int64(len(p) - len(rest)); s.length > s.limit {
+				s.TooLong = s.table
+			}
+			p = rest
 		case s.inColumns:
 			p = s.columns(p)
 		default:
@@ -133,6 +146,7 @@ func (s *Scanner) columns(p []byte) []byte {
 func (s *Scanner) begin(name string) {
 	s.table, s.rows, s.inInsert, s.quote, s.depth, s.escaped = s.schema+"."+name, 0, true, 0, 0, false
 	s.inColumns, s.listed = false, false
+	s.length = int64(len(s.line))
 	s.line = s.line[:0]
 }
 

@@ -40,6 +40,28 @@ func TestScanner(t *testing.T) {
 	}
 }
 
+// A statement that is too long for a server is found by its table, in whatever parts it arrives. Many short ones of a table are none.
+func TestScannerFindsALongRow(t *testing.T) {
+	for text, want := range map[string]string{
+		"USE `a`;\n" + strings.Repeat("INSERT INTO `short` VALUES (1,'"+strings.Repeat("x", 900)+"');\n", 20):                                        "",
+		"USE `a`;\nINSERT INTO `short` VALUES (1);\nINSERT INTO `long` VALUES (0x" + strings.Repeat("41", 500) + ");\nINSERT INTO `t` VALUES (1);\n": "`a`.`long`",
+		"USE `a`;\nINSERT INTO `rows` VALUES (1)" + strings.Repeat(",(1)", 250) + ";\n":                                                              "`a`.`rows`",
+	} {
+		for _, size := range []int{1, 7, 100, len(text)} {
+			s := NewScanner()
+			s.limit = 1000
+			for rest := []byte(text); len(rest) > 0; {
+				n := min(size, len(rest))
+				_, _ = s.Write(rest[:n])
+				rest = rest[n:]
+			}
+			if s.TooLong != want {
+				t.Errorf("in parts of %d bytes: %q instead of %q", size, s.TooLong, want)
+			}
+		}
+	}
+}
+
 // A dump that was cut anywhere is not complete.
 func TestScannerOfPart(t *testing.T) {
 	for size := 0; size < len(sample)-2; size += 1 + min(200, (len(sample)-size)/100) {
