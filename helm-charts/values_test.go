@@ -188,6 +188,28 @@ func TestOptionFilesOfMySQL(t *testing.T) {
 	}
 }
 
+// Accounts without SUPER may create triggers and functions wherever the chart turns the binary log on. The settings of a server without
+// backups at any moment stay as they were.
+func TestBinaryLogOfMySQL(t *testing.T) {
+	t.Parallel()
+	const backup = "backup: {destination: {claim: {name: backups}}, pointInTime: {}}"
+	for values, want := range map[string]string{
+		"{}":                                     "",
+		"{" + backup + "}":                       "server_id = 1 log_bin = binlog binlog_format = ROW loose_log_bin_trust_function_creators = 1 expire_logs_days = 3",
+		"{serverVersion: '8.4', " + backup + "}": "server_id = 1 log_bin = binlog binlog_format = ROW loose_log_bin_trust_function_creators = 1 binlog_expire_logs_seconds = 259200",
+	} {
+		text := at(made(t, component.ChartMySQL, values)["ConfigMap/mysql-dataservice"], "data", "my.cnf").(string)
+		_, rest, _ := strings.Cut(text, "sync_binlog = 1\n")
+		var got []string
+		for line := range strings.Lines(rest[:strings.Index(rest, "[client]")]) {
+			if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+				got = append(got, line)
+			}
+		}
+		assert.Equal(t, strings.Join(got, " "), want)
+	}
+}
+
 // What makes databases and users changes without the pod, and knows the server by the user's own words.
 func TestAccountsOfMySQL(t *testing.T) {
 	t.Parallel()

@@ -5,6 +5,8 @@ package test
 
 import (
 	"context"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -72,6 +74,38 @@ func TestLogWithoutEveryChangeIsRefused(t *testing.T) {
 				err := binlog.Archive(ctx, binlog.Options{Server: s.ArchiveOptions(), Store: folder(t), Interval: time.Second, Archived: func(manifest.Head) { cancel() }})
 				assert.Equal(t, contract.ReasonOf(err), contract.ReasonRefused)
 				assert.ErrorContains(t, err, says)
+			})
+		}
+	}
+}
+
+// setting finds a setting of the charts that is about the binary log.
+var setting = regexp.MustCompile(`(?m)^(\S*log_bin_\S+) = (\S+)$`)
+
+// With the binary log of either chart, an account without SUPER creates triggers and functions. Servers refuse that by default: 1419.
+func TestServicesCreateTriggersWithABinaryLog(t *testing.T) {
+	t.Parallel()
+	const one, members = "mysql/files/binlog.cnf", "mysqlcluster/files/my.cnf"
+	for flavour, files := range map[string][]string{server.MariaDB: {one}, server.MySQL: {one, members}} {
+		for _, file := range files {
+			t.Run(flavour+" "+file, func(t *testing.T) {
+				t.Parallel()
+				text, err := os.ReadFile("../../../helm-charts/" + file)
+				assert.NilError(t, err)
+				var more []string
+				for _, found := range setting.FindAllStringSubmatch(string(text), -1) {
+					more = append(more, "--"+found[1]+"="+found[2])
+				}
+				s := rig.Start(t, flavour, more...)
+				s.Exec("CREATE DATABASE shop", "CREATE TABLE shop.t (a INT)", "CREATE USER app@'%' IDENTIFIED BY 'p'", "GRANT ALL ON shop.* TO app@'%'")
+				conn, err := server.Connect(t.Context(), server.Options{Address: s.Options().Address, User: "app", Password: "p"})
+				assert.NilError(t, err)
+				defer conn.Close()
+				for _, statement := range []string{"CREATE TRIGGER shop.g BEFORE INSERT ON shop.t FOR EACH ROW SET NEW.a = 7", "CREATE FUNCTION shop.f() RETURNS INT RETURN RAND() * 0 + 7",
+					"INSERT INTO shop.t VALUES (shop.f())", "ALTER FUNCTION shop.f COMMENT 'b'", "DROP TRIGGER shop.g", "DROP FUNCTION shop.f"} {
+					assert.NilError(t, conn.Do(statement), statement)
+				}
+				assert.Equal(t, s.Ask("SELECT CONCAT(@@binlog_format, MAX(a)) FROM shop.t"), "ROW7")
 			})
 		}
 	}

@@ -20,7 +20,7 @@
 {{- if include "mysql.pointInTime" $v }}
 {{- $days := get $v.backup.pointInTime "daysOnServer" | default 3 | int }}
 {{- $expiry := ge (regexFind "^[0-9]+" $v.serverVersion | int) 8 | ternary (printf "binlog_expire_logs_seconds = %d" (mul $days 86400)) (printf "expire_logs_days = %d" $days) }}
-{{- $binlog = printf "server_id = 1\nlog_bin = binlog\nbinlog_format = ROW\n%s\n" $expiry }}
+{{- $binlog = .Files.Get "files/binlog.cnf" | replace "@expiry@" $expiry }}
 {{- end }}
 {{- $cnf = replace "@binlog@\n" $binlog $cnf }}
 {{- $folder := "/etc/mysql/conf.d" }}
