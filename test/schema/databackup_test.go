@@ -77,7 +77,7 @@ func TestRestores(t *testing.T) {
 		return newResource(t, backupv1.GroupVersion.WithKind(backupv1.KindDataRestore), name, spec)
 	}
 	for _, spec := range []string{
-		"{of: {name: a}}", "{of: {name: a}, toTime: null, databaseName: null, image: null, storage: null, identitySecret: null}",
+		"{of: {name: a}}", "{of: {name: a}, databaseName: " + strings.Repeat("a", 44) + "}", "{of: {name: a}, toTime: null, databaseName: null, image: null, storage: null, identitySecret: null}",
 		"{of: {name: a}, backup: 20260102T150405Z-0a1b2c3d, toTime: '2026-01-02T15:30:00.5+02:00', databaseName: db-1, image: 'a/b:8.0', " +
 			"storage: {size: 20Gi, storageClassName: fast}, identitySecret: {name: age-key}}",
 		"{of: {name: a}, toTime: latest, storage: {size: 1}}",
@@ -90,7 +90,7 @@ func TestRestores(t *testing.T) {
 	}
 	for spec, message := range map[string]string{
 		"{}": "spec.of", "{of: {name: a}, backup: ../x}": "spec.backup", "{of: {name: a}, toTime: yesterday}": "spec.toTime",
-		"{of: {name: a}, databaseName: A}": "spec.databaseName", "{of: {name: a}, databaseName: " + strings.Repeat("a", 53) + "}": "spec.databaseName",
+		"{of: {name: a}, databaseName: A}": "spec.databaseName", "{of: {name: a}, databaseName: " + strings.Repeat("a", 45) + "}": "spec.databaseName",
 		"{of: {name: a}, image: 'a b'}": "spec.image", "{of: {name: a}, storage: {size: 0}}": "must be a quantity above zero",
 		"{of: {name: a}, identitySecret: {name: ''}}": "spec.identitySecret.name", "{of: {name: a}, switch: true}": "unknown field",
 	} {

@@ -76,7 +76,7 @@ type DataRestoreSpec struct {
 	// databaseName is the value of spec.mysql.name with which a DataService takes the restored database. The volume is the claim
 	// data-<databaseName>-0, and stays when the DataRestore is deleted. No claim of that name may exist. Default: none, a
 	// rehearsal; the volume is deleted with the DataRestore.
-	// +kubebuilder:validation:MaxLength=52
+	// +kubebuilder:validation:MaxLength=44
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:example=`mysql-restored`
 	// +optional

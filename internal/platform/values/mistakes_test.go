@@ -135,6 +135,7 @@ func TestMistakesElsewhere(t *testing.T) {
 		mysqlElsewhere = "{mysql: {kind: ThirdParty, thirdParty: {url: 'mysql://a"
 		redisElsewhere = "{redis: {kind: ThirdParty, thirdParty: {url: 'redis://a"
 		members        = "{mysql: {replica: 3, backup: {destination: {claim: {name: a}}, "
+		backup         = ", backup: {destination: {claim: {name: a}}}}}"
 	)
 	for _, test := range []struct {
 		of          dsv1.ComponentName
@@ -181,6 +182,9 @@ func TestMistakesElsewhere(t *testing.T) {
 		{"redis", "{redis: {podTemplate: {metadata: {labels: {$patch: replace}}}}}", ""},
 		{"redis", "{redis: {topologySpreadConstraints: [{maxSkew: 1, topologyKey: a, whenUnsatisfiable: DoNotCare}]}}", ""},
 
+		{"mysql", "{mysql: {name: " + strings.Repeat("a", 45) + backup, "spec.mysql.name"},
+		{"mysql", "{mysql: {name: " + strings.Repeat("a", 44) + backup, ""},
+		{"mysql", "{mysql: {name: " + strings.Repeat("a", 50) + "}}", ""},
 		{"mysql", members + "maxLockWait: 1m}}}", "spec.mysql.backup.maxLockWait"},
 		{"mysql", members + "pointInTime: {daysOnServer: 7}}}}", "spec.mysql.backup.pointInTime.daysOnServer"},
 		{"mysql", members + "verify: {schedule: '@daily', size: 9Gi}}}}", "spec.mysql.backup.verify.size"},

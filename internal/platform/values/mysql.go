@@ -134,8 +134,8 @@ var notReplicated = []struct{ field, instead string }{
 
 const inTemplate = "use podTemplate"
 
-// longestMember is the length of the name of a MySQLCluster at most.
-const longestMember = 44
+// longestName limits the name of a MySQLCluster, and of one server with backups: its CronJob <name>-restore has at most 52 characters.
+const longestName = 44
 
 // checkReplicated refuses fields that a MySQLCluster lacks. It would be wrong to ignore them.
 func checkReplicated(c *component.Component, fields map[string]any) error {
@@ -156,8 +156,8 @@ func checkReplicated(c *component.Component, fields map[string]any) error {
 		}
 	}
 	switch {
-	case len(c.ObjectName) > longestMember:
-		return render.FieldError(c.Path+".name", "must have at most %d characters for a mysql of several members: it becomes a part of the names of Services and pods", longestMember)
+	case len(c.ObjectName) > longestName:
+		return render.FieldError(c.Path+".name", "must have at most %d characters for a mysql of several members: it becomes a part of the names of Services and pods", longestName)
 	case m.ImportFrom != nil && m.Image == "":
 		return render.FieldError(c.Path+".image", "must be set for an import into several members: one server of it makes the copy and becomes the first member")
 	case m.Port != nil && *m.Port != mysqlPort:

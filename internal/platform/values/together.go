@@ -119,11 +119,14 @@ func checkPort(path, port string) error {
 	return nil
 }
 
-// checkBackup refuses a user with the name of a backup account, and invalid resources.
+// checkBackup refuses a name that is too long for CronJobs, a user with the name of a backup account, and invalid resources.
 func checkBackup(c *component.Component) error {
 	backup := c.MySQL.Backup
 	if backup == nil {
 		return nil
+	}
+	if len(c.ObjectName) > longestName {
+		return render.FieldError(c.Path+".name", "'%s' must have at most %d characters with backup: it becomes a part of the names of CronJobs", c.ObjectName, longestName)
 	}
 	for i, user := range c.MySQL.Users {
 		if user.Name == BackupAccount || user.Name == ArchiveAccount {
