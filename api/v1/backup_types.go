@@ -22,7 +22,7 @@ type Backup struct {
 	// schedule of backups, in the format of cron. Default: none, only a DataBackup makes one.
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
-	// +kubebuilder:example=`"30 2 * * *"`
+	// +kubebuilder:example=`"30 4 * * *"`
 	// +optional
 	// +nullable
 	Schedule string `json:"schedule,omitempty"`

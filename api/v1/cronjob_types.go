@@ -28,7 +28,7 @@ type CronJob struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4,5})$`
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^((.*[ ,-])?[0-9]{3,}.*|([^ ]+ +)?([^ ]*[,-])?([6-9][0-9])([,/-][^ ]*)?( +[^ ]+){4,5}|[^ ]+ +([^ ]+ +)?([^ ]*[,-])?(2[4-9]|[3-9][0-9])([,/-][^ ]*)?( +[^ ]+){3}|([^ ]+ +){2,3}([^ ]*[,-])?(00?|3[2-9]|[4-9][0-9])([,/-][^ ]*)?( +[^ ]+){2}|([^ ]+ +){3,4}([^ ]*[,-])?(00?|1[3-9]|[2-9][0-9])([,/-][^ ]*)? +[^ ]+|([^ ]+ +){4,5}([^ ]*[,-])?(0?[7-9]|[1-9][0-9])([,/-][^ ]*)?)$')",message="must have numbers in bounds: second and minute 0-59, hour 0-23, day 1-31, month 1-12, day of the week 0-6"
-	// +kubebuilder:example=`30 2 * * *`
+	// +kubebuilder:example=`30 4 * * *`
 	Schedule string `json:"schedule"`
 
 	// image is the container image.

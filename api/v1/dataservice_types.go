@@ -180,7 +180,7 @@ type DataServiceSpec struct {
 
 	// cronJobs are your own jobs that run on a schedule.
 	// +kubebuilder:validation:MaxItems=100
-	// +kubebuilder:example=`[{name: clean-up, schedule: "30 2 * * *", image: busybox:1.37}]`
+	// +kubebuilder:example=`[{name: clean-up, schedule: "30 4 * * *", image: busybox:1.37}]`
 	// +listType=map
 	// +listMapKey=name
 	// +optional

@@ -101,7 +101,7 @@ type Etcd struct {
 
 	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
-	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *"}`
 	// +optional
 	// +nullable
 	Backup *Object `json:"backup,omitempty"`

@@ -174,7 +174,7 @@ type MySQL struct {
 
 	// backup configures the store and the schedule of backups. Declaring it restarts the server once, for the account that
 	// makes the backups. Default: there are none.
-	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *"}`
 	// +optional
 	// +nullable
 	Backup *Backup `json:"backup,omitempty"`

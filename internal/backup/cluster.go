@@ -72,7 +72,7 @@ func (of Cluster) Report(known *backupv1.ClusterBackupStatus, seen Seen, c recon
 	next := ptr.Deref(known, backupv1.ClusterBackupStatus{})
 	good, bad := Last(seen.Pods, of.Part)
 	TakeBackup(&next.LastSuccessful, &next.LastID, &next.Warnings, good)
-	overdue := Overdue(seen.Pods, of.Part, of.Declared.Schedule, next.LastSuccessful, c.Now.Time)
+	overdue := Overdue(seen.Pods, of.Part, of.Declared.Schedule, of.Declared.TimeZone, next.LastSuccessful, c.Now.Time)
 	verdict := cmp.Or(Stuck(seen.Jobs), Judge(next.LastSuccessful, next.LastID, next.Warnings, bad, overdue))
 	verdict.Set(c, backupv1.ConditionBackupHealthy)
 	return &next
@@ -85,6 +85,6 @@ func (of Cluster) Summary(known *backupv1.ClusterBackupStatus, conditions []meta
 		return nil
 	}
 	return &metrics.Backups{
-		LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: schedule.Longest(of.Declared.Schedule),
+		LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: schedule.Longest(of.Declared.Schedule, of.Declared.TimeZone),
 	}
 }

@@ -29,7 +29,7 @@ func TestCluster(t *testing.T) {
 	}
 	var conditions []metav1.Condition
 	var status *backupv1.ClusterBackupStatus
-	etcd := Cluster{Declared: &backupv1.ClusterBackup{Schedule: "@daily"}, Part: "etcd"}
+	etcd := Cluster{Declared: &backupv1.ClusterBackup{Schedule: "30 4 * * *", TimeZone: "Europe/Berlin"}, Part: "etcd"}
 	for i, step := range []struct {
 		of     Cluster
 		pods   []*corev1.Pod
@@ -45,8 +45,9 @@ func TestCluster(t *testing.T) {
 		{etcd, []*corev1.Pod{pod("etcd", 5, 22, `{"reason":"StoreFull","message":"m"}`)}, "a", "StoreFull", at(2), 4},
 		{etcd, nil, "a", "StoreFull", at(2), 5}, // the pod with the report was deleted
 		{etcd, []*corev1.Pod{pod("etcd", 6, 0, `{"ok":true,"id":"b"}`)}, "b", backupv1.ReasonBackupSucceeded, at(6), 6},
-		{etcd, nil, "b", backupv1.ReasonBackupOverdue, at(6), 6 + 27*60},
-		{Cluster{Part: "etcd"}, nil, "", "", metav1.Time{}, 6 + 27*60},
+		{etcd, nil, "b", backupv1.ReasonBackupSucceeded, at(6), 6 + 27*60}, // the night in autumn is an hour longer
+		{etcd, nil, "b", backupv1.ReasonBackupOverdue, at(6), 6 + 28*60},
+		{Cluster{Part: "etcd"}, nil, "", "", metav1.Time{}, 6 + 28*60},
 	} {
 		status = step.of.Report(status, Seen{Pods: step.pods}, reconcile.Conditions{List: &conditions, Now: at(step.now)})
 		c, shown := meta.FindStatusCondition(conditions, backupv1.ConditionBackupHealthy), step.of.Summary(status, conditions)
@@ -59,7 +60,7 @@ func TestCluster(t *testing.T) {
 		assert.Equal(t, c.Status == metav1.ConditionTrue, step.reason == backupv1.ReasonBackupSucceeded, "step %d", i)
 		assert.Assert(t, c.Message != "")
 		assert.Equal(t, shown.LastSuccessful, step.since.Time, "step %d", i)
-		assert.Equal(t, shown.Every, 24*time.Hour, "step %d", i)
+		assert.Equal(t, shown.Every, 25*time.Hour, "step %d", i)
 	}
 }
 

@@ -178,10 +178,13 @@ func TestOverdue(t *testing.T) {
 		"on each 31st":          {pod(-time.Hour, ended), "0 3 31 * *", 61 * 24 * time.Hour, ""},
 	} {
 		at := metav1.NewTime(last)
-		got := Overdue(c.pods, "mysql", c.schedule, &at, last.Add(c.after))
+		got := Overdue(c.pods, "mysql", c.schedule, "", &at, last.Add(c.after))
 		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q, wanted %q", name, got, c.want)
 		}
 	}
-	assert.Equal(t, Overdue(nil, "mysql", "@daily", nil, last), "", "without a first one there is another reason")
+	at := metav1.NewTime(last)
+	assert.Equal(t, Overdue(nil, "mysql", "30 2 * * *", "Europe/Berlin", &at, last.Add(50*time.Hour)), "", "the clocks may have skipped a run")
+	assert.Assert(t, Overdue(nil, "mysql", "30 2 * * *", "Europe/Berlin", &at, last.Add(51*time.Hour)) != "")
+	assert.Equal(t, Overdue(nil, "mysql", "@daily", "", nil, last), "", "without a first one there is another reason")
 }

@@ -81,7 +81,7 @@ func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdi
 
 func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now time.Time) *backup.Verdict {
 	declared := o.Declared
-	made := backup.Judge(s.LastSuccessful, s.LastID, s.Warnings, bad, backup.Overdue(o.Jobs, o.Component, declared.Schedule, s.LastSuccessful, now))
+	made := backup.Judge(s.LastSuccessful, s.LastID, s.Warnings, bad, backup.Overdue(o.Jobs, o.Component, declared.Schedule, declared.TimeZone, s.LastSuccessful, now))
 	switch {
 	case !made.Good:
 		return made
@@ -93,7 +93,7 @@ func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now t
 	case s.LastVerified == nil:
 		return &backup.Verdict{Reason: dsv1.ReasonNotVerified, Message: made.Message + "; no backup was checked yet", Warnings: made.Warnings}
 	}
-	if overdue := backup.Overdue(o.Jobs, o.Component+labelVerify, declared.Verify.Schedule, s.LastVerified, now); overdue != "" {
+	if overdue := backup.Overdue(o.Jobs, o.Component+labelVerify, declared.Verify.Schedule, declared.TimeZone, s.LastVerified, now); overdue != "" {
 		return &backup.Verdict{Reason: dsv1.ReasonCheckOverdue, Message: "no check of a backup since " + s.LastVerified.UTC().Format(time.RFC3339) + ": " + overdue}
 	}
 	return &backup.Verdict{Good: true, Since: made.Since, Reason: dsv1.ReasonVerified, Warnings: made.Warnings,

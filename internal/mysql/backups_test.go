@@ -124,6 +124,11 @@ func TestOverdue(t *testing.T) {
 		assert.Equal(t, healthy.Reason, reason)
 		assert.Equal(t, healthy.Good, reason == dsv1.ReasonVerified)
 	}
+	// In the night of spring the time of both does not exist.
+	zone := &dsv1.Backup{Schedule: "30 2 * * *", TimeZone: "Europe/Berlin", Verify: &dsv1.BackupVerify{Schedule: "30 2 * * *"}}
+	known := &dsv1.BackupStatus{LastSuccessful: ago(48), LastID: "a", LastVerified: ago(48), VerifiedID: "a"}
+	_, healthy, _ := JudgeBackups(known, Observed{Declared: zone, Component: "mysql"}, now.Time)
+	assert.Equal(t, healthy.Reason, dsv1.ReasonVerified)
 }
 
 // If a check finds the backup good but cannot replay the archive, BackupHealthy is true, and Recoverable is false until a newer check or a

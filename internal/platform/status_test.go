@@ -267,3 +267,16 @@ func TestHistory(t *testing.T) {
 	}
 	assert.DeepEqual(t, old, &dsv1.History{Generation: 3, ReadyGeneration: 2})
 }
+
+// The longest pauses of backups and checks in metrics are those of the time zone.
+func TestPausesOfBackups(t *testing.T) {
+	t.Parallel()
+	ds := &dsv1.DataService{Spec: dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{
+		Schedule: "30 2 * * *", TimeZone: "Europe/Berlin", Verify: &dsv1.BackupVerify{Schedule: "30 4 * * *"},
+	}}}}
+	ds.Status.Backup = &dsv1.BackupStatus{}
+	ds.Status.Conditions = []metav1.Condition{{Type: dsv1.ConditionBackupHealthy}}
+	shown := backupsOf(ds)
+	assert.Equal(t, shown.Every, 47*time.Hour)
+	assert.Equal(t, shown.VerifyEvery, 25*time.Hour)
+}

@@ -76,9 +76,9 @@ func backupsOf(ds *dsv1.DataService) *metrics.Backups {
 		return nil
 	}
 	declared, known := ds.Spec.MySQL.Backup, ds.Status.Backup
-	b := &metrics.Backups{LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: schedule.Longest(declared.Schedule)}
+	b := &metrics.Backups{LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: schedule.Longest(declared.Schedule, declared.TimeZone)}
 	if declared.Verify != nil {
-		b.LastVerified, b.VerifyEvery = ptr.Deref(known.LastVerified, healthy.LastTransitionTime).Time, schedule.Longest(declared.Verify.Schedule)
+		b.LastVerified, b.VerifyEvery = ptr.Deref(known.LastVerified, healthy.LastTransitionTime).Time, schedule.Longest(declared.Verify.Schedule, declared.TimeZone)
 	}
 	return b
 }

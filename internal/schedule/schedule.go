@@ -7,6 +7,7 @@ package schedule
 import (
 	"errors"
 	"fmt"
+	"sort"
 	"strings"
 	"time"
 	_ "time/tzdata" // the operator's image may have no time zones
@@ -74,35 +75,48 @@ var (
 
 var longest = object.NewCache[string, time.Duration](cached, nil)
 
-// Longest returns the longest time between two runs of a schedule, rounded up to days. It returns 0 for a schedule that is empty, is refused
-// or is never due.
-func Longest(text string) time.Duration {
-	if found, ok := longest.Get(text); ok {
+// Longest returns the longest time between two runs of a schedule in a time zone, at least a day. An empty zone is UTC. It returns 0 for a
+// schedule that is empty, is refused or is never due, and for an unknown zone.
+//
+// A run at a local time that a change of the clocks skips does not happen.
+func Longest(text, zone string) time.Duration {
+	key := zone + " " + text
+	if found, ok := longest.Get(key); ok {
 		return found
 	}
-	if Check(text) != nil {
+	location, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" || Check(text) != nil {
 		return 0
 	}
 	parsed, err := parser.Parse(text)
 	if err != nil {
 		return 0
 	}
-	var pause time.Duration
-	for last := dayOf(parsed.Next(start.Add(-time.Second))); !last.IsZero() && last.Before(end); {
-		next := dayOf(parsed.Next(last.Add(day - time.Second)))
-		if next.IsZero() {
-			break
-		}
-		pause, last = max(pause, next.Sub(last)), next
-	}
-	longest.Add(text, pause, len(text)+64)
+	pause := pauseOf(func(t time.Time) time.Time { return parsed.Next(t.In(location)) })
+	longest.Add(key, pause, len(key)+64)
 	return pause
 }
 
-// dayOf returns the start of a day; zero of no time.
-func dayOf(t time.Time) time.Time {
-	if t.IsZero() {
-		return t
+// pauseOf returns the longest pause, at least a day. next returns the first run after a time. Runs whose neighbours are less than a day away
+// are skipped, because a schedule may have one each second.
+func pauseOf(next func(time.Time) time.Time) time.Duration {
+	const skip = day - time.Hour
+	last := next(start.Add(-time.Second))
+	if last.IsZero() {
+		return 0
 	}
-	return t.Truncate(day)
+	pause := day
+	for last.Before(end) {
+		run := next(last.Add(skip))
+		if run.IsZero() {
+			break
+		}
+		if run.Sub(last) > day {
+			// The run before it is the earliest time whose next run it is.
+			seconds := sort.Search(int(skip/time.Second), func(i int) bool { return !next(last.Add(time.Duration(i) * time.Second)).Before(run) })
+			pause = max(pause, run.Sub(last.Add(time.Duration(seconds)*time.Second)))
+		}
+		last = run
+	}
+	return pause
 }

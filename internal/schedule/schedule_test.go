@@ -64,12 +64,48 @@ func TestCheckZone(t *testing.T) {
 // The longest pause is at the end of February, in a leap year, or between months that have the day.
 func TestLongest(t *testing.T) {
 	t.Parallel()
-	for text, days := range map[string]int{
+	for text, hours := range map[string]int{
 		"": 0, "nonsense": 0, "0 0 30 2 *": 0,
-		"@hourly": 1, "@daily": 1, "@weekly": 7, "@monthly": 31, "@yearly": 366, "30 2 * * *": 1, "*/5 * * * *": 1, "* * * * * *": 1,
-		"0 5 * * 0": 7, "0 5 * * MON-FRI": 3, "0 5 1 * *": 31, "0 5 1 * 0": 7, "0 5 1 1 *": 366,
-		"0 3 31 * *": 61, "0 3 29 2 *": 1461, "0 3 */2 * *": 2, "0 3 1,15 * *": 17, "0 3 * 1-6 *": 185,
+		"@hourly": 24, "@daily": 24, "@weekly": 7 * 24, "@monthly": 31 * 24, "@yearly": 366 * 24, "30 2 * * *": 24, "*/5 * * * *": 24, "* * * * * *": 24,
+		"0 5 * * 0": 7 * 24, "0 5 * * MON-FRI": 3 * 24, "0 5 1 * *": 31 * 24, "0 5 1 * 0": 7 * 24, "0 5 1 1 *": 366 * 24,
+		"0 3 31 * *": 61 * 24, "0 3 29 2 *": 1461 * 24, "0 3 */2 * *": 2 * 24, "0 3 1,15 * *": 17 * 24, "0 3 * 1-6 *": 185 * 24,
+		"0 1,5 * * MON-FRI": 2*24 + 20, "0 4,5 * * *": 24, "59 23 1 * *": 31 * 24, "0 */6 * * 0": 6*24 + 6,
 	} {
-		assert.Equal(t, Longest(text), time.Duration(days)*day, text)
+		assert.Equal(t, Longest(text, ""), time.Duration(hours)*time.Hour, text)
+	}
+	assert.Equal(t, Longest("* * 1-5 * * MON", ""), 6*day+19*time.Hour+time.Second)
+}
+
+// Where a change of the clocks skips the hour of a run, a night has none. The night before the other change is an hour longer.
+func TestLongestInATimeZone(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		text, zone string
+		hours      int
+	}{
+		{"30 2 * * *", "", 24},
+		{"30 2 * * *", "Asia/Shanghai", 24},
+		{"30 2 * * *", "Europe/Berlin", 47},
+		{"30 4 * * *", "Europe/Berlin", 25},
+		{"30 2 * * 0", "Europe/Berlin", 14*24 - 1},
+		{"30 1 * * *", "Europe/London", 47},
+		{"@daily", "America/Santiago", 47}, // its clocks skip midnight
+		{"*/5 * * * *", "Europe/Berlin", 24},
+		{"0 5 1 1 *", "Europe/Berlin", 366 * 24},
+		{"30 2 * * *", "Europe/Nowhere", 0}, {"30 2 * * *", "Local", 0},
+	} {
+		assert.Equal(t, Longest(c.text, c.zone), time.Duration(c.hours)*time.Hour, "%s %s", c.text, c.zone)
+	}
+}
+
+// The worst schedules take few steps: one of each second is not walked through.
+func TestLongestTakesFewSteps(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"* * * * * *", "* * * */2 * *", "* * 0-22 * * MON", "59 59 23 */2 * *"} {
+		parsed, err := parser.Parse(text)
+		assert.NilError(t, err)
+		steps := 0
+		pauseOf(func(at time.Time) time.Time { steps++; return parsed.Next(at) })
+		assert.Assert(t, steps < 40_000, "%s: %d", text, steps)
 	}
 }

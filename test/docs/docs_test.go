@@ -15,8 +15,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/schedule"
 )
 
 const root = "../.."
@@ -299,4 +302,32 @@ func TestStyleFinds(t *testing.T) {
 		assert.Equal(t, len(breaches(p)), want, text)
 	}
 	assert.DeepEqual(t, anchors(&page{lines: withoutCode("## `why`, and *what*: 2 of them\n```\n# a comment\n```")}), []string{"why-and-what-2-of-them"})
+}
+
+var daily = regexp.MustCompile(`\b[0-9]+ [0-9]+ \* \* [0-9*]`)
+
+// Schedules that pages and samples show run in each night, also where the clocks change.
+func TestSchedulesRunEachNight(t *testing.T) {
+	t.Parallel()
+	var files []string
+	for _, folder := range []string{"docs", "config/samples"} {
+		assert.NilError(t, filepath.WalkDir(filepath.Join(root, folder), func(name string, entry fs.DirEntry, err error) error {
+			if err == nil && !entry.IsDir() {
+				files = append(files, name)
+			}
+			return err
+		}))
+	}
+	count := 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		for _, text := range daily.FindAllString(string(data), -1) {
+			count++
+			for _, zone := range []string{"Europe/Berlin", "Europe/London", "America/New_York"} {
+				assert.Check(t, schedule.Longest(text, zone) <= schedule.Longest(text, "")+time.Hour, "%s: %s has no run in one night of %s", file, text, zone)
+			}
+		}
+	}
+	assert.Assert(t, count >= 20, "%d schedules", count)
 }

@@ -221,7 +221,7 @@ type EtcdClusterSpec struct {
 
 	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
-	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *"}`
 	// +optional
 	// +nullable
 	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`

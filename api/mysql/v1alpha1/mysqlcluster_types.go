@@ -217,7 +217,7 @@ type MySQLClusterSpec struct {
 
 	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. The pod that makes or checks one has a
 	// volume of storage.size. Default: there are no backups.
-	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *", pointInTime: {interval: 30s}}`
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *", pointInTime: {interval: 30s}}`
 	// +optional
 	// +nullable
 	Backup *Backup `json:"backup,omitempty"`

@@ -192,7 +192,7 @@ type RedisClusterSpec struct {
 
 	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
 	// none.
-	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 2 * * *"}`
+	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *"}`
 	// +optional
 	// +nullable
 	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`

@@ -69,7 +69,7 @@ func wasOneServer(mc *mysqlv1.MySQLCluster) bool { return mc.Annotations[object.
 // observed returns the observation in the form in which the backups of a DataService are judged.
 func observed(mc *mysqlv1.MySQLCluster, seen backupsSeen) mysql.Observed {
 	b := mc.Spec.Backup
-	declared := &dsv1.Backup{Schedule: b.Schedule}
+	declared := &dsv1.Backup{Schedule: b.Schedule, TimeZone: b.TimeZone}
 	if b.PointInTime != nil {
 		declared.PointInTime = &dsv1.PointInTime{Interval: b.PointInTime.Interval}
 	}

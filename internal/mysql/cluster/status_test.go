@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
@@ -138,6 +139,16 @@ func TestBackupsInMetrics(t *testing.T) {
 	assert.Equal(t, s.Backups != nil, false)
 	assert.Equal(t, len(s.Conditions), 1)
 	assert.Equal(t, len(mc.Status.Conditions), 3)
+}
+
+// Backups of a MySQLCluster are judged by its schedules and their time zone.
+func TestSchedulesOfBackups(t *testing.T) {
+	t.Parallel()
+	mc := &mysqlv1.MySQLCluster{Spec: mysqlv1.MySQLClusterSpec{Backup: &mysqlv1.Backup{
+		ClusterBackup: backupv1.ClusterBackup{Schedule: "30 2 * * *", TimeZone: "Europe/Berlin"}, Verify: &mysqlv1.BackupVerify{Schedule: "@weekly"},
+	}}}
+	declared := observed(mc, backupsSeen{}).Declared
+	assert.Equal(t, declared.Schedule+" "+declared.TimeZone+" "+declared.Verify.Schedule, "30 2 * * * Europe/Berlin @weekly")
 }
 
 // What a user reads when something is wrong: the cause first, in few bytes.
