@@ -250,7 +250,9 @@ func TestMistakes(t *testing.T) {
 		"unknown field of backups": {
 			"backup: {destination: {claim: {name: b}}, podTemplate: {spec: {hostnames: a}}}", reconcile.ReasonInvalidSpec, "spec.backup.podTemplate.spec.hostnames: unknown field",
 		},
-		"own label": {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", reconcile.ReasonInvalidSpec, "label app.kubernetes.io/instance is the operator's own"},
+		"schedule of backups":  {"backup: {destination: {claim: {name: b}}, schedule: '0 24 * * *'}", reconcile.ReasonInvalidSpec, "spec.backup.schedule: the hour '24' is refused"},
+		"time zone of backups": {"backup: {destination: {claim: {name: b}}, timeZone: Europe/Nowhere}", reconcile.ReasonInvalidSpec, "spec.backup.timeZone: 'Europe/Nowhere' is not known"},
+		"own label":            {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", reconcile.ReasonInvalidSpec, "label app.kubernetes.io/instance is the operator's own"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,6 +9,7 @@ import (
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
 )
 
 const (
@@ -37,6 +38,11 @@ type planned struct {
 // values returns the values of the chart.
 func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, images Images) (map[string]any, error) {
 	spec := &ec.Spec
+	if b := spec.Backup; b != nil {
+		if err := render.CheckBackupSchedules("spec.backup", b.Schedule, "", b.TimeZone); err != nil {
+			return nil, err
+		}
+	}
 	tls := map[string]any{}
 	if server, peer := tlsSecrets(ec); server != "" {
 		tls["serverSecret"], tls["peerSecret"], tls["clientSecret"] = server, peer, clientSecret(ec)

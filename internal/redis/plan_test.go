@@ -289,7 +289,9 @@ func TestMistakes(t *testing.T) {
 		"unknown field of backups": {
 			"backup: {destination: {claim: {name: b}}, podTemplate: {spec: {hostnames: a}}}", reconcile.ReasonInvalidSpec, "spec.backup.podTemplate.spec.hostnames: unknown field",
 		},
-		"own label": {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", reconcile.ReasonInvalidSpec, "spec.podTemplate.metadata.labels: label app.kubernetes.io/instance"},
+		"schedule of backups":  {"backup: {destination: {claim: {name: b}}, schedule: '0 3 * * 7'}", reconcile.ReasonInvalidSpec, "spec.backup.schedule: the day of the week '7' is refused"},
+		"time zone of backups": {"backup: {destination: {claim: {name: b}}, timeZone: Europe/Nowhere}", reconcile.ReasonInvalidSpec, "spec.backup.timeZone: 'Europe/Nowhere' is not known"},
+		"own label":            {"podTemplate: {metadata: {labels: {app.kubernetes.io/instance: a}}}", reconcile.ReasonInvalidSpec, "spec.podTemplate.metadata.labels: label app.kubernetes.io/instance"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -53,6 +53,11 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 			return nil, render.FieldError("spec.pod[0].annotations", "%s", problems[0])
 		}
 	}
+	if b := spec.Backup; b != nil {
+		if err := render.CheckBackupSchedules("spec.backup", b.Schedule, "", b.TimeZone); err != nil {
+			return nil, err
+		}
+	}
 	settings := settingsOf(spec.Config)
 	resources, _ := resourcesOf(spec)
 	size := sizeOf(spec)

@@ -268,3 +268,17 @@ func TestReach(t *testing.T) {
 	assert.Equal(t, len(r.TLS.Certificates), 1)
 	assert.DeepEqual(t, p.keeper.reach(mc).TLS.Certificates[0].Certificate, r.TLS.Certificates[0].Certificate)
 }
+
+// Schedules of backups and checks, and their time zone, are refused with their path.
+func TestSchedulesAreChecked(t *testing.T) {
+	t.Parallel()
+	for spec, message := range map[string]string{
+		"schedule: '0 24 * * *'": "spec.backup.schedule: the hour '24' is refused", "verify: {schedule: '0 3 * * 7'}": "spec.backup.verify.schedule: the day of the week '7' is refused",
+		"timeZone: Europe/Nowhere": "spec.backup.timeZone: 'Europe/Nowhere' is not known",
+	} {
+		mc := read(t, "backup")
+		assert.NilError(t, yaml.Unmarshal([]byte("backup: {"+spec+"}"), &mc.Spec))
+		_, err := values(mc, object.Owner{}, planned{}, Images{})
+		assert.ErrorContains(t, err, message)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/mysql/replication"
 	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/render"
 )
 
 const (
@@ -79,6 +80,15 @@ type planned struct {
 // values returns the values of the chart.
 func values(mc *mysqlv1.MySQLCluster, owner object.Owner, p planned, images Images) (map[string]any, error) {
 	spec := &mc.Spec
+	if b := spec.Backup; b != nil {
+		checks := ""
+		if b.Verify != nil {
+			checks = b.Verify.Schedule
+		}
+		if err := render.CheckBackupSchedules("spec.backup", b.Schedule, checks, b.TimeZone); err != nil {
+			return nil, err
+		}
+	}
 	service := map[string]any{"type": cmp.Or(spec.Service.Type, "ClusterIP")}
 	if spec.Service.Annotations != nil {
 		service["annotations"] = spec.Service.Annotations

@@ -104,6 +104,9 @@ func takeBackup(path string, spec map[string]any, backup, restore *dsv1.Object) 
 		if err := render.Decode(path+".backup", json.RawMessage(backup.Raw), &given); err != nil {
 			return err
 		}
+		if err := render.CheckBackupSchedules(path+".backup", given.Schedule, "", given.TimeZone); err != nil {
+			return err
+		}
 		if given.PodTemplate != nil {
 			if _, err := render.OverlayPods(path+".backup.podTemplate", map[string]any{}, given.PodTemplate.Raw); err != nil {
 				return err

@@ -9,8 +9,7 @@ import (
 	"d3os.com/d3os-operator/internal/schedule"
 )
 
-// checkSchedule refuses a schedule that its parser refuses. With seconds, it also refuses one that is never due, and an unknown time zone: the
-// API server checks both for a CronJob alone.
+// checkSchedule refuses a schedule that its parser refuses, an unknown time zone, and a schedule with seconds that is never due.
 func checkSchedule(c *component.Component) error {
 	if c.CronJob == nil {
 		return nil
@@ -19,10 +18,7 @@ func checkSchedule(c *component.Component) error {
 	if err := schedule.Check(text); err != nil {
 		return render.FieldError(c.Path+".schedule", "%v", err)
 	}
-	if !c.CronJob.HasSeconds() {
-		return nil
-	}
-	if !schedule.IsDue(text) {
+	if c.CronJob.HasSeconds() && !schedule.IsDue(text) {
 		return render.FieldError(c.Path+".schedule", "'%s' is never due", text)
 	}
 	if err := schedule.CheckZone(c.CronJob.TimeZone); err != nil {

@@ -43,14 +43,49 @@ func TestSchedules(t *testing.T) {
 	} {
 		mistake(t, fmt.Sprintf("{cronJobs: [{name: a, schedule: %q, image: c, command: [d]}]}", schedule), "spec.cronJobs[a].schedule", message)
 	}
-	mistake(t, "{cronJobs: [{name: a, schedule: '* * * * * *', image: c, command: [d], timeZone: Europe/Nowhere}]}", "spec.cronJobs[a].timeZone",
-		"'Europe/Nowhere' is not known: use a name such as Europe/Berlin")
+	for _, schedule := range []string{"* * * * * *", "* * * * *"} {
+		mistake(t, "{cronJobs: [{name: a, schedule: '"+schedule+"', image: c, command: [d], timeZone: Europe/Nowhere}]}", "spec.cronJobs[a].timeZone",
+			"'Europe/Nowhere' is not known: use a name such as Europe/Berlin")
+	}
+}
+
+// Schedules of backups and checks, and their time zone, are refused with their path.
+func TestSchedulesOfBackups(t *testing.T) {
+	t.Parallel()
+	refused := map[string]string{
+		"0 4 * * 0": "", "@daily": "", "0 4 * * SUN": "", "0 3 * * 7": "the day of the week '7' is refused", "0 3 * * Sunday": "the day of the week 'Sunday' is refused",
+		"0 3 L * *": "the day 'L' is refused", "0 24 * * *": "the hour '24' is refused",
+	}
+	for _, database := range []struct {
+		of   dsv1.ComponentName
+		more string
+	}{{component.MySQL, ""}, {component.MySQL, "replica: 3, "}, {component.Etcd, ""}, {component.Redis, ""}} {
+		try := func(field, given, message string) {
+			t.Helper()
+			mistakeOf(t, database.of, fmt.Sprintf("{%s: {%sbackup: {destination: {claim: {name: a}}, %s}}}", database.of, database.more, given), fmt.Sprintf("spec.%s.backup.%s", database.of, field), message)
+		}
+		for text, message := range refused {
+			try("schedule", fmt.Sprintf("schedule: %q", text), message)
+			if database.of == component.MySQL {
+				try("verify.schedule", fmt.Sprintf("verify: {schedule: %q}", text), message)
+			}
+		}
+		try("timeZone", "timeZone: Europe/Nowhere", "'Europe/Nowhere' is not known")
+		try("timeZone", "timeZone: Local", "'Local' is not known")
+		try("timeZone", "timeZone: Etc/UTC", "")
+	}
 }
 
 // mistake asserts that the values of component a cannot be made, or can if the message is empty.
 func mistake(t *testing.T, spec, name, message string) {
 	t.Helper()
-	_, err := try(t, spec, "a")
+	mistakeOf(t, "a", spec, name, message)
+}
+
+// mistakeOf asserts the same of a component.
+func mistakeOf(t *testing.T, of dsv1.ComponentName, spec, name, message string) {
+	t.Helper()
+	_, err := try(t, spec, of)
 	if message == "" {
 		assert.NilError(t, err, spec)
 		return

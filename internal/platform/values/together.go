@@ -119,7 +119,7 @@ func checkPort(path, port string) error {
 	return nil
 }
 
-// checkBackup refuses a name that is too long for CronJobs, a user with the name of a backup account, and invalid resources.
+// checkBackup refuses a name that is too long for CronJobs, invalid schedules, a user with the name of a backup account, and invalid resources.
 func checkBackup(c *component.Component) error {
 	backup := c.MySQL.Backup
 	if backup == nil {
@@ -127,6 +127,13 @@ func checkBackup(c *component.Component) error {
 	}
 	if len(c.ObjectName) > longestName {
 		return render.FieldError(c.Path+".name", "'%s' must have at most %d characters with backup: it becomes a part of the names of CronJobs", c.ObjectName, longestName)
+	}
+	checks := ""
+	if backup.Verify != nil {
+		checks = backup.Verify.Schedule
+	}
+	if err := render.CheckBackupSchedules(c.Path+".backup", backup.Schedule, checks, backup.TimeZone); err != nil {
+		return err
 	}
 	for i, user := range c.MySQL.Users {
 		if user.Name == BackupAccount || user.Name == ArchiveAccount {

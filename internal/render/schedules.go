@@ -1,0 +1,23 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package render
+
+import "d3os.com/d3os-operator/internal/schedule"
+
+// CheckBackupSchedules refuses schedules of backups and of their checks that the parser of Kubernetes refuses, and an unknown time zone. Empty
+// ones are accepted. path is that of the field backup.
+func CheckBackupSchedules(path, backups, checks, zone string) error {
+	for _, s := range []struct{ field, text string }{{"schedule", backups}, {"verify.schedule", checks}} {
+		if s.text == "" {
+			continue
+		}
+		if err := schedule.Check(s.text); err != nil {
+			return FieldError(path+"."+s.field, "%v", err)
+		}
+	}
+	if err := schedule.CheckZone(zone); err != nil {
+		return FieldError(path+".timeZone", "%v", err)
+	}
+	return nil
+}
