@@ -50,5 +50,6 @@ type ImportFrom struct {
 	// cutOver ends the import: services start if the copy is equal. Stop all writes to the server first. Default: the server is followed.
 	// +kubebuilder:example=`true`
 	// +optional
+	// +nullable
 	CutOver bool `json:"cutOver,omitempty"`
 }

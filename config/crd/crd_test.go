@@ -6,10 +6,12 @@ package crd
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"gotest.tools/v3/assert"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -60,6 +62,51 @@ func TestEveryKindIsListed(t *testing.T) {
 			lists(t, "docs/README.md", "](reference/"+filepath.Base(found)+")")
 		}
 	}
+}
+
+// kubernetes are the fields with types of Kubernetes, whose own fields are not nullable.
+var kubernetes = []string{"affinity", "resources", "tolerations", "topologySpreadConstraints", "env", "envs", "livenessProbe", "readinessProbe"}
+
+// Each optional field is nullable or has a default: the API server takes null for any other field with POST and refuses it with server-side
+// apply, which Argo CD and Flux use.
+func TestOptionalFieldsMayBeNull(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("bases/*.yaml")
+	assert.NilError(t, err)
+	more, err := filepath.Glob(root + "/config/compat/bases/*.yaml")
+	assert.NilError(t, err)
+	count := 0
+	for _, file := range append(files, more...) {
+		data, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		assert.NilError(t, yaml.Unmarshal(data, crd))
+		for _, version := range crd.Spec.Versions {
+			var look func(path string, schema apiextensionsv1.JSONSchemaProps)
+			look = func(path string, schema apiextensionsv1.JSONSchemaProps) {
+				for name, field := range schema.Properties {
+					count++
+					if field.Default == nil && !field.Nullable && !slices.Contains(schema.Required, name) {
+						t.Errorf("%s: %s.%s is optional, and null is refused by server-side apply: add +nullable", file, path, name)
+					}
+					if field.Nullable && len(field.Enum) > 0 {
+						t.Errorf("%s: %s.%s is nullable, and its enum refuses null: use a pattern", file, path, name)
+					}
+					if !slices.Contains(kubernetes, name) {
+						look(path+"."+name, field)
+					}
+				}
+				if schema.Items != nil && schema.Items.Schema != nil {
+					look(path+"[]", *schema.Items.Schema)
+				}
+				if schema.AdditionalProperties != nil && schema.AdditionalProperties.Schema != nil {
+					look(path+"{}", *schema.AdditionalProperties.Schema)
+				}
+			}
+			look("spec", version.Schema.OpenAPIV3Schema.Properties["spec"])
+		}
+	}
+	assert.Assert(t, count > 500, "%d fields", count)
 }
 
 // lists fails a test when a file does not have a text.

@@ -19,6 +19,7 @@ type clusterKind struct {
 	Kind     schema.GroupVersionKind
 	CRD      string            // its file
 	Accepted []string          // specs that the API server takes
+	Nulls    []string          // specs with null that it takes with server-side apply, too
 	Refused  map[string]string // specs that it does not take, and what it says
 	// Changes are changes of a spec. Message is the API server's refusal, or "" if it accepts the change.
 	Changes map[string]struct{ From, To, Message string }
@@ -52,6 +53,9 @@ func (c *clusterKind) resourceOf(t *testing.T, name, spec string) *unstructured.
 func (c *clusterKind) specs(t *testing.T) {
 	for _, spec := range c.Accepted {
 		assert.NilError(t, api.Create(t.Context(), c.resourceOf(t, "a", spec), client.DryRunAll), "%s", spec)
+	}
+	for _, spec := range c.Nulls {
+		assert.NilError(t, api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(c.resourceOf(t, "a", spec)), client.DryRunAll, client.FieldOwner("flux")), "%s", spec)
 	}
 	for spec, message := range c.Refused {
 		assert.ErrorContains(t, api.Create(t.Context(), c.resourceOf(t, "a", spec), client.DryRunAll), message, "%s", spec)

@@ -38,11 +38,22 @@ func TestBackups(t *testing.T) {
 	for spec, message := range map[string]string{
 		"{}": "spec.of", "{of: {}}": "spec.of.name", "{of: {name: ''}}": "spec.of.name",
 		"{of: {name: a, kind: Secret}}":      `supported values: "DataService"`,
-		"{of: {name: a, component: eureka}}": `supported values: "mysql"`,
+		"{of: {name: a, component: eureka}}": "spec.of.component",
 		"{of: {name: a, component: redis}}":  "must be mysql for a DataService", "{of: {name: a, kind: EtcdCluster, component: mysql}}": "etcd for an EtcdCluster",
 		"{of: {name: a}, run: rm}": "unknown field",
 	} {
 		assert.ErrorContains(t, api.Create(t.Context(), backupOf(t, "a", spec), client.DryRunAll), message, spec)
+	}
+}
+
+// Argo CD and Flux apply server-side, where null is refused for fields that are not nullable.
+func TestNullOfABackupServerSide(t *testing.T) {
+	t.Parallel()
+	for _, object := range []*unstructured.Unstructured{
+		backupOf(t, "a", "{of: {name: a, kind: null, component: null}}"), backupOf(t, "a", "{of: {kind: EtcdCluster, name: a, component: null}}"),
+		newResource(t, backupv1.GroupVersion.WithKind(backupv1.KindDataRestore), "a", "{of: {name: a, component: null}}"),
+	} {
+		assert.NilError(t, api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(object), client.DryRunAll, client.FieldOwner("flux")), "%v", object)
 	}
 }
 

@@ -178,6 +178,8 @@ func TestNullIsNotGiven(t *testing.T) {
 	for _, spec := range []string{"{mysql: null, eureka: null, uuc: null}", "mysql: null", "auth: null"} {
 		assert.NilError(t, validate(t, resourceOf(t, spec)))
 	}
+	given := withSpec(put(at{"mysql", "importFrom", "cutOver"}, nil))
+	assert.NilError(t, api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(given), client.DryRunAll, client.FieldOwner("flux")))
 }
 
 // The status is a subresource: it is not written with the spec, nor the spec with it.

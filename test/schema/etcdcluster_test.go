@@ -109,6 +109,7 @@ var etcdChanges = map[string]struct{ From, To, Message string }{
 var etcdKind = clusterKind{
 	Kind: etcdv1.GroupVersion.WithKind(etcdv1.Kind), CRD: "../../config/crd/bases/etcd.database.coreos.com_etcdclusters.yaml",
 	Accepted: etcdAccepted, Refused: etcdRefused, Changes: etcdChanges,
+	Nulls: []string{"{tls: {mode: null, additionalNames: null, rotation: null, serverSecret: null}}", "{tls: {mode: Auto, additionalNames: null, rotation: null}}"},
 	Samples: []string{
 		"../../config/samples/etcd/etcd.yaml", "../../config/samples/etcd/production.yaml",
 		"../../internal/etcd/testdata/sample.yaml", "../../test/testdata/seeds/etcdcluster.yaml",

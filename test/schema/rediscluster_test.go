@@ -100,6 +100,7 @@ var redisChanges = map[string]struct{ From, To, Message string }{
 var redisKind = clusterKind{
 	Kind: redisv1.GroupVersion.WithKind(redisv1.Kind), CRD: "../../config/crd/bases/redis.middleware.hc.cn_redisclusters.yaml",
 	Accepted: redisAccepted, Refused: redisRefused, Changes: redisChanges,
+	Nulls: []string{"{tls: {enabled: null}}"},
 	Samples: []string{
 		"../../config/samples/redis/cache.yaml", "../../config/samples/redis/development.yaml", "../../test/testdata/seeds/rediscluster.yaml",
 	},

@@ -74,9 +74,11 @@ type BackupSource struct {
 
 	// component of the resource that holds the data: mysql of a DataService or a MySQLCluster, etcd of an EtcdCluster, redis of a RedisCluster.
 	// Default: that of the kind.
-	// +kubebuilder:validation:Enum=mysql;etcd;redis
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:Pattern=`^(mysql|etcd|redis)$`
 	// +kubebuilder:example=`mysql`
 	// +optional
+	// +nullable
 	Component string `json:"component,omitempty"`
 }
 

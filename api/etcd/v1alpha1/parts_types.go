@@ -31,6 +31,7 @@ type TLS struct {
 	// +kubebuilder:example=`[etcd.example.com, 192.0.2.10]`
 	// +listType=set
 	// +optional
+	// +nullable
 	AdditionalNames []string `json:"additionalNames,omitempty"`
 
 	// rotation is any text. For each new one the operator replaces both certificate authorities of mode Auto, in
@@ -40,6 +41,7 @@ type TLS struct {
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	// +kubebuilder:example=`2026-01-01`
 	// +optional
+	// +nullable
 	Rotation string `json:"rotation,omitempty"`
 
 	// serverSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate that clients see, and the

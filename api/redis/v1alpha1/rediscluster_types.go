@@ -230,6 +230,7 @@ type TLS struct {
 	// enabled must be false.
 	// +kubebuilder:example=`false`
 	// +optional
+	// +nullable
 	Enabled bool `json:"enabled,omitempty"`
 }
 
