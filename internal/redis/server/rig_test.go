@@ -60,8 +60,15 @@ func newRig(t *testing.T, shards int) *rig {
 	r := &rig{T: t, program: program, dir: dir, next: addresses(t)}
 	r.guard, err = process.NewGuard(dir)
 	assert.NilError(t, err)
-	t.Cleanup(func() { assert.NilError(t, r.guard.End()) })
-	r.wanted = topology.Wanted{NodeTimeout: 5 * time.Second, Generation: 1}
+	t.Cleanup(func() {
+		for _, n := range r.nodes {
+			if n.process.Runs() {
+				n.process.Kill()
+			}
+		}
+		assert.NilError(t, r.guard.End())
+	})
+	r.wanted = topology.Wanted{NodeTimeout: 15 * time.Second, Generation: 1}
 	r.record = topology.Record{Formed: true, Nodes: map[string]string{}}
 	for i := range shards {
 		pod := fmt.Sprintf("cache-%d-0", i)
@@ -103,7 +110,8 @@ func (r *rig) run(n *rigNode) {
 	log, err := os.OpenFile(filepath.Join(n.dir, "log"), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	assert.NilError(r, err)
 	defer func() { assert.NilError(r, log.Close()) }()
-	argv := append([]string{r.program, "--bind", n.IP, "--port", fmt.Sprint(Port), "--dir", n.dir, "--save", "", "--appendonly", "yes",
+	// The title of a process replaces its environment, by which the guard finds it.
+	argv := append([]string{r.program, "--set-proc-title", "no", "--bind", n.IP, "--port", fmt.Sprint(Port), "--dir", n.dir, "--save", "", "--appendonly", "yes",
 		"--cluster-enabled", "yes", "--cluster-announce-ip", n.IP, "--cluster-node-timeout", fmt.Sprint(r.wanted.NodeTimeout.Milliseconds())}, n.options...)
 	n.process, err = r.guard.Start(argv, nil, n.dir, log)
 	assert.NilError(r, err)
