@@ -93,7 +93,7 @@ type ServiceFields struct {
 	// +nullable
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// progressDeadlineSeconds is the time in seconds without progress of an update after which the component becomes
+	// progressDeadlineSeconds is the time without progress of an update after which the component becomes
 	// Degraded. Default: 600 + minReadySeconds.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=86400

@@ -45,8 +45,8 @@ type Workload struct {
 	// +optional
 	Replica *int32 `json:"replica,omitempty"`
 
-	// dependsOn names components that must be ready before this one is created or changed, in addition to
-	// the built-in order.
+	// dependsOn names components that must be ready before this one is created or changed, besides the
+	// built-in order.
 	// +kubebuilder:example=`[auth]`
 	// +listType=set
 	// +optional
@@ -131,8 +131,8 @@ type ContainerFields struct {
 	// +nullable
 	Envs []Object `json:"envs,omitempty"`
 
-	// envFrom (EnvFromSource) sets a variable for each key of a ConfigMap or Secret; the other fields for
-	// variables override them.
+	// envFrom (EnvFromSource) sets a variable for each key of a ConfigMap or Secret; other fields for
+	// variables win.
 	// +kubebuilder:example=`[{configMapRef: {name: settings}}]`
 	// +optional
 	// +nullable

@@ -52,7 +52,7 @@ func (r Restored) Set(c reconcile.Conditions) {
 	}
 }
 
-// Warnings returns what a summary says of the warnings of the last backup and of a restore.
+// Warnings returns the warnings of the last backup and of a restore, for the summary of a status.
 func Warnings(id string, warnings []string, conditions []metav1.Condition) (found []reconcile.Warning) {
 	if len(warnings) > 0 {
 		found = append(found, reconcile.Warning{Reason: dsv1.ReasonBackupWarned, Field: "status.backup.warnings", Text: "backup " + id + ": " + summarize(warnings)})

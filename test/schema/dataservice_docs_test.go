@@ -248,7 +248,7 @@ func TestEveryReasonIsInTheReference(t *testing.T) {
 	t.Parallel()
 	documented := tables(t, statusPage)
 	failures := constants(t, everyKind, "Reason")
-	events := append(constants(t, "../../api/v1/status_types.go", "Event"), "VolumeNotResized", "PolicyChangedObject")
+	events := append(constants(t, "../../api/v1/status_types.go", "Event"), "VolumeNotResized", "PolicyChangedObject", "StatusTooLarge")
 	slices.Sort(events)
 	for title, want := range map[string][]string{
 		"Reasons of failures/reason":             failures,

@@ -34,7 +34,7 @@ func TestLossesAreNamed(t *testing.T) {
 				"CREATE TABLE aa.stops (value VARCHAR(30)) ENGINE=InnoDB", "SET GLOBAL innodb_ft_server_stopword_table = 'aa/stops'",
 				"CREATE TABLE aa.docs (id INT PRIMARY KEY, v TEXT, FULLTEXT KEY ft (v)) ENGINE=InnoDB")
 			want := []string{
-				"tables in schemas of the server are not in the backup: move them to a schema of your own (1): `mysql`.`mine`",
+				"tables in schemas of the server are not in the backup: move them to another schema (1): `mysql`.`mine`",
 				"dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4 (1): `aa`.`texts`.`old`",
 				"a restore builds full-text indexes without the stopwords of innodb_ft_server_stopword_table (aa/stops): drop and add the indexes afterwards (1): `aa`.`docs`",
 				"tables that are not InnoDB have no snapshot, so their rows may be newer than the position: `aa`.`m1` (MyISAM), `aa`.`m2` (MyISAM)",

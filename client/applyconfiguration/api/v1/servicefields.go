@@ -25,7 +25,7 @@ type ServiceFieldsApplyConfiguration struct {
 	RollingUpdate *ObjectApplyConfiguration `json:"rollingUpdate,omitempty"`
 	// minReadySeconds is the time in seconds for which a new pod must be ready before it counts as available. Default: 0.
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
-	// progressDeadlineSeconds is the time in seconds without progress of an update after which the component becomes
+	// progressDeadlineSeconds is the time without progress of an update after which the component becomes
 	// Degraded. Default: 600 + minReadySeconds.
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// autoscaling creates a HorizontalPodAutoscaler, which then sets the number of pods.

@@ -26,8 +26,8 @@ type WorkloadApplyConfiguration struct {
 	NodePort *int32 `json:"nodePort,omitempty"`
 	// replica is the number of pods. With autoscaling it is not used.
 	Replica *int32 `json:"replica,omitempty"`
-	// dependsOn names components that must be ready before this one is created or changed, in addition to
-	// the built-in order.
+	// dependsOn names components that must be ready before this one is created or changed, besides the
+	// built-in order.
 	DependsOn []apiv1.ComponentName `json:"dependsOn,omitempty"`
 	// serviceType is ClusterIP (inside the cluster), NodePort (a port on every node), LoadBalancer, or
 	// Headless (without an address). Default: ClusterIP, or NodePort with a nodePort.

@@ -86,7 +86,7 @@ func (e *extras) inSystemSchemas() error {
 			names = append(names, server.Quote(row[0])+"."+server.Quote(row[1]))
 		}
 	})
-	e.warn("tables in schemas of the server are not in the backup: move them to a schema of your own", names)
+	e.warn("tables in schemas of the server are not in the backup: move them to another schema", names)
 	return err
 }
 

@@ -110,8 +110,7 @@ type Table struct {
 	IsVersioned bool
 }
 
-// HasRowsElsewhere reports whether the table's engine keeps no rows of its own: they are in other tables, files or servers, and dump programs
-// write none of them.
+// HasRowsElsewhere reports whether the rows that the table shows are in other tables, files or servers. Dump programs write none of them.
 func (t Table) HasRowsElsewhere() bool {
 	switch strings.ToUpper(t.Engine) {
 	case "MRG_MYISAM", "MRG_ISAM", "FEDERATED", "CONNECT", "OQGRAPH", "SPIDER", "VP":
