@@ -60,7 +60,7 @@ func (c *cluster) compare() {
 }
 
 // mendCorrupt replaces the minority of voters with keys that differ from the quorum's, and ends the alarm when all voters have the same
-// keys. If no quorum has the same keys, it changes nothing.
+// keys. If no quorum has the same keys, it changes no member.
 func (c *cluster) mendCorrupt() []Step {
 	if !c.alarmed {
 		return nil
@@ -141,7 +141,7 @@ func (c *cluster) whyCorrupt() string {
 			keys = append(keys, fmt.Sprintf("%s: hash %08x at revision %d", s.name(), s.answer.Hash.Sum, s.answer.Hash.Revision))
 		}
 	}
-	return fmt.Sprintf("CORRUPT: etcd raised the alarm for %s, and no quorum is known to have the same keys. It takes no reads and writes, and nothing is changed (%s). "+
+	return fmt.Sprintf("CORRUPT: etcd raised the alarm for %s, and no quorum is known to have the same keys. It takes no reads and writes, and no member is changed (%s). "+
 		"Find out with etcdctl endpoint hashkv which members are right, and remove the others with etcdctl member remove; or restore a backup into a new cluster",
 		strings.Join(named, ", "), strings.Join(keys, "; "))
 }

@@ -179,6 +179,10 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 		return rules{c.unblock, c.remember, c.revise, c.recover}
 	default: // Complete or Degraded
 	}
+	if c.alarmed && !c.agreed {
+		// A voter that cannot start may decide which keys are right: it gets its corrected template. Nothing else is changed.
+		return rules{c.remember, c.revise, c.unblock, c.mendCorrupt}
+	}
 	return rules{
 		c.remember, c.mendCorrupt, c.formed, c.unblock, c.mark, c.removeLost, c.learner, c.strangers, c.clear, c.disarmGone,
 		c.space, c.refill, c.shrink, c.roll, c.upgrade, c.grow, c.rotate, c.defrag,

@@ -65,6 +65,20 @@ func (w *world) rest(t *testing.T) {
 	}
 }
 
+// rolledInVain returns a world of three members with a template whose image does not exist: the pod of one member cannot start.
+func rolledInVain(t *testing.T, faults uint16, left budget) world {
+	t.Helper()
+	w := odd(t, 3, faults, budget{})
+	w.revision++
+	w.spoiled = w.revision
+	w.rest(t)
+	if all, run, _ := w.voters(); all != 3 || run != 2 {
+		t.Fatalf("a template in vain: %s", describe(w))
+	}
+	w.left = left
+	return w
+}
+
 // recovered returns a world of three members that was recovered from one of them. The consent is still in the spec.
 func recovered(t *testing.T, left budget) world {
 	t.Helper()
@@ -329,6 +343,7 @@ func TestExplore(t *testing.T) {
 		{"another record, and a change", odd(t, 3, oddRecord, budget{faults: 1, changes: 1})},
 		{"a wrong template", odd(t, 3, oddTemplate, budget{faults: 1, changes: 2})},
 		{"an image that does not exist", odd(t, 3, oddImage, budget{changes: 2})},
+		{"a corrupt member while a pod cannot start", rolledInVain(t, oddCorrupt|oddImage, budget{faults: 1, changes: 1})},
 		{"addresses are exchanged", odd(t, 3, oddMixed, budget{faults: 2})},
 		{"authorities are replaced", odd(t, 3, oddRotation, budget{changes: 1})},
 		{"authorities are replaced, and a late step", odd(t, 3, oddRotation, budget{changes: 1, stale: 1})},

@@ -182,15 +182,15 @@ func (c *cluster) markClaim(s *memberState, mark Mark) Step {
 
 // unblock replaces pods that cannot start and run no etcd, of two kinds. Pods of an old revision: a revision that does not start must not
 // block the rollout of its fix. Pods with a claim that is being deleted, if the data is not needed: they would wait forever. If the data
-// may be needed, the pod stays.
+// may be needed, the pod stays; so it does while no quorum has the same keys.
 func (c *cluster) unblock() []Step {
 	for i := range c.Pods {
 		p := &c.Pods[i]
-		if p.Terminating || p.Answer != nil || c.losesData(p.Ordinal) {
-			continue
-		}
 		claim := c.claims[p.Ordinal]
 		leaves := claim != nil && claim.Terminating
+		if p.Terminating || p.Answer != nil || c.losesData(p.Ordinal) || leaves && c.alarmed && !c.agreed {
+			continue
+		}
 		step := p.deletePod()
 		if c.proven && leaves {
 			step.Via, step.Expect = c.requestTarget(nil), c.list // a quorum has removed the member that owned the data

@@ -62,8 +62,8 @@ func (c *cluster) deletePod(s *memberState, others []*memberState) Step {
 	return Step{Action: ActionDeletePod, Pod: s.place(), Via: c.requestTarget(nil), Expect: c.list, Healthy: places(others), Ordinal: s.ordinal}
 }
 
-// revise records the wanted version if there is no quorum and the minor version of the data is the same. The recorded version may be why
-// pods do not start: a version with a missing or broken image must not block its fix.
+// revise records the wanted version if there is no quorum, or none with the same keys, and the minor version of the data is the same. The
+// recorded version may be why pods do not start: a version with a missing or broken image must not block its fix.
 func (c *cluster) revise() []Step {
 	if c.want.Version == "" || c.Record.Version == c.want.Version {
 		return nil

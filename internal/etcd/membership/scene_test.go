@@ -158,6 +158,14 @@ func corrupt(named ID, sums ...uint32) func(*scene) {
 	}
 }
 
+// neverStarted is a cluster with the alarm CORRUPT in which two voters differ. The third, whose keys decide, cannot start, and its template
+// was corrected since.
+func neverStarted(s *scene) {
+	s.down(2)
+	corrupt(2, 7, 8)(s)
+	s.view.Pods[2].Outdated, s.view.Pods[2].Running, s.view.Pods[2].Problem = true, false, "ImagePullBackOff"
+}
+
 // leaves marks claims as being deleted while their pods exist.
 func (s *scene) leaves(claims ...int) {
 	for _, i := range claims {
