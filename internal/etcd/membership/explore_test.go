@@ -79,6 +79,22 @@ func rolledInVain(t *testing.T, faults uint16, left budget) world {
 	return w
 }
 
+// cramped returns a world of members of which the last one does not find room for its pod.
+func cramped(t *testing.T, replicas int, faults uint16, left budget) world {
+	t.Helper()
+	w := newWorld(replicas, budget{})
+	w.room = uint8(replicas - 1)
+	if faults&oddRotation != 0 {
+		w.odd, w.secrets = oddRotation, mFiles{trusted: 1}
+	}
+	w.rest(t)
+	if all, run, _ := w.voters(); all != replicas-1 || run != all || w.pods[replicas-1].phase != starting {
+		t.Fatalf("a pod without room: %s", describe(w))
+	}
+	w.odd, w.left = faults, left
+	return w
+}
+
 // recovered returns a world of three members that was recovered from one of them. The consent is still in the spec.
 func recovered(t *testing.T, left budget) world {
 	t.Helper()
@@ -257,6 +273,17 @@ func (e *exploration) wellOr(begin numbered, w world, decision Decision) {
 		return // the reason names the cause, and a user must act
 	}
 	all, run, _ := w.voters()
+	if w.lacksRoom(w.replicas-1) && all == run && w.members != ([spots + 1]mMember{}) {
+		// The pods that run are like those of a complete cluster, unless their roll would stop it.
+		unfinished := w.rotation.wanted || w.rotation.phase != 0
+		for i := range w.pods {
+			unfinished = unfinished || w.pods[i].phase != none && w.pods[i].revision != w.revision
+		}
+		if unfinished && all > 2 {
+			e.fail(begin, "a pod that waits for room keeps others from their change: "+decision.Model.Reason)
+		}
+		return
+	}
 	if w.alarm != 0 && w.replicas > 0 {
 		e.fail(begin, "it comes to rest with an alarm")
 	}
@@ -344,6 +371,8 @@ func TestExplore(t *testing.T) {
 		{"a wrong template", odd(t, 3, oddTemplate, budget{faults: 1, changes: 2})},
 		{"an image that does not exist", odd(t, 3, oddImage, budget{changes: 2})},
 		{"a corrupt member while a pod cannot start", rolledInVain(t, oddCorrupt|oddImage, budget{faults: 1, changes: 1})},
+		{"a pod without room, and changes", cramped(t, 4, oddRotation, budget{changes: 2})},
+		{"a pod of three without room, and a fault", cramped(t, 3, oddRotation, budget{faults: 1, changes: 1})},
 		{"addresses are exchanged", odd(t, 3, oddMixed, budget{faults: 2})},
 		{"authorities are replaced", odd(t, 3, oddRotation, budget{changes: 1})},
 		{"authorities are replaced, and a late step", odd(t, 3, oddRotation, budget{changes: 1, stale: 1})},

@@ -33,6 +33,13 @@ func TestPhaseOfAChange(t *testing.T) {
 		"the added one votes":                         {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseScaling, ActionPromote, PhaseScaling},
 		"the added one votes in a new cluster":        {learner(nil, &Answer{Learner: true, Applied: 100}), PhaseCreating, ActionPromote, PhaseCreating},
 		"a member within is replaced beside a change": {func(s *scene) { s.vacate(1) }, PhaseScaling, ActionAddLearner, PhaseRecovering},
+		"one that is wanted cannot be scheduled":      {pending, PhaseScaling, ActionWait, PhaseScaling},
+		"the same, and a pod is replaced":             {then(pending, func(s *scene) { s.view.Pods[1].Outdated = true }), PhaseScaling, ActionDeletePod, PhaseScaling},
+		"one that was there cannot be scheduled":      {pendingOf3(1), PhaseRecovering, ActionWait, PhaseRecovering},
+		"the same, and space is given back":           {then(pending, func(s *scene) { s.unused(1) }), PhaseScaling, ActionDefrag, PhaseScaling},
+		"a pod that is not wanted does not go": {func(s *scene) {
+			s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Terminating: true})
+		}, PhaseScaling, ActionWait, PhaseScaling},
 		"a claim that is not wanted goes": {func(s *scene) {
 			s.vacate(2)
 			s.want.Replicas, s.view.Record.Replicas, s.view.Live, s.view.Pods = 2, 2, 2, s.view.Pods[:2]

@@ -37,6 +37,10 @@ func (c *cluster) roll() []Step {
 	if !c.allWell() || c.busy() {
 		return c.blocked("no further pod is replaced now: not all members are well")
 	}
+	if s := outdated[0]; !c.mayPause(s) {
+		return c.blocked("%s is not replaced %s yet: without it the other voters are no quorum, and the pod with ordinal %d is to join first. Or set spec.replicas to %d",
+			s.name(), s.successor(), c.vacant(), len(c.voters))
+	}
 	for _, s := range outdated {
 		if s != c.leader {
 			return c.do(PhaseUpgrading, c.deletePod(s, c.healthyBut(s)), "replace pod %s %s", s.pod.Name, s.successor())
@@ -112,6 +116,9 @@ func (c *cluster) upgrade() []Step {
 		c.stuck = true
 		return c.blocked("etcd stays at %s: %s is reached by way of %s, and spec.image is one image: give it without a tag and digest, or set both fields to %s first",
 			c.Record.Version, c.want.Version, next, next)
+	}
+	if k := c.vacant(); k >= 0 && c.above(k) {
+		return c.blocked("etcd goes to %s when the pod with ordinal %d has joined", next, k)
 	}
 	for _, s := range c.members {
 		if s.Learner || s.pod == nil || s.pod.Outdated || c.Lagging || !c.healthy(s) || s.answer.Version != lowest {

@@ -20,8 +20,17 @@ func (c *cluster) refill() []Step {
 		return nil
 	}
 	steps := c.add(PhaseRecovering, k)
-	c.ongoing = len(steps) > 0 && !c.inside(k)
+	if len(steps) > 0 {
+		c.ongoing = !c.inside(k)
+	}
 	return steps
+}
+
+// mayPause reports whether a healthy voter may be away for a moment: the others are a quorum, or no pod waits to join them. A pod that waits
+// may never come, and one that is replaced may not find its room again.
+func (c *cluster) mayPause(s *memberState) bool {
+	k := c.vacant()
+	return k < 0 || !c.above(k) || len(c.healthyBut(s)) >= quorum(len(c.voters))
 }
 
 // above reports whether a pod is planned for an ordinal, so that the ordinal was used before.
@@ -32,14 +41,14 @@ func (c *cluster) above(ordinal int) bool {
 // grow adds one member when all others are healthy.
 func (c *cluster) grow() []Step {
 	k := c.vacant()
-	if k < 0 {
+	if k < 0 || c.above(k) {
 		return nil
 	}
 	return c.add(PhaseScaling, k)
 }
 
 // add adds a member at an ordinal. It adds the pod first, so that a pod that cannot be scheduled changes nothing. Once the pod waits with
-// an empty volume, it adds the learner.
+// an empty volume, it adds the learner. While the pod waits, later rules run: it may never come.
 func (c *cluster) add(phase string, ordinal int) []Step {
 	planned := c.planned()
 	p := c.pods[ordinal]
@@ -51,15 +60,15 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 	case ordinal >= planned:
 		return c.record(phase, func(r *Record) { r.Replicas = ordinal + 1 }, "add a pod with ordinal %d", ordinal)
 	case p == nil || p.Terminating:
-		return c.wait(phase, "the pod with ordinal %d is to join: %s", ordinal, p.trouble())
+		return c.joinsLater(phase, ordinal, "the pod with ordinal %d is to join: %s", ordinal, p.trouble())
 	case p.Report == nil:
-		return c.wait(phase, "%s is to join: %s", p.Name, p.trouble())
+		return c.joinsLater(phase, ordinal, "%s is to join: %s", p.Name, p.trouble())
 	case p.Report.Volume != VolumeEmpty:
 		c.stuck = true
-		return c.wait(phase, "%s is to join, and its volume has data of member %s of cluster %s: give each pod its own volume, or delete its claim and the pod",
+		return c.joinsLater(phase, ordinal, "%s is to join, and its volume has data of member %s of cluster %s: give each pod its own volume, or delete its claim and the pod",
 			p.Name, p.Report.Member, p.Report.Cluster)
 	case c.claims[ordinal] != nil && c.claims[ordinal].Terminating:
-		return c.wait(phase, "%s is to join: its claim is being deleted", p.Name)
+		return c.joinsLater(phase, ordinal, "%s is to join: its claim is being deleted", p.Name)
 	}
 	well := c.healthyBut(nil)
 	if need := quorum(len(c.voters) + 1); len(well) < need && len(c.voters) > 1 {
@@ -69,6 +78,12 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 	}
 	return c.do(phase, Step{Action: ActionAddLearner, PeerURL: c.want.PeerURLs[ordinal], Via: c.requestTarget(nil), Expect: c.list, Healthy: places(well), Ordinal: ordinal, Pod: p.place()},
 		"add %s to the cluster, as a learner", p.Name)
+}
+
+// joinsLater notes why a pod does not join yet.
+func (c *cluster) joinsLater(phase string, ordinal int, format string, args ...any) []Step {
+	c.phase, c.ongoing = phase, !c.inside(ordinal)
+	return c.blocked(format, args...)
 }
 
 // shrink removes the unwanted member with the highest ordinal if the others form a quorum without it. Its pod is deleted next, then its
@@ -113,7 +128,8 @@ func (c *cluster) retire() []Step {
 	}
 	for ordinal, p := range c.pods {
 		if ordinal >= keep {
-			return c.wait(PhaseScaling, "pod %s goes", p.Name)
+			c.phase = PhaseScaling
+			return c.blocked("pod %s goes", p.Name)
 		}
 	}
 	return nil

@@ -210,3 +210,28 @@ func stale(s *scene) {
 	s.view.Pods[2].Problem = ""
 	s.view.Pods[2].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: 6, Position: Position{Term: 3, Index: 200}, Waiting: "Removed"}
 }
+
+// pending is a cluster of three that is to have five members, and the next pod cannot be scheduled.
+func pending(s *scene) {
+	s.want.Replicas, s.view.Record.Replicas, s.view.Live = 5, 4, 4
+	s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Problem: "0/3 nodes are available"})
+}
+
+// pendingOf3 is a cluster of two voters whose third pod cannot be scheduled.
+func pendingOf3(pod int) func(*scene) {
+	return func(s *scene) {
+		s.vacate(pod)
+		s.view.Claims[pod].Cluster, s.view.Claims[pod].Member = 0, 0
+		s.view.Pods[pod].Report, s.view.Pods[pod].Running, s.view.Pods[pod].Problem = nil, false, "0/3 nodes are available"
+	}
+}
+
+// trusting makes members trust the authorities of their Secrets, and wants other authorities.
+func trusting(s *scene) {
+	for i := range s.view.Pods {
+		if a := s.view.Pods[i].Answer; a != nil {
+			a.Trust = &Trust{Latest: true, Signed: true}
+		}
+	}
+	s.view.Authorities = &Authorities{Phase: AuthoritiesAtRest, Wanted: true, Held: true}
+}

@@ -3,6 +3,8 @@
 
 package membership
 
+import "cmp"
+
 // disarmGone ends alarms of removed members: etcd keeps them, and refuses writes because of them.
 func (c *cluster) disarmGone() []Step {
 	for _, alarm := range c.alarms {
@@ -66,7 +68,7 @@ func (c *cluster) defrag() []Step {
 	if c.want.Maintenance.DefragPercent <= 0 {
 		return nil
 	}
-	return c.defragAbove(PhaseRunning, int64(c.want.Maintenance.DefragPercent), c.want.Maintenance.DefragAtLeast, "to give unused space back")
+	return c.defragAbove(cmp.Or(c.phase, PhaseRunning), int64(c.want.Maintenance.DefragPercent), c.want.Maintenance.DefragAtLeast, "to give unused space back")
 }
 
 // defragAbove rewrites the database file of one member if its unused part is too large. The member does not answer during that, so all
@@ -77,7 +79,7 @@ func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) 
 		if s.answer == nil || s.answer.Size < max(atLeast, 1) || (s.answer.Size-s.answer.Used)*100 <= percent*s.answer.Size {
 			continue
 		}
-		if !c.allWell() || c.busy() && phase == PhaseRunning {
+		if atRest := c.noSpace() == nil; !c.allWell() || atRest && (c.busy() || !c.mayPause(s)) {
 			return c.blocked("no database is rewritten now: not all members are well")
 		}
 		if s == c.leader {

@@ -98,7 +98,7 @@ func (w *world) startPod(i int) (bool, error) {
 	if p.phase == running && p.ticket == ForceTicket("t") && p.ticket != p.used && !v.forced {
 		p.phase, p.as = starting, 0 // the agent next to etcd stops it
 	}
-	if p.phase != starting && p.phase != waiting || p.terminating || w.neverStarts(p) {
+	if p.phase != starting && p.phase != waiting || p.terminating || w.neverStarts(p) || w.lacksRoom(i) {
 		return false, nil
 	}
 	before := *p

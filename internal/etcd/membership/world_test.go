@@ -32,6 +32,7 @@ type world struct {
 	mixed    uint8  // 0, or 1 plus the place whose address the operator takes for that of the next place
 	alarm    uint8  // CORRUPT: 1 plus the id of the member that it names
 	spoiled  uint8  // the revision with a wrong template: etcd exits at once
+	room     uint8  // pods from this ordinal on cannot be scheduled; 0: all can
 	forces   uint8  // number of started recoveries
 	secrets  mFiles // of all pods
 	rotation mRotation
@@ -237,7 +238,7 @@ func (w *world) view() View {
 			Name: names[i], Ordinal: i, UID: podUIDs[p.uid], IP: ips[p.uid], Running: p.phase != starting && p.phase != crashing,
 			Terminating: p.terminating, Outdated: p.revision != w.revision, Ticket: p.ticket, Revision: names[p.revision],
 		}
-		if w.neverStarts(&p) {
+		if w.neverStarts(&p) || w.lacksRoom(i) {
 			pod.NotReadyFor = time.Hour
 		}
 		switch p.phase {
@@ -317,6 +318,9 @@ func (w *world) mix(pods []Pod) {
 func (w *world) neverStarts(p *mPod) bool {
 	return w.odd&oddImage != 0 && w.spoiled != 0 && p.phase == starting && p.revision == w.spoiled
 }
+
+// lacksRoom reports whether the pod of an ordinal cannot be scheduled.
+func (w *world) lacksRoom(i int) bool { return w.room != 0 && i >= int(w.room) }
 
 func (w *world) answer(id uint8) *Answer {
 	a := &Answer{Cluster: 1, Member: ID(id), Version: "3.6.16", Leader: ID(w.leader), Term: 1, Index: 10000, Applied: 10000}
