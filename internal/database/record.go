@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"d3os.com/d3os-operator/internal/apply"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -70,6 +71,24 @@ func (r Records[R]) Observe(ctx context.Context, from client.Reader, owner objec
 	at = Version{kept.GetUID(), kept.GetResourceVersion()}
 	record, err = r.Read(kept)
 	return record, at, err
+}
+
+// Publish merges texts into the data of the record's ConfigMap, unless it was changed since it was observed. Without one it does nothing.
+func (r Records[R]) Publish(ctx context.Context, c Cluster, at Version, texts map[string]string) error {
+	if at.UID == "" {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": at.UID, "resourceVersion": at.Version}, "data": texts})
+	if err != nil {
+		return fmt.Errorf("publish in the record of the cluster: %w", err)
+	}
+	o := object.Empty(object.ConfigMapKind)
+	o.SetNamespace(c.Owner.Namespace)
+	o.SetName(r.Name(c.Owner.Name))
+	if err := c.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(apply.FieldManager)); err != nil {
+		return fmt.Errorf("publish in the record of the cluster: %w", err)
+	}
+	return nil
 }
 
 // Write replaces the observed record, unless it was changed since.

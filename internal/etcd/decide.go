@@ -37,11 +37,36 @@ func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, obs *Observa
 			Do: func(ctx context.Context) error { return k.take(ctx, ec, obs, step) },
 		})
 	}
+	if result.NoteAgain = pausedAgain; len(decided.Positions) > 0 {
+		result.NoteAgain = decided.LookAgain
+	}
+	for _, step := range decided.Positions {
+		result.Notes = append(result.Notes, reconcile.Step{
+			Name: string(step.Action), Message: step.Message,
+			Do: func(ctx context.Context) error { return k.note(ctx, ec, obs, step) },
+		})
+	}
 	result.Steps = append(result.Steps, backup.EndHeld(k.jobs, ec.Namespace, obs.backups.Jobs)...)
 	if obs.View.Lagging && result.LookAgain > time.Second {
 		result.LookAgain = time.Second
 	}
 	return result
+}
+
+// pausedAgain is the time until the positions of a paused cluster are read again.
+const pausedAgain = 30 * time.Second
+
+// note marks a claim with a position. While the cluster is paused no plan publishes it, so this does.
+func (k *Kind) note(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observation, step membership.Step) error {
+	if err := k.take(ctx, ec, obs, step); err != nil || !ec.Spec.Paused {
+		return err
+	}
+	objects := database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, ec)}
+	claim := membership.Claim{Ordinal: step.Ordinal, Cluster: step.Mark.Cluster, Member: step.Mark.Member, Position: step.Mark.Position}
+	if err := records.Publish(ctx, objects, obs.recordAt, positions(ec, []membership.Claim{claim}, nil)); err != nil {
+		return fmt.Errorf("%w: %w", reconcile.ErrAgain, err)
+	}
+	return nil
 }
 
 // take runs a step. A failed step is decided again. Users see the failure if it repeats.

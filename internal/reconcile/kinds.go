@@ -44,7 +44,7 @@ type Kind[T client.Object, O any] interface {
 	Observe(ctx context.Context, resource T, seen PlanSeen, pods Pods, obs *O) error
 
 	// Decide returns the next steps for the resource and the observation. It is total and depends on nothing else: every observation has a
-	// decision, if only to wait for a user. It is called for a paused resource, too, whose steps are dropped.
+	// decision, if only to wait for a user. It is called for a paused resource, too, whose steps are dropped, except notes.
 	Decide(resource T, seen PlanSeen, obs *O) Decision
 
 	// Status writes the observation into the resource's status. It is pure. If nothing visible to a user has changed, the status stays
@@ -119,6 +119,11 @@ type Decision struct {
 	// LookAgain is the time until the next observation without an API event: a second or two while a step waits for the running system,
 	// longer at rest. 0 is never.
 	LookAgain time.Duration
+	// Notes write what the operator has to remember, and change nothing for users. The first one is taken in each pass, also if the first of
+	// Steps fails or the resource is paused.
+	Notes []Step
+	// NoteAgain is LookAgain of a paused resource.
+	NoteAgain time.Duration
 }
 
 // Seen holds everything that one pass found about a resource.

@@ -65,9 +65,9 @@ func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error
 	if err := r.kind.Observe(ctx, resource, seen.PlanSeen, pods, obs); err != nil { // not within a turn, because servers may answer slowly
 		return seen, &stepError{reason: ReasonObserveFailed, err: err}
 	}
-	decision := r.kind.Decide(resource, seen.PlanSeen, obs)
-	if !seen.Paused {
-		seen.Decision = decision
+	seen.Decision = r.kind.Decide(resource, seen.PlanSeen, obs)
+	if seen.Paused {
+		seen.Decision = Decision{Notes: seen.Decision.Notes, LookAgain: seen.Decision.NoteAgain}
 	}
 	seen.Observed = obs
 	return seen, nil

@@ -87,7 +87,7 @@ func NewReconciler[T client.Object, O any](kind Kind[T, O], series *metrics.Seri
 //  7. Observe the running system (Kind.Observe).
 //  8. Decide the next steps (Kind.Decide).
 //  9. Write the status if a user would see a difference, with the next step in it (report.go).
-//  10. Take the first step, while this replica holds the lease (step.go).
+//  10. Take the first step and the first note, while this replica holds the lease (step.go).
 //  11. Return the time of the next pass; a watch event may start it earlier.
 //
 // Steps 2 to 8 are in pass.go. A failure of any of them is reported in the status (failed).
@@ -127,7 +127,11 @@ func (r *Reconciler[T, O]) step(ctx context.Context, resource T, seen Seen[O]) (
 			return ctrl.Result{}, client.IgnoreNotFound(err)
 		}
 	}
-	if err := r.runner.Run(ctx, seen.Decision.Steps); err != nil {
+	err = r.runner.Run(ctx, seen.Decision.Steps)
+	if noteErr := r.runner.Run(ctx, seen.Decision.Notes); err == nil {
+		err = noteErr
+	}
+	if err != nil {
 		r.failures.begin(key)
 		return r.failed(ctx, resource, seen, &stepError{reason: ReasonStepFailed, err: err})
 	}

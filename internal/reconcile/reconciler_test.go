@@ -35,7 +35,8 @@ type actor struct {
 	plan    func() // nil for nothing
 	observe func(context.Context) (string, error)
 	step    func(context.Context) error
-	heavy   *Heavy // not nil: the DataService is a large one
+	heavy   *Heavy                      // not nil: the DataService is a large one
+	note    func(context.Context) error // nil for none
 	paused  bool
 	decided *int // nil, or counts the calls of Decide
 }
@@ -58,7 +59,11 @@ func (a actor) Decide(*dsv1.DataService, PlanSeen, *string) Decision {
 	if a.decided != nil {
 		*a.decided++
 	}
-	return Decision{Steps: []Step{{Name: "Act", Do: a.step}}}
+	decision := Decision{Steps: []Step{{Name: "Act", Do: a.step}}}
+	if a.note != nil {
+		decision.Notes = []Step{{Name: "Note", Do: a.note}}
+	}
+	return decision
 }
 
 func (a actor) Observe(ctx context.Context, _ *dsv1.DataService, _ PlanSeen, _ Pods, obs *string) (err error) {
@@ -156,6 +161,35 @@ func TestPausedTakesNoStep(t *testing.T) {
 	assert.NilError(t, pass(t.Context()))
 	assert.Equal(t, status().Message, "seen")
 	assert.Equal(t, decided, 1)
+}
+
+// A note is taken in each pass, also if the step fails or the resource is paused. Its own failure is reported after that of the step.
+func TestNotesAreTaken(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("refused")
+	for name, c := range map[string]struct {
+		paused     bool
+		step, note error
+		phase      string
+	}{
+		"both":                 {phase: "Working"},
+		"the step fails":       {step: refused, phase: "StepFailed: refused (step Act)"},
+		"the note fails":       {note: refused, phase: "StepFailed: refused (step Note)"},
+		"paused":               {paused: true, step: refused, phase: "Working"},
+		"paused, and it fails": {paused: true, note: refused, phase: "StepFailed: refused (step Note)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			noted := 0
+			pass, status := reconciling(t, actor{
+				paused: c.paused, observe: func(context.Context) (string, error) { return "seen", nil }, step: func(context.Context) error { return c.step },
+				note: func(context.Context) error { noted++; return c.note },
+			})
+			assert.Equal(t, pass(t.Context()) == nil, c.phase == "Working")
+			assert.Equal(t, noted, 1)
+			assert.Equal(t, string(status().Phase), c.phase)
+		})
+	}
 }
 
 // A large resource is not planned while another one has the turn, and is afterwards.

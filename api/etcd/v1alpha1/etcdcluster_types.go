@@ -247,7 +247,7 @@ type EtcdClusterSpec struct {
 	NetworkPolicy NetworkPolicy `json:"networkPolicy,omitempty"`
 
 	// paused stops the operator from changing anything, in Kubernetes or in etcd. It goes on observing, and
-	// writes the status.
+	// writes the status and how far each member's data goes.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional

@@ -51,16 +51,13 @@ func Decide(want Want, view View) Decision {
 	model.Notes, model.DataLost, model.Corrupt = c.notes, c.dataLost, c.alarmed
 	model.NoSpace = c.noSpace() != nil
 	if model.Settled || steps[0].Action == ActionWait {
-		quiet := c.noteAuthority(verdict)
-		if len(quiet) == 0 {
-			quiet = c.markPositions()
-		}
-		if len(quiet) > 0 {
+		if quiet := c.noteAuthority(verdict); len(quiet) > 0 {
 			steps = quiet
 		}
 	}
 	model.Locked = c.locked()
-	return Decision{Model: model, Steps: steps, LookAgain: c.lookAgain(steps)}
+	marked := c.markPositions(steps)
+	return Decision{Model: model, Steps: steps, Positions: marked, LookAgain: c.lookAgain(steps, marked)}
 }
 
 // await returns the wait step if no rule has a step, or nil when all members are healthy.
@@ -189,8 +186,10 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	}
 }
 
-func (c *cluster) lookAgain(steps []Step) time.Duration {
+func (c *cluster) lookAgain(steps, marked []Step) time.Duration {
 	switch {
+	case len(marked) > 0 && (len(steps) == 0 || steps[0].Action == ActionWait):
+		return afterEffect
 	case len(steps) == 0 && (c.markSoon || c.rotating):
 		return markEvery
 	case len(steps) == 0:

@@ -105,9 +105,6 @@ func TestDecide(t *testing.T) {
 		"the same, with consent":                   {func(s *scene) { allOutdated(s); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-2"},
 		"the same, and one may be current": {then(allOutdated, func(s *scene) { s.down(0); s.view.Pods[0].Report = nil }, consents(RecoverBest, "t")),
 			QuorumLost, ActionWait, "it is not known whether p-0 has data"},
-		"a position to note":                        {func(s *scene) { s.view.Pods[1].Answer.Applied = 101; s.view.Claims[1].MarkedFor = markEvery }, Complete, ActionMarkClaim, "goes up to entry 101"},
-		"a position noted a moment ago":             {func(s *scene) { s.view.Pods[1].Answer.Applied = 101 }, Complete, "", ""},
-		"a member that reads its log yet":           {func(s *scene) { s.view.Pods[1].Answer.Applied = 50; s.view.Claims[1].MarkedFor = time.Hour }, Complete, "", ""},
 		"an old record":                             {func(s *scene) { s.view.Record.Replicas = 1 }, Complete, ActionRecord, "this is cluster c1, with 3 pods"},
 		"an old record, and no quorum":              {func(s *scene) { s.view.Record.Replicas = 1; s.down(1, 2) }, QuorumLost, ActionRecord, "with 3 pods"},
 		"a record of too many":                      {func(s *scene) { s.view.Record.Replicas = 7 }, Complete, ActionRecord, "plan no pods from ordinal 3 on"},
@@ -221,6 +218,56 @@ func TestDecide(t *testing.T) {
 			assert.Assert(t, len(d.Steps) > 0, "nothing is to be done: "+d.Model.Reason)
 			assert.Equal(t, d.Steps[0].Action, c.action, d.Steps[0].Message)
 			assert.Assert(t, strings.Contains(d.Steps[0].Message, c.says), d.Steps[0].Message)
+		})
+	}
+}
+
+// The end of each member's data is marked next to any other step: that may fail for ever. A claim that the step is about, and a cluster
+// without a quorum or with two of them, are left alone.
+func TestPositionsAreMarkedNextToAnyStep(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change func(*scene)
+		action Action // of the first step; none: settled
+		claim  int    // that is marked; -1: none
+	}{
+		"at rest":                            {func(*scene) {}, "", 1},
+		"a pod is replaced":                  {func(s *scene) { s.view.Pods[2].Outdated = true }, ActionDeletePod, 1},
+		"that pod is replaced":               {func(s *scene) { s.view.Pods[1].Outdated = true }, ActionDeletePod, 1},
+		"a member is removed":                {func(s *scene) { s.empty(2) }, ActionRemove, 1},
+		"a member is down":                   {func(s *scene) { s.down(2) }, ActionWait, 1},
+		"another claim is marked":            {func(s *scene) { s.view.Claims[2].Member = 0 }, ActionMarkClaim, 1},
+		"that claim is marked":               {func(s *scene) { s.view.Claims[1].Version = "3.5.35" }, ActionMarkClaim, -1},
+		"it is marked already":               {func(s *scene) { s.view.Claims[1].Position.Index = 200 }, "", -1},
+		"it was marked a moment ago":         {func(s *scene) { s.view.Claims[1].MarkedFor = time.Second }, "", -1},
+		"its log is read yet":                {func(s *scene) { s.view.Pods[1].Answer.Applied = 50 }, "", -1},
+		"the claim is that of another":       {func(s *scene) { s.view.Claims[1].Member = 9 }, ActionMarkClaim, -1},
+		"the quorum is lost":                 {func(s *scene) { s.down(0, 2) }, ActionWait, -1},
+		"two clusters":                       {func(s *scene) { s.view.Claims[2].Cluster = 0xc2 }, ActionWait, -1},
+		"the recovery is not written down":   {func(s *scene) { s.view.Record.Survivor = "p-1"; s.view.Record.Tokens = "t" }, ActionRecord, -1},
+		"no pod is wanted, and they run yet": {func(s *scene) { s.want.Replicas = 0 }, "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newScene()
+			s.view.Pods[1].Answer.Applied, s.view.Pods[1].Answer.Index, s.view.Claims[1].MarkedFor = 200, 200, markEvery
+			c.change(s)
+			d := s.decide()
+			if c.action == "" {
+				assert.Assert(t, d.Model.Settled, "%+v", d.Steps)
+			} else {
+				assert.Equal(t, d.Steps[0].Action, c.action, d.Steps[0].Message)
+			}
+			if c.claim < 0 {
+				assert.Equal(t, len(d.Positions), 0, "%+v", d.Positions)
+				return
+			}
+			assert.Equal(t, len(d.Positions), 1)
+			step := d.Positions[0]
+			assert.Equal(t, step.Action, ActionMarkClaim)
+			assert.Equal(t, step.Ordinal, c.claim)
+			assert.Equal(t, step.Mark.Position, Position{Term: 2, Index: 200})
+			assert.Equal(t, d.LookAgain <= afterRefusal, true, d.LookAgain.String())
 		})
 	}
 }

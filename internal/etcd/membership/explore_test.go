@@ -57,8 +57,12 @@ func (w *world) rest(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if d := Decide(w.want(), w.view()); len(d.Steps) > 0 {
-			if err := w.take(pack(d.Steps[0])); err != nil && !errors.Is(err, errRefused) {
+		d := Decide(w.want(), w.view())
+		for _, steps := range [][]Step{d.Steps, d.Positions} {
+			if len(steps) == 0 {
+				continue
+			}
+			if err := w.take(pack(steps[0])); err != nil && !errors.Is(err, errRefused) {
 				t.Fatal(err)
 			}
 		}
@@ -161,26 +165,37 @@ func (e *exploration) add(w world, from int32, how string) {
 // needs no model: the state stays, and the next pass observes again.
 func (e *exploration) operator(w numbered) {
 	decision := e.decide(w.want(), w.view())
-	if len(decision.Steps) > 0 {
-		step := pack(decision.Steps[0])
+	e.take(w, decision.Steps)
+	e.take(w, decision.Positions)
+	e.late(w)
+}
+
+// take takes the first of some steps, or delays it.
+func (e *exploration) take(w numbered, steps []Step) {
+	if len(steps) > 0 {
+		step := pack(steps[0])
 		if m := w.member(uint8(step.member)); step.action == ActionRemove && m != nil && !m.learner && int(m.place) < w.replicas && w.intact(m) {
 			e.fail(w, fmt.Sprintf("member %d is removed, has its data and could come back", m.id))
 		}
 		next := w.world
 		err := next.take(step)
 		if err != nil && !errors.Is(err, errRefused) {
-			e.fail(w, fmt.Sprintf("%s %s: %v", step.action, decision.Steps[0].Message, err))
+			e.fail(w, fmt.Sprintf("%s %s: %v", step.action, steps[0].Message, err))
 		}
 		if err == nil {
-			e.add(next, w.number, decision.Steps[0].Message)
+			e.add(next, w.number, steps[0].Message)
 		}
 		if w.left.stale > 0 && w.held == 0 && step.action != ActionWait {
 			next := w.world
 			next.left.stale--
 			next.held = e.keep(step)
-			e.add(next, w.number, "held back: "+decision.Steps[0].Message)
+			e.add(next, w.number, "held back: "+steps[0].Message)
 		}
 	}
+}
+
+// late takes a step that was delayed.
+func (e *exploration) late(w numbered) {
 	if w.held != 0 {
 		next := w.world
 		next.held = 0
@@ -242,9 +257,12 @@ func (e *exploration) settles(begin numbered) {
 			changed = changed || did
 		}
 		decision := e.decide(w.want(), w.view())
-		if len(decision.Steps) > 0 {
+		for _, steps := range [][]Step{decision.Steps, decision.Positions} {
+			if len(steps) == 0 {
+				continue
+			}
 			before := w
-			if err := w.take(pack(decision.Steps[0])); err != nil && !errors.Is(err, errRefused) {
+			if err := w.take(pack(steps[0])); err != nil && !errors.Is(err, errRefused) {
 				e.fail(begin, "later: "+err.Error())
 				return
 			}

@@ -145,14 +145,17 @@ func (c *cluster) mark() []Step {
 	return nil
 }
 
-// markPositions annotates each claim with the last log entry of its data. It does not change the cluster, runs during waits, and is not
-// shown to users.
-func (c *cluster) markPositions() []Step {
+// markPositions annotates a claim with the last log entry of its data. It does not change the cluster, runs next to any other step except one
+// on the same claim, and is not shown to users.
+func (c *cluster) markPositions(steps []Step) []Step {
 	if !c.proven || len(c.ids) > 1 || c.Record.Survivor != "" {
 		return nil
 	}
 	for _, s := range c.members {
 		if s.answer == nil || s.claim == nil || s.claim.Terminating || s.claim.Member != s.ID || s.claim.Cluster != c.id {
+			continue
+		}
+		if len(steps) > 0 && (steps[0].Action == ActionMarkClaim || steps[0].Action == ActionDeleteClaim) && steps[0].Ordinal == s.ordinal {
 			continue
 		}
 		now, was := s.answer.Position(), s.claim.Position

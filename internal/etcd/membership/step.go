@@ -103,6 +103,8 @@ type Decision struct {
 	Model Model
 	// Steps are in order. The first is taken, then everything is observed again.
 	Steps []Step
+	// Positions is at most one step that marks a claim with the end of its data. It is taken also when the first of Steps fails.
+	Positions []Step
 	// LookAgain is the time until the next observation if no API event triggers one.
 	LookAgain time.Duration
 }

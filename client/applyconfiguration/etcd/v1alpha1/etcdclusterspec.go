@@ -80,7 +80,7 @@ type EtcdClusterSpecApplyConfiguration struct {
 	// whatever it says.
 	NetworkPolicy *NetworkPolicyApplyConfiguration `json:"networkPolicy,omitempty"`
 	// paused stops the operator from changing anything, in Kubernetes or in etcd. It goes on observing, and
-	// writes the status.
+	// writes the status and how far each member's data goes.
 	Paused *bool `json:"paused,omitempty"`
 }
 

@@ -1,0 +1,78 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/internal/etcd/server"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+type lease struct{}
+
+func (lease) Held() bool { return true }
+
+// While a cluster is paused, the end of each member's data is still written to its claim, and where the agents read it: no plan does that.
+func TestPositionsArePublishedWhilePaused(t *testing.T) {
+	t.Parallel()
+	for _, paused := range []bool{false, true} {
+		ec := read(t, "minimal")
+		ec.Spec.Paused = paused
+		id := membership.ID(0xc1)
+		kept, claim := object.Empty(object.ConfigMapKind), object.Empty(object.ClaimKind)
+		for o, name := range map[*unstructured.Unstructured]string{kept: records.Name(ec.Name), claim: database.ClaimName(ec.Name, 0)} {
+			o.SetNamespace(ec.Namespace)
+			o.SetName(name)
+			o.SetUID("of-it")
+		}
+		assert.NilError(t, unstructured.SetNestedStringMap(kept.Object, map[string]string{"about": "it"}, "data"))
+		c := fake.NewClientBuilder().WithObjects(kept, claim).Build()
+		live := func(o *unstructured.Unstructured) *unstructured.Unstructured {
+			assert.NilError(t, c.Get(t.Context(), client.ObjectKeyFromObject(o), o))
+			return o
+		}
+		k := &Kind{planner: testPlanner(t), client: c, live: c, servers: server.New(server.Options{}), now: time.Now}
+		answer := membership.Answer{
+			Cluster: id, Member: 2, Leader: 2, Version: "3.6.16", Linear: true, Members: []membership.Member{{ID: 2, Name: ec.Name + "-0", PeerURLs: wanted(ec).PeerURLs[:1]}},
+			Term: 3, Index: 900, Applied: 900,
+		}
+		obs := &Observation{
+			recordAt: database.Version{UID: kept.GetUID(), Version: live(kept).GetResourceVersion()},
+			View: membership.View{
+				Live: 1, Record: membership.Record{Cluster: id, Replicas: 1, Version: "3.6.16"},
+				Pods: []membership.Pod{{Name: ec.Name + "-0", UID: "u", IP: "192.0.2.1", Running: true, Ready: true, Outdated: true, Answer: &answer}},
+				Claims: []membership.Claim{{
+					Name: claim.GetName(), UID: string(claim.GetUID()), ResourceVersion: live(claim).GetResourceVersion(), Cluster: id, Member: 2, Version: "3.6.16",
+					Position: membership.Position{Term: 3, Index: 100}, MarkedFor: time.Minute,
+				}},
+			},
+		}
+		decision := k.Decide(ec, reconcile.PlanSeen{}, obs)
+		assert.Equal(t, decision.NoteAgain <= time.Second, true, "the other members are next")
+		assert.NilError(t, reconcile.NewRunner(lease{}).Run(t.Context(), decision.Notes))
+		position, _, _ := unstructured.NestedString(live(claim).Object, "metadata", "annotations", annotationPosition)
+		assert.Assert(t, len(position) > 6 && position[:6] == "3 900 ", position)
+		data, _, _ := unstructured.NestedStringMap(live(kept).Object, "data")
+		want := map[string]string{"about": "it"}
+		if paused {
+			want[ec.Name+"-0"] = "c1 2 3 900"
+		}
+		assert.DeepEqual(t, data, want)
+
+		obs.View.Claims[0].Position.Index = 900
+		rest := k.Decide(ec, reconcile.PlanSeen{}, obs)
+		assert.Equal(t, len(rest.Notes), 0)
+		assert.Equal(t, rest.NoteAgain, pausedAgain)
+	}
+}
