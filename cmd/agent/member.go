@@ -63,6 +63,9 @@ func startMember(args []string) int {
 			return lastWords(*report, contract.Errorf("WrongVersion", "%w", err))
 		}
 	}
+	if err := s.CheckCertificates(); err != nil {
+		return lastWords(*report, contract.Errorf("CertificateWrong", "%w", err))
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return lastWords(*report, fmt.Errorf("find this program: %w", err))

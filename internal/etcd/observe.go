@@ -6,9 +6,11 @@ package etcd
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -125,19 +127,50 @@ func isCrashing(pod *corev1.Pod) bool {
 // crashing reports whether etcd has kept exiting since its pod became unready. The kubelet must be in CrashLoopBackOff, and the last exit
 // must be after that time. The restart count alone proves nothing, because it covers the pod's lifetime.
 //
-// Exits with another cause are not evidence against the volume: the kernel kills for lack of memory, the kubelet sends a signal, the agent
-// leaves a message, or the log ends with a limit of the environment.
+// Only words of etcd that concern its data are evidence against the volume. Exits have other causes, too: the kernel kills for lack of memory,
+// the kubelet sends a signal, the agent leaves a message, a certificate or a flag is wrong.
 func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
 	if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.RestartCount < 2 {
 		return false
 	}
 	end := c.LastTerminationState.Terminated
-	if end == nil || end.FinishedAt.Time.Before(unready) || end.Reason != "Error" || health.OwnWords(end.Message) != "" || environment.MatchString(end.Message) {
+	if end == nil || end.FinishedAt.Time.Before(unready) || end.Reason != "Error" || health.OwnWords(end.Message) != "" || !blamesData(end.Message) {
 		return false
 	}
 	const killed, terminated = 128 + 9, 128 + 15
 	return end.ExitCode != killed && end.ExitCode != terminated
 }
+
+// blamesData reports whether etcd ended because of its data: with a panic, or with a fatal error that names a part of the data. The message is
+// the end of its log, and may be cut at the front.
+func blamesData(message string) bool {
+	if environment.MatchString(message) {
+		return false
+	}
+	if trace := panicked.FindString(message); trace != "" {
+		return trace != opening || ofDatabase.MatchString(message)
+	}
+	lines := strings.Split(strings.TrimSpace(message), "\n")
+	for _, line := range slices.Backward(lines) {
+		var last struct{ Level, Msg, Error string }
+		if json.Unmarshal([]byte(line), &last) == nil && (last.Level == "fatal" || last.Level == "panic") {
+			return last.Level == "panic" || ofData.MatchString(last.Msg+" "+last.Error)
+		}
+	}
+	return false
+}
+
+// opening is how etcd ends when it cannot open its database, whatever the cause: the cause is in the line before.
+const opening = "panic: failed to open database"
+
+var (
+	// panicked matches the beginning of a Go program's stack trace.
+	panicked = regexp.MustCompile(`(?m)^(?:panic: failed to open database|panic: |fatal error: |goroutine \d+ )`)
+	// ofDatabase matches why a database file is invalid.
+	ofDatabase = regexp.MustCompile(`(?i)invalid database|version mismatch|checksum error|file size too small|input/output error`)
+	// ofData matches parts of the data: the write-ahead log, snapshots and the database, and what is wrong with them.
+	ofData = regexp.MustCompile(`(?i)\bwal|snap|\bcrc\b|checksum|corrupt|database|backend|input/output error`)
+)
 
 // environment matches errors of the kernel with another cause than the data: a full disk, a quota, a limit of the process, its rights.
 var environment = regexp.MustCompile(`(?i)no space left on device|disk quota exceeded|too many open files|cannot allocate memory|permission denied|read-only file system|address already in use`)

@@ -187,7 +187,17 @@ func TestCrashing(t *testing.T) {
 		change(end)
 		return corev1.ContainerState{Terminated: end}
 	}
-	itself := ended(func(*corev1.ContainerStateTerminated) {})
+	saying := func(lines ...string) corev1.ContainerState {
+		return ended(func(e *corev1.ContainerStateTerminated) { e.Message = strings.Join(lines, "\n") })
+	}
+	itself := saying(`{"level":"panic","msg":"tocommit(9) is out of range"}`)
+	// What etcd 3.6.16 prints at its end.
+	starts := `{"level":"info","caller":"embed/etcd.go:312","msg":"starting an etcd server","data-dir":"/data/etcd","wal-dir":"","snapshot-count":10000,"discovery-url":""}`
+	closes := `{"level":"info","caller":"embed/etcd.go:428","msg":"closed etcd server","name":"a","data-dir":"/data/etcd"}`
+	fatal := func(text string) string {
+		return `{"level":"fatal","caller":"etcdmain/etcd.go:183","msg":"discovery failed","error":"` + text + `","stacktrace":"go.etcd.io/etcd/server/v3/etcdmain.Main\n\tmain.go:40"}`
+	}
+	trace := "\n\ngoroutine 1 [running]:\ngo.uber.org/zap/zapcore.CheckWriteAction.OnWrite(0x1?, 0x12db72a?)\n\tgo.uber.org/zap@v1.27.1/zapcore/entry.go:196 +0x54"
 	waits := func(reason string) corev1.ContainerState {
 		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
 	}
@@ -208,12 +218,22 @@ func TestCrashing(t *testing.T) {
 		"the agent ends": {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) {
 			e.Message = `{"reason":"NoCertificate","message":"there is none"}`
 		}), false},
-		"its log ends with the cause": {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) {
-			e.Message = `{"level":"panic","msg":"tocommit(9) is out of range"}`
-		}), true},
-		"its disk is full": {waits("CrashLoopBackOff"), ended(func(e *corev1.ContainerStateTerminated) {
-			e.Message = `{"level":"fatal","msg":"failed to save","error":"no space left on device"}`
-		}), false},
+		"it leaves no message":      {waits("CrashLoopBackOff"), saying(), false},
+		"its disk is full":          {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","msg":"failed to commit tx","error":"write /data/etcd/member/snap/db: no space left on device"}`), false},
+		"its volume is read-only":   {waits("CrashLoopBackOff"), saying(starts, fatal("cannot access data directory: open /data/etcd/.touch: read-only file system")), false},
+		"its volume has bad blocks": {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","msg":"failed to commit tx","error":"write /data/etcd/member/snap/db: input/output error"}`), true},
+		"its key is another's":      {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","caller":"etcdmain/etcd.go:198","msg":"listener failed","error":"tls: private key does not match public key"}`), false},
+		"its authority is a key":    {waits("CrashLoopBackOff"), saying(starts, `{"level":"fatal","caller":"etcdmain/etcd.go:198","msg":"listener failed","error":"x509: malformed tbs certificate"}`), false},
+		"a certificate is missing":  {waits("CrashLoopBackOff"), saying(starts, closes, fatal("open /certs/peer/ca.crt: no such file or directory")), false},
+		"a flag is wrong":           {waits("CrashLoopBackOff"), saying(`invalid value "abc" for flag -snapshot-count: parse error`, "Usage:", "  etcd [flags]"), false},
+		"a member is not expected":  {waits("CrashLoopBackOff"), saying(starts, closes, fatal("member count is unequal")), false},
+		"a checksum is wrong":       {waits("CrashLoopBackOff"), saying(starts, closes, fatal("walpb: crc mismatch")), true},
+		"its snapshot is gone":      {waits("CrashLoopBackOff"), saying(`main.main\n\tmain.go:31"}`, "panic: failed to recover v3 backend from snapshot"+trace), true},
+		"its database is garbage": {waits("CrashLoopBackOff"), saying(`{"level":"panic","msg":"failed to open database","path":"/data/etcd/member/snap/db","error":"invalid database","stacktrace":"a"}`,
+			"panic: failed to open database"+trace), true},
+		"its database cannot be opened, and why is cut off": {waits("CrashLoopBackOff"), saying(`backend.go:16"}`, "panic: failed to open database"+trace), false},
+		"its database cannot be read, and the cause is cut off": {waits("CrashLoopBackOff"), saying("ck(...)\n\truntime/proc.go:468", "",
+			"goroutine 118 gp=0x2e59662a6960 m=nil [runnable]:", "go.etcd.io/bbolt.(*DB).freepages.func2()"), true},
 	} {
 		assert.Equal(t, crashing(&corev1.ContainerStatus{RestartCount: 90, State: c.now, LastTerminationState: c.last}, unready), c.want, name)
 	}

@@ -6,14 +6,11 @@ package etcd
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -93,17 +90,9 @@ func ask(ctx context.Context, client *http.Client, url string) (*member.Answer, 
 func (s *Server) client() (*http.Client, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
 	if s.PeerTLS != "" {
-		pair, err := tls.LoadX509KeyPair(filepath.Join(s.PeerTLS, "tls.crt"), filepath.Join(s.PeerTLS, "tls.key"))
+		pair, authority, err := loadCertificates(s.PeerTLS)
 		if err != nil {
-			return nil, fmt.Errorf("read the certificate for other members: %w", err)
-		}
-		text, err := os.ReadFile(filepath.Join(s.PeerTLS, "ca.crt"))
-		if err != nil {
-			return nil, fmt.Errorf("read the certificate authority of the members: %w", err)
-		}
-		authority := x509.NewCertPool()
-		if !authority.AppendCertsFromPEM(text) {
-			return nil, errors.New("read the certificate authority of the members: ca.crt has no certificate")
+			return nil, fmt.Errorf("read the certificates for other members: %w", err)
 		}
 		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, RootCAs: authority}
 	}

@@ -6,6 +6,9 @@ package etcd
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"net"
@@ -193,6 +196,44 @@ func (s *Server) CheckVersion(wanted string) error {
 		return fmt.Errorf("the image has etcd %d.%d, and spec.version is %s: make spec.image and spec.version agree", has.major, has.minor, wanted)
 	}
 	return nil
+}
+
+// CheckCertificates returns why etcd cannot start with the certificates in its folders, or nil. etcd would end with an error of its own, which
+// reads like any other end.
+func (s *Server) CheckCertificates() error {
+	for _, folder := range []string{s.ServerTLS, s.PeerTLS} {
+		if folder == "" {
+			continue
+		}
+		if _, _, err := loadCertificates(folder); err != nil {
+			return fmt.Errorf("etcd does not start with the certificates in %s, which are those of a Secret: %w", folder, err)
+		}
+	}
+	return nil
+}
+
+// loadCertificates reads the certificate, its key and the authority in a folder.
+func loadCertificates(folder string) (pair tls.Certificate, authority *x509.CertPool, err error) {
+	if pair, err = tls.LoadX509KeyPair(filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")); err != nil {
+		return pair, nil, fmt.Errorf("tls.crt and tls.key: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(folder, "ca.crt"))
+	if err != nil {
+		return pair, nil, fmt.Errorf("ca.crt: %w", err)
+	}
+	authority, found := x509.NewCertPool(), false
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return pair, nil, fmt.Errorf("ca.crt: %w", err)
+		}
+		authority.AddCert(certificate)
+		found = true
+	}
+	if !found {
+		return pair, nil, errors.New("ca.crt has no certificate")
+	}
+	return pair, authority, nil
 }
 
 // askVersion returns the version of the image's etcd. It treats an unknown version as a new one.
