@@ -160,7 +160,7 @@ func blamesData(message string) bool {
 	return false
 }
 
-// opening is how etcd ends when it cannot open its database, whatever the cause: the cause is in the line before.
+// opening is the panic of an etcd that cannot open its database, whatever the cause. The line before has the cause.
 const opening = "panic: failed to open database"
 
 var (

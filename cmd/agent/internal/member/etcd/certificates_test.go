@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
-// etcd does not start with a certificate that is not its key's, or without an authority. The agent says so instead of it: the end of etcd would
+// etcd does not start with a certificate that is not its key's, or without an authority. The agent names the fault and does not start etcd, whose end would
 // count against the data.
 func TestCertificatesAreChecked(t *testing.T) {
 	t.Parallel()

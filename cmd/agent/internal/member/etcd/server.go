@@ -198,8 +198,8 @@ func (s *Server) CheckVersion(wanted string) error {
 	return nil
 }
 
-// CheckCertificates returns why etcd cannot start with the certificates in its folders, or nil. etcd would end with an error of its own, which
-// reads like any other end.
+// CheckCertificates returns why etcd cannot start with the certificates in its folders, or nil. The error with which etcd would end
+// reads like any other.
 func (s *Server) CheckCertificates() error {
 	for _, folder := range []string{s.ServerTLS, s.PeerTLS} {
 		if folder == "" {
