@@ -119,8 +119,10 @@ func (l *logView) container(ctx context.Context, c *cluster, pod, name string, p
 
 // failed prints why a log cannot be read, unless the user has ended the command.
 func (l *logView) failed(ctx context.Context, prefix string, err error) error {
-	if ctx.Err() != nil {
+	select {
+	case <-ctx.Done():
 		return nil
+	default:
 	}
 	if err := l.line(prefix + "error: " + err.Error()); err != nil {
 		return err

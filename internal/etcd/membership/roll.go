@@ -89,17 +89,22 @@ func (c *cluster) revise() []Step {
 	return nil
 }
 
-// upgrade records the next version when every member runs the present one.
-func (c *cluster) upgrade() []Step {
-	if c.want.Version == "" || c.Record.Version == c.want.Version {
-		return nil
-	}
-	lowest := ""
+// lowestVersion returns the lowest version that a voter runs; "" if none answers.
+func (c *cluster) lowestVersion() (lowest string) {
 	for _, s := range c.voters {
 		if s.answer != nil && (lowest == "" || newer(lowest, s.answer.Version)) {
 			lowest = s.answer.Version
 		}
 	}
+	return lowest
+}
+
+// upgrade records the next version when every member runs the present one.
+func (c *cluster) upgrade() []Step {
+	if c.want.Version == "" || c.Record.Version == c.want.Version {
+		return nil
+	}
+	lowest := c.lowestVersion()
 	if lowest == "" {
 		return nil
 	}

@@ -137,7 +137,7 @@ return all`
 local deleted = 0
 for i = 1, #ARGV, 2 do
   local dump = redis.call('DUMP', ARGV[i])
-  if dump and redis.sha1hex(dump) == ARGV[i + 1] then deleted = deleted + redis.call('DEL', ARGV[i]) end
+  if dump and redis.sha1hex(dump) == ARGV[i + 1] then deleted = deleted + redis.call('DEL', ARGV[i]) end;
 end
 return deleted`
 )

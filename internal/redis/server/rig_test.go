@@ -132,8 +132,12 @@ func (r *rig) restart(nodes ...*rigNode) {
 // serve returns an error unless all nodes serve clients.
 func (r *rig) serve() error {
 	for _, n := range r.nodes {
-		if info, err := n.client.ClusterInfo(r.Context()).Result(); err != nil || !strings.Contains(info, "cluster_state:ok") {
-			return fmt.Errorf("%s does not serve (%v)", n.Pod, err)
+		info, err := n.client.ClusterInfo(r.Context()).Result()
+		if err == nil && !strings.Contains(info, "cluster_state:ok") {
+			err = errors.New("its cluster is down")
+		}
+		if err != nil {
+			return fmt.Errorf("%s does not serve: %w", n.Pod, err)
 		}
 	}
 	return nil

@@ -106,7 +106,7 @@ func sameButSlots(a, b Step) bool {
 //	mark on O alone, nothing was moved           STABLE on O
 //	mark on O names a node that is not reached   the master of that node's shard replaces it
 //	  or is a replica now
-//	mark on O names O                            O has all keys: delete the copies on other masters, then STABLE on O
+//	mark on O names O                            delete the copies on other masters: O has all keys; then STABLE on O
 //
 // The owner of a slot changes only when a move completes, and the move first checks that no key is left. NODE in this table names the owner
 // that all other nodes already have in their views.
@@ -120,10 +120,14 @@ func (c *cluster) repair(o openSlot) []Step {
 	if o.owner.self().Migrating[o.slot] == o.owner.ID {
 		return c.dropCopies(o)
 	}
-	target, moving := c.targetOf(o)
-	if target == nil {
-		return nil
+	if target, moving := c.targetOf(o); target != nil {
+		return c.repairWith(o, target, moving)
 	}
+	return nil
+}
+
+// repairWith repairs an open slot whose keys are on its owner and on target. moving reports whether the owner marks it as migrating there.
+func (c *cluster) repairWith(o openSlot, target *Node, moving bool) []Step {
 	// Without key counts a mark proves nothing.
 	ownerKeys, known := o.owner.SlotKeys[o.slot]
 	targetKeys, alsoKnown := target.SlotKeys[o.slot]
