@@ -53,6 +53,7 @@ func startMember(args []string) int {
 		return lastWords(*report, err)
 	}
 	a.Pod, a.Server, a.StateAddress = s.Namespace+"/"+s.Pod, s, s.StateAddress()
+	a.WatchAddress = s.WatchAddress()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
 	if *watched != 0 {

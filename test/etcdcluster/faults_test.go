@@ -235,8 +235,12 @@ func TestQuorumLost(t *testing.T) {
 			losses[0].lose(s, other)
 		}
 	}
+	s.crash(leader) // an etcd that starts without a quorum answers no client
 	s.Until("the status reports it", func() error {
 		st := s.get().Status
+		if strings.Contains(st.Message, "delete its claim") {
+			t.Fatalf("the last copy is to be deleted: %s", st.Message)
+		}
 		if st.Phase != etcdv1.PhaseQuorumLost || !strings.Contains(st.Message, "spec.recovery.from to "+survivor.Name) {
 			return fmt.Errorf("%s: %s", st.Phase, st.Message)
 		}

@@ -34,7 +34,7 @@ spec:
 {{- $operator := dict "namespaceSelector" (dict "matchLabels" (dict "kubernetes.io/metadata.name" $v.operatorNamespace)) "podSelector" (dict "matchLabels" $v.operatorLabels) }}
 {{- $members := list $own }}
 {{- if $v.tls.peerSecret }}{{ $members = append $members $operator }}{{ end }}
-{{- $clients := dict "ports" (list (dict "port" 2379 "protocol" "TCP") (dict "port" 2381 "protocol" "TCP")) }}
+{{- $clients := dict "ports" (list (dict "port" 2379 "protocol" "TCP") (dict "port" 2381 "protocol" "TCP") (dict "port" 2382 "protocol" "TCP")) }}
 {{- if $v.networkPolicy.enabled }}
 {{- $from := list $own $operator }}
 {{- if $v.backup }}{{ $from = append $from (dict "podSelector" (dict "matchLabels" (set (fromJson .selector) "app.kubernetes.io/name" (print .component ".backup")))) }}{{ end }}

@@ -156,7 +156,7 @@ func (c *cluster) fresh() bool {
 		return false
 	}
 	for _, p := range c.pods {
-		if p.Answer != nil || p.Report != nil && p.Report.Volume != VolumeEmpty {
+		if p.Answer != nil || p.Watched != nil || p.Report != nil && p.Report.Volume != VolumeEmpty {
 			return false
 		}
 	}

@@ -103,7 +103,7 @@ func (c *cluster) advice() string {
 func (c *cluster) whySilent() string {
 	var trouble, rest []string // the agents' reports come first
 	replicas := c.planned()
-	gone, old := 0, 0
+	gone, old, silent := 0, 0, 0
 	for ordinal := range replicas {
 		p := c.pods[ordinal]
 		switch {
@@ -112,6 +112,8 @@ func (c *cluster) whySilent() string {
 			gone++
 		case p.isOld(c.id):
 			old++
+		case p.isSilent(c.id):
+			silent++
 		}
 		text := fmt.Sprintf("pod %d: %s", ordinal, p.trouble())
 		if p != nil && p.Report != nil && !p.isEmpty() {
@@ -127,7 +129,7 @@ func (c *cluster) whySilent() string {
 		c.stuck, c.dataLost = true, true
 		return fmt.Sprintf("the volumes of all %d members are empty, and cluster %s had data. Restore from a backup, or begin with an empty cluster: "+
 			"set spec.recovery.from to Empty and spec.recovery.token to a new value", replicas, c.id)
-	case gone+old == replicas:
+	case gone+old+silent == replicas && silent < quorum(replicas):
 		c.stuck, c.dataLost = true, true
 		return strings.Join(trouble, "; ") + c.advice()
 	}
@@ -142,8 +144,13 @@ func (p *Pod) isOld(cluster ID) bool {
 	return p.Report != nil && p.Report.Volume == VolumeData && p.Report.Outdated != "" && p.Report.Cluster == cluster
 }
 
-// candidates returns the pods from which a user may recover data, the longest log first. Either a voter answers in the pod, or its agent
-// waits with undamaged data: the data is outdated, or no quorum shows whether its member was removed.
+// isSilent reports whether etcd runs in a pod on data of the cluster, and does not answer.
+func (p *Pod) isSilent(cluster ID) bool {
+	return p.Answer == nil && p.Report == nil && p.Watched != nil && p.Watched.Volume == VolumeData && p.Watched.Cluster == cluster
+}
+
+// candidates returns the pods from which a user may recover data, the longest log first. A voter answers in the pod; or it runs there and has
+// found no quorum since its start; or the agent waits with undamaged data, which is outdated or may be that of a removed member.
 func (c *cluster) candidates() []*Pod {
 	var found []*Pod
 	for ordinal := range MaxReplicas {
@@ -151,6 +158,8 @@ func (c *cluster) candidates() []*Pod {
 		switch {
 		case p == nil || p.Terminating:
 		case p.Answer != nil && !p.Answer.Learner && p.Answer.Cluster == c.id:
+			found = append(found, p)
+		case p.isSilent(c.id):
 			found = append(found, p)
 		case p.Report != nil && p.Report.Volume == VolumeData && p.Report.Cluster == c.id && p.Report.Damage == "" && p.Report.Waiting != "":
 			found = append(found, p)
@@ -172,6 +181,9 @@ func (c *cluster) candidates() []*Pod {
 func (p *Pod) position() Position {
 	if p.Answer != nil {
 		return Position{Term: p.Answer.Term, Index: max(p.Answer.Index, p.Answer.Applied)}
+	}
+	if p.Report == nil {
+		return p.Watched.Position
 	}
 	return p.Report.Position
 }
@@ -226,6 +238,9 @@ func (c *cluster) recover() []Step {
 	if n := len(c.voters); n > 0 && len(candidates) > 0 && c.votes(candidates) >= quorum(n) {
 		return nil // they will form a quorum
 	}
+	if run := c.running(candidates); run >= quorum(max(len(c.voters), c.planned())) {
+		return c.blocked("the recovery waits: %d members run, and may form a quorum", run)
+	}
 	for _, p := range candidates {
 		if consent.From == RecoverBest || consent.From == p.Name {
 			if steps := c.endForce(p); len(steps) > 0 {
@@ -253,7 +268,11 @@ func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 		p := c.pods[ordinal]
 		known := p != nil && !p.Terminating && (p.isEmpty() || p.Answer != nil && p.Answer.Learner)
 		if !known && !slices.Contains(candidates, p) {
-			return fmt.Sprintf("it is not known whether %s has data (%s). If that is gone for good, delete its claim and its pod", nameOf(p, ordinal), p.trouble())
+			text := fmt.Sprintf("it is not known whether %s has data (%s). ", nameOf(p, ordinal), p.trouble())
+			if claim := c.claims[ordinal]; claim != nil && claim.Member != 0 {
+				return text + fmt.Sprintf("Bring it back: claim %s is marked as that of member %s, and may be the last copy", claim.Name, claim.Member)
+			}
+			return text + "If that is gone for good, delete its claim and its pod"
 		}
 	}
 	for _, s := range c.voters {
@@ -286,6 +305,17 @@ func (c *cluster) votes(pods []*Pod) int {
 	n := 0
 	for _, p := range pods {
 		if p.Answer != nil && c.member(p.Answer.Member) != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// running returns the number of pods in which a voter answers, or runs and does not answer.
+func (c *cluster) running(pods []*Pod) int {
+	n := c.votes(pods)
+	for _, p := range pods {
+		if p.isSilent(c.id) {
 			n++
 		}
 	}

@@ -235,3 +235,24 @@ func trusting(s *scene) {
 	}
 	s.view.Authorities = &Authorities{Phase: AuthoritiesAtRest, Wanted: true, Held: true}
 }
+
+// restarted makes etcd of a pod one that was restarted without a quorum: it answers no client, and the agent reports next to it.
+func (s *scene) restarted(pod int, index uint64) {
+	p := &s.view.Pods[pod]
+	p.Answer, p.Report, p.Ready, p.Silent, p.Problem = nil, nil, false, true, "no answer within 2s"
+	p.Watched = &Report{Volume: VolumeData, Cluster: clusterID, Member: ID(pod + 1), Position: Position{Term: 2, Index: index}}
+}
+
+// survivorRestarted is a cluster of three in which two lost their volumes, and etcd of the third was restarted.
+func survivorRestarted(s *scene) {
+	s.empty(1, 2)
+	s.restarted(0, 100)
+	s.list = nil
+}
+
+// used marks a token as used on all claims.
+func (s *scene) used(token string) {
+	for i := range s.view.Claims {
+		s.view.Claims[i].Tokens = token
+	}
+}

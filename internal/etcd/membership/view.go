@@ -194,7 +194,9 @@ type Pod struct {
 	Ticket string // the annotation on the pod
 
 	Report *Report // of the agent; nil if it does not answer, as while etcd runs
-	Answer *Answer // of etcd; nil if it does not answer
+	// Watched is the report of the agent next to a running etcd that does not answer. etcd answers no client until it has found a quorum.
+	Watched *Report
+	Answer  *Answer // of etcd; nil if it does not answer
 }
 
 // Claim is the volume claim of an ordinal.

@@ -106,7 +106,11 @@ func (w *world) startPod(i int) (bool, error) {
 	if p.phase == running {
 		p.trusts = p.files.trusted
 	}
+	p.mute = p.phase == running && before.phase != running
 	w.elect()
+	if m := w.member(p.as); p.mute && (w.quorate() || m != nil && m.learner) {
+		p.mute = false
+	}
 	return *p != before, err
 }
 

@@ -96,6 +96,7 @@ type mPod struct {
 	used        string
 	files       mFiles // in its volumes
 	trusts      uint8  // the authorities that etcd read at its start
+	mute        bool   // etcd has found no quorum since its start: it answers no client
 }
 
 type mVolume struct {
@@ -180,6 +181,9 @@ func (w *world) elect() {
 	if !w.quorate() {
 		return
 	}
+	for i := range w.pods {
+		w.pods[i].mute = false
+	}
 	for _, m := range w.members {
 		if all, _, _ := w.voters(); m.id != 0 && !m.learner && w.runs(m.id) && w.reaches(&m) >= quorum(all) {
 			w.leader = m.id
@@ -262,6 +266,10 @@ func (w *world) view() View {
 			}
 			pod.Report = report
 		case running:
+			if p.mute {
+				pod.Silent, pod.Watched = true, &Report{Volume: VolumeData, Cluster: 1, Member: ID(p.as), Position: Position{Term: 1, Index: 10000}}
+				break
+			}
 			pod.Answer, pod.Ready = w.answer(p.as), true
 		case none, starting:
 		}
@@ -306,7 +314,7 @@ func (w *world) mix(pods []Pod) {
 		return
 	}
 	a.Answer, b.Answer = b.Answer, a.Answer
-	a.Report, b.Report = nil, nil
+	a.Report, b.Report, a.Watched, b.Watched = nil, nil, nil, nil
 	for _, p := range []*Pod{a, b} {
 		if p.Answer != nil && w.without == "who answers" {
 			p.Answer.Member = ID(w.volumes[p.Ordinal].claim)

@@ -29,7 +29,15 @@ func (t *executor) look(ctx context.Context, place membership.Place) (*membershi
 	if err != nil {
 		return nil, nil
 	}
-	return t.servers.state(again, place.IP, urlOf(ordinal, t.PeerURLs)), nil
+	return t.servers.state(again, place.IP, StatePort, urlOf(ordinal, t.PeerURLs)), nil
+}
+
+// runsSilently reports whether etcd runs in a pod on data, and answers no client: it has found no quorum since its start.
+func (t *executor) runsSilently(ctx context.Context, place membership.Place) bool {
+	within, cancel := context.WithTimeout(ctx, t.servers.options.ReadTimeout)
+	defer cancel()
+	ordinal, err := strconv.Atoi(place.Pod[strings.LastIndexByte(place.Pod, '-')+1:])
+	return err == nil && place.IP != "" && t.servers.state(within, place.IP, WatchPort, urlOf(ordinal, t.PeerURLs)) != nil
 }
 
 // isExpected reports whether a pod has a member of the cluster, or its data.
@@ -143,7 +151,7 @@ func (t *executor) proveAlone(ctx context.Context) error {
 		switch {
 		case answer != nil && answer.Linear:
 			return proof.Refuse("pod %s answers for a quorum", place.Pod)
-		case answer == nil && report == nil && place.Pod != t.Step.Pod.Pod:
+		case answer == nil && report == nil && place.Pod != t.Step.Pod.Pod && !t.runsSilently(ctx, place):
 			return proof.Refuse("it is not known what is in pod %s: neither etcd nor the agent answers", place.Pod)
 		}
 	}

@@ -58,16 +58,26 @@ func (s *Servers) readPod(ctx context.Context, access Access, pod *membership.Po
 	var report *membership.Report
 	var both workers.Group
 	both.Go(func() {
-		report = s.state(ctx, pod.IP, urlOf(pod.Ordinal, peerURLs))
+		report = s.state(ctx, pod.IP, StatePort, urlOf(pod.Ordinal, peerURLs))
+	})
+	var watched *membership.Report
+	both.Go(func() {
+		watched = s.state(ctx, pod.IP, WatchPort, urlOf(pod.Ordinal, peerURLs))
 	})
 	answer, err := s.ask(ctx, access, pod.IP)
 	if answer == nil {
 		both.Wait()
 		pod.Report = report
-		if report == nil && pod.Problem == "" {
-			if isLate(err) {
-				err = cmp.Or(s.untrusted(ctx, access, pod.IP), err)
-			}
+		if report != nil {
+			return
+		}
+		if isLate(err) {
+			err = cmp.Or(s.untrusted(ctx, access, pod.IP), err)
+		}
+		if isLate(err) { // also where the last end of the container is its problem yet
+			pod.Watched = watched
+		}
+		if pod.Problem == "" {
 			pod.Problem, pod.Silent, pod.Locked = s.describe(access, err), isLate(err), needsAccount(err) || isUntrusted(err)
 		}
 		return
@@ -123,8 +133,8 @@ func isLate(err error) bool {
 }
 
 // state returns the report of the agent in a pod, or nil. It is also nil if another pod has the address now.
-func (s *Servers) state(ctx context.Context, ip, peerURL string) *membership.Report {
-	url := "http://" + net.JoinHostPort(ip, strconv.Itoa(StatePort)) + contract.PathState
+func (s *Servers) state(ctx context.Context, ip string, port int, peerURL string) *membership.Report {
+	url := "http://" + net.JoinHostPort(ip, strconv.Itoa(port)) + contract.PathState
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return nil

@@ -19,10 +19,11 @@ import (
 	"d3os.com/d3os-operator/internal/database/proof"
 )
 
-// Ports of each pod: of etcd for clients, and of the agent's report while etcd does not run.
+// Ports of each pod: of etcd for clients, and of the agent's report while etcd does not run, and next to etcd.
 const (
 	ClientPort = 2379
 	StatePort  = 2381
+	WatchPort  = 2382
 )
 
 // Options configure Servers. The zero value is for production.

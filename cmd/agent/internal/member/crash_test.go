@@ -26,7 +26,9 @@ import (
 type fake struct{ peers Peers }
 
 func (fake) Inspect(string) (string, Position) { return "", Position{} }
-func (fake) Follow(string) func() Position     { return func() Position { return Position{} } }
+func (fake) Follow(string) func() (agreed, last Position) {
+	return func() (agreed, last Position) { return Position{}, Position{} }
+}
 
 func (fake) Data(folder string) Data {
 	text, err := os.ReadFile(filepath.Join(folder, "identity"))

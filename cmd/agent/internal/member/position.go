@@ -89,13 +89,17 @@ func readKnown(file string) (*Known, error) {
 // noter notes up to which position members have agreed on the log of a running server. It notes a position some time after it has read it,
 // so that the volume's disk has the data before the note does.
 type noter struct {
-	follow        func() Position
+	follow        func() (agreed, last Position)
 	last, pending Position
+	end           Position // of the log
 }
 
 func (n *noter) note(folder string, of Identity) error {
 	next := n.pending
-	n.pending = n.follow()
+	var end Position
+	if n.pending, end = n.follow(); n.end.Before(end) {
+		n.end = end
+	}
 	if of.Member == "" || next == n.last || next.Index == 0 {
 		return nil
 	}
@@ -105,4 +109,26 @@ func (n *noter) note(folder string, of Identity) error {
 	}
 	n.last = next
 	return nil
+}
+
+// endNote is the name of the note with the end of the log at the latest start of the server. It is in a folder that lives as long as the pod.
+const endNote = "end"
+
+func noteEnd(folder string, end Position) error {
+	if err := os.WriteFile(filepath.Join(folder, endNote), fmt.Appendf(nil, "%d %d\n", end.Term, end.Index), 0o600); err != nil {
+		return fmt.Errorf("note where the data ends: %w", err)
+	}
+	return nil
+}
+
+// readEnd returns the end of the log at the latest start; zero while unknown.
+func readEnd(folder string) (end Position) {
+	text, err := os.ReadFile(filepath.Join(folder, endNote))
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &end.Term, &end.Index)
+	}
+	if err != nil {
+		return Position{}
+	}
+	return end
 }

@@ -72,6 +72,17 @@ func (r *reporter) say(s etcdmember.Report) {
 	}
 }
 
+// publish serves the report on the data of a running server.
+func (r *reporter) publish(s etcdmember.Report, known bool) {
+	if !known {
+		return
+	}
+	r.mu.Lock()
+	r.latest = s
+	r.mu.Unlock()
+	r.serve()
+}
+
 // serve starts to serve the report. A server that is ending may occupy the address for a moment.
 func (r *reporter) serve() {
 	if r.server != nil || r.address == "" {

@@ -22,9 +22,9 @@ type Server interface {
 	// Inspect returns the evidence that the data differs from what the server wrote, empty for none, and the end of its log. It reads
 	// everything that the server reads when it starts.
 	Inspect(folder string) (damage string, last Position)
-	// Follow returns a function that returns the position up to which the log of a running server is known to be agreed on; zero while
-	// unknown.
-	Follow(folder string) func() Position
+	// Follow returns a function that returns the position up to which the log of a running server is known to be agreed on, and its end; zero
+	// while unknown.
+	Follow(folder string) func() (agreed, last Position)
 	// Peers queries the other members for the member list. It omits members that do not answer in time.
 	Peers(ctx context.Context) Peers
 	// PeerURL is the address at which other members find this one.
@@ -47,6 +47,8 @@ type Agent struct {
 	Record string
 	// StateAddress serves the Report while the server does not run; empty for no address.
 	StateAddress string
+	// WatchAddress serves the Report next to a running server; empty for no address.
+	WatchAddress string
 	Server       Server
 	Log          io.Writer
 	// Watcher returns the command of a process that calls Watch, given the server's process; nil for none.
@@ -173,6 +175,9 @@ func (a *Agent) start(s Situation, d Decision) error {
 		}
 	}
 	at("restored data taken")
+	if err := noteEnd(a.Notes, s.Data.Last); err != nil {
+		return err
+	}
 	program, argv, env, err := a.Server.Command(d, s.Ticket, folder)
 	if err != nil {
 		return fmt.Errorf("prepare the start of the server: %w", err)

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
 // watchPoll is the interval of the watcher.
@@ -22,10 +24,13 @@ const watchPoll = 500 * time.Millisecond
 func (a *Agent) Watch(ctx context.Context, server int) error {
 	ticker := time.NewTicker(watchPoll)
 	defer ticker.Stop()
-	noter := &noter{follow: a.Server.Follow(filepath.Join(a.Volume, a.Data))}
+	noter := &noter{follow: a.Server.Follow(filepath.Join(a.Volume, a.Data)), end: readEnd(a.Notes)}
+	report := newReporter(a.WatchAddress, a.Log)
+	defer report.close()
 	var said string
 	for os.Getppid() == server {
 		forced, err := a.watchOnce(noter)
+		report.publish(a.watchReport(noter)) //nolint:contextcheck // the report is served until the server ends
 		if forced {
 			if err := syscall.Kill(server, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 				return fmt.Errorf("end the server: %w", err)
@@ -43,6 +48,17 @@ func (a *Agent) Watch(ctx context.Context, server int) error {
 		}
 	}
 	return nil
+}
+
+// watchReport returns the report on the data of a running server, and false until the mark has its identity.
+func (a *Agent) watchReport(noter *noter) (etcdmember.Report, bool) {
+	mark, err := ReadMark(a.Volume)
+	if err != nil || !mark.started() || mark.Pod != a.Pod {
+		return etcdmember.Report{}, false
+	}
+	return etcdmember.Report{
+		Volume: etcdmember.VolumeData, Cluster: mark.Cluster, Member: mark.Member, Token: mark.Token, Position: noter.end, PeerURL: a.Server.PeerURL(),
+	}, true
 }
 
 // watchOnce completes the mark, notes how far the data goes, and reports whether the server has to start again.

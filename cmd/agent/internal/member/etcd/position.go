@@ -52,22 +52,22 @@ func (t *tracker) see(record fields) {
 }
 
 // Follow returns a function that reads what etcd has appended to its log since the last call, and returns the last entry up to
-// which members have agreed.
-func (*Server) Follow(folder string) func() member.Position {
+// which members have agreed, and the last entry.
+func (*Server) Follow(folder string) func() (agreed, last member.Position) {
 	var file string
 	var at int64
 	sum, track := uint32(0), &tracker{}
-	return func() member.Position {
+	return func() (agreed, last member.Position) {
 		logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
 		if err != nil || len(logs) == 0 {
-			return track.agreed
+			return track.agreed, track.last
 		}
 		if latest := logs[len(logs)-1]; latest != file {
 			// Records that were appended to the previous file are read at the agent's next start, or entries of this file supersede them.
 			file, at, sum = latest, 0, 0
 		}
 		at, sum = track.readFrom(file, at, sum)
-		return track.agreed
+		return track.agreed, track.last
 	}
 }
 

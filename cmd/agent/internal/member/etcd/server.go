@@ -24,11 +24,12 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 )
 
-// The ports: of clients, of other members, and of metrics, probes and the agent's state.
+// The ports: of clients, of other members, of metrics, probes and the agent's state, and of its state next to etcd.
 const (
 	clientPort  = "2379"
 	peerPort    = "2380"
 	metricsPort = "2381"
+	watchPort   = "2382"
 )
 
 // Server is the etcd of one pod.
@@ -77,6 +78,9 @@ func (s *Server) peerURL(pod string) string {
 
 // StateAddress is the address of the agent's state while etcd, which uses the same port, does not run.
 func (s *Server) StateAddress() string { return net.JoinHostPort(s.IP, metricsPort) }
+
+// WatchAddress is the address of the agent's state while etcd runs.
+func (s *Server) WatchAddress() string { return net.JoinHostPort(s.IP, watchPort) }
 
 func scheme(folder string) string {
 	if folder == "" {
