@@ -36,9 +36,9 @@ func MustKill(s State, since Silence) string {
 	case s.Unprotected:
 		return "the primary is not protected by semi-sync"
 	case s.Role == mysqlmember.RolePrimary && s.Demands > 0 && since.Voter > unheard && since.Operator > unheard:
-		return fmt.Sprintf("the primary hears neither a voter nor the operator for %s", unheard)
+		return fmt.Sprintf("neither a voter nor the operator has reached the primary for %s", unheard)
 	case s.Role == mysqlmember.RolePrimary && s.Demands > 0 && since.Agent > unanswered:
-		return fmt.Sprintf("the primary does not answer its agent for %s", unanswered)
+		return fmt.Sprintf("the primary has not answered its agent for %s", unanswered)
 	}
 	return ""
 }
