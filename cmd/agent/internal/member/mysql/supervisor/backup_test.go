@@ -214,6 +214,7 @@ func changes(p *pod) (run func(), end func() error) {
 // A member that must not be copied makes no backup: one with a transaction that the primary lacks, one that goes away, one that has no room.
 // Nothing is left of what failed.
 func TestBackupsThatAreNone(t *testing.T) {
+	inFullForm(t)
 	t.Parallel()
 	p, a, b := trio(t)
 	to, err := store.NewFolder(t.TempDir())
