@@ -33,8 +33,7 @@ else
 	for module in cmd/kubectl-dataservice cmd/agent internal/contract client test/helm4 test/images test/scorecard; do
 		run "$module" -short -p 1 -timeout 20m ./...
 	done &
-	# The longest package begins first: behind the others it would run alone in the end.
-	run . -short -p 3 -timeout 20m ./test/behaviour ./...
+	run . -short -p 3 -timeout 20m ./...
 	wait
 fi
 printf '\n' && cat "$work/table" && printf '%8d s  in all\n' "$SECONDS"

@@ -63,9 +63,9 @@ examine() {
 	damaged "${file:-$(basename "$manifest")}"
 }
 
-# is_tail FILE OFFSET LENGTH: reports whether a rest of a file is the beginning of one command: no other one follows, and no
-# block of zeros. A short rest may be anything, but for a second command. A script with several writes is a transaction: after MULTI
-# whole commands may come first. A transaction that has its EXEC is complete, so what the check refuses is damage.
+# is_tail FILE OFFSET LENGTH: reports whether a rest of a file is the beginning of one command. No second command and no
+# block of zeros follows. A script with several writes is a transaction: its rest has MULTI and whole commands first. A transaction
+# with its EXEC is complete, so what the check refuses is damage.
 is_tail() {
 	tail -c "$3" "$1" >"$run/tail" || return 1
 	# shellcheck disable=SC2016 # $5 is the length of the word

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -53,10 +54,8 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 		ObservedGeneration: like.Status.ObservedGeneration, Phase: like.Status.Phase, Ready: like.Status.Ready, Components: []dsv1.ComponentStatus{c},
 	}}
 	ds.Status.Backup = like.Status.Backup
-	for _, c := range like.Status.Conditions {
-		if slices.Contains([]string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable, dsv1.ConditionRestored}, c.Type) {
-			ds.Status.Conditions = append(ds.Status.Conditions, c)
-		}
+	if restored := meta.FindStatusCondition(like.Status.Conditions, dsv1.ConditionRestored); restored != nil {
+		ds.Status.Conditions = []metav1.Condition{*restored}
 	}
 	ds.Spec.Paused, _, _ = unstructured.NestedBool(of.Object, "spec", object.PauseField(of))
 	return &Facts{DataService: ds, Resource: of, Component: c.Name}, nil

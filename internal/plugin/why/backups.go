@@ -27,7 +27,7 @@ type backedUp struct {
 // backedUp returns the resources whose backups are asked about: the subject, and the resources of its components.
 func (f *Facts) backedUp() []backedUp {
 	var found []backedUp
-	if f.Resource == nil && (f.Component == "" || f.Component == "mysql") {
+	if f.Resource == nil && f.concernsMySQL() {
 		found = append(found, backedUp{dsv1.Kind, f.DataService.Name, f.DataService.Status.Conditions})
 	}
 	for _, o := range slices.Concat(f.resources, f.Objects) {
@@ -45,6 +45,9 @@ func (f *Facts) backedUp() []backedUp {
 	}
 	return found
 }
+
+// concernsMySQL reports whether the database of a DataService is asked about, by itself or with all components.
+func (f *Facts) concernsMySQL() bool { return f.Component == "" || f.Component == "mysql" }
 
 // backups explains a condition about backups that is False, or returns nil.
 func (f *Facts) backups() *Diagnosis {
@@ -70,6 +73,9 @@ func (f *Facts) backups() *Diagnosis {
 // warned explains the warnings of the last backup, or of the restore that the database began with; nil for none. They are facts and no failure: the
 // backup was made, and why ends with success.
 func (f *Facts) warned() *Diagnosis {
+	if f.Resource == nil && !f.concernsMySQL() {
+		return nil
+	}
 	d := &Diagnosis{Ready: true, Object: f.Self(), Do: advice(dsv1.ReasonBackupWarned)}
 	if known := f.DataService.Status.Backup; known != nil && len(known.Warnings) > 0 {
 		d.Cause = fmt.Sprintf("backup: %s: %s", dsv1.ReasonBackupWarned, known.Warnings[0])

@@ -4,6 +4,7 @@
 package why
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -154,13 +155,8 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	if d := f.note(c); d != nil {
 		return d
 	}
-	if d := f.backups(); d != nil {
+	if d := cmp.Or(f.backups(), f.warned()); d != nil {
 		return d
-	}
-	if f.Component == "" || f.Resource != nil || f.Component == "mysql" {
-		if d := f.warned(); d != nil {
-			return d
-		}
 	}
 	return f.well(c)
 }
