@@ -125,6 +125,8 @@ func TestValuesOfPlainHelm(t *testing.T) {
 		"a published port, and callers": {"ports: [{name: a, port: 9}], ingress: {host: a.b}, networkPolicy: {enabled: true, from: [b, a, b]}", "NetworkPolicy", []any{"ingress"},
 			`[{"ports":[{"port":8080,"protocol":"TCP"}]},{"from":[{"podSelector":{"matchExpressions":[{"key":"app.kubernetes.io/name","operator":"In","values":["a","b"]}],` +
 				`"matchLabels":{"app.kubernetes.io/instance":"release"}}}],"ports":[{"port":9,"protocol":"TCP"}]}]`},
+		"a port that a Gateway reaches": {"httpRoute: {gateways: [{name: a}]}, networkPolicy: {enabled: true}", "NetworkPolicy", []any{"ingress"},
+			`[{"ports":[{"port":8080,"protocol":"TCP"}]}]`},
 		"a mesh's port, for callers and not for all whom an ingress brings": {"ingress: {host: a.b}, networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}], additionalPorts: [15008]}", "NetworkPolicy",
 			[]any{"ingress"}, `[{"ports":[{"port":8080,"protocol":"TCP"}]},{"from":[{"podSelector":{}}],"ports":[{"port":15008,"protocol":"TCP"}]}]`},
 		"a mesh's port, for everyone": {"networkPolicy: {enabled: true, open: true, additionalPorts: [15008]}", "NetworkPolicy", []any{"ingress"},

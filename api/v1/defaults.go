@@ -63,6 +63,7 @@ func SetDefaults(ds *DataService) {
 		if p != nil {
 			setService(&p.Service)
 			setIngress(p.Ingress)
+			setHTTPRoute(p.HTTPRoute)
 		}
 	}
 	for i := range spec.AdditionalServices {
@@ -71,6 +72,7 @@ func SetDefaults(ds *DataService) {
 		setContainerFields(&s.ContainerFields)
 		setServiceFields(&s.ServiceFields)
 		setIngress(s.Ingress)
+		setHTTPRoute(s.HTTPRoute)
 	}
 	for i := range spec.CronJobs {
 		setCronJob(&spec.CronJobs[i])
@@ -104,6 +106,12 @@ func setServiceFields(s *ServiceFields) {
 func setIngress(i *Ingress) {
 	if i != nil {
 		orDefault(&i.Path, "/")
+	}
+}
+
+func setHTTPRoute(r *HTTPRoute) {
+	if r != nil {
+		orDefault(&r.Path, "/")
 	}
 }
 

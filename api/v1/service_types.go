@@ -54,6 +54,12 @@ type AdditionalService struct {
 	// +optional
 	// +nullable
 	Ingress *Ingress `json:"ingress,omitempty"`
+
+	// httpRoute publishes the service through Gateways of the Gateway API.
+	// +kubebuilder:example=`{gateways: [{name: public}], hosts: [data.example.com]}`
+	// +optional
+	// +nullable
+	HTTPRoute *HTTPRoute `json:"httpRoute,omitempty"`
 }
 
 // ServiceFields are the fields of a service that other workloads lack.
@@ -125,6 +131,12 @@ type Published struct {
 	// +optional
 	// +nullable
 	Ingress *Ingress `json:"ingress,omitempty"`
+
+	// httpRoute publishes the service through Gateways of the Gateway API.
+	// +kubebuilder:example=`{gateways: [{name: public}], hosts: [data.example.com]}`
+	// +optional
+	// +nullable
+	HTTPRoute *HTTPRoute `json:"httpRoute,omitempty"`
 }
 
 // Port is a port of a container and of its Service.
@@ -271,4 +283,62 @@ type Ingress struct {
 	// +optional
 	// +nullable
 	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// HTTPRoute publishes a service through Gateways of the Gateway API.
+type HTTPRoute struct {
+	// gateways carry the route (parentRefs).
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:example=`[{name: public, namespace: gateways}]`
+	// +listType=atomic
+	Gateways []Gateway `json:"gateways"`
+
+	// hosts are host names; each may start with a wildcard label. Default: those of the listeners.
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^([*][.])?[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:example=`[data.example.com]`
+	// +listType=atomic
+	// +optional
+	// +nullable
+	Hosts []string `json:"hosts,omitempty"`
+
+	// path is the start of the paths whose requests go to the service.
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/`
+	// +kubebuilder:default=/
+	// +kubebuilder:example=`/console`
+	// +optional
+	Path string `json:"path,omitempty"`
+
+	// annotations of the HTTPRoute.
+	// +kubebuilder:example=`{example.com/team: data}`
+	// +optional
+	// +nullable
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Gateway names a Gateway, or one of its listeners.
+type Gateway struct {
+	// name of the Gateway.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:example=`public`
+	Name string `json:"name"`
+
+	// namespace of the Gateway. Default: the namespace of the DataService.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:example=`gateways`
+	// +optional
+	// +nullable
+	Namespace string `json:"namespace,omitempty"`
+
+	// sectionName is the name of a listener. Default: all that accept the route.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:example=`https`
+	// +optional
+	// +nullable
+	SectionName string `json:"sectionName,omitempty"`
 }

@@ -197,8 +197,12 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.EtcdThirdPartyApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("EtcdTLS"):
 		return &apiv1.EtcdTLSApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("Gateway"):
+		return &apiv1.GatewayApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("History"):
 		return &apiv1.HistoryApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("HTTPRoute"):
+		return &apiv1.HTTPRouteApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("ImportFrom"):
 		return &apiv1.ImportFromApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Ingress"):

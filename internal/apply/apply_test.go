@@ -201,7 +201,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	apiserver.Main(m, []string{"../../config/crd/bases", "../../test/behaviour/testdata/mongodbcommunity.yaml"}, func(cfg *rest.Config) (stop func(), err error) {
+	apiserver.Main(m, []string{"../../config/crd/bases", "../../test/behaviour/testdata/mongodbcommunity.yaml", "../../test/behaviour/testdata/httproute.yaml"}, func(cfg *rest.Config) (stop func(), err error) {
 		if user, err = client.New(cfg, client.Options{}); err != nil {
 			return nil, err
 		}
@@ -213,7 +213,7 @@ func TestMain(m *testing.M) {
 func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 	recorded := rest.CopyConfig(cfg)
 	recorded.Wrap(func(next http.RoundTripper) http.RoundTripper { return recording{traffic, next} })
-	kinds := slices.Concat(object.Kinds, object.Resources)
+	kinds := slices.Concat(object.Kinds, object.Optional)
 	c, err := cluster.New(recorded, func(o *cluster.Options) {
 		o.Cache = kube.CacheOptions(kinds, nil, time.Hour, kube.NewLists())
 		o.Client.Cache = &client.CacheOptions{Unstructured: true, EnableReadYourWritesConsistency: ptr.To(true)}

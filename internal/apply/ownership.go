@@ -74,14 +74,14 @@ func (a *Applier) OwnerGeneration(ctx context.Context, owner object.Owner) (int6
 // of them, or a retained object that the owner would adopt.
 func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	var owned, all []*unstructured.Unstructured
-	for _, gvk := range slices.Concat(object.Kinds, object.Resources) {
-		isResource := slices.Contains(object.Resources, gvk)
-		if isResource && !a.watched.has(gvk) {
+	for _, gvk := range slices.Concat(object.Kinds, object.Optional) {
+		isOptional := slices.Contains(object.Optional, gvk)
+		if isOptional && !a.watched.has(gvk) {
 			continue
 		}
 		// A list that lags is harmless here: deletions carry the UID.
 		items, err := a.cached(ctx, owner, gvk, client.DisableReadYourWritesConsistency)
-		if isResource && isNotServed(err) { // its informer starts after the watch
+		if isOptional && isNotServed(err) { // its informer starts after the watch
 			continue
 		}
 		if err != nil {

@@ -32,7 +32,7 @@ func isNotServed(err error) bool {
 	return meta.IsNoMatchError(err) || errors.As(err, &notCached)
 }
 
-// watched holds the kinds of object.Resources that the cache has. A list of any other asks the API server whether its CRD is installed.
+// watched holds the kinds of object.Optional that the cache has. A list of any other asks the API server whether its CRD is installed.
 type watched struct{ kinds sync.Map }
 
 func (w *watched) has(gvk schema.GroupVersionKind) bool {
@@ -40,7 +40,7 @@ func (w *watched) has(gvk schema.GroupVersionKind) bool {
 	return found
 }
 
-// AddWatched makes Owned list a kind of object.Resources. Call it when the cache has the kind.
+// AddWatched makes Owned list a kind of object.Optional. Call it when the cache has the kind.
 func (a *Applier) AddWatched(gvk schema.GroupVersionKind) { a.watched.kinds.Store(gvk, true) }
 
 // wanted holds the kinds that a plan has objects of although the API server does not serve them.

@@ -99,7 +99,7 @@ func (t *Types) of(gvk schema.GroupVersionKind) managedfields.TypeConverter {
 	switch {
 	case t.kinds[gvk]:
 		return t.custom
-	case gvk == object.Foreign:
+	case object.IsUntyped(gvk):
 		return t.deduced
 	}
 	return t.builtin

@@ -24,7 +24,7 @@ func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	if restoring(live) {
 		return true
 	}
-	if object.IsForeign(planned) { // its operator's version decides which defaults the API server adds
+	if object.IsUntyped(planned.GroupVersionKind()) {
 		return false
 	}
 	if object.IsResource(planned) {
@@ -162,7 +162,7 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 // mayRestore reports whether objects of a kind have entries that hasUnplanned looks for.
 func mayRestore(kind string) bool {
 	switch kind {
-	case "PersistentVolumeClaim", "HorizontalPodAutoscaler", "Ingress", "NetworkPolicy":
+	case "PersistentVolumeClaim", "HorizontalPodAutoscaler", "Ingress", "NetworkPolicy", object.Route.Kind:
 		return false
 	}
 	return true

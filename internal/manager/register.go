@@ -180,7 +180,7 @@ func (op *Operator) whenServed(ctx context.Context, gvk schema.GroupVersionKind,
 		return start(ctx)
 	}
 	waiter := &crdWaiter{mapper: op.GetRESTMapper(), gvk: gvk, poll: servedPoll, start: start}
-	if gvk == object.Foreign {
+	if object.IsUntyped(gvk) {
 		waiter.wanted = op.applier.Wanted(gvk)
 	}
 	return op.Add(waiter)

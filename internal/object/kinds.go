@@ -49,6 +49,15 @@ var Resources = []schema.GroupVersionKind{
 	Foreign,
 }
 
+// Route publishes a Service through Gateways. Its CRD may be missing.
+var Route = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "HTTPRoute"}
+
+// Optional are the kinds that a chart can render and whose CRDs may be missing.
+var Optional = append(slices.Clone(Resources), Route)
+
+// IsUntyped reports whether a kind has no Go type here. Its CRD checks its fields and adds defaults that are not known here.
+func IsUntyped(gvk schema.GroupVersionKind) bool { return gvk == Foreign || gvk == Route }
+
 // Foreign is the one of Resources that another operator reconciles. Its Go type and its defaults are not known here, and it cannot be
 // paused.
 var Foreign = schema.GroupVersionKind{Group: "mongodbcommunity.mongodb.com", Version: "v1", Kind: "MongoDBCommunity"}

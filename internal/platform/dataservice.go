@@ -47,6 +47,8 @@ import (
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters,verbs=create;update;patch;delete
 // spec.mongodb creates a MongoDBCommunity, which MongoDB's operator reconciles.
 // +kubebuilder:rbac:groups=mongodbcommunity.mongodb.com,resources=mongodbcommunity,verbs=get;list;watch;create;patch;delete
+// A service may have an httpRoute.
+// +kubebuilder:rbac:groups=gateway.networking.k8s.io,resources=httproutes,verbs=get;list;watch;create;patch;delete
 
 // Kind implements the kind DataService.
 type Kind struct {
@@ -77,7 +79,7 @@ func (*Kind) GVK() schema.GroupVersionKind { return dsv1.GroupVersion.WithKind(d
 func (*Kind) New() *dsv1.DataService { return &dsv1.DataService{} }
 
 // Children returns the kinds of components that are resources.
-func (*Kind) Children() []schema.GroupVersionKind { return object.Resources }
+func (*Kind) Children() []schema.GroupVersionKind { return object.Optional }
 
 // Paused returns spec.paused.
 func (*Kind) Paused(ds *dsv1.DataService) bool { return ds.Spec.Paused }

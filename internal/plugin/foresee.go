@@ -73,12 +73,12 @@ func (o *Operator) Plan(ctx context.Context, r *Reader, ds *dsv1.DataService) (*
 
 // there reads the objects of a DataService.
 func (r *Reader) there(ctx context.Context, name string) (*Cluster, error) {
-	objects, refused, err := r.Objects(ctx, Selector(name, ""), slices.Concat(object.Kinds, object.Resources))
+	objects, refused, err := r.Objects(ctx, Selector(name, ""), slices.Concat(object.Kinds, object.Optional))
 	if err != nil {
 		return nil, err
 	}
 	there := &Cluster{Objects: objects}
-	for _, kind := range WithoutResources(refused) { // a resource that is planned is read by its name
+	for _, kind := range WithoutOptional(refused) { // a resource that is planned is read by its name
 		if kind != "Secret" {
 			return nil, fmt.Errorf("you may not list %s in namespace %s", kind, r.Namespace)
 		}

@@ -60,7 +60,7 @@ func (r *Reader) Objects(ctx context.Context, selector string, kinds []schema.Gr
 				refused = append(refused, gvk.Kind)
 				return nil
 			}
-			if apierrors.IsNotFound(err) && slices.Contains(object.Resources, gvk) {
+			if apierrors.IsNotFound(err) && slices.Contains(object.Optional, gvk) {
 				return nil // its CRD is not installed
 			}
 			if err != nil {
@@ -76,11 +76,11 @@ func (r *Reader) Objects(ctx context.Context, selector string, kinds []schema.Gr
 	return found, refused, all.Wait()
 }
 
-// WithoutResources returns the kinds of a list that are not resources of which a component consists. A user who may not list those need not
-// notice: many clusters have no such kind, and the status of the DataService describes the component.
-func WithoutResources(kinds []string) []string {
+// WithoutOptional returns the kinds of a list that every cluster serves. A user who may not list the other kinds need not notice: many
+// clusters have none of them, and the status of the DataService describes the component.
+func WithoutOptional(kinds []string) []string {
 	return slices.DeleteFunc(kinds, func(kind string) bool {
-		return slices.ContainsFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
+		return slices.ContainsFunc(object.Optional, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })
 	})
 }
 

@@ -60,7 +60,7 @@ type Request struct {
 // The errors are *RefusedError, *SecretError, *PruneError, ErrPlanAgain, ErrOwnerGone, and those of apply. With an error, the result holds
 // the state that was seen until then.
 func (e *Engine) Apply(ctx context.Context, request Request, recorder Recorder) (PlanSeen, error) {
-	p := &pass{Engine: e, owner: request.Owner, plan: request.Plan, owned: request.Owned, hold: request.Hold, wasReady: request.WasReady, recorder: recorder}
+	p := &pass{Engine: e, owner: request.Owner, plan: e.withoutUnserved(ctx, request.Plan), owned: request.Owned, hold: request.Hold, wasReady: request.WasReady, recorder: recorder}
 	if request.Paused {
 		return p.lookOnly(ctx)
 	}

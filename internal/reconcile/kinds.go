@@ -66,7 +66,7 @@ type Watcher interface {
 
 // Parent is a kind with resources that may own resources of other kinds.
 type Parent interface {
-	// Children returns these kinds, from object.Resources.
+	// Children returns these kinds, from object.Optional.
 	Children() []schema.GroupVersionKind
 }
 

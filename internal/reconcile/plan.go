@@ -51,6 +51,9 @@ type Part struct {
 	Confirm func(live []*unstructured.Unstructured, state *health.State) (again bool, err error)
 	// Doubt is a reason why the part does not count as ready, regardless of its objects; nil for none.
 	Doubt *Doubt
+
+	// lookAgain is PartSeen.LookAgain of a part with an object that was left out; 0 for none.
+	lookAgain time.Duration
 }
 
 // Doubt is a doubt about the data of a part.

@@ -104,9 +104,9 @@ func (r *Renderer) canonical(document []byte) (*unstructured.Unstructured, error
 	return &unstructured.Unstructured{Object: content}, nil
 }
 
-// newObject returns an empty object of a kind. A foreign kind has no Go type: its CRD checks its fields.
+// newObject returns an empty object of a kind.
 func (r *Renderer) newObject(gvk schema.GroupVersionKind) (runtime.Object, error) {
-	if gvk == object.Foreign {
+	if object.IsUntyped(gvk) {
 		return &unstructured.Unstructured{}, nil
 	}
 	typed, err := r.types.New(gvk)

@@ -8,6 +8,7 @@ package live
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,9 +54,10 @@ type Namespace struct {
 	Name    string
 }
 
-// Planned returns the objects that a DataService should have. The Secrets have the live values.
+// Planned returns the objects that a DataService should have. The Secrets have the live values. HTTPRoutes are left out: these clusters do not
+// serve them.
 func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {
-	return plan.Planned(ds, n.Planner, plan.NewKeeper(), func(kind, name string) (*unstructured.Unstructured, error) {
+	planned, err := plan.Planned(ds, n.Planner, plan.NewKeeper(), func(kind, name string) (*unstructured.Unstructured, error) {
 		obj := object.Empty(schema.GroupVersionKind{Version: "v1", Kind: kind})
 		err := n.API.Get(ctx, client.ObjectKey{Namespace: n.Name, Name: name}, obj)
 		if apierrors.IsNotFound(err) {
@@ -63,6 +65,7 @@ func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstr
 		}
 		return obj, err
 	})
+	return slices.DeleteFunc(planned, func(o *unstructured.Unstructured) bool { return o.GroupVersionKind() == object.Route }), err
 }
 
 // Objects are objects by kind and name.

@@ -93,6 +93,23 @@ func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 	}
 }
 
+// Only the author of a DataService with an httpRoute needs the right to create HTTPRoutes, wherever the field is.
+func TestAuthorsPolicyOfRoutes(t *testing.T) {
+	t.Parallel()
+	policy := readPolicy(t)
+	crd := readCRD(t, crdFile)
+	route := map[string]any{"httpRoute": map[string]any{"gateways": []any{map[string]any{"name": "public"}}}}
+	for _, spec := range []map[string]any{
+		{"web": route}, {"gateway-web": route}, {"gateway-master": route}, {"additionalServices": []any{map[string]any{"name": "a"}, route}},
+	} {
+		assert.Check(t, policy.refuses(t, crd, "", "httproutes", nil, spec), "%v is created", spec)
+		assert.Check(t, policy.refuses(t, crd, "", "httproutes", map[string]any{}, spec), "%v is added", spec)
+	}
+	for _, spec := range []map[string]any{{}, {"web": map[string]any{}}, {"additionalServices": []any{map[string]any{"name": "a"}}}} {
+		assert.Check(t, !policy.refuses(t, crd, "", "httproutes", nil, spec), "%v needs the right", spec)
+	}
+}
+
 // No role of the project's groups replaces the right to create pods, not even one with every right to every resource of them: the policy
 // recognizes the operator by the name of its ServiceAccount alone.
 func TestAuthorsPolicyJudgesEveryShapeOfRole(t *testing.T) {

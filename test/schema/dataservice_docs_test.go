@@ -29,7 +29,7 @@ var places = map[string]at{
 	"AdditionalService": {"additionalServices", "0"}, "CronJob": {"cronJobs", "0"}, "Defaults": {"defaults"},
 	"NetworkPolicy": {"networkPolicy"}, "Rollout": {"rollout"}, "MySQLStorage": {"mysql", "storage"}, "Storage": {"redis", "storage"}, "ThirdParty": {"mysql", "thirdParty"},
 	"DatabaseUser": {"mysql", "users", "0"}, "ObjectReference": {"mysql", "initScripts", "0"}, "Autoscaling": {"web", "autoscaling"},
-	"Ingress": {"web", "ingress"}, "MySQLReplication": {"mysql", "replication"}, "Redis": {"redis"}, "RedisThirdParty": {"redis", "thirdParty"},
+	"Ingress": {"web", "ingress"}, "HTTPRoute": {"web", "httpRoute"}, "Gateway": {"web", "httpRoute", "gateways", "0"}, "MySQLReplication": {"mysql", "replication"}, "Redis": {"redis"}, "RedisThirdParty": {"redis", "thirdParty"},
 	"Etcd": {"etcd"}, "EtcdTLS": {"etcd", "tls"}, "EtcdRecovery": {"etcd", "recovery"}, "EtcdThirdParty": {"etcd", "thirdParty"},
 	"MongoDB": {"mongodb"}, "MongoDBThirdParty": {"mongodb", "thirdParty"},
 	"Backup": {"mysql", "backup"}, "BackupDestination": {"mysql", "backup", "destination"},
@@ -129,8 +129,14 @@ func known(where at) bool {
 	if slices.Contains(where, "resources") { // Kubernetes' own, which it describes
 		return true
 	}
+	if last := len(where) - 1; where[last] == "0" {
+		where = where[:last]
+	}
 	for _, other := range places {
-		if len(other) > 0 && (other.last() == where.last() && where.last() != "0" || slices.Contains([]string{"secretRef", "credentialsSecret", "identitySecret"}, where.last())) {
+		if len(other) > 1 && other.last() == "0" {
+			other = other[:len(other)-1]
+		}
+		if len(other) > 0 && (other.last() == where.last() || slices.Contains([]string{"secretRef", "credentialsSecret", "identitySecret"}, where.last())) {
 			return true
 		}
 	}

@@ -179,7 +179,7 @@ func TestThreatOneNamespace(t *testing.T) {
 	for name, objects := range planned(t) {
 		for _, obj := range objects {
 			assert.Check(t, obj.GetNamespace() == "data", "%s: %s is in %q", name, fields.ID(obj), obj.GetNamespace())
-			assert.Check(t, slices.Contains(slices.Concat(object.Kinds, object.Resources), obj.GroupVersionKind()), "%s: %s", name, obj.GroupVersionKind())
+			assert.Check(t, slices.Contains(slices.Concat(object.Kinds, object.Optional), obj.GroupVersionKind()), "%s: %s", name, obj.GroupVersionKind())
 		}
 	}
 	assert.DeepEqual(t, namespaceFields("spec", reflect.TypeFor[dsv1.DataServiceSpec](), map[reflect.Type]bool{}), []string(nil))

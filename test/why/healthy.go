@@ -108,7 +108,7 @@ func explain(ctx context.Context, cfg *rest.Config, of *unstructured.Unstructure
 	if f.Pods, err = reader.Pods(ctx, plugin.SelectorOf(live)); err != nil {
 		return nil, err
 	}
-	objects, _, err := reader.Objects(ctx, plugin.SelectorOf(live), slices.Concat(object.Kinds, object.Resources))
+	objects, _, err := reader.Objects(ctx, plugin.SelectorOf(live), slices.Concat(object.Kinds, object.Optional))
 	if err != nil {
 		return nil, err
 	}

@@ -37,13 +37,13 @@ func (p *cli) eventsCommand() *cobra.Command {
 			if _, err := c.get(cmd.Context(), args[0]); err != nil {
 				return err
 			}
-			kinds := slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" })
+			kinds := slices.DeleteFunc(slices.Concat(object.Kinds, object.Optional), func(gvk schema.GroupVersionKind) bool { return gvk.Kind == "Secret" })
 			objects, refused, err := c.Objects(cmd.Context(), plugin.Selector(args[0], component), kinds)
 			if err != nil {
 				return err
 			}
 			pods, err := c.Pods(cmd.Context(), plugin.Selector(args[0], component))
-			refused = plugin.WithoutResources(refused)
+			refused = plugin.WithoutOptional(refused)
 			if apierrors.IsForbidden(err) {
 				refused = append(refused, "pods")
 			} else if err != nil {

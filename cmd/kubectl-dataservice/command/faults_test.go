@@ -350,7 +350,7 @@ func (s *scene) known(lines []string) time.Time {
 			at = t
 		}
 	}
-	kinds := slices.Concat(object.Kinds, object.Resources, []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Pod"), object.JobKind})
+	kinds := slices.Concat(object.Kinds, object.Optional, []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("Pod"), object.JobKind})
 	for _, found := range shown.FindAllStringSubmatch(lines[0]+"\n"+lines[1], -1) {
 		for _, gvk := range kinds {
 			if !strings.EqualFold(gvk.Kind, found[1]) {

@@ -162,7 +162,7 @@ func TestWithFewRights(t *testing.T) {
 	}
 	all := func(more map[string]func(int) any) map[string]func(int) any {
 		answers := map[string]func(int) any{podsPath: always(http.StatusForbidden)}
-		for _, gvk := range append(slices.Clone(object.Kinds), object.Resources...) {
+		for _, gvk := range slices.Concat(object.Kinds, object.Optional) {
 			path := "GET /apis/" + gvk.GroupVersion().String() + "/namespaces/a/" + object.ResourceOf(gvk).Resource
 			if gvk.Group == "" {
 				path = "GET /api/v1/namespaces/a/" + object.ResourceOf(gvk).Resource

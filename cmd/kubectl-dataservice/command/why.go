@@ -230,7 +230,7 @@ func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) 
 	if d.Object == nil || d.Object.Name == f.DataService.Name || d.Object.Elsewhere || d.Object.Kind == "Namespace" || f.Has(d.Object) {
 		return
 	}
-	known := slices.Concat(object.Kinds, object.Resources, []schema.GroupVersionKind{object.JobKind, corev1.SchemeGroupVersion.WithKind("Pod")})
+	known := slices.Concat(object.Kinds, object.Optional, []schema.GroupVersionKind{object.JobKind, corev1.SchemeGroupVersion.WithKind("Pod")})
 	for _, gvk := range known {
 		if gvk.Kind != d.Object.Kind {
 			continue
@@ -266,7 +266,7 @@ func (c *cluster) addHolder(ctx context.Context, d *why.Diagnosis) {
 }
 
 // shownKinds lists the kinds of objects with a state to show.
-var shownKinds = slices.DeleteFunc(slices.Concat(object.Kinds, object.Resources), func(gvk schema.GroupVersionKind) bool {
+var shownKinds = slices.DeleteFunc(slices.Concat(object.Kinds, object.Optional), func(gvk schema.GroupVersionKind) bool {
 	return gvk.Kind == "Secret" || gvk.Kind == "ConfigMap"
 })
 

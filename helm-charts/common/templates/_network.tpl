@@ -137,6 +137,47 @@ spec:
 {{- end }}
 {{- end }}
 
+{{- /* The fields that the API server would fill in are given, so that the object is as planned. */}}
+{{- define "common.httpRoute" }}
+{{- $c := . }}
+{{- with get .root.Values "httpRoute" }}
+---
+apiVersion: gateway.networking.k8s.io/v1
+kind: HTTPRoute
+{{- include "common.metadata" $c }}
+  {{- with get . "annotations" }}
+  annotations: {{ toJson . }}
+  {{- end }}
+spec:
+  parentRefs:
+    {{- range required "httpRoute.gateways must be given" .gateways }}
+    - group: gateway.networking.k8s.io
+      kind: Gateway
+      name: {{ quote .name }}
+      {{- with get . "namespace" }}
+      namespace: {{ quote . }}
+      {{- end }}
+      {{- with get . "sectionName" }}
+      sectionName: {{ quote . }}
+      {{- end }}
+    {{- end }}
+  {{- with get . "hosts" }}
+  hostnames: {{ toJson . }}
+  {{- end }}
+  rules:
+    - matches:
+        - path:
+            type: PathPrefix
+            value: {{ get . "path" | default "/" | quote }}
+      backendRefs:
+        - group: ""
+          kind: Service
+          name: {{ quote $c.name }}
+          port: {{ get (first $c.servicePorts | default dict) "port" | required (printf "%s: httpRoute needs a port" $c.name) }}
+          weight: 1
+{{- end }}
+{{- end }}
+
 {{- /* Lets in whom the value networkPolicy names, to the component's ports; peers: the component's pods talk to each other; callers: names of others that do. */}}
 {{- define "common.networkPolicy" }}
 {{- $policy := get .root.Values "networkPolicy" | default dict }}
@@ -158,8 +199,8 @@ spec:
 {{- $from = concat $from (get $policy "allowFrom" | default list) }}
 {{- $open := get $policy "open" | default false }}
 {{- $rules := list }}
-{{- if and $ports (get .root.Values "ingress") (not $open) }}
-{{- /* An ingress controller may be anywhere; it reaches the main port only. */}}
+{{- if and $ports (or (get .root.Values "ingress") (get .root.Values "httpRoute")) (not $open) }}
+{{- /* An ingress controller or a Gateway may be anywhere; it reaches the main port only. */}}
 {{- $rules = append $rules (dict "ports" (list (first $ports))) }}
 {{- $ports = rest $ports }}
 {{- end }}

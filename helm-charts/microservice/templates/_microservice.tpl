@@ -22,6 +22,7 @@
 {{- include "common.autoscaler" $c }}
 {{- include "common.disruptionBudget" $c }}
 {{- include "common.ingress" $c }}
+{{- include "common.httpRoute" $c }}
 {{- /* The pods of a set are for one another. */}}
 {{- $_ := set $c "peers" (eq $v.kind "StatefulSet") }}
 {{- include "common.networkPolicy" $c }}

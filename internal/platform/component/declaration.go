@@ -27,6 +27,7 @@ type Declaration struct {
 	ThirdParty *dsv1.ThirdParty
 	Service    *dsv1.ServiceFields
 	Ingress    *dsv1.Ingress
+	HTTPRoute  *dsv1.HTTPRoute
 	CronJob    *dsv1.CronJob
 }
 
@@ -72,7 +73,7 @@ func ofPublished(p *dsv1.Published) Declaration {
 		return Declaration{}
 	}
 	d := ofService(&p.Service)
-	d.Fields, d.Ingress = p, p.Ingress
+	d.Fields, d.Ingress, d.HTTPRoute = p, p.Ingress, p.HTTPRoute
 	return d
 }
 
@@ -140,7 +141,8 @@ func userDeclared(spec *dsv1.DataServiceSpec) []Component {
 			Name: dsv1.ComponentName(s.Name), ObjectName: s.Name, Chart: ChartMicroservice, Kind: Kind(s.Kind),
 			Path: fmt.Sprintf("spec.additionalServices[%s]", s.Name),
 			Declaration: Declaration{
-				Fields: s, Name: s.Name, DependsOn: s.DependsOn, Workload: &s.Workload, Service: &s.ServiceFields, Ingress: s.Ingress,
+				Fields: s, Name: s.Name, DependsOn: s.DependsOn, Workload: &s.Workload, Service: &s.ServiceFields,
+				Ingress: s.Ingress, HTTPRoute: s.HTTPRoute,
 			},
 		})
 	}

@@ -161,7 +161,7 @@ func belongs(t *testing.T, obj *unstructured.Unstructured, ds *dsv1.DataService)
 	assert.Equal(t, labels[object.LabelPartOf], "dataservice", where)
 	assert.Assert(t, labels[object.LabelComponent] != "", where)
 	assert.Equal(t, len(obj.GetAnnotations()[object.AnnotationDigest]), 24, where)
-	isWatched := slices.Contains(object.Kinds, obj.GroupVersionKind()) || object.IsResource(obj)
+	isWatched := slices.Contains(slices.Concat(object.Kinds, object.Optional), obj.GroupVersionKind())
 	assert.Assert(t, isWatched, "%s is of a kind that nothing watches", where)
 	if object.OutlivesOwner(obj) {
 		assert.Equal(t, len(obj.GetOwnerReferences()), 0, where)

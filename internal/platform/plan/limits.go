@@ -50,7 +50,7 @@ func checkSizes(c *component.Component, object *unstructured.Unstructured) error
 	if object.GetKind() == "ConfigMap" && size > maxData {
 		return tooLarge(c, field, "it has %d bytes, and a ConfigMap holds at most 1 MiB (1048576): mount large files from a ConfigMap or Secret of yours (configFiles[].configMap, .secret)", size)
 	}
-	field = map[string]string{"Service": "serviceAnnotations", "Ingress": "ingress.annotations"}[object.GetKind()]
+	field = map[string]string{"Service": "serviceAnnotations", "Ingress": "ingress.annotations", "HTTPRoute": "httpRoute.annotations"}[object.GetKind()]
 	if size := sizeOf(object.GetAnnotations()); size > maxAnnotations {
 		return tooLarge(c, field, annotationsHold, size)
 	}

@@ -51,6 +51,9 @@ func checkTogether(c *component.Component, v map[string]any) error {
 	if err := checkIngress(c, v); err != nil {
 		return err
 	}
+	if err := checkHTTPRoute(c, v); err != nil {
+		return err
+	}
 	if c.Service == nil {
 		return nil
 	}
@@ -71,6 +74,28 @@ func checkIngress(c *component.Component, v map[string]any) error {
 	for _, name := range []string{"className", "tlsSecret"} {
 		if _, err := subdomain(c.Path+".ingress."+name, ingress[name]); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// checkHTTPRoute refuses names and annotations that the API server would refuse.
+func checkHTTPRoute(c *component.Component, v map[string]any) error {
+	route, ok := v["httpRoute"].(map[string]any)
+	if !ok {
+		return nil
+	}
+	path := c.Path + ".httpRoute"
+	if _, err := checks["annotations"](path+".annotations", route["annotations"]); err != nil {
+		return err
+	}
+	gateways, _ := route["gateways"].([]any)
+	for i := range gateways {
+		gateway, _ := gateways[i].(map[string]any)
+		for _, name := range []string{"name", "namespace", "sectionName"} {
+			if _, err := subdomain(fmt.Sprintf("%s.gateways[%d].%s", path, i, name), gateway[name]); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -70,6 +70,7 @@ var actions = map[string]string{
 	health.ReasonConflict:        "delete or rename that object, or give the component another `name`",
 	"Forbidden":                  "the API server refuses the object: correct the quota or policy that the message names; the operator tries again by itself",
 	"Invalid":                    "correct the field that the message names",
+	reasonNoGateway:              "create the Gateway that the message names with its class, or correct `httpRoute.gateways`",
 	"ThirdParty":                 "check that the url is right and can be reached from the cluster's pods; the check runs again every few seconds",
 	"NotServed":                  "install the CRD that the message names; the operator goes on by itself",
 	"UnsupportedVersion":         "set `version` to one that the message allows; nothing was changed",

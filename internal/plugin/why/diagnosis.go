@@ -245,7 +245,7 @@ func (d *Diagnosis) TakenPort() int32 {
 
 // objectNamed parses the object in a message of the operator: Service auth, or Service data-prod/auth.
 var objectNamed = regexp.MustCompile(`\b(Secret|ConfigMap|PersistentVolumeClaim|Service|Deployment|StatefulSet|DaemonSet|CronJob|HorizontalPodAutoscaler|` +
-	`PodDisruptionBudget|Ingress|NetworkPolicy|RedisCluster|EtcdCluster|MySQLCluster) (?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*[a-z0-9])`)
+	`PodDisruptionBudget|Ingress|HTTPRoute|NetworkPolicy|RedisCluster|EtcdCluster|MySQLCluster) (?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*[a-z0-9])`)
 
 // paused explains a paused resource without a known problem: the operator does nothing.
 func (f *Facts) paused() *Diagnosis {
@@ -311,6 +311,9 @@ func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text stri
 		f.addLog(d, source, lastWords(pod, source.Name))
 	}
 	d.Events = f.last(f.concerns)
+	if len(d.Do) == 0 && culprit.Kind == object.Route.Kind { // the reason is the Gateway's
+		d.Do = []string{"correct `httpRoute`, or the listener of the Gateway, as the message says"}
+	}
 	if len(d.Do) == 0 {
 		d.Do = advice(f.fallback(c))
 	}

@@ -163,7 +163,7 @@ func (f *Facts) Instead(of *Object) *Object {
 
 // Refuse notes the kinds that the user may not list.
 func (f *Facts) Refuse(kinds []string) {
-	f.Refused = append(f.Refused, plugin.WithoutResources(kinds)...)
+	f.Refused = append(f.Refused, plugin.WithoutOptional(kinds)...)
 }
 
 // Source returns the container whose log may have the reason why its pod is not well, or nil.

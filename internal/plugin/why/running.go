@@ -55,7 +55,10 @@ func (f *Facts) unwell() (health.Culprit, string) {
 	if pod := f.pod(state.HintCulprit.Name); state.HintCulprit.Kind == "Pod" && pod != nil && f.Now.Sub(unreadySince(pod)) > reports {
 		return state.HintCulprit, state.Hint
 	}
-	return f.cronJob()
+	if culprit, text := f.cronJob(); text != "" {
+		return culprit, text
+	}
+	return f.route()
 }
 
 func unreadySince(pod *corev1.Pod) time.Time {
@@ -146,7 +149,7 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	if c != nil {
 		if culprit, text := f.unwell(); text != "" {
 			d := f.named(c, culprit, text)
-			if culprit.Reason != "RunFailed" && culprit.Reason != reasonHeld {
+			if culprit.Reason != "RunFailed" && culprit.Reason != reasonHeld && culprit.Kind != object.Route.Kind {
 				d.Do = append(d.Do, fmt.Sprintf("the status still says %s: if that lasts, read the operator's log, or start the operator", c.Phase))
 			}
 			return d
@@ -161,12 +164,19 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.well(c)
 }
 
-// note explains a claim that differs from the spec and is not changed, or returns nil. Other notes are advice.
+// note explains a claim that differs from the spec and is not changed, or a route that is left out, or returns nil. Other notes are advice.
 func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 	for i := range f.DataService.Status.Components {
 		one := &f.DataService.Status.Components[i]
-		if named := objectNamed.FindStringSubmatch(one.Message); (c == nil || c.Name == one.Name) && named != nil && named[1] == "PersistentVolumeClaim" {
+		named := objectNamed.FindStringSubmatch(one.Message)
+		if named == nil || c != nil && c.Name != one.Name {
+			continue
+		}
+		switch named[1] {
+		case "PersistentVolumeClaim":
 			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(dsv1.ReasonVolumeNotResized)}
+		case object.Route.Kind:
+			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.Self(), Do: advice("NotServed")}
 		}
 	}
 	return nil

@@ -24,6 +24,8 @@ type AdditionalServiceApplyConfiguration struct {
 	ServiceFieldsApplyConfiguration `json:""`
 	// ingress publishes the service under a host name.
 	Ingress *IngressApplyConfiguration `json:"ingress,omitempty"`
+	// httpRoute publishes the service through Gateways of the Gateway API.
+	HTTPRoute *HTTPRouteApplyConfiguration `json:"httpRoute,omitempty"`
 }
 
 // AdditionalServiceApplyConfiguration constructs a declarative configuration of the AdditionalService type for use with
@@ -500,5 +502,13 @@ func (b *AdditionalServiceApplyConfiguration) WithDisruptionBudget(value *Object
 // If called multiple times, the Ingress field is set to the value of the last call.
 func (b *AdditionalServiceApplyConfiguration) WithIngress(value *IngressApplyConfiguration) *AdditionalServiceApplyConfiguration {
 	b.Ingress = value
+	return b
+}
+
+// WithHTTPRoute sets the HTTPRoute field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HTTPRoute field is set to the value of the last call.
+func (b *AdditionalServiceApplyConfiguration) WithHTTPRoute(value *HTTPRouteApplyConfiguration) *AdditionalServiceApplyConfiguration {
+	b.HTTPRoute = value
 	return b
 }

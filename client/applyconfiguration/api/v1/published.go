@@ -18,6 +18,8 @@ type PublishedApplyConfiguration struct {
 	ServiceApplyConfiguration `json:""`
 	// ingress publishes the service under a host name.
 	Ingress *IngressApplyConfiguration `json:"ingress,omitempty"`
+	// httpRoute publishes the service through Gateways of the Gateway API.
+	HTTPRoute *HTTPRouteApplyConfiguration `json:"httpRoute,omitempty"`
 }
 
 // PublishedApplyConfiguration constructs a declarative configuration of the Published type for use with
@@ -486,5 +488,13 @@ func (b *PublishedApplyConfiguration) WithDisruptionBudget(value *ObjectApplyCon
 // If called multiple times, the Ingress field is set to the value of the last call.
 func (b *PublishedApplyConfiguration) WithIngress(value *IngressApplyConfiguration) *PublishedApplyConfiguration {
 	b.Ingress = value
+	return b
+}
+
+// WithHTTPRoute sets the HTTPRoute field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the HTTPRoute field is set to the value of the last call.
+func (b *PublishedApplyConfiguration) WithHTTPRoute(value *HTTPRouteApplyConfiguration) *PublishedApplyConfiguration {
+	b.HTTPRoute = value
 	return b
 }

@@ -1,0 +1,73 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package behaviour_test
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// A service with an httpRoute comes up without the CRDs of the Gateway API, and gets its route once they are there. The route is kept like
+// any other object, and is removed with its field.
+func TestHTTPRoute(t *testing.T) {
+	e := parallel(t)
+	e.Start()
+	route := fields{"gateways": []any{fields{"name": "public", "namespace": "gateways"}}, "hosts": []any{"data.example.com"}}
+	name := e.Create(small(fields{"web": fields{"httpRoute": route}}))
+	e.Until("web runs without its route", func() error {
+		if err := e.mentions(name, "web", "HTTPRoute web", "install the CRDs of the Gateway API"); err != nil {
+			return err
+		}
+		return e.component(name, "web", dsv1.PhaseRunning)
+	})
+
+	data, err := os.ReadFile("testdata/httproute.yaml")
+	e.Must(err)
+	crd := &unstructured.Unstructured{}
+	e.Must(yaml.Unmarshal(data, &crd.Object))
+	e.Must(api.Create(e.Ctx, crd)) // it stays: an operator that has seen it would notice
+	live := object.Empty(object.Route)
+	read := func() error { return api.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "web"}, live) }
+	e.Until("the route is created", read)
+	e.Ready(name)
+	if e.eventCount("DriftCorrected") > 0 {
+		t.Error("the first route is called the repair of a deleted one")
+	}
+
+	hosts := func() []string {
+		found, _, _ := unstructured.NestedStringSlice(live.Object, "spec", "hostnames")
+		return found
+	}
+	e.Must(unstructured.SetNestedStringSlice(live.Object, []string{"other.example.com"}, "spec", "hostnames"))
+	e.Must(api.Update(e.Ctx, live))
+	e.Until("a changed route is restored", func() error {
+		if err := read(); err != nil || len(hosts()) != 1 || hosts()[0] != "data.example.com" {
+			return errors.Join(err, errors.New("the route has the hosts of another"))
+		}
+		return nil
+	})
+	generation := live.GetGeneration()
+	e.passes(name)
+	e.Must(read())
+	if live.GetGeneration() != generation {
+		t.Errorf("an unchanged route is written: generation %d, then %d", generation, live.GetGeneration())
+	}
+
+	e.ChangeReady(name, fields{"web": fields{"httpRoute": nil}})
+	e.Until("the route is removed with its field", func() error {
+		if err := read(); !apierrors.IsNotFound(err) {
+			return errors.Join(err, errors.New("the route is still there"))
+		}
+		return nil
+	})
+}
