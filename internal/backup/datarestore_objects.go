@@ -172,7 +172,7 @@ func restoreJob(r *backupv1.DataRestore, owner object.Owner, source *Source) *ba
 // command returns the agent's command with the backup and the moment of a restore.
 func command(r *backupv1.DataRestore, from []string) []string {
 	to := slices.DeleteFunc(slices.Clone(from), func(arg string) bool {
-		return strings.HasPrefix(arg, "--backup=") || strings.HasPrefix(arg, "--to-time=")
+		return strings.HasPrefix(arg, "--backup=") || strings.HasPrefix(arg, "--to-time=") || strings.HasPrefix(arg, "--to-position=")
 	})
 	id := r.Spec.Backup
 	if id == "" {
@@ -181,6 +181,9 @@ func command(r *backupv1.DataRestore, from []string) []string {
 	to = append(to, "--backup="+id)
 	if r.Spec.ToTime != "" {
 		to = append(to, "--to-time="+r.Spec.ToTime)
+	}
+	if r.Spec.ToPosition != "" {
+		to = append(to, "--to-position="+r.Spec.ToPosition)
 	}
 	return to
 }

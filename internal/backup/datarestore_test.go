@@ -143,6 +143,8 @@ func TestJob(t *testing.T) {
 	arguments := []string{"/agent", "restore", "--volume=/v", "--backup=20260102T150405Z-0a1b2c3d", "--to-time=2026-01-02T15:30:00Z"}
 	assert.DeepEqual(t, work.Command, append(slices.Clone(arguments), "--stages=/tmp"))
 	assert.DeepEqual(t, validate.Command, append(slices.Clone(arguments), "--validate"))
+	r.Spec.ToTime, r.Spec.ToPosition = "", "binlog.000002:1234"
+	assert.DeepEqual(t, command(r, work.Command), []string{"/agent", "restore", "--volume=/v", "--stages=/tmp", "--backup=20260102T150405Z-0a1b2c3d", "--to-position=binlog.000002:1234"})
 	assert.Equal(t, work.Image+validate.Image, "mysql:8.0mysql:8.0")
 	assert.Assert(t, !slices.ContainsFunc(validate.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == "data" }))
 	assert.Assert(t, validate.StartupProbe == nil && work.StartupProbe != nil && work.ReadinessProbe != nil)

@@ -88,10 +88,10 @@ func TestRestores(t *testing.T) {
 		return newResource(t, backupv1.GroupVersion.WithKind(backupv1.KindDataRestore), name, spec)
 	}
 	for _, spec := range []string{
-		"{of: {name: a}}", "{of: {name: a}, databaseName: " + strings.Repeat("a", 44) + "}", "{of: {name: a}, toTime: null, databaseName: null, image: null, storage: null, identitySecret: null}",
+		"{of: {name: a}}", "{of: {name: a}, databaseName: " + strings.Repeat("a", 44) + "}", "{of: {name: a}, toTime: null, toPosition: null, databaseName: null, image: null, storage: null, identitySecret: null}",
 		"{of: {name: a}, backup: 20260102T150405Z-0a1b2c3d, toTime: '2026-01-02T15:30:00.5+02:00', databaseName: db-1, image: 'a/b:8.0', " +
 			"storage: {size: 20Gi, storageClassName: fast}, identitySecret: {name: age-key}}",
-		"{of: {name: a}, toTime: latest, storage: {size: 1}}",
+		"{of: {name: a}, toTime: latest, storage: {size: 1}}", "{of: {name: a}, backup: 20260102T150405Z-0a1b2c3d, toTime: null, toPosition: 'binlog.000002:1234'}",
 	} {
 		object := restoreOf("a", spec)
 		assert.NilError(t, api.Create(t.Context(), object, client.DryRunAll), spec)
@@ -104,6 +104,8 @@ func TestRestores(t *testing.T) {
 		"{of: {name: a}, databaseName: A}": "spec.databaseName", "{of: {name: a}, databaseName: " + strings.Repeat("a", 45) + "}": "spec.databaseName",
 		"{of: {name: a}, image: 'a b'}": "spec.image", "{of: {name: a}, storage: {size: 0}}": "must be a quantity above zero",
 		"{of: {name: a}, identitySecret: {name: ''}}": "spec.identitySecret.name", "{of: {name: a}, switch: true}": "unknown field",
+		"{of: {name: a}, backup: 20260102T150405Z-0a1b2c3d, toPosition: '1234'}": "spec.toPosition", "{of: {name: a}, backup: 20260102T150405Z-0a1b2c3d, toPosition: '$(AGENT_PASSWORD):1'}": "spec.toPosition", "{of: {name: a}, toPosition: 'b.1:4'}": "must be the ID of a backup when toPosition is set",
+		"{of: {name: a}, backup: 20260102T150405Z-0a1b2c3d, toTime: latest, toPosition: 'b.1:4'}": "may not be set together with toTime",
 	} {
 		assert.ErrorContains(t, api.Create(t.Context(), restoreOf("a", spec), client.DryRunAll), message, spec)
 	}

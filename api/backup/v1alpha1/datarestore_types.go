@@ -52,6 +52,9 @@ type DataRestoreList struct {
 }
 
 // DataRestoreSpec selects the backup to restore.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.toPosition) || !has(self.toTime)",fieldPath=".toPosition",message="may not be set together with toTime: give one of them"
+// +kubebuilder:validation:XValidation:rule="!has(self.toPosition) || self.backup != 'latest'",fieldPath=".backup",message="must be the ID of a backup when toPosition is set: a position is of one log"
 type DataRestoreSpec struct {
 	// of names the data. spec.mysql.backup of the DataService defines where its backups are.
 	// +kubebuilder:example=`{kind: DataService, name: platform, component: mysql}`
@@ -72,6 +75,15 @@ type DataRestoreSpec struct {
 	// +optional
 	// +nullable
 	ToTime string `json:"toTime,omitempty"`
+
+	// toPosition is the place in the binary log up to which the archive is replayed, FILE:OFFSET, instead of toTime. A restore names it where a
+	// time stands for two states. backup must be an ID: positions are of one log.
+	// +kubebuilder:validation:MaxLength=280
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][-A-Za-z0-9._]*:[0-9]{1,19}$`
+	// +kubebuilder:example=`binlog.000002:1234`
+	// +optional
+	// +nullable
+	ToPosition string `json:"toPosition,omitempty"`
 
 	// databaseName is the value of spec.mysql.name with which a DataService takes the restored database. The volume is the claim
 	// data-<databaseName>-0, and stays when the DataRestore is deleted. No claim of that name may exist. Default: none, a

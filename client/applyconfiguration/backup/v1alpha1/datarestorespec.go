@@ -16,6 +16,9 @@ type DataRestoreSpecApplyConfiguration struct {
 	Backup *string `json:"backup,omitempty"`
 	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
 	ToTime *string `json:"toTime,omitempty"`
+	// toPosition is the place in the binary log up to which the archive is replayed, FILE:OFFSET, instead of toTime. A restore names it where a
+	// time stands for two states. backup must be an ID: positions are of one log.
+	ToPosition *string `json:"toPosition,omitempty"`
 	// databaseName is the value of spec.mysql.name with which a DataService takes the restored database. The volume is the claim
 	// data-<databaseName>-0, and stays when the DataRestore is deleted. No claim of that name may exist. Default: none, a
 	// rehearsal; the volume is deleted with the DataRestore.
@@ -57,6 +60,14 @@ func (b *DataRestoreSpecApplyConfiguration) WithBackup(value string) *DataRestor
 // If called multiple times, the ToTime field is set to the value of the last call.
 func (b *DataRestoreSpecApplyConfiguration) WithToTime(value string) *DataRestoreSpecApplyConfiguration {
 	b.ToTime = &value
+	return b
+}
+
+// WithToPosition sets the ToPosition field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ToPosition field is set to the value of the last call.
+func (b *DataRestoreSpecApplyConfiguration) WithToPosition(value string) *DataRestoreSpecApplyConfiguration {
+	b.ToPosition = &value
 	return b
 }
 

@@ -235,7 +235,7 @@ func (t *Timeline) Describe() contract.Timeline {
 		d.From = contract.Position{File: t.Segments[0].File, Offset: t.Segments[0].From}
 		d.To = t.Segments[n-1].End()
 		if broken != nil {
-			d.Reached = t.Segments[n-1].LastTime
+			d.Reached = t.Segments[n-1].Committed(t.Segments[n-1].LastTime)
 		}
 	}
 	return d

@@ -182,7 +182,8 @@ func (a *archive) take(ctx context.Context, raw []byte) error {
 	}
 	if a.buffer.Len() == 0 {
 		a.since = time.Now()
-		a.segment = manifest.Segment{Format: manifest.Format, Timeline: a.head.Timeline, File: a.file, From: begin, FileTime: a.began, Continues: a.last, FirstTime: e.Time}
+		a.segment = manifest.Segment{Format: manifest.Format, Timeline: a.head.Timeline, File: a.file, From: begin, FileTime: a.began, Continues: a.last, FirstTime: e.Time,
+			NotBefore: a.notBefore(begin)}
 	}
 	_, _ = a.buffer.Write(raw) // never fails
 	a.segment.To, a.segment.LastTime = a.tracker.Offset, e.Time
@@ -198,11 +199,19 @@ func (a *archive) take(ctx context.Context, raw []byte) error {
 	return nil
 }
 
+// notBefore returns a time before all commits after an offset of the file: that of the last look at the server, if it saw nothing after it.
+func (a *archive) notBefore(offset uint64) time.Time {
+	if a.head.Position.File == "" || Before(contract.Position{File: a.file, Offset: offset}, a.head.Position) {
+		return time.Time{}
+	}
+	return a.head.Time
+}
+
 // rotate ends the file's last segment, which may be empty.
 func (a *archive) rotate(ctx context.Context, next string) error {
 	if a.buffer.Len() == 0 {
 		a.segment = manifest.Segment{Format: manifest.Format, Timeline: a.head.Timeline, File: a.file, From: a.tracker.Offset, To: a.tracker.Offset, FileTime: a.began,
-			Continues: a.last, FirstTime: a.began, LastTime: a.began}
+			Continues: a.last, FirstTime: a.began, LastTime: a.began, NotBefore: a.notBefore(a.tracker.Offset)}
 	}
 	a.segment.Next = next
 	if err := a.write(ctx); err != nil {

@@ -29,6 +29,10 @@ type Segment struct {
 	// FirstTime and LastTime are the times of the first and the last event.
 	FirstTime time.Time `json:"firstTime"`
 	LastTime  time.Time `json:"lastTime"`
+	// NotBefore and NotAfter bound the times at which the segment's transactions were committed, by the server's clock. Sessions can set the
+	// times of events. Zero: not known.
+	NotBefore time.Time `json:"notBefore,omitzero"`
+	NotAfter  time.Time `json:"notAfter,omitzero"`
 	// Transactions is the number of transactions that end in the segment.
 	Transactions int64 `json:"transactions"`
 	// Source names the data, as in a Backup; empty in segments of older agents.
@@ -50,6 +54,37 @@ type Segment struct {
 	LastCommit  time.Time `json:"lastCommit,omitzero"`
 	// Unclear are moments that stand for two states of the database, because a clock was behind that of earlier transactions; nil for none.
 	Unclear *Span `json:"unclear,omitempty"`
+}
+
+// ClockSteps is the amount by which times of a log may differ from the true ones although no clock was set: the clocks of agent and server
+// differ, and a long transaction has an earlier time than transactions that were committed before it.
+const ClockSteps = 10 * time.Minute
+
+// lateCommit is the time for which a commit may wait after its statement has begun, such as for the lock of a backup.
+const lateCommit = 10 * time.Second
+
+// Latest returns a time after all commits of the segment. It is by the agent's clock where the segment has none by the server's.
+func (s *Segment) Latest() time.Time {
+	if s.NotAfter.IsZero() {
+		return s.Archived.Add(ClockSteps)
+	}
+	return s.NotAfter
+}
+
+// IsPossible reports whether a transaction of the segment can have been committed at the time that its event has.
+func (s *Segment) IsPossible(at time.Time) bool {
+	return !at.After(s.Latest()) && !at.Before(s.NotBefore.Truncate(time.Second).Add(-lateCommit))
+}
+
+// Committed returns the time of a transaction's event, or the bound that it exceeds.
+func (s *Segment) Committed(at time.Time) time.Time {
+	switch {
+	case s.IsPossible(at):
+		return at
+	case at.Before(s.NotBefore):
+		return s.NotBefore
+	}
+	return s.Latest()
 }
 
 // Span is the time after From, up to and including To.

@@ -34,7 +34,8 @@ type Plan struct {
 	base, executed binlog.Set
 }
 
-// MakePlan fails if the archive does not reach from the backup to the end of the replay. It reads only manifests.
+// MakePlan fails if the archive does not reach from the backup to the end of the replay. It reads only manifests. The
+// end of a replay to a time may still have to be located.
 func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if !until.Time.IsZero() && until.Time.Before(s.Backup.Started) {
 		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s was begun at %s, which is after %s: use an older backup", s.Backup.ID,
@@ -51,7 +52,7 @@ func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	return p, p.reaches()
 }
 
-// reaches fails unless the segments go as far as the replay.
+// reaches fails unless the segments may go as far as the replay.
 func (p *Plan) reaches() error {
 	segments, end := p.timeline.Segments, p.end()
 	switch {
@@ -63,12 +64,10 @@ func (p *Plan) reaches() error {
 	case p.until.Time.IsZero():
 		return p.timeline.Broken
 	}
-	for i, segment := range segments {
-		if !segment.LastTime.Before(p.until.Time) {
-			return p.unambiguous(segment, segments[i+1:])
-		}
-	}
-	if p.timeline.Broken != nil || p.until.Time.After(p.timeline.Head.Time) {
+	mayReach := slices.ContainsFunc(segments, func(s manifest.Segment) bool {
+		return !s.LastTime.Before(p.until.Time) || !s.NotBefore.Before(p.until.Time)
+	})
+	if !mayReach && (p.timeline.Broken != nil || p.until.Time.After(p.timeline.Head.Time)) {
 		return p.short(p.until.Time.Format(time.RFC3339))
 	}
 	return nil
@@ -78,22 +77,6 @@ func (p *Plan) reaches() error {
 func (p *Plan) end() contract.Position {
 	last := p.timeline.Segments[len(p.timeline.Segments)-1]
 	return contract.Position{File: last.File, Offset: last.To}
-}
-
-// clockSteps is the amount by which times in a binary log may go back although the clock was not set: a long transaction has an earlier
-// time than transactions that were committed before it.
-const clockSteps = 10 * time.Minute
-
-// unambiguous fails if the server's clock was set back after the end of the replay. The wanted time then stands for two moments, and the
-// transactions between them would be lost silently.
-func (p *Plan) unambiguous(first manifest.Segment, later []manifest.Segment) error {
-	for _, segment := range later {
-		if segment.LastTime.Before(p.until.Time.Add(-clockSteps)) && segment.Transactions > 0 {
-			return contract.Errorf(contract.ReasonRefused, "the server's clock was set back by %s or more near %s:%d, so %s stands for two moments: the first before %s:%d. Give the wanted one as a position (--to-position FILE:OFFSET)",
-				first.LastTime.Sub(segment.LastTime).Round(time.Second), segment.File, segment.From, p.until.Time.Format(time.RFC3339), first.File, first.To)
-		}
-	}
-	return nil
 }
 
 func (p *Plan) short(wanted string) error {

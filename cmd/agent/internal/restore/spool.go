@@ -15,7 +15,6 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
-	"d3os.com/d3os-operator/cmd/agent/internal/seal"
 	"d3os.com/d3os-operator/internal/contract"
 )
 
@@ -36,8 +35,10 @@ type spool struct {
 	at     int               // index of the stop's file
 	done   bool
 	gtid   bool
-	count  int64
-	last   time.Time
+	// present is the segment that is being read.
+	present manifest.Segment
+	count   int64
+	last    time.Time
 	// prepared are XA transactions that are prepared before the replay begins, and end in it. They are put before it.
 	prepared prepared
 	// first is the index of the relay log in which the replay starts, at from. The offsets of the first relay log exceed those of the binary
@@ -135,33 +136,14 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 	if s.copying.skips(s, segment) {
 		return nil
 	}
-	name := manifest.TimelineFolder(segment.Timeline) + segment.File + "/" + segment.Object.Name
-	content, err := s.plan.source.Store.Get(ctx, name, 0)
-	if err != nil {
-		return missing(err)
-	}
-	defer content.Close()
-	r, err := seal.NewReader(content, segment.Object, s.plan.source.Identities)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
+	name := segment.Name()
 	if s.tracker.Offset != segment.From {
 		return contract.Errorf(contract.ReasonDamaged, "segment %s begins at offset %d, the one before ends at %d", name, segment.From, s.tracker.Offset)
 	}
-	in := bufio.NewReaderSize(r, 1<<20)
-	for {
-		raw, err := readEvent(in)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return damagedSegment(name, err)
-		}
-		// After the end of the replay, read on to the segment's end to verify its hash.
-		if err := s.event(raw); err != nil {
-			return damagedSegment(name, err)
-		}
+	// After the end of the replay, read on to the segment's end to verify its hash.
+	s.present = segment
+	if err := readSegment(ctx, s.plan.source, segment, s.event); err != nil {
+		return err
 	}
 	if s.tracker.Offset != segment.To {
 		return contract.Errorf(contract.ReasonDamaged, "segment %s ends at offset %d, its manifest says %d", name, s.tracker.Offset, segment.To)
@@ -251,7 +233,7 @@ func (s *spool) ended(e binlog.Event, here contract.Position, after bool) error 
 		if name := s.prepared.follow(e); name != "" {
 			return s.lacks(name, here)
 		}
-		s.stop, s.at, s.last = here, len(s.files)-1, e.Commit
+		s.stop, s.at, s.last = here, len(s.files)-1, s.present.Committed(e.Commit)
 		s.count++
 		if concernsEvents(e.Statement) {
 			s.events = append(s.events, eventStatement{e.Schema, e.Statement})
@@ -263,12 +245,17 @@ func (s *spool) ended(e binlog.Event, here contract.Position, after bool) error 
 // behind counts a transaction after the end of the replay.
 func (s *spool) behind(e binlog.Event) {
 	s.later.Transactions++
-	if s.later.First == nil {
-		s.later.First = &e.Commit
+	if s.later.First != nil {
+		return
 	}
+	at := e.Commit
+	if !s.isByGTID() {
+		at = s.present.Committed(at)
+	}
+	s.later.First = &at
 }
 
-// late reports whether a transaction is after the end of the replay.
+// late reports whether a transaction is after the end of the replay. Only a plan by GTID has a time.
 func (s *spool) late(e binlog.Event, here contract.Position) bool {
 	until := s.plan.until
 	if until.Position != nil {
@@ -277,11 +264,7 @@ func (s *spool) late(e binlog.Event, here contract.Position) bool {
 	if until.Time.IsZero() {
 		return false
 	}
-	limit := until.Time
-	if !e.Exact {
-		limit = limit.Truncate(time.Second) // the server's own times are whole seconds
-	}
-	return !e.Commit.Before(limit)
+	return !e.Commit.Before(until.Time)
 }
 
 func (s *spool) close() error {

@@ -95,6 +95,9 @@ func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Pl
 	if err := plan.opens(ctx); err != nil {
 		return nil, ofArchive{err}
 	}
+	if err := plan.locate(ctx); err != nil {
+		return nil, ofArchive{err}
+	}
 	return plan, nil
 }
 

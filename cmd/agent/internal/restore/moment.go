@@ -1,0 +1,222 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/seal"
+	"d3os.com/d3os-operator/internal/contract"
+)
+
+// moment finds the place of a time in the log of one server. Sessions set the times of their events (SET timestamp), so the bounds of
+// segments decide. Events are read only of segments that may have transactions on both sides of the time.
+type moment struct {
+	plan  *Plan
+	until time.Time
+	// last is the end of the last transaction before the time.
+	last contract.Position
+	// stop is a place in the first transaction after the time: its end, or the first byte of its segment; nil before it is found. isProven: the
+	// bounds of a segment are after the time.
+	stop     *contract.Position
+	isProven bool
+	// doubts are the transactions between last and stop whose event has an impossible time.
+	doubts []doubt
+	// floor is the latest time that a segment has as a lower bound.
+	floor time.Time
+}
+
+// doubt is a transaction that was committed at some time between the bounds of its segment.
+type doubt struct {
+	end     contract.Position
+	at      time.Time
+	segment manifest.Segment
+}
+
+// locate replaces the time of a plan by the position that it stands for. It fails if the archive does not prove that there is exactly one.
+func (p *Plan) locate(ctx context.Context) error {
+	if p.until.Time.IsZero() || p.until.Position != nil || p.base != nil {
+		return nil
+	}
+	m := &moment{plan: p, until: p.until.Time}
+	for i, segment := range p.timeline.Segments {
+		if segment.Transactions == 0 {
+			continue
+		}
+		if segment.NotBefore.IsZero() {
+			segment.NotBefore = m.floor
+		}
+		if err := m.take(ctx, i, segment); err != nil {
+			return err
+		}
+		m.floor = segment.NotBefore
+	}
+	return m.settle()
+}
+
+// take takes a segment with transactions.
+func (m *moment) take(ctx context.Context, i int, segment manifest.Segment) error {
+	isBefore, isAfter := segment.Latest().Before(m.until.Truncate(time.Second)), !segment.NotBefore.Before(m.until)
+	switch {
+	case isBefore && isAfter, !isAfter && m.isProven, isBefore && m.stop != nil:
+		return m.twice(contract.Position{File: segment.File, Offset: segment.From})
+	case isAfter && m.stop == nil:
+		m.stop, m.isProven = &contract.Position{File: segment.File, Offset: segment.From + 1}, true
+	case isAfter:
+		m.isProven = true
+	case isBefore:
+		m.last, m.doubts = contract.Position{File: segment.File, Offset: segment.To}, nil
+	case m.stop != nil && segment.NotBefore.IsZero(): // of an older agent: such segments are many
+		if segment.LastTime.Before(m.until.Add(-manifest.ClockSteps)) {
+			return m.twice(contract.Position{File: segment.File, Offset: segment.From})
+		}
+	default:
+		return m.read(ctx, i, segment)
+	}
+	return nil
+}
+
+// read reads the events of a segment. It begins with the segment before in which a transaction ends: the first one may begin there.
+func (m *moment) read(ctx context.Context, i int, segment manifest.Segment) error {
+	segments, tracker, first := m.plan.timeline.Segments, binlog.Tracker{Offset: binlog.FirstOffset}, i
+	for segments[first].From != binlog.FirstOffset && (first == i || segments[first].Transactions == 0) {
+		first--
+	}
+	begin := first
+	for segments[begin].From != binlog.FirstOffset {
+		begin--
+	}
+	if begin < first {
+		if err := describe(ctx, m.plan.source, segments[begin], &tracker); err != nil {
+			return err
+		}
+		tracker.Offset = segments[first].From
+	}
+	for j := first; j <= i; j++ {
+		err := readSegment(ctx, m.plan.source, segments[j], func(raw []byte) error {
+			e, err := tracker.Next(raw)
+			if err != nil || !e.Ends || j < i {
+				return err
+			}
+			return m.ended(e, contract.Position{File: segment.File, Offset: tracker.Offset}, segment)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ended takes the end of a transaction.
+func (m *moment) ended(e binlog.Event, here contract.Position, segment manifest.Segment) error {
+	limit := m.until
+	if !e.Exact {
+		limit = limit.Truncate(time.Second) // the server's times are whole seconds
+	}
+	switch {
+	case !segment.IsPossible(e.Commit):
+		if m.stop == nil {
+			m.doubts = append(m.doubts, doubt{here, e.Commit, segment})
+		}
+	case m.stop == nil && !e.Commit.Before(limit):
+		m.stop = &here
+	case m.stop == nil:
+		m.last, m.doubts = here, nil
+	case e.Commit.Before(limit.Add(-manifest.ClockSteps)):
+		return m.twice(here)
+	}
+	return nil
+}
+
+// twice refuses a time after which the log has transactions with earlier times.
+func (m *moment) twice(later contract.Position) error {
+	return contract.Errorf(contract.ReasonRefused, "%s stands for two moments: near %s:%d, times in the log go back behind it, because the server's clock or the timestamp of a session was set. %s",
+		m.until.Format(time.RFC3339), later.File, later.Offset, m.choose("the first moment", "a later one", &later))
+}
+
+// choose names the positions that a person can give in the place of the time.
+func (m *moment) choose(before, after string, end *contract.Position) string {
+	last := m.last
+	if backup := *m.plan.source.Backup.Position; last.File == "" || binlog.Before(last, backup) {
+		last = backup
+	}
+	return fmt.Sprintf("Restore backup %s to a position (backup and toPosition of a DataRestore, --backup and --to-position of the agent): %s:%d for %s, %s:%d for %s", m.plan.source.Backup.ID, last.File, last.Offset, before, end.File, end.Offset, after)
+}
+
+// settle writes the position of the time into the plan.
+func (m *moment) settle() error {
+	p, backup := m.plan, *m.plan.source.Backup.Position
+	if m.stop == nil && (p.timeline.Broken != nil || m.until.After(p.timeline.Head.Time)) {
+		return p.short(m.until.Format(time.RFC3339))
+	}
+	for _, d := range m.doubts {
+		if binlog.Before(backup, d.end) {
+			return contract.Errorf(contract.ReasonRefused, "the transaction that ends at %s:%d has the time %s, but was committed between %s and %s: a session has set its timestamp, or it took long. So it may lie before or after %s. %s",
+				d.end.File, d.end.Offset, d.at.Format(time.RFC3339), d.segment.NotBefore.Format(time.RFC3339), d.segment.Latest().Format(time.RFC3339), m.until.Format(time.RFC3339),
+				m.choose("the state without it", "the state with it", &d.end))
+		}
+	}
+	if m.stop != nil && !binlog.Before(backup, *m.stop) {
+		return contract.Errorf(contract.ReasonNotFound, "backup %s has transactions that were committed at %s or later: use an older backup", p.source.Backup.ID, m.until.Format(time.RFC3339))
+	}
+	if m.last.File == "" || binlog.Before(m.last, backup) {
+		m.last = backup
+	}
+	p.until.Position = &m.last
+	return nil
+}
+
+// errEnough ends the reading of a segment.
+var errEnough = errors.New("the rest is not needed")
+
+// describe reads the first event of a file into a tracker, which finds there that events have checksums.
+func describe(ctx context.Context, source Source, segment manifest.Segment, tracker *binlog.Tracker) error {
+	err := readSegment(ctx, source, segment, func(raw []byte) error {
+		_, err := tracker.Next(raw)
+		return cmp.Or(err, errEnough)
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// readSegment calls a function with each event of a segment. At its end, it verifies the hash of the segment.
+func readSegment(ctx context.Context, source Source, segment manifest.Segment, visit func(raw []byte) error) error {
+	name := manifest.TimelineFolder(segment.Timeline) + segment.File + "/" + segment.Object.Name
+	content, err := source.Store.Get(ctx, name, 0)
+	if err != nil {
+		return missing(err)
+	}
+	defer content.Close()
+	r, err := seal.NewReader(content, segment.Object, source.Identities)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	in := bufio.NewReaderSize(r, 1<<20)
+	for {
+		raw, err := readEvent(in)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err == nil {
+			err = visit(raw)
+		}
+		if errors.Is(err, errEnough) {
+			return err
+		}
+		if err != nil {
+			return damagedSegment(name, err)
+		}
+	}
+}
