@@ -5,6 +5,9 @@ package test
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -48,6 +51,35 @@ func TestChangedDefinitionsAreSeen(t *testing.T) {
 					t.Errorf("%s: %v", change, err)
 				}
 			}
+		})
+	}
+}
+
+// Accounts that change while a dump runs do not fail the backup. An attempt during whose beginning one changes is given up, also where the change
+// was undone, and does not count as a try: it is not known which accounts the dump's position has.
+func TestAccountsThatChangeWhileTheDumpRuns(t *testing.T) {
+	for _, flavour := range both {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			s, at := rig.Start(t, flavour), t.TempDir()
+			s.Exec("CREATE DATABASE x", "CREATE TABLE x.a (id INT PRIMARY KEY)")
+			o := options(s, folder(t), nil)
+			o.Tries, o.DumpProgram = 1, filepath.Join(at, "mysqldump")
+			script := fmt.Sprintf(`#!/bin/bash
+case "$*" in *--version*|*--help*) exec %[1]s/mysqldump "$@";; esac
+on() { %[1]s/mysql --no-defaults -uroot -S %[3]s -e "$1" >&2; }
+n=$(cat %[2]s/attempt || echo 0) 2>/dev/null
+echo $((n+1)) >%[2]s/attempt
+case $n in 0) on "CREATE USER early@'%%'";; 1) on "CREATE USER undone@'%%'; DROP USER undone@'%%'";; esac
+%[1]s/mysqldump "$@" || exit
+[ $n != 2 ] || on "CREATE USER late@'%%'"
+`, s.Tools, at, s.Root().Address)
+			assert.NilError(t, os.WriteFile(o.DumpProgram, []byte(script), 0o700))
+			_, _, err := backup.Run(t.Context(), o)
+			assert.NilError(t, err)
+			attempts, err := os.ReadFile(filepath.Join(at, "attempt"))
+			assert.NilError(t, err)
+			assert.Assert(t, string(attempts) >= "3", "%s", attempts)
 		})
 	}
 }

@@ -136,20 +136,8 @@ func (r *run) all(ctx context.Context) error {
 	if err := r.put(ctx, manifest.ObjectsName, extras.before, &r.before); err != nil {
 		return err
 	}
-	for try := 1; ; try++ {
-		err := r.dump(ctx, extras)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, dump.ErrChanged) && !errors.Is(err, dump.ErrCrashed) || try >= r.options.Tries || ctx.Err() != nil {
-			return err
-		}
-		// mariadb-dump crashes while the current file of the log has an event above max_allowed_packet: BINLOG_GTID_POS is NULL then.
-		if errors.Is(err, dump.ErrCrashed) && !r.options.LeavesLog {
-			if flushErr := r.conn.Do("FLUSH LOCAL BINARY LOGS"); flushErr != nil {
-				return errors.Join(err, flushErr)
-			}
-		}
+	if err := r.attempts(ctx, extras); err != nil {
+		return err
 	}
 	if err := r.putAccounts(ctx, r.saved); err != nil {
 		return err
@@ -158,6 +146,31 @@ func (r *run) all(ctx context.Context) error {
 		return err
 	}
 	return r.finish(ctx)
+}
+
+// attempts dumps until an attempt has succeeded.
+func (r *run) attempts(ctx context.Context, extras *extras) error {
+	for dumps, begins := 1, 1; ; {
+		err := r.dump(ctx, extras)
+		switch isCrash := errors.Is(err, dump.ErrCrashed); {
+		case err == nil, ctx.Err() != nil:
+			return err
+		case errors.Is(err, errAccounts):
+			if begins++; begins > accountTries {
+				return err
+			}
+		case !isCrash && !errors.Is(err, dump.ErrChanged), dumps >= r.options.Tries:
+			return err
+		default:
+			dumps++
+			// mariadb-dump crashes while the current file of the log has an event above max_allowed_packet: BINLOG_GTID_POS is NULL then.
+			if isCrash && !r.options.LeavesLog {
+				if flushErr := r.conn.Do("FLUSH LOCAL BINARY LOGS"); flushErr != nil {
+					return errors.Join(err, flushErr)
+				}
+			}
+		}
+	}
 }
 
 // finish writes the manifest, after it has checked that no other agent can have removed the objects in it.
@@ -194,7 +207,7 @@ func (r *run) describe() error {
 	return nil
 }
 
-// dump writes the dump's object, in one attempt. It fails if anything except rows has changed on the server during the dump.
+// dump writes the dump's object, in one attempt. It fails if a definition has changed on the server during the dump, or an account while it began.
 func (r *run) dump(ctx context.Context, extras *extras) error {
 	state, err := r.state()
 	if err != nil {
@@ -230,12 +243,16 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 			cancel(err)
 		}
 	}()
-	o := dump.Options{Server: r.options.Server, Conn: r.conn, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version, Ignored: extras.ignored, History: len(extras.versioned) > 0}
+	accounts, areSame, err := r.beginAccounts()
+	if err != nil {
+		return err
+	}
+	o := dump.Options{Server: r.options.Server, Conn: r.conn, Schemas: schemas, Position: binlog == "ON", Version: r.conn.Version, Ignored: extras.ignored, History: len(extras.versioned) > 0, Begun: areSame}
 	var scanner *dump.Scanner
 	object, err := r.Put(watching, "dump.sql", func(w io.Writer) (err error) {
 		if len(schemas) == 0 {
 			scanner, err = r.nothing(w, o.Position)
-			return err
+			return errors.Join(err, areSame())
 		}
 		scanner, err = dump.Run(watching, o, r.options.DumpProgram, w)
 		return err
@@ -268,7 +285,7 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 	if err := r.findPrepared(ctx, before); err != nil {
 		return err
 	}
-	r.Manifest.TemporaryAccounts, r.saved = r.options.SkipAccounts, after.accounts
+	r.Manifest.TemporaryAccounts, r.saved = r.options.SkipAccounts, accounts
 	return nil
 }
 

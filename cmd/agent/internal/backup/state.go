@@ -5,20 +5,22 @@ package backup
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/dump"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
-// state is everything on a server except rows. A dump reads it without a snapshot, at unknown moments. So it must be the same before and
+// state is everything on a server except rows and accounts. A dump reads it without a snapshot, at unknown moments. So it must be the same before and
 // after the dump: then it is also the state at the dump's position.
 type state struct {
-	tables   []server.Table
-	schemas  []string
-	objects  map[string]string // definitions of views, routines, triggers, events, sequences and schemas, by name
-	accounts accounts
+	tables  []server.Table
+	schemas []string
+	objects map[string]string // definitions of views, routines, triggers, events, sequences and schemas, by name
 }
 
 func (r *run) state() (s state, err error) {
@@ -28,10 +30,7 @@ func (r *run) state() (s state, err error) {
 	if s.tables, err = r.conn.Tables(); err != nil {
 		return s, err
 	}
-	if s.objects, err = r.conn.Definitions(); err != nil {
-		return s, err
-	}
-	s.accounts, err = readAccounts(r.conn)
+	s.objects, err = r.conn.Definitions()
 	return s, err
 }
 
@@ -39,9 +38,6 @@ func (r *run) state() (s state, err error) {
 func (s state) same(other state) error {
 	if fmt.Sprint(s.tables) != fmt.Sprint(other.tables) {
 		return dump.ErrChanged
-	}
-	if s.accounts.String() != other.accounts.String() {
-		return fmt.Errorf("%w: accounts or their rights were", dump.ErrChanged)
 	}
 	var names []string
 	for name, definition := range other.objects {
@@ -58,6 +54,45 @@ func (s state) same(other state) error {
 		return fmt.Errorf("%w: %s", dump.ErrChanged, strings.Join(names[:min(len(names), 3)], ", "))
 	}
 	return nil
+}
+
+// errAccounts reports that an account changed while the dump began. Another attempt may succeed, and fails at once if it does not.
+var errAccounts = errors.New("accounts or their rights were changed while the dump began")
+
+// accountTries limits the attempts to begin a dump while no account changes. An attempt takes little more than reading all accounts.
+const accountTries = 30
+
+// accountStatements are the counters of statements that change accounts. They show a change that was undone.
+const accountStatements = "SHOW GLOBAL STATUS WHERE Variable_name IN ('Com_create_user', 'Com_alter_user', 'Com_rename_user', 'Com_drop_user', 'Com_grant', 'Com_revoke', 'Com_revoke_all', 'Com_set_password', " +
+	"'Com_create_role', 'Com_drop_role', 'Com_grant_roles', 'Com_revoke_roles', 'Com_grant_role', 'Com_revoke_role', 'Com_alter_user_default_role', 'Com_set_default_role')"
+
+// beginAccounts reads all accounts before a dump begins. The function that it returns fails with errAccounts if they have changed since: if it
+// succeeds after the dump's position was fixed, the accounts are those of the position.
+func (r *run) beginAccounts() (found accounts, areSame func() error, err error) {
+	ran, err := r.conn.Rows(accountStatements)
+	if err != nil {
+		return found, nil, err
+	}
+	if found, err = readAccounts(r.conn); err != nil {
+		return found, nil, err
+	}
+	return found, func() error {
+		if found.isDenied {
+			return nil
+		}
+		if err := r.conn.Limit(time.Now().Add(5 * time.Minute)); err != nil {
+			return err
+		}
+		now, err := readAccounts(r.conn)
+		if err != nil {
+			return err
+		}
+		runs, err := r.conn.Rows(accountStatements)
+		if err == nil && (fmt.Sprint(ran) != fmt.Sprint(runs) || found.String() != now.String()) {
+			err = contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %w", r.options.Server.Address, errAccounts)
+		}
+		return errors.Join(err, r.conn.Limit(time.Time{}))
+	}, nil
 }
 
 // Definitions returns a text for the definition of each object of a server, and one for all accounts. A text changes only with its

@@ -33,6 +33,8 @@ type Options struct {
 	Position bool
 	// Version is the server's.
 	Version server.Version
+	// Begun is called once, when the position of the dump is fixed and before the rest is read. An error ends the dump. It may be nil.
+	Begun func() error
 	// limit replaces longestStatement; 0 for that.
 	limit int64
 	// Conn reads the global variables of the server, which apply to the dump program; nil for no look at them.
@@ -149,7 +151,7 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 	if o.limit > 0 {
 		scanner.limit = o.limit
 	}
-	copyErr := relay(r, scanner, w)
+	copyErr := relay(r, &begins{Scanner: scanner, options: o, cancel: cancel}, w)
 	if copyErr != nil {
 		cancel(copyErr)
 	}
@@ -201,10 +203,28 @@ func isCrash(state *os.ProcessState) bool {
 	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGILL}, status.Signal())
 }
 
+// begins is a scanner that calls Begun when the dump's position is fixed: a program writes it before it reads definitions.
+type begins struct {
+	*Scanner
+	options Options
+	cancel  context.CancelCauseFunc
+}
+
+func (b *begins) Write(text []byte) (int, error) {
+	n, err := b.Scanner.Write(text)
+	if b.options.Begun != nil && (b.Position != nil || !b.options.Position) {
+		if begunErr := b.options.Begun(); begunErr != nil {
+			b.cancel(begunErr)
+		}
+		b.options.Begun = nil
+	}
+	return n, err
+}
+
 const blockSize = 512 << 10
 
 // relay copies r to the scanner and to w concurrently, each at its own speed.
-func relay(r io.Reader, scanner *Scanner, w io.Writer) error {
+func relay(r io.Reader, scanner io.Writer, w io.Writer) error {
 	free, full, scanned := make(chan []byte, 6), make(chan []byte, 6), make(chan []byte, 6)
 	for range cap(free) {
 		free <- make([]byte, blockSize)
