@@ -177,25 +177,29 @@ func TestFiltersLeaveNothingOut(t *testing.T) {
 
 // Tables that were made elsewhere after the backup (DATA DIRECTORY) are restored in the folder of the data, which is all that the next pod has.
 func TestTablesAreRestoredInTheFolderOfTheData(t *testing.T) {
-	t.Parallel()
-	o := observed(t, rig.Start(t, server.MariaDB))
-	o.Exec("CREATE DATABASE a")
-	o.backup()
-	elsewhere := filepath.Join(t.TempDir(), "elsewhere")
-	assert.NilError(t, os.Mkdir(elsewhere, 0o777))
-	at := " DATA DIRECTORY='" + elsewhere + "'"
-	o.Exec("CREATE TABLE a.i (id INT PRIMARY KEY) ENGINE=InnoDB"+at, "CREATE TABLE a.m (id INT PRIMARY KEY) ENGINE=MyISAM"+at+" INDEX DIRECTORY='"+elsewhere+"'",
-		"CREATE TABLE a.p (id INT PRIMARY KEY) ENGINE=InnoDB PARTITION BY RANGE (id) (PARTITION few VALUES LESS THAN (10)"+at+", PARTITION more VALUES LESS THAN MAXVALUE)",
-		"INSERT INTO a.i VALUES (1)", "INSERT INTO a.m VALUES (2)", "INSERT INTO a.p VALUES (3), (30)")
-	o.settled()
-	o.a.stop()
-	o.a.done.Wait()
-	o.Kill()
-	assert.NilError(t, os.RemoveAll(elsewhere))
-	r, _ := o.restored(&restore.Until{})
-	assert.Equal(t, r.Ask("SELECT id FROM a.i UNION SELECT id FROM a.m UNION SELECT id FROM a.p ORDER BY 1"), "1\n2\n3\n30")
-	_, err := os.Stat(elsewhere)
-	assert.ErrorIs(t, err, os.ErrNotExist)
+	for _, flavour := range both {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			elsewhere := filepath.Join(t.TempDir(), "elsewhere")
+			assert.NilError(t, os.Mkdir(elsewhere, 0o777))
+			o := observed(t, rig.Start(t, flavour, "--loose-innodb-directories="+elsewhere))
+			o.Exec("CREATE DATABASE a")
+			o.backup()
+			at := " DATA DIRECTORY='" + elsewhere + "'"
+			o.Exec("CREATE TABLE a.i (id INT PRIMARY KEY) ENGINE=InnoDB"+at, "CREATE TABLE a.m (id INT PRIMARY KEY) ENGINE=MyISAM"+at+" INDEX DIRECTORY='"+elsewhere+"'",
+				"CREATE TABLE a.p (id INT PRIMARY KEY) ENGINE=InnoDB PARTITION BY RANGE (id) (PARTITION few VALUES LESS THAN (10)"+at+", PARTITION more VALUES LESS THAN MAXVALUE)",
+				"INSERT INTO a.i VALUES (1)", "INSERT INTO a.m VALUES (2)", "INSERT INTO a.p VALUES (3), (30)")
+			o.settled()
+			o.a.stop()
+			o.a.done.Wait()
+			o.Kill()
+			assert.NilError(t, os.RemoveAll(elsewhere))
+			r, _ := o.restored(&restore.Until{})
+			assert.Equal(t, r.Ask("SELECT id FROM a.i UNION SELECT id FROM a.m UNION SELECT id FROM a.p ORDER BY 1"), "1\n2\n3\n30")
+			_, err := os.Stat(elsewhere)
+			assert.ErrorIs(t, err, os.ErrNotExist)
+		})
+	}
 }
 
 // everything reads a server whose events are running: without the rows that they change, and the variable that has them run.

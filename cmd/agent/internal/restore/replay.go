@@ -88,7 +88,17 @@ func applier(v server.Version) []string {
 	return append(args, fmt.Sprintf("--%s-parallel-workers=%d", name, workers))
 }
 
-// unfiltered removes configured filters of the applier, which would skip events without an error.
+// prepareApplier removes what would make the applier do other things than the log says. Filters skip events without an error. A folder that
+// a table names (DATA DIRECTORY) is not on the volume: MySQL's applier ignores it in this mode of the server, MariaDB without symbolic links.
+func prepareApplier(conn *server.Conn) error {
+	if conn.Version.Flavour == server.MySQL {
+		if err := conn.Do("SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',NO_DIR_IN_CREATE')"); err != nil {
+			return err
+		}
+	}
+	return unfiltered(conn)
+}
+
 func unfiltered(conn *server.Conn) error {
 	filters := []string{"replicate_do_db", "replicate_ignore_db", "replicate_do_table", "replicate_ignore_table", "replicate_wild_do_table", "replicate_wild_ignore_table", "replicate_rewrite_db"}
 	if conn.Version.Flavour == server.MySQL {
@@ -129,7 +139,7 @@ func (s *spool) apply(ctx context.Context, i *Instance) error {
 	if err := inZone(conn, s.plan.source.Backup); err != nil {
 		return err
 	}
-	if err := unfiltered(conn); err != nil {
+	if err := prepareApplier(conn); err != nil {
 		return err
 	}
 	if s.statuses == nil {
