@@ -31,11 +31,14 @@ func TestLossesAreNamed(t *testing.T) {
 				"CREATE VIEW aa.shown AS SELECT old FROM aa.texts",
 				"CREATE TABLE aa.m1 (id INT NOT NULL, KEY (id)) ENGINE=MyISAM", "CREATE TABLE aa.m2 LIKE aa.m1", "INSERT INTO aa.m1 VALUES (1)", "INSERT INTO aa.m2 VALUES (2), (3)",
 				"CREATE TABLE aa.merged (id INT NOT NULL, KEY (id)) ENGINE=MERGE UNION=(aa.m1, aa.m2) INSERT_METHOD=LAST",
-				"CREATE TABLE mysql.mine (id INT PRIMARY KEY)",
+				"CREATE TABLE mysql.mine (id INT PRIMARY KEY)", "CREATE VIEW mysql.seen AS SELECT id FROM mysql.mine", "CREATE PROCEDURE mysql.proc() SELECT 1", "CREATE FUNCTION sys.f() RETURNS INT DETERMINISTIC RETURN 1",
+				"CREATE EVENT mysql.ev ON SCHEDULE EVERY 1 DAY DO SELECT 1",
 				"CREATE TABLE aa.stops (value VARCHAR(30)) ENGINE=InnoDB", "SET GLOBAL innodb_ft_server_stopword_table = 'aa/stops'",
 				"CREATE TABLE aa.docs (id INT PRIMARY KEY, v TEXT, FULLTEXT KEY ft (v)) ENGINE=InnoDB")
 			want := []string{
 				"tables in schemas of the server are not in the backup: move them to another schema (1): `mysql`.`mine`",
+				"views, routines and events in schemas of the server are not in the backup: move them to another schema (4): event `mysql`.`ev`, function `sys`.`f`, procedure `mysql`.`proc`, " +
+					"view `mysql`.`seen`",
 				"dumps are made in utf8mb4, which does not keep each character of the character set of these columns: convert them to utf8mb4 (1): `aa`.`texts`.`old`",
 				"a restore builds full-text indexes without the stopwords of innodb_ft_server_stopword_table (aa/stops): drop and add the indexes afterwards (1): `aa`.`docs`",
 				"tables that are not InnoDB have no snapshot, so their rows may be newer than the position: `aa`.`m1` (MyISAM), `aa`.`m2` (MyISAM)",

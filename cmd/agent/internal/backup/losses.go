@@ -77,7 +77,7 @@ var systemTables = strings.Fields(`audit_log_filter audit_log_user column_stats 
 // ofServers are the beginnings of the names of further tables that storage engines and plugins make there.
 var ofServers = []string{"gtid_slave_pos_", "ndb_", "spider_", "wsrep_"}
 
-// inSystemSchemas names the tables that users have made in the schemas of the server, which are not dumped.
+// inSystemSchemas names the tables and other objects that users have made in the schemas of the server, which are not dumped.
 func (e *extras) inSystemSchemas() error {
 	var names []string
 	err := e.each("the tables of schema mysql", "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ('mysql', 'sys') AND TABLE_TYPE <> 'VIEW' ORDER BY 1, 2", func(row []string) {
@@ -87,8 +87,27 @@ func (e *extras) inSystemSchemas() error {
 		}
 	})
 	e.warn("tables in schemas of the server are not in the backup: move them to another schema", names)
+	if err != nil {
+		return err
+	}
+	names = nil
+	err = e.each("the views and programs of schema mysql", objectsInSystemSchemas, func(row []string) {
+		definer := row[3][:max(strings.LastIndexByte(row[3], '@'), 0)]
+		if !own[definer] && !slices.Contains(systemObjects, row[2]) {
+			names = append(names, row[0]+" "+server.Quote(row[1])+"."+server.Quote(row[2]))
+		}
+	})
+	e.warn("views, routines and events in schemas of the server are not in the backup: move them to another schema", names)
 	return err
 }
+
+// objectsInSystemSchemas selects the objects of the schemas mysql and sys that have a definer. Those of the server have an account of the server.
+const objectsInSystemSchemas = "SELECT 'view', TABLE_SCHEMA, TABLE_NAME, DEFINER FROM information_schema.VIEWS WHERE TABLE_SCHEMA IN ('mysql', 'sys') " +
+	"UNION ALL SELECT LOWER(ROUTINE_TYPE), ROUTINE_SCHEMA, ROUTINE_NAME, DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA IN ('mysql', 'sys') " +
+	"UNION ALL SELECT 'event', EVENT_SCHEMA, EVENT_NAME, DEFINER FROM information_schema.EVENTS WHERE EVENT_SCHEMA IN ('mysql', 'sys') ORDER BY 1, 2, 3"
+
+// systemObjects are objects that MariaDB makes there itself, before 10.6 with root as definer.
+var systemObjects = []string{"AddGeometryColumn", "DropGeometryColumn", "user"}
 
 // stopwords names the tables whose full-text indexes a restore builds before it has the stopwords of the database.
 func (e *extras) stopwords() error {
