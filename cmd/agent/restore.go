@@ -19,7 +19,7 @@ import (
 )
 
 // backup opens the backup for a restore or a check. For "latest", a check reads the newest backup regardless of earlier checks. A restore
-// reads the newest undamaged backup, or with a time the newest one before that time.
+// reads the newest undamaged backup of its writer, or with a time the newest one before that time.
 func (c *config) backup(ctx context.Context, id string, until *restore.Until, isCheck bool) (restore.Source, error) {
 	identities, err := privateKeys()
 	if err != nil {
@@ -33,13 +33,16 @@ func (c *config) backup(ctx context.Context, id string, until *restore.Until, is
 	switch {
 	case id != "latest":
 	case until != nil && !until.Time.IsZero():
-		find = func() (*catalogue.Entry, error) { return catalogue.FindBefore(ctx, from, until.Time) }
+		find = func() (*catalogue.Entry, error) { return catalogue.FindBefore(ctx, from, c.writer, until.Time) }
 	case !isCheck:
-		find = func() (*catalogue.Entry, error) { return catalogue.FindLatest(ctx, from) }
+		find = func() (*catalogue.Entry, error) { return catalogue.FindLatest(ctx, from, c.writer) }
 	}
 	entry, err := find()
 	if err != nil {
 		return restore.Source{}, err
+	}
+	if entry.Note != "" {
+		entry.Manifest.Warnings = append(entry.Manifest.Warnings, entry.Note)
 	}
 	return restore.Source{Store: from, Backup: entry.Manifest, Identities: identities, Progress: progress}, nil
 }

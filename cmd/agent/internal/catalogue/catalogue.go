@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -29,6 +30,8 @@ type Entry struct {
 	IsVerdictUnknown bool
 	// Err names the missing part of the backup, a newer format, or the read error; nil for a good backup.
 	Err error
+	// Note is a warning about the choice of the backup; "" for none.
+	Note string
 }
 
 // IsDamaged reports whether the backup is known to differ from what was written: an object is missing or has another size, or a check has
@@ -166,16 +169,21 @@ func Find(ctx context.Context, s store.Store, id string) (*Entry, error) {
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup %s: `agent list` shows those that it has", s, id)
 }
 
-// FindLatest returns the newest backup that a restore may use: it is complete, and no check has proven it damaged. It fails if that backup
-// cannot be read now.
-func FindLatest(ctx context.Context, s store.Store) (*Entry, error) {
+// FindLatest returns the newest backup that a restore for a writer may use: it is complete, and no check has proven it damaged. It fails if
+// that backup cannot be read now, or if backups of several other writers are there. writer may be empty.
+func FindLatest(ctx context.Context, s store.Store, writer string) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	for i := range entries {
-		if !entries[i].IsDamaged() {
-			return &entries[i], entries[i].Err
+	all, note, err := ofOneWriter(entries, writer)
+	if err != nil {
+		return nil, err
+	}
+	for i := range all {
+		if e := &all[i]; !e.IsDamaged() {
+			e.Note = note
+			return e, e.Err
 		}
 	}
 	if len(entries) > 0 {
@@ -184,16 +192,20 @@ func FindLatest(ctx context.Context, s store.Store) (*Entry, error) {
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup", s)
 }
 
-// FindBefore returns the newest backup that had ended at a time, is complete, and that no check has proven damaged.
-func FindBefore(ctx context.Context, s store.Store, moment time.Time) (*Entry, error) {
+// FindBefore returns the newest backup like FindLatest, of those that had ended at a time and can be read.
+func FindBefore(ctx context.Context, s store.Store, writer string, moment time.Time) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
 		return nil, err
 	}
-	for i := range entries {
-		if e := &entries[i]; e.Err == nil && !e.IsDamaged() && !e.Manifest.Completed.After(moment) {
-			return e, nil
-		}
+	entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Err != nil || e.IsDamaged() || e.Manifest.Completed.After(moment) })
+	all, note, err := ofOneWriter(entries, writer)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > 0 {
+		all[0].Note = note
+		return &all[0], nil
 	}
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no good backup that had ended at %s: the time is before the first backup", s, moment.Format(time.RFC3339))
 }

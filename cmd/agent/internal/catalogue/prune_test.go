@@ -243,13 +243,60 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 func TestRestoresSkipWhatIsDamaged(t *testing.T) {
 	s, _, ids := fill(t, 3)
 	verdict(t, s, ids[0], `{"format":1,"ok":false,"damaged":true}`)
-	latest, err := catalogue.FindLatest(t.Context(), s)
+	latest, err := catalogue.FindLatest(t.Context(), s, "")
 	assert.NilError(t, err)
-	before, err := catalogue.FindBefore(t.Context(), s, time.Now())
+	before, err := catalogue.FindBefore(t.Context(), s, "", time.Now())
 	assert.NilError(t, err)
 	check, err := catalogue.Find(t.Context(), s, "latest")
 	assert.NilError(t, err)
 	assert.DeepEqual(t, []string{latest.ID, before.ID, check.ID}, []string{ids[1], ids[1], ids[0]})
+}
+
+// The latest backup is one of the writer for which a restore asks. A backup of another writer is taken only where no second one is possible, and
+// never without a word.
+func TestLatestBackupIsOfOneWriter(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		writers string  // of each backup, newest first; "-": of an older agent
+		rows    []int64 // of each backup
+		of      string
+		want    int // -1: refused
+		note    string
+	}{
+		"one writer":                       {"aa", []int64{1, 1}, "a", 0, ""},
+		"of the only one, without a name":  {"aa", []int64{1, 1}, "", 0, ""},
+		"older agents":                     {"--", []int64{1, 1}, "a", 0, ""},
+		"before the writer had an id":      {"a-", []int64{1, 9}, "a", 0, ""},
+		"of a former database":             {"bab", []int64{9, 1, 9}, "a", 1, "of another resource (b), whose newest has 9 rows"},
+		"another one has fewer rows":       {"bba", []int64{0, 0, 1}, "a", 2, ""},
+		"the writer has none":              {"bb", []int64{1, 1}, "a", 0, "the backup is of another resource (b)"},
+		"the writer has none, and several": {"bc", []int64{1, 1}, "a", -1, ""},
+		"several, without a name":          {"b-c", []int64{1, 1, 1}, "", -1, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _, ids := fill(t, len(c.writers))
+			for i, writer := range c.writers {
+				change(t, s, ids[i], func(m *manifest.Backup) {
+					m.Writer, m.Tables = strings.Trim(string(writer), "-"), map[string]int64{"`a`.`t`": c.rows[i]}
+				})
+			}
+			for _, find := range []func() (*catalogue.Entry, error){
+				func() (*catalogue.Entry, error) { return catalogue.FindLatest(t.Context(), s, c.of) },
+				func() (*catalogue.Entry, error) { return catalogue.FindBefore(t.Context(), s, c.of, time.Now()) },
+			} {
+				found, err := find()
+				if c.want < 0 {
+					assert.Equal(t, contract.ReasonOf(err), contract.ReasonRefused)
+					assert.ErrorContains(t, err, ids[0])
+					continue
+				}
+				assert.NilError(t, err)
+				assert.Equal(t, found.ID, ids[c.want])
+				assert.Assert(t, strings.Contains(found.Note, c.note) && (found.Note == "") == (c.note == ""), "%q", found.Note)
+			}
+		})
+	}
 }
 
 // A prune that is killed at any delete leaves each kept backup whole, and the next one comes to the same end.

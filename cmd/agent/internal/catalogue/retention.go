@@ -39,21 +39,10 @@ func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	for _, e := range entries {
 		if e.Manifest != nil && !done[e.Manifest.Writer] {
 			done[e.Manifest.Writer] = true
-			removed = append(removed, r.removeOf(sameWriter(entries, e), now)...)
+			removed = append(removed, r.removeOf(ofWriter(entries, e.Manifest.Writer), now)...)
 		}
 	}
 	return removed
-}
-
-// sameWriter returns the backups that may be of a backup's writer. Those whose manifest cannot be read may be of any.
-func sameWriter(entries []Entry, one Entry) []Entry {
-	var same []Entry
-	for _, e := range entries {
-		if e.Manifest == nil || e.Manifest.Writer == one.Manifest.Writer {
-			same = append(same, e)
-		}
-	}
-	return same
 }
 
 // removeOf does the work of Remove for the backups of one writer.
@@ -120,7 +109,7 @@ func Prune(ctx context.Context, s store.Store, rule Rule, now time.Time) ([]stri
 	var names []string
 	gone := map[string]bool{}
 	for _, e := range rule.Remove(entries, clock.now) {
-		if err := stillVerified(ctx, s, sameWriter(entries, e), gone); err != nil {
+		if err := stillVerified(ctx, s, ofWriter(entries, e.Manifest.Writer), gone); err != nil {
 			return names, fmt.Errorf("remove backup %s: %w", e.ID, err)
 		}
 		read, err := dropBackup(ctx, s, e.ID, clock)

@@ -121,7 +121,7 @@ func TestBackup(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, len(left), 0)
 
-	entry, err := catalogue.FindLatest(t.Context(), to)
+	entry, err := catalogue.FindLatest(t.Context(), to, "")
 	assert.NilError(t, err)
 	source := restore.Source{Store: to, Backup: entry.Manifest, Identities: []age.Identity{identity}}
 	out, err := snapshot.Verify(t.Context(), source, run.Programs, filepath.Join(run.Scratch, "verify"), small, nil)

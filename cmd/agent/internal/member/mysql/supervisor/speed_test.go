@@ -57,7 +57,7 @@ func TestSpeed(t *testing.T) {
 		byAgent = append(byAgent, time.Since(began))
 	}
 	rig.Ratio(t, "backup", 1, byHand, byAgent)
-	entry, err := catalogue.FindLatest(t.Context(), to)
+	entry, err := catalogue.FindLatest(t.Context(), to, "")
 	assert.NilError(t, err)
 	byHand, byAgent = nil, nil
 	for range turns {
