@@ -72,7 +72,7 @@ func (k *Kind) note(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observatio
 // take runs a step. A failed step is decided again. Users see the failure if it repeats.
 func (k *Kind) take(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Observation, step membership.Step) error {
 	err := k.servers.Take(ctx, server.Request{
-		Access: obs.access, Step: step,
+		Cluster: clusterKey(ec.Namespace, ec.Name), Access: obs.access, Step: step,
 		Kubernetes: &cluster{Cluster: database.Cluster{Client: k.client, Live: k.live, Owner: reconcile.OwnerOf(k, ec)}, now: k.now(), record: obs.recordAt,
 			rotate: func(phase membership.AuthorityPhase) error { return k.planner.keeper.rotate(ec, phase) }},
 		PeerURLs: wanted(ec).PeerURLs,

@@ -66,11 +66,14 @@ func (*Kind) New() *etcdv1.EtcdCluster { return &etcdv1.EtcdCluster{} }
 // Paused returns spec.paused.
 func (*Kind) Paused(ec *etcdv1.EtcdCluster) bool { return ec.Spec.Paused }
 
-// Forget drops the plan and the certificates of a cluster.
+// Forget drops the plan, the certificates and the failed steps of a cluster.
 func (k *Kind) Forget(namespace, name string) {
 	k.planner.forget(namespace, name)
 	k.accounts.forget(namespace, name)
+	k.servers.Forget(clusterKey(namespace, name))
 }
+
+func clusterKey(namespace, name string) string { return namespace + "/" + name }
 
 // Plan returns the objects of a cluster, as one part.
 func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs, _ *Observation) (*reconcile.Plan, error) {
@@ -92,6 +95,7 @@ func (k *Kind) Observe(ctx context.Context, ec *etcdv1.EtcdCluster, _ reconcile.
 		return err
 	}
 	k.servers.Read(ctx, obs.access, obs.View.Pods, wanted(ec).PeerURLs)
+	obs.View.Failures = k.servers.Failures(clusterKey(ec.Namespace, ec.Name))
 	obs.outlive()
 	obs.backups, err = backupsOf(ec).See(ctx, pods, k.jobs, reconcile.OwnerOf(k, ec))
 	return err

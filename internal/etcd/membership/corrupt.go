@@ -61,7 +61,7 @@ func (c *cluster) compare() {
 
 // mendCorrupt replaces the minority of voters with keys that differ from the quorum's, and ends the alarm when all voters have the same
 // keys. If no quorum has the same keys, it changes no member.
-func (c *cluster) mendCorrupt() []Step {
+func (c *cluster) mendCorrupt() (steps []Step) {
 	if !c.alarmed {
 		return nil
 	}
@@ -71,8 +71,11 @@ func (c *cluster) mendCorrupt() []Step {
 	}
 	for _, s := range c.learners {
 		if s.ordinal >= 0 {
-			return c.do(PhaseRecovering, c.remove(s, nil), "remove the learner %s: its data may be that of a member whose keys are wrong", s.name())
+			steps = append(steps, c.do(PhaseRecovering, c.remove(s, nil), "remove the learner %s: its data may be that of a member whose keys are wrong", s.name())...)
 		}
+	}
+	if len(steps) > 0 {
+		return steps
 	}
 	for _, s := range c.voters {
 		if !slices.Contains(c.bad, s.ID) {
@@ -83,26 +86,30 @@ func (c *cluster) mendCorrupt() []Step {
 		switch {
 		case s.ordinal < 0:
 			c.stuck = true
-			return c.wait(PhaseDegraded, "%s, and it is none of this cluster's pods: remove it with etcdctl", why)
+			return append(steps, c.wait(PhaseDegraded, "%s, and it is none of this cluster's pods: remove it with etcdctl", why)...)
 		case len(others) < quorum(len(c.voters)):
-			return c.wait(PhaseDegraded, "%s. It is replaced when %d of these answer", why, quorum(len(c.voters)))
+			return append(steps, c.wait(PhaseDegraded, "%s. It is replaced when %d of these answer", why, quorum(len(c.voters)))...)
 		case c.leader == s:
-			return c.moveLeader(PhaseRecovering, s, why)
+			steps = append(steps, c.moveLeader(PhaseRecovering, s, why)...)
+			continue
 		}
 		step := c.remove(s, others)
 		step.Evidence, step.Pod, step.Compared = EvidenceCorrupt, s.place(), c.answering()
-		return c.do(PhaseRecovering, step, "remove %s from the cluster: %s", s.name(), why)
+		steps = append(steps, c.do(PhaseRecovering, step, "remove %s from the cluster: %s", s.name(), why)...)
+	}
+	if len(steps) > 0 {
+		return steps
 	}
 	if len(c.good) < len(c.voters) {
 		return c.blocked("CORRUPT: the alarm goes on until all %d voters can be compared; %d have the same keys", len(c.voters), len(c.good))
 	}
 	for _, alarm := range c.alarms {
 		if alarm.Kind == AlarmCorrupt {
-			return c.do(PhaseRecovering, Step{Action: ActionDisarm, Via: c.requestTarget(nil), Alarm: alarm, Expect: c.list, Compared: c.answering()},
-				"end the alarm CORRUPT of member %s: all %d voters have the same keys", alarm.Member, len(c.voters))
+			steps = append(steps, c.do(PhaseRecovering, Step{Action: ActionDisarm, Via: c.requestTarget(nil), Alarm: alarm, Expect: c.list, Compared: c.answering()},
+				"end the alarm CORRUPT of member %s: all %d voters have the same keys", alarm.Member, len(c.voters))...)
 		}
 	}
-	return nil
+	return steps
 }
 
 // answering returns the voters that answer.

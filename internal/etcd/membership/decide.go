@@ -23,13 +23,14 @@ const (
 // for a user. Without steps the model is Settled.
 //
 // The first rule with a step decides. Each rule repairs what later rules rely on: lost members are removed before others are added, started
-// changes are finished, and the member list is corrected. Only then are healthy pods replaced.
+// changes are finished, and the member list is corrected. Only then are healthy pods replaced. A rule returns all of its steps, the best
+// first. A step that failed a short time ago is skipped, and the next one is taken, of the same rule or a later one.
 func Decide(want Want, view View) Decision {
 	c := newCluster(want, view)
 	verdict := c.verdict()
 	var steps []Step
 	for _, rule := range c.rules(verdict) {
-		if steps = rule(); len(steps) > 0 {
+		if steps = c.due(rule()); len(steps) > 0 {
 			break
 		}
 	}
@@ -37,7 +38,9 @@ func Decide(want Want, view View) Decision {
 	if len(steps) == 0 {
 		steps = c.await(verdict)
 	}
-	model.Settled = len(steps) == 0
+	if model.Settled = len(steps) == 0; !model.Settled {
+		c.phase, c.ongoing = steps[0].phase, c.ongoing || steps[0].ongoing
+	}
 	model.Phase, model.Ongoing = c.finalPhase(verdict, model.Settled), c.ongoing
 	model.Restarts, model.Starts = c.restarts(verdict)
 	model.Reason = c.whyLeaving()
@@ -51,7 +54,7 @@ func Decide(want Want, view View) Decision {
 	model.Notes, model.DataLost, model.Corrupt = c.notes, c.dataLost, c.alarmed
 	model.NoSpace = c.noSpace() != nil
 	if model.Settled || steps[0].Action == ActionWait {
-		if quiet := c.noteAuthority(verdict); len(quiet) > 0 {
+		if quiet := c.due(c.noteAuthority(verdict)); len(quiet) > 0 {
 			steps = quiet
 		}
 	}
@@ -173,15 +176,15 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	case Fresh:
 		return rules{c.unblock, c.form}
 	case QuorumLost:
-		return rules{c.unblock, c.remember, c.revise, c.recover}
+		return rules{c.unblock, c.needed(c.remember), c.revise, c.recover}
 	default: // Complete or Degraded
 	}
 	if c.alarmed && !c.agreed {
 		// A voter that cannot start may decide which keys are right: it gets its corrected template. Nothing else is changed.
-		return rules{c.remember, c.revise, c.unblock, c.mendCorrupt}
+		return rules{c.needed(c.remember), c.revise, c.unblock, c.mendCorrupt}
 	}
 	return rules{
-		c.remember, c.mendCorrupt, c.formed, c.unblock, c.mark, c.removeLost, c.learner, c.strangers, c.clear, c.disarmGone,
+		c.needed(c.remember), c.needed(c.mendCorrupt), c.needed(c.formed), c.unblock, c.mark, c.removeLost, c.learner, c.strangers, c.clear, c.disarmGone,
 		c.space, c.refill, c.shrink, c.roll, c.upgrade, c.grow, c.rotate, c.defrag,
 	}
 }

@@ -74,8 +74,7 @@ func (c *cluster) remember() []Step {
 		return nil
 	}
 	record.Scheme = c.scheme()
-	c.phase = c.creating()
-	return []Step{{Action: ActionRecord, Record: &record, Was: c.Record, Message: fmt.Sprintf("write down that this is cluster %s, with %d pods", c.id, replicas)}}
+	return c.do(c.creating(), Step{Action: ActionRecord, Record: &record, Was: c.Record}, "write down that this is cluster %s, with %d pods", c.id, replicas)
 }
 
 // scheme returns the scheme of the members' peer URLs, or the recorded one. It is written with the next change of the record.
@@ -99,7 +98,7 @@ func (c *cluster) creating() string {
 
 // formed takes back tickets that must not be used again: tickets to seed, and tickets of a completed recovery. After a recovery the survivor's
 // data may be older than its claim states. Only here does a claim's position move back.
-func (c *cluster) formed() []Step {
+func (c *cluster) formed() (steps []Step) {
 	for _, s := range c.members {
 		if c.Record.Survivor == "" || s.answer == nil || s.claim == nil || s.claim.Terminating || s.pod.Name != c.Record.Survivor {
 			continue
@@ -114,10 +113,10 @@ func (c *cluster) formed() []Step {
 	for i := range c.Pods {
 		p := &c.Pods[i]
 		if (p.Ticket == TicketSeed || IsForce(p.Ticket)) && !p.Terminating {
-			return c.do(c.creating(), Step{Action: ActionTicket, Pod: p.place(), Ticket: TicketNone}, "take back the ticket of %s, which it used", p.Name)
+			steps = append(steps, c.do(c.creating(), Step{Action: ActionTicket, Pod: p.place(), Ticket: TicketNone}, "take back the ticket of %s, which it used", p.Name)...)
 		}
 	}
-	return nil
+	return steps
 }
 
 const (
@@ -128,7 +127,7 @@ const (
 )
 
 // mark annotates each claim with the member that owns the data on its volume.
-func (c *cluster) mark() []Step {
+func (c *cluster) mark() (steps []Step) {
 	for _, s := range c.members {
 		if s.answer == nil || s.claim == nil || s.claim.Terminating {
 			continue
@@ -138,16 +137,17 @@ func (c *cluster) mark() []Step {
 			mark.Position = was.Position
 		}
 		if mark != was {
-			c.ongoing = true
-			return c.do(c.creating(), c.markClaim(s, mark), "note on claim %s that its data is that of member %s", s.claim.Name, s.ID)
+			step := c.markClaim(s, mark)
+			step.ongoing = true
+			steps = append(steps, c.do(c.creating(), step, "note on claim %s that its data is that of member %s", s.claim.Name, s.ID)...)
 		}
 	}
-	return nil
+	return steps
 }
 
 // markPositions annotates a claim with the last log entry of its data. It does not change the cluster, runs next to any other step except one
 // on the same claim, and is not shown to users.
-func (c *cluster) markPositions(steps []Step) []Step {
+func (c *cluster) markPositions(steps []Step) (marks []Step) {
 	if !c.proven || len(c.ids) > 1 || c.Record.Survivor != "" {
 		return nil
 	}
@@ -170,9 +170,9 @@ func (c *cluster) markPositions(steps []Step) []Step {
 		mark.Position = now
 		step := c.markClaim(s, mark)
 		step.Quiet, step.Message = true, fmt.Sprintf("note on claim %s that its data goes up to entry %d", s.claim.Name, now.Index)
-		return []Step{step}
+		marks = append(marks, step)
 	}
-	return nil
+	return c.due(marks)
 }
 
 func (c *cluster) markOf(s *memberState) Mark {
@@ -186,7 +186,7 @@ func (c *cluster) markClaim(s *memberState, mark Mark) Step {
 // unblock replaces pods that cannot start and run no etcd, of two kinds. Pods of an old revision: a revision that does not start must not
 // block the rollout of its fix. Pods with a claim that is being deleted, if the data is not needed: they would wait forever. If the data
 // may be needed, the pod stays; so it does while no quorum has the same keys.
-func (c *cluster) unblock() []Step {
+func (c *cluster) unblock() (steps []Step) {
 	for i := range c.Pods {
 		p := &c.Pods[i]
 		claim := c.claims[p.Ordinal]
@@ -200,10 +200,10 @@ func (c *cluster) unblock() []Step {
 		}
 		switch {
 		case p.Outdated && !c.Lagging && (!p.Running || p.Crashing || p.Report != nil):
-			return c.do(PhaseUpgrading, step, "delete pod %s: nothing runs in it (%s), and another revision is wanted", p.Name, p.trouble())
+			steps = append(steps, c.do(PhaseUpgrading, step, "delete pod %s: nothing runs in it (%s), and another revision is wanted", p.Name, p.trouble())...)
 		case leaves && p.Report != nil:
-			return c.do(c.creating(), step, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)
+			steps = append(steps, c.do(c.creating(), step, "delete pod %s: its claim is being deleted, and it gets a new one with a new pod", p.Name)...)
 		}
 	}
-	return nil
+	return steps
 }

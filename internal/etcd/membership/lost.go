@@ -285,19 +285,19 @@ func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 
 // endForce deletes the pod that a previous recovery allows to continue alone, so that never two members do. Its ticket is deleted with the
 // pod.
-func (c *cluster) endForce(but *Pod) []Step {
+func (c *cluster) endForce(but *Pod) (steps []Step) {
 	for i := range c.Pods {
 		p := &c.Pods[i]
 		switch {
 		case p == but || p.Terminating || !IsForce(p.Ticket) || p.isEmpty():
 		case c.losesData(p.Ordinal):
 			c.stuck = true
-			return c.wait(PhaseRecovering, "the recovery waits: the previous recovery allows %s to go on alone, and its claim is being deleted", p.Name)
+			return append(steps, c.wait(PhaseRecovering, "the recovery waits: the previous recovery allows %s to go on alone, and its claim is being deleted", p.Name)...)
 		default:
-			return c.do(PhaseRecovering, p.deletePod(), "delete pod %s: with the pod ends its permission to go on alone, which the previous recovery gave", p.Name)
+			steps = append(steps, c.do(PhaseRecovering, p.deletePod(), "delete pod %s: with the pod ends its permission to go on alone, which the previous recovery gave", p.Name)...)
 		}
 	}
-	return nil
+	return steps
 }
 
 // votes returns the number of pods in which a voter answers.
@@ -324,7 +324,7 @@ func (c *cluster) running(pods []*Pod) int {
 
 // force lets the survivor continue alone. First it marks the token as used on the claims, so that it stays used if the record is lost. The
 // agent restarts etcd for the ticket: no pod is deleted.
-func (c *cluster) force() []Step {
+func (c *cluster) force() (steps []Step) {
 	token := c.lastToken()
 	for i := range c.Claims {
 		claim := &c.Claims[i]
@@ -333,8 +333,11 @@ func (c *cluster) force() []Step {
 		}
 		mark := claim.mark()
 		mark.Tokens = c.Record.Tokens
-		return c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, Claim: claim.at(), Mark: mark, Pod: c.pods[claim.Ordinal].place()},
-			"note on claim %s that the token %s is used", claim.Name, token)
+		steps = append(steps, c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, Claim: claim.at(), Mark: mark, Pod: c.pods[claim.Ordinal].place()},
+			"note on claim %s that the token %s is used", claim.Name, token)...)
+	}
+	if len(steps) > 0 {
+		return steps
 	}
 	var silent []Place
 	var survivor *Pod
@@ -364,7 +367,7 @@ func (c *cluster) force() []Step {
 
 // beginAgain resets a cluster without any data left. It removes the traces of the old cluster first, so that the next operator continues
 // after a crash.
-func (c *cluster) beginAgain() []Step {
+func (c *cluster) beginAgain() (steps []Step) {
 	for ordinal := range c.planned() {
 		p := c.pods[ordinal]
 		if p == nil || p.Terminating || !p.isEmpty() {
@@ -381,8 +384,11 @@ func (c *cluster) beginAgain() []Step {
 		if c.pods[claim.Ordinal] == nil {
 			return c.blocked("the recovery waits: claim %s may have data, and no pod uses it. If it is not needed, delete it", claim.Name)
 		}
-		return c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, Claim: claim.at(), Pod: c.pods[claim.Ordinal].place()},
-			"note on claim %s that its volume is empty", claim.Name)
+		steps = append(steps, c.do(PhaseRecovering, Step{Action: ActionMarkClaim, Ordinal: claim.Ordinal, Claim: claim.at(), Pod: c.pods[claim.Ordinal].place()},
+			"note on claim %s that its volume is empty", claim.Name)...)
+	}
+	if len(steps) > 0 {
+		return steps
 	}
 	return c.do(PhaseRecovering, Step{Action: ActionRecord, Record: &Record{Replicas: 1, Version: c.want.Version, Tokens: tokens}, Was: c.Record},
 		"begin the recovery %s: all data is gone, and a new, empty cluster is formed", token)

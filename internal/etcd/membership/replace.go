@@ -31,7 +31,7 @@ func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 
 // removeLost removes voters with lost data, while the others form a quorum. It must run before a member is added: etcd counts dead members
 // when it checks whether a quorum is connected.
-func (c *cluster) removeLost() []Step {
+func (c *cluster) removeLost() (steps []Step) {
 	for _, s := range c.voters {
 		if s.ordinal < 0 || c.healthy(s) {
 			continue
@@ -52,13 +52,14 @@ func (c *cluster) removeLost() []Step {
 			continue
 		}
 		if c.leader == s {
-			return c.moveLeader(PhaseRecovering, s, "it is to be replaced")
+			steps = append(steps, c.moveLeader(PhaseRecovering, s, "it is to be replaced")...)
+			continue
 		}
 		step := c.remove(s, others)
 		step.Evidence, step.Pod = shown, s.pod.place()
-		return c.do(PhaseRecovering, step, "remove %s from the cluster: %s", s.name(), why)
+		steps = append(steps, c.do(PhaseRecovering, step, "remove %s from the cluster: %s", s.name(), why)...)
 	}
-	return nil
+	return steps
 }
 
 func (c *cluster) remove(s *memberState, healthy []*memberState) Step {
@@ -67,10 +68,17 @@ func (c *cluster) remove(s *memberState, healthy []*memberState) Step {
 
 // learner completes a started change. An added member gets its ticket, and its vote once it has the data. A failed learner is removed,
 // which costs nothing: it never had a vote. While a learner waits, later rules still run.
-func (c *cluster) learner() []Step {
-	steps := c.startOrPromote()
-	if len(steps) > 0 && steps[0].Action == ActionWait {
-		return c.blocked("%s", steps[0].Message)
+func (c *cluster) learner() (steps []Step) {
+	for _, s := range c.learners {
+		if s.ordinal < 0 {
+			continue // strangers reports it
+		}
+		found := c.startOrPromote(s)
+		if len(found) > 0 && found[0].Action == ActionWait {
+			c.phase, c.ongoing = found[0].phase, found[0].ongoing
+			found = c.blocked("%s", found[0].Message)
+		}
+		steps = append(steps, found...)
 	}
 	return steps
 }
@@ -82,25 +90,23 @@ func (c *cluster) busy() bool {
 	})
 }
 
-func (c *cluster) startOrPromote() []Step {
-	for _, s := range c.learners {
-		if s.ordinal < 0 {
-			continue // strangers reports it
-		}
-		if s.ordinal >= c.want.Replicas {
-			return c.do(PhaseScaling, c.remove(s, nil), "remove the learner %s: it is not wanted any more", s.name())
-		}
-		phase := PhaseScaling
-		if c.inside(s.ordinal) {
-			phase = PhaseRecovering
-		}
-		c.ongoing = phase == PhaseScaling
-		if s.answer != nil {
-			return c.promote(phase, s)
-		}
-		return c.startLearner(phase, s)
+func (c *cluster) startOrPromote(s *memberState) (steps []Step) {
+	if s.ordinal >= c.want.Replicas {
+		return c.do(PhaseScaling, c.remove(s, nil), "remove the learner %s: it is not wanted any more", s.name())
 	}
-	return nil
+	phase := PhaseScaling
+	if c.inside(s.ordinal) {
+		phase = PhaseRecovering
+	}
+	if s.answer != nil {
+		steps = c.promote(phase, s)
+	} else {
+		steps = c.startLearner(phase, s)
+	}
+	for i := range steps {
+		steps[i].ongoing = phase == PhaseScaling
+	}
+	return steps
 }
 
 // promote makes a learner a voter once it answers and has the data.
@@ -214,7 +220,7 @@ func (c *cluster) strangers() []Step {
 
 // clear deletes the volumes of removed members, so that new members can start there. The claim is deleted before the pod: the pod's
 // replacement would wait for a claim that is being deleted forever.
-func (c *cluster) clear() []Step {
+func (c *cluster) clear() (steps []Step) {
 	for ordinal := range MaxReplicas {
 		planned := c.planned()
 		if c.at[ordinal] != nil || ordinal >= c.want.Replicas && (ordinal < planned || c.pods[ordinal] != nil) {
@@ -224,11 +230,9 @@ func (c *cluster) clear() []Step {
 		if ordinal >= c.want.Replicas {
 			phase = PhaseScaling
 		}
-		if steps := c.clearVolume(phase, ordinal); len(steps) > 0 {
-			return steps
-		}
+		steps = append(steps, c.clearVolume(phase, ordinal)...)
 	}
-	return nil
+	return steps
 }
 
 // isFree reports whether the volume of an ordinal has the data of no member: there is none, or a learner that was never started.
@@ -238,15 +242,13 @@ func (c *cluster) isFree(ordinal int) bool {
 }
 
 // clearLeaving completes the deletion of claims that keep a cluster from being parked.
-func (c *cluster) clearLeaving() []Step {
+func (c *cluster) clearLeaving() (steps []Step) {
 	for ordinal := range MaxReplicas {
 		if claim := c.claims[ordinal]; c.proven && claim != nil && claim.Terminating && c.isFree(ordinal) {
-			if steps := c.clearVolume(PhaseParked, ordinal); len(steps) > 0 {
-				return steps
-			}
+			steps = append(steps, c.clearVolume(PhaseParked, ordinal)...)
 		}
 	}
-	return nil
+	return steps
 }
 
 // clearVolume deletes the claim of an ordinal, and then its pod, if the volume holds the data of a removed member of this cluster.

@@ -8,7 +8,7 @@ import "slices"
 // roll replaces one pod of an old revision at a time, while every voter is healthy: followers first, and the leader after another member
 // leads. A voter that does not answer comes first, because nothing is lost with it. A voter that trusts other certificate authorities than
 // its Secrets have is replaced like one of an old revision.
-func (c *cluster) roll() []Step {
+func (c *cluster) roll() (steps []Step) {
 	switch {
 	case slices.ContainsFunc(c.members, (*memberState).refuses):
 		c.stuck = true
@@ -25,14 +25,18 @@ func (c *cluster) roll() []Step {
 			c.blocked("%s is not replaced by one of the latest revision: its claim is being deleted", s.name())
 			continue
 		}
+		if s.answer != nil && s.claim != nil && (s.claim.Member != s.ID || s.claim.Cluster != c.id) {
+			c.blocked("%s is not replaced by one of the latest revision: its claim does not name its data's member yet", s.name())
+			continue
+		}
 		outdated = append(outdated, s)
 		others := c.healthyBut(s)
 		if !c.healthy(s) && len(others) >= quorum(len(c.voters)) {
-			return c.do(PhaseUpgrading, c.deletePod(s, others), "replace pod %s by one of the latest revision: it does not answer", s.pod.Name)
+			steps = append(steps, c.do(PhaseUpgrading, c.deletePod(s, others), "replace pod %s by one of the latest revision: it does not answer", s.pod.Name)...)
 		}
 	}
-	if len(outdated) == 0 {
-		return nil
+	if len(outdated) == 0 || len(steps) > 0 {
+		return steps
 	}
 	if !c.allWell() || c.busy() {
 		return c.blocked("no further pod is replaced now: not all members are well")
@@ -43,14 +47,17 @@ func (c *cluster) roll() []Step {
 	}
 	for _, s := range outdated {
 		if s != c.leader {
-			return c.do(PhaseUpgrading, c.deletePod(s, c.healthyBut(s)), "replace pod %s %s", s.pod.Name, s.successor())
+			steps = append(steps, c.do(PhaseUpgrading, c.deletePod(s, c.healthyBut(s)), "replace pod %s %s", s.pod.Name, s.successor())...)
 		}
 	}
-	leader := outdated[0]
-	if len(c.voters) > 1 {
-		return c.moveLeader(PhaseUpgrading, leader, "its pod is to be replaced")
+	switch leader := c.leader; {
+	case !slices.Contains(outdated, leader):
+		return steps
+	case len(c.voters) > 1:
+		return append(steps, c.moveLeader(PhaseUpgrading, leader, "its pod is to be replaced")...)
+	default:
+		return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s %s: the cluster has no other member and does not answer until then", leader.pod.Name, leader.successor())
 	}
-	return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s %s: the cluster has no other member and does not answer until then", leader.pod.Name, leader.successor())
 }
 
 // successor describes the pod that replaces a member's pod.

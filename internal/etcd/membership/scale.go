@@ -3,6 +3,8 @@
 
 package membership
 
+import "slices"
+
 // vacant returns the lowest wanted ordinal without a member, or -1.
 func (c *cluster) vacant() int {
 	for ordinal := range c.want.Replicas {
@@ -13,15 +15,15 @@ func (c *cluster) vacant() int {
 	return -1
 }
 
-// refill replaces a lost member before the cluster shrinks or its pods are replaced.
-func (c *cluster) refill() []Step {
-	k := c.vacant()
-	if k < 0 || !c.above(k) {
-		return nil
+// refill replaces lost members before the cluster shrinks or its pods are replaced.
+func (c *cluster) refill() (steps []Step) {
+	for ordinal := range c.want.Replicas {
+		if c.at[ordinal] == nil && c.above(ordinal) {
+			steps = append(steps, c.add(PhaseRecovering, ordinal)...)
+		}
 	}
-	steps := c.add(PhaseRecovering, k)
-	if len(steps) > 0 {
-		c.ongoing = !c.inside(k)
+	for i := range steps {
+		steps[i].ongoing = !c.inside(steps[i].Ordinal)
 	}
 	return steps
 }
@@ -60,15 +62,15 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 	case ordinal >= planned:
 		return c.record(phase, func(r *Record) { r.Replicas = ordinal + 1 }, "add a pod with ordinal %d", ordinal)
 	case p == nil || p.Terminating:
-		return c.joinsLater(phase, ordinal, "the pod with ordinal %d is to join: %s", ordinal, p.trouble())
+		return c.joinsLater(phase, "the pod with ordinal %d is to join: %s", ordinal, p.trouble())
 	case p.Report == nil:
-		return c.joinsLater(phase, ordinal, "%s is to join: %s", p.Name, p.trouble())
+		return c.joinsLater(phase, "%s is to join: %s", p.Name, p.trouble())
 	case p.Report.Volume != VolumeEmpty:
 		c.stuck = true
-		return c.joinsLater(phase, ordinal, "%s is to join, and its volume has data of member %s of cluster %s: give each pod its own volume, or delete its claim and the pod",
+		return c.joinsLater(phase, "%s is to join, and its volume has data of member %s of cluster %s: give each pod its own volume, or delete its claim and the pod",
 			p.Name, p.Report.Member, p.Report.Cluster)
 	case c.claims[ordinal] != nil && c.claims[ordinal].Terminating:
-		return c.joinsLater(phase, ordinal, "%s is to join: its claim is being deleted", p.Name)
+		return c.joinsLater(phase, "%s is to join: its claim is being deleted", p.Name)
 	}
 	well := c.healthyBut(nil)
 	if need := quorum(len(c.voters) + 1); len(well) < need && len(c.voters) > 1 {
@@ -81,8 +83,8 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 }
 
 // joinsLater notes why a pod does not join yet.
-func (c *cluster) joinsLater(phase string, ordinal int, format string, args ...any) []Step {
-	c.phase, c.ongoing = phase, !c.inside(ordinal)
+func (c *cluster) joinsLater(phase, format string, args ...any) []Step {
+	c.phase, c.ongoing = phase, !c.inside(c.vacant())
 	return c.blocked(format, args...)
 }
 
@@ -137,20 +139,24 @@ func (c *cluster) retire() []Step {
 
 // moveLeader transfers the leadership to a healthy member. It prefers a wanted member, then one of the latest revision, then the lowest
 // ordinal.
-func (c *cluster) moveLeader(phase string, from *memberState, why string) []Step {
-	var heir *memberState
-	goes := func(s *memberState) bool { return s.ordinal >= c.want.Replicas }
-	for _, s := range c.healthyBut(from) {
-		if s.ordinal < 0 || c.behind[s] {
-			continue
-		}
-		if heir == nil || goes(heir) && !goes(s) || goes(heir) == goes(s) && heir.pod.Outdated && !s.pod.Outdated {
-			heir = s
-		}
-	}
-	if heir == nil {
+func (c *cluster) moveLeader(phase string, from *memberState, why string) (steps []Step) {
+	heirs := slices.DeleteFunc(c.healthyBut(from), func(s *memberState) bool { return s.ordinal < 0 || c.behind[s] })
+	if len(heirs) == 0 {
 		return c.blocked("%s leads the cluster, and no other member can take over", from.name())
 	}
-	return c.do(phase, Step{Action: ActionMoveLeader, Via: from.place(), Member: heir.ID, Ordinal: heir.ordinal},
-		"let %s lead the cluster in place of %s: %s", heir.name(), from.name(), why)
+	rank := func(s *memberState) (rank int) {
+		if s.ordinal >= c.want.Replicas {
+			rank += 2
+		}
+		if s.pod.Outdated {
+			rank++
+		}
+		return rank
+	}
+	slices.SortStableFunc(heirs, func(a, b *memberState) int { return rank(a) - rank(b) })
+	for _, heir := range heirs {
+		steps = append(steps, c.do(phase, Step{Action: ActionMoveLeader, Via: from.place(), Member: heir.ID, Ordinal: heir.ordinal},
+			"let %s lead the cluster in place of %s: %s", heir.name(), from.name(), why)...)
+	}
+	return steps
 }

@@ -6,13 +6,13 @@ package membership
 import "cmp"
 
 // disarmGone ends alarms of removed members: etcd keeps them, and refuses writes because of them.
-func (c *cluster) disarmGone() []Step {
+func (c *cluster) disarmGone() (steps []Step) {
 	for _, alarm := range c.alarms {
 		if alarm.Kind != AlarmCorrupt && alarm.Member != 0 && c.member(alarm.Member) == nil {
-			return c.do(PhaseRecovering, Step{Action: ActionDisarm, Via: c.requestTarget(nil), Alarm: alarm}, "end the alarm %s of member %s, which was removed", alarm.Kind, alarm.Member)
+			steps = append(steps, c.do(PhaseRecovering, Step{Action: ActionDisarm, Via: c.requestTarget(nil), Alarm: alarm}, "end the alarm %s of member %s, which was removed", alarm.Kind, alarm.Member)...)
 		}
 	}
-	return nil
+	return steps
 }
 
 // noSpace returns the first alarm NOSPACE, or nil.
@@ -71,9 +71,9 @@ func (c *cluster) defrag() []Step {
 	return c.defragAbove(cmp.Or(c.phase, PhaseRunning), int64(c.want.Maintenance.DefragPercent), c.want.Maintenance.DefragAtLeast, "to give unused space back")
 }
 
-// defragAbove rewrites the database file of one member if its unused part is too large. The member does not answer during that, so all
-// members must be healthy, and it must not lead.
-func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) []Step {
+// defragAbove rewrites the database files of members with too large an unused part, one at a time. The member does not answer during that,
+// so all members must be healthy, and it must not lead.
+func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) (steps []Step) {
 	var leader *memberState
 	for _, s := range c.voters {
 		if s.answer == nil || s.answer.Size < max(atLeast, 1) || (s.answer.Size-s.answer.Used)*100 <= percent*s.answer.Size {
@@ -86,13 +86,13 @@ func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) 
 			leader = s
 			continue
 		}
-		return c.do(phase, Step{Action: ActionDefrag, Via: s.place(), Healthy: places(c.healthyBut(s)), Ordinal: s.ordinal}, "rewrite the database of %s, %s", s.name(), why)
+		steps = append(steps, c.do(phase, Step{Action: ActionDefrag, Via: s.place(), Healthy: places(c.healthyBut(s)), Ordinal: s.ordinal}, "rewrite the database of %s, %s", s.name(), why)...)
 	}
 	switch {
 	case leader == nil:
-		return nil
+		return steps
 	case len(c.voters) > 1:
-		return c.moveLeader(phase, leader, "its database is to be rewritten")
+		return append(steps, c.moveLeader(phase, leader, "its database is to be rewritten")...)
 	default:
 		return c.do(phase, Step{Action: ActionDefrag, Via: leader.place(), Ordinal: leader.ordinal}, "rewrite the database of %s, %s", leader.name(), why)
 	}

@@ -74,6 +74,34 @@ type Step struct {
 	Alarm    Alarm
 	// Authorities is the phase that ends.
 	Authorities AuthorityPhase
+
+	phase   string // of the cluster while the step is the next one
+	ongoing bool   // the step also occurs in other kinds of changes
+}
+
+// Key identifies a step among those of a cluster, also in a later pass: by its action and what that changes.
+func (s Step) Key() string {
+	subject := ""
+	switch s.Action {
+	case ActionDeletePod:
+		subject = s.Pod.UID
+	case ActionTicket:
+		subject = s.Pod.UID + " " + s.Ticket
+	case ActionMarkClaim, ActionDeleteClaim:
+		subject = s.Claim.UID
+	case ActionAddLearner:
+		subject = s.PeerURL
+	case ActionPromote, ActionRemove, ActionMoveLeader:
+		subject = s.Member.String()
+	case ActionDefrag:
+		subject = s.Via.Member.String()
+	case ActionDisarm:
+		subject = fmt.Sprint(s.Alarm)
+	case ActionRecord:
+		subject = fmt.Sprint(*s.Record)
+	case ActionWait, ActionScale, ActionCompact, ActionRotate, ActionAppend:
+	}
+	return string(s.Action) + " " + subject
 }
 
 // ClaimAt identifies an observed claim.
@@ -122,13 +150,11 @@ func (c *cluster) blocked(format string, args ...any) []Step {
 }
 
 func (c *cluster) wait(phase, format string, args ...any) []Step {
-	c.phase = phase
-	return []Step{{Action: ActionWait, Message: fmt.Sprintf(format, args...)}}
+	return []Step{{Action: ActionWait, Message: fmt.Sprintf(format, args...), phase: phase}}
 }
 
 func (c *cluster) do(phase string, step Step, format string, args ...any) []Step {
-	c.phase = phase
-	step.Message = fmt.Sprintf(format, args...)
+	step.phase, step.Message = phase, fmt.Sprintf(format, args...)
 	return []Step{step}
 }
 

@@ -94,6 +94,14 @@ type View struct {
 	Authorities *Authorities
 	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Until then it is unknown which pods are outdated.
 	Lagging bool
+	// Failures are steps that failed and are not due again yet.
+	Failures []Failure
+}
+
+// Failure is a failed step.
+type Failure struct {
+	Step  string // its Key
+	Cause string
 }
 
 // Record holds decisions that the plan follows. It is an annotation on a planned object that lives as long as the resource. The claims

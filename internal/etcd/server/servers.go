@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc"
 
 	"d3os.com/d3os-operator/internal/database/proof"
+	"d3os.com/d3os-operator/internal/etcd/membership"
 )
 
 // Ports of each pod: of etcd for clients, and of the agent's report while etcd does not run, and next to etcd.
@@ -50,10 +51,11 @@ type Access struct {
 	Secret string
 }
 
-// Servers queries and changes members. It is stateless and safe for concurrent use.
+// Servers queries and changes members. It remembers only which steps failed a short time ago, and is safe for concurrent use.
 type Servers struct {
-	options Options
-	http    *http.Client
+	options  Options
+	http     *http.Client
+	failures failures
 }
 
 // New returns Servers.
@@ -71,7 +73,7 @@ func New(options Options) *Servers {
 		options.DefragTimeout = time.Minute
 	}
 	dialer := &net.Dialer{Timeout: options.ReadTimeout}
-	return &Servers{options: options, http: &http.Client{
+	return &Servers{options: options, failures: failures{now: time.Now, known: map[string]map[string]failure{}}, http: &http.Client{
 		Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true, MaxResponseHeaderBytes: 16 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -79,6 +81,12 @@ func New(options Options) *Servers {
 
 // Overlap returns the time for clients to read their Secret again.
 func (s *Servers) Overlap() time.Duration { return s.options.Overlap }
+
+// Failures returns the steps of a cluster that failed a short time ago and are not due again.
+func (s *Servers) Failures(cluster string) []membership.Failure { return s.failures.of(cluster) }
+
+// Forget drops what is remembered of a cluster.
+func (s *Servers) Forget(cluster string) { s.failures.forget(cluster) }
 
 // named sets the name that the certificate must have: the client would otherwise use the address.
 func named(access Access) []grpc.DialOption {

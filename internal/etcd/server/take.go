@@ -57,6 +57,8 @@ var ErrNotYet = errors.New("not yet")
 
 // Request is one step and its inputs.
 type Request struct {
+	// Cluster identifies the cluster among those of all namespaces.
+	Cluster    string
 	Access     Access
 	Step       membership.Step
 	Kubernetes Kubernetes
@@ -94,7 +96,9 @@ func (s *Servers) Take(ctx context.Context, request Request) error {
 	if do == nil {
 		return fmt.Errorf("there is no action %q", t.Step.Action)
 	}
-	return do(ctx)
+	err := do(ctx)
+	s.failures.note(ctx, t.Cluster, t.Step, err)
+	return err
 }
 
 // effect runs the step's only effect if this replica holds the lease.

@@ -1,0 +1,36 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package membership
+
+import (
+	"slices"
+	"strings"
+)
+
+// due returns the first step that did not fail a short time ago, and notes why the ones before it did. A step that keeps failing so blocks
+// neither its own rule nor a later one, and is tried again when it is due.
+func (c *cluster) due(candidates []Step) []Step {
+	for _, step := range candidates {
+		if step.Action == ActionWait && step.Message == "" {
+			step.Message = strings.Join(c.waits, "; ")
+		}
+		failed := slices.IndexFunc(c.Failures, func(f Failure) bool { return f.Step == step.Key() })
+		if failed < 0 {
+			return []Step{step}
+		}
+		c.blocked("%s: this failed, and is tried again: %s", step.Message, c.Failures[failed].Cause)
+	}
+	return nil
+}
+
+// needed is a rule whose steps later rules rely on. While all of them fail, only pods in which nothing runs are replaced.
+func (c *cluster) needed(rule func() []Step) func() []Step {
+	return func() []Step {
+		steps := rule()
+		if len(steps) == 0 || steps[len(steps)-1].Action == ActionWait {
+			return steps
+		}
+		return append(append(steps, c.unblock()...), c.wait(steps[0].phase, "")...)
+	}
+}
