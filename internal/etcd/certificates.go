@@ -5,6 +5,7 @@ package etcd
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"time"
 
@@ -50,17 +51,22 @@ func readCertificates(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCl
 			}
 			found = append(found, one)
 		}
+		pair := pairIn(secret, keyCert, keyKey)
+		if _, err := tls.X509KeyPair(pair.Cert, pair.Key); err != nil && found[len(found)-2].problem == "" {
+			found = append(found, certificate{secret: name, key: keyKey, problem: err.Error()})
+		}
 	}
 	return found, nil
 }
 
 // certificates sets the condition for certificates that expire. Without TLS it removes the condition. Without an observation it keeps it.
 func (v *view) certificates(c reconcile.Conditions) {
+	ec := v.observed.of(v.ec)
 	switch {
-	case clientSecret(v.ec) == "":
+	case clientSecret(ec) == "":
 		meta.RemoveStatusCondition(c.List, etcdv1.ConditionCertificatesValid)
 	case len(v.observed.certificates) > 0:
-		reason, message := worst(v.observed.certificates, renewer(v.ec), c.Now.Time)
+		reason, message := worst(v.observed.certificates, renewer(ec), c.Now.Time)
 		c.Set(etcdv1.ConditionCertificatesValid, reason == "", etcdv1.ReasonCertificatesValid, "all certificates are valid for long enough", reason, message)
 	}
 }

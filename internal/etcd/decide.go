@@ -19,6 +19,7 @@ import (
 
 // Decide returns the steps that follow from an observation.
 func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
+	ec = obs.of(ec)
 	decided := membership.Decide(wanted(ec), obs.View)
 	obs.model = decided.Model
 	if obs.Replacing {

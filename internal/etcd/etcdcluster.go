@@ -75,13 +75,17 @@ func (k *Kind) Forget(namespace, name string) {
 
 func clusterKey(namespace, name string) string { return namespace + "/" + name }
 
-// Plan returns the objects of a cluster, as one part.
-func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs, _ *Observation) (*reconcile.Plan, error) {
-	return k.planner.plan(ec, reconcile.OwnerOf(k, ec), in)
+// Plan returns the objects of a cluster, as one part. The later calls of the pass get what was planned in the place of refused fields.
+func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs, obs *Observation) (plan *reconcile.Plan, err error) {
+	if obs.accepted, obs.refused, err = accepted(ec, reconcile.OwnerOf(k, ec), in); err != nil {
+		return nil, err
+	}
+	return k.planner.plan(obs.accepted, reconcile.OwnerOf(k, ec), in)
 }
 
 // Observe reads the cluster's objects, pods and claims, and queries every pod.
 func (k *Kind) Observe(ctx context.Context, ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) error {
+	ec = obs.of(ec)
 	obs.Problems, obs.others = map[string]string{}, map[string]string{}
 	if err := k.see(ctx, ec, pods, obs); err != nil {
 		return err

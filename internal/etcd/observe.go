@@ -40,11 +40,23 @@ type Observation struct {
 	// Replacing reports whether the StatefulSet is being replaced around its pods. No step is decided until the new one owns them.
 	Replacing bool
 
+	// accepted is the planned resource; nil for the resource itself. refused names the fields of the spec that were not planned; nil if all were.
+	accepted *etcdv1.EtcdCluster
+	refused  *reconcile.SpecError
+
 	access       server.Access
 	certificates []certificate
 	backups      backup.Seen
 	recordAt     database.Version
 	model        membership.Model // that Decide found
+}
+
+// of returns the planned resource.
+func (obs *Observation) of(ec *etcdv1.EtcdCluster) *etcdv1.EtcdCluster {
+	if obs.accepted == nil {
+		return ec
+	}
+	return obs.accepted
 }
 
 // see reads the Kubernetes objects of a cluster from the cache.

@@ -69,7 +69,7 @@ func (p *planner) plan(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.
 	if !runs && !p.keeper.planned(ec).continues(record.Authority) {
 		how.Replicas = 0 // no pod starts while the record names other authorities
 	}
-	objects, err := p.plans.Part(ec, fmt.Sprintf("%+v/%v", how, agentPods.Pods(live)), func() (reconcile.Part, error) { return p.make(ec, owner, how, live) })
+	objects, err := p.plans.Part(ec, fmt.Sprintf("%+v/%+v/%v", how, ec.Spec.TLS, agentPods.Pods(live)), func() (reconcile.Part, error) { return p.make(ec, owner, how, live) })
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ package etcd
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -28,7 +29,7 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[Observation], 
 	s := &ec.Status
 	s.ObservedGeneration = seen.Generation
 	s.Selector = database.Selector(reconcile.OwnerOf(k, ec), part)
-	s.Endpoints = endpoints(ec)
+	s.Endpoints = endpoints(v.observed.of(ec))
 	if seen.Observed != nil {
 		v.count(s)
 	}
@@ -117,7 +118,7 @@ func (v *view) doing() (step, text string) {
 
 // settled reports whether the cluster matches the spec.
 func (v *view) settled() bool {
-	return v.seen.Observed != nil && v.seen.Failure == nil && v.model.Settled && !v.observed.View.Lagging
+	return v.seen.Observed != nil && v.seen.Failure == nil && v.model.Settled && !v.observed.View.Lagging && v.observed.refused == nil
 }
 
 // parked reports whether replicas is 0.
@@ -128,7 +129,7 @@ func (v *view) parked() bool {
 // hopeless reports whether a user must act.
 func (v *view) hopeless() bool {
 	step, _ := v.doing()
-	return step == "" && v.model.Verdict == membership.SplitBrain
+	return step == "" && (v.model.Verdict == membership.SplitBrain || v.observed.refused != nil)
 }
 
 // well describes a settled cluster.
@@ -153,6 +154,9 @@ func (v *view) deleting() string {
 
 // waiting returns the reason why no step can be taken.
 func (v *view) waiting() string {
+	if v.observed.refused != nil {
+		return v.observed.refused.Reason
+	}
 	phase := v.ec.Status.Phase
 	if v.model.Restarts && phase == etcdv1.PhaseUpgrading || v.model.Starts && phase == etcdv1.PhaseScaling {
 		return etcdv1.ReasonWorking
@@ -180,14 +184,25 @@ func (v *view) waiting() string {
 
 // waitsFor describes why no step can be taken.
 func (v *view) waitsFor() string {
-	wait := v.model.Reason
+	wait := v.cause()
 	if len(v.seen.Decision.Steps) > 0 && v.seen.Decision.Steps[0].Message != "" {
-		wait = v.seen.Decision.Steps[0].Message
+		wait = v.withRefused(v.seen.Decision.Steps[0].Message)
 	}
 	if v.observed.View.Lagging && wait == "" {
 		wait = "waiting for Kubernetes to look at the changed StatefulSet"
 	}
 	return v.account(wait)
+}
+
+// cause describes why the cluster is not as the spec wants it.
+func (v *view) cause() string { return v.withRefused(v.model.Reason) }
+
+// withRefused puts the refused fields of the spec before a text.
+func (v *view) withRefused(text string) string {
+	if v.observed.refused == nil {
+		return text
+	}
+	return database.Join(strings.ReplaceAll(v.observed.refused.Error(), "\n", "; ")+". What runs is kept as it is", text)
 }
 
 // account puts the problem of a pod before its consequences.

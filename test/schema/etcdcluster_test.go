@@ -20,6 +20,8 @@ var etcdAccepted = []string{
 	"{replicas: 9, storage: 1}",
 	"{version: 3.4.23, registry: registry.example.com:5000/mirror, storageClassName: fast}",
 	"{image: registry.example.com/team/etcd:v3.6.16, imagePullSecrets: [{name: a}]}",
+	"{image: 'registry:5000/etcd:v3.6.16-amd64', version: 3.6.16}", "{image: 'registry:5000/etcd@sha256:0', version: 3.6.16}", "{image: 'registry:5000/etcd', version: 3.10.0}",
+	"{image: 'etcd:latest', version: 3.6.16}", "{image: null, version: 3.6.16}", "{image: 'etcd:v3.6.16@sha256:0', version: 3.6.16}",
 	"{size: large, resources: {limits: {memory: 4Gi}}, antiAffinity: Hard}",
 	"{config: {quota-backend-bytes: '8589934592', heartbeat-interval: '100', experimental-compaction-batch-limit: '10', log-level: debug, enable-grpc-gateway: 'false'}}",
 	"{tls: {mode: Auto}}",
@@ -42,14 +44,18 @@ var etcdRefused = map[string]string{
 	"{networkPolicy: {additionalPorts: [0]}}":            "greater than or equal to 1",
 	"{networkPolicy: {additionalPorts: [65536]}}":        "less than or equal to 65535",
 	"{networkPolicy: {additionalPorts: [15008, 15008]}}": "Duplicate value",
-	"{replicas: -1}":                                                "greater than or equal to 0",
-	"{progressDeadlineSeconds: 0}":                                  "greater than or equal to 1",
-	"{replicas: 10}":                                                "less than or equal to 9",
-	"{storage: 0}":                                                  "storage must be a quantity above zero",
-	"{storage: big}":                                                "storage must be a quantity",
-	"{version: 3.6}":                                                "spec.version",
-	"{version: v3.6.16}":                                            "spec.version",
-	"{version: latest}":                                             "spec.version",
+	"{replicas: -1}":               "greater than or equal to 0",
+	"{progressDeadlineSeconds: 0}": "greater than or equal to 1",
+	"{replicas: 10}":               "less than or equal to 9",
+	"{storage: 0}":                 "storage must be a quantity above zero",
+	"{storage: big}":               "storage must be a quantity",
+	"{version: 3.6}":               "spec.version",
+	"{version: v3.6.16}":           "spec.version",
+	"{version: latest}":            "spec.version",
+	"{version: 3.3.27}":            "spec.version",
+	"{version: 4.0.0}":             "spec.version",
+	"{image: 'registry:5000/etcd:v3.4.44', version: 3.6.16}": "the tag must have the version that the field version names",
+	"{image: 'etcd:3.6.1@sha256:0', version: 3.6.16}":        "the tag must have the version that the field version names",
 	"{registry: 'a b'}":                                             "spec.registry",
 	"{size: custom}":                                                "spec.size",
 	"{antiAffinity: Never}":                                         "spec.antiAffinity",
@@ -126,6 +132,25 @@ var etcdKind = clusterKind{
 func TestEtcdCluster(t *testing.T) {
 	t.Parallel()
 	etcdKind.Test(t)
+}
+
+// Once a cluster was formed, which its status shows, its connections neither become encrypted nor cease to be, also while it is parked.
+func TestEncryptionOfAFormedCluster(t *testing.T) {
+	t.Parallel()
+	ec := &etcdv1.EtcdCluster{}
+	o := newResource(t, etcdKind.Kind, "formed", "{replicas: 0}")
+	assert.NilError(t, api.Create(t.Context(), o))
+	assert.NilError(t, api.Get(t.Context(), client.ObjectKeyFromObject(o), ec))
+	change := func(mode etcdv1.TLSMode) error {
+		ec.Spec.TLS = etcdv1.TLS{Mode: mode}
+		return api.Update(t.Context(), ec)
+	}
+	assert.NilError(t, change(etcdv1.TLSAuto))
+	ec.Status.ClusterID = "c1"
+	assert.NilError(t, api.Status().Update(t.Context(), ec))
+	assert.ErrorContains(t, change(etcdv1.TLSOff), "spec.tls: Invalid value")
+	ec.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSSecrets, ServerSecret: "a", PeerSecret: "b", ClientSecret: "c"}
+	assert.NilError(t, api.Update(t.Context(), ec))
 }
 
 // Objects from the API server decode, and a new resource counts as not yet reconciled.

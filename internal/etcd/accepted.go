@@ -1,0 +1,98 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package etcd
+
+import (
+	"cmp"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// accepted returns a resource with what runs in the place of each refused field, and why they are refused, or nil: a mistake in the spec must
+// not stop the repair of what runs. Where no object shows what runs, it returns the resource itself, which plan refuses.
+func accepted(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.Inputs) (*etcdv1.EtcdCluster, *reconcile.SpecError, error) {
+	record, err := records.Planned(in, owner)
+	if err != nil {
+		return nil, nil, err
+	}
+	refused := errors.Join(checkVersion(versionOf(&ec.Spec)), checkImage(&ec.Spec), checkScheme(&ec.Spec, record))
+	if refused == nil {
+		return ec, nil, nil
+	}
+	live, err := in.Lookup(object.StatefulSetKind.Kind, ec.Name)
+	if live == nil || err != nil {
+		return ec, nil, err
+	}
+	runs, reason := ec.DeepCopy(), reconcile.ReasonInvalidSpec
+	if checkVersion(versionOf(&ec.Spec)) != nil || checkImage(&ec.Spec) != nil {
+		image, version := database.ImageOf(live, container), cmp.Or(expectedIn(live), record.Version)
+		if image == "" || version == "" {
+			return ec, nil, nil
+		}
+		runs.Spec.Image, runs.Spec.Version = image, version
+		if checkVersion(versionOf(&ec.Spec)) != nil {
+			reason = etcdv1.ReasonUnsupportedVersion
+		}
+	}
+	if checkScheme(&ec.Spec, record) != nil {
+		server, err := in.Lookup("Secret", ec.Name+suffixServer)
+		if err != nil {
+			return nil, nil, err
+		}
+		switch {
+		case record.Scheme == "http":
+			runs.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSOff}
+		case secretIn(live, "tls-server") == ec.Name+suffixServer:
+			names := ec.Spec.TLS.AdditionalNames
+			if len(names) == 0 {
+				names = additionalIn(ec, server)
+			}
+			runs.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSAuto, AdditionalNames: names, Rotation: ec.Spec.TLS.Rotation}
+		default: // nothing shows the Secret of clients
+			return ec, nil, nil
+		}
+	}
+	return runs, &reconcile.SpecError{Reason: reason, Err: refused}, nil
+}
+
+// secretIn returns the Secret of a volume in the pods of a StatefulSet, or "".
+func secretIn(set *unstructured.Unstructured, volume string) string {
+	volumes, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "volumes")
+	for _, v := range volumes {
+		if fields, _ := v.(map[string]any); fields["name"] == volume {
+			name, _, _ := unstructured.NestedString(fields, "secret", "secretName")
+			return name
+		}
+	}
+	return ""
+}
+
+// additionalIn returns the names of a server's certificate that are not those of each cluster.
+func additionalIn(ec *etcdv1.EtcdCluster, secret *unstructured.Unstructured) (found []string) {
+	block, _ := pem.Decode(dataIn(secret, keyCert))
+	if block == nil {
+		return nil
+	}
+	certificate, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return nil
+	}
+	plain := ec.DeepCopy()
+	plain.Spec.TLS.AdditionalNames = nil
+	known := leaves(plain)[0].Hosts
+	given := slices.Clone(certificate.DNSNames)
+	for _, ip := range certificate.IPAddresses {
+		given = append(given, ip.String())
+	}
+	return slices.DeleteFunc(given, func(name string) bool { return slices.Contains(known, name) })
+}
