@@ -7,8 +7,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -63,8 +63,8 @@ func (a *accounts) of(ctx context.Context, ec *etcdv1.EtcdCluster) (account, err
 		return known, nil
 	}
 	read, err := readAccount(ctx, a.live, ec, false)
-	if err != nil {
-		return read, err
+	if err != nil || slices.ContainsFunc(read.certificates, func(one certificate) bool { return one.problem != "" }) {
+		return read, err // a user may correct it at any time
 	}
 	read.secret, read.at = name, a.now()
 	a.mu.Lock()
@@ -87,25 +87,25 @@ func (a *accounts) forget(namespace, name string) {
 	delete(a.known, namespace+"/"+name)
 }
 
-// readAccess builds a TLS configuration from a Secret with tls.crt, tls.key and ca.crt.
+// readAccess builds a TLS configuration from a Secret with tls.crt, tls.key and ca.crt. What the Secret does not have is not in the
+// configuration: members then refuse the operator or are not trusted, and readCertificates returns what is missing.
 func readAccess(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCluster, name string, optional bool) (server.Access, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: serverName(ec), RootCAs: x509.NewCertPool()}
 	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))
 	err := from.Get(ctx, client.ObjectKey{Namespace: ec.Namespace, Name: name}, secret)
-	if optional && apierrors.IsNotFound(err) {
-		return server.Access{TLS: config}, nil // it trusts no server
+	if apierrors.IsNotFound(err) {
+		if optional {
+			name = ""
+		}
+		return server.Access{TLS: config, Secret: name}, nil // it trusts no server
 	}
 	if err != nil {
 		return server.Access{}, fmt.Errorf("read Secret %s: %w", name, err)
 	}
+	config.RootCAs.AppendCertsFromPEM(dataIn(secret, keyCA))
 	pair := pairIn(secret, keyCert, keyKey)
-	certificate, err := tls.X509KeyPair(pair.Cert, pair.Key)
-	if err == nil && !config.RootCAs.AppendCertsFromPEM(dataIn(secret, keyCA)) {
-		err = errors.New("ca.crt has no certificate")
+	if certificate, err := tls.X509KeyPair(pair.Cert, pair.Key); err == nil {
+		config.Certificates = []tls.Certificate{certificate}
 	}
-	if err != nil {
-		return server.Access{}, fmt.Errorf("read Secret %s, which must have tls.crt, tls.key and ca.crt: %w", name, err)
-	}
-	config.Certificates = []tls.Certificate{certificate}
 	return server.Access{TLS: config, Secret: name}, nil
 }
