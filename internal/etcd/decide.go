@@ -20,7 +20,9 @@ import (
 // Decide returns the steps that follow from an observation.
 func (k *Kind) Decide(ec *etcdv1.EtcdCluster, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
 	ec = obs.of(ec)
-	decided := membership.Decide(wanted(ec), obs.View)
+	want := wanted(ec)
+	want.WellFor = k.wellFor
+	decided := membership.Decide(want, obs.View)
 	obs.model = decided.Model
 	if obs.Replacing {
 		return reconcile.Decision{LookAgain: time.Second}

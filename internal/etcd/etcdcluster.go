@@ -46,14 +46,16 @@ type Kind struct {
 	jobs     backup.Reader
 	accounts *accounts
 	now      func() time.Time
+	wellFor  time.Duration // of a replaced pod, before the next one is replaced
 }
 
 var _ reconcile.Kind[*etcdv1.EtcdCluster, Observation] = &Kind{}
 
 // New returns the kind. The client is the operator's cached one; live reads from the API server.
-func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader) *Kind {
+// wellFor is the time for which a pod must have been ready without a restart before the next one is replaced.
+func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader, wellFor time.Duration) *Kind {
 	return &Kind{
-		planner: newPlanner(renderer, images, time.Now), servers: servers, client: c, live: live, jobs: backup.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), now: time.Now,
+		wellFor: wellFor, planner: newPlanner(renderer, images, time.Now), servers: servers, client: c, live: live, jobs: backup.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), now: time.Now,
 	}
 }
 

@@ -88,6 +88,7 @@ func (k *Kind) seePod(pod database.Pod, obs *Observation) {
 		obs.others[pod.Name] = problemBesides(pod.Pod)
 	}
 	ready, since := health.Readiness(pod.Pod)
+	seen.WellFor, seen.Ended = database.WellFor(pod.Pod, now), database.LastEnd(pod.Pod, now)
 	if seen.Ready = ready; !ready {
 		seen.NotReadyFor = now.Sub(since)
 	}

@@ -30,6 +30,9 @@ type Options struct {
 	// MaxRollouts limits the DataServices that a new version of the operator changes at once; 0 is no limit.
 	MaxRollouts  int
 	ResyncPeriod time.Duration
+	// MinReady is the time for which a replaced pod of a RedisCluster, an EtcdCluster or a MySQLCluster must have been ready without a
+	// restart before the next one is replaced.
+	MinReady time.Duration
 
 	LeaderElection          bool
 	LeaderElectionNamespace string
@@ -87,6 +90,13 @@ func ParseOptions(args []string) (Options, error) {
 			return o, fmt.Errorf("read MAX_ROLLOUTS: %w", err)
 		}
 	}
+	o.MinReady = time.Minute
+	if given := os.Getenv("MIN_READY"); given != "" {
+		var err error
+		if o.MinReady, err = time.ParseDuration(given); err != nil {
+			return o, fmt.Errorf("read MIN_READY: %w", err)
+		}
+	}
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.Func("watch-namespaces", "comma-separated namespaces to watch (default: $WATCH_NAMESPACE; empty: all)", func(value string) error {
 		o.WatchNamespaces = names(value)
@@ -97,6 +107,7 @@ func ParseOptions(args []string) (Options, error) {
 		o.MaxRollouts, err = count(value)
 		return err
 	})
+	flags.DurationVar(&o.MinReady, "min-ready", o.MinReady, "how long a replaced pod of a RedisCluster, an EtcdCluster or a MySQLCluster must have been ready without a restart before the next one is replaced; 0 for no wait (default: $MIN_READY, or 1m)")
 	flags.DurationVar(&o.ResyncPeriod, "resync-period", 10*time.Hour, "reconcile every resource this often even if nothing changed; reads the cache only")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "elect a leader, so that one of several replicas is active")
 	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the Lease (default: the pod's own)")
@@ -117,6 +128,9 @@ func ParseOptions(args []string) (Options, error) {
 	flags.BoolVar(&o.PrintVersion, "version", false, "print the version and exit")
 	if err := flags.Parse(args); err != nil {
 		return o, err
+	}
+	if o.MinReady < 0 {
+		return o, fmt.Errorf("--min-ready: %s is less than 0", o.MinReady)
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.uber.org/zap/zapcore"
 	"gotest.tools/v3/assert"
@@ -47,6 +48,33 @@ func TestFlagsWinOverVariables(t *testing.T) {
 			assert.NilError(t, err)
 			assert.DeepEqual(t, o.WatchNamespaces, test.watch)
 			assert.Equal(t, o.MaxRollouts, test.most)
+		})
+	}
+}
+
+// The wait between two pods of a change is a minute, unless a flag or the variable sets it.
+func TestMinReady(t *testing.T) {
+	for name, test := range map[string]struct {
+		variable string
+		args     []string
+		want     time.Duration
+		err      string
+	}{
+		"nothing said":   {want: time.Minute},
+		"a variable":     {variable: "2m", want: 2 * time.Minute},
+		"a flag":         {variable: "2m", args: []string{"--min-ready=0"}},
+		"wrong variable": {variable: "long", err: "MIN_READY"},
+		"below zero":     {args: []string{"--min-ready=-1s"}, err: "--min-ready: -1s is less than 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Setenv("MIN_READY", test.variable)
+			o, err := manager.ParseOptions(test.args)
+			if test.err != "" {
+				assert.ErrorContains(t, err, test.err)
+				return
+			}
+			assert.NilError(t, err)
+			assert.Equal(t, o.MinReady, test.want)
 		})
 	}
 }

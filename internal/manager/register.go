@@ -88,7 +88,7 @@ func registerRedis(ctx context.Context, op *Operator, images redis.Images) error
 	if err := op.Add(closeAtEnd); err != nil {
 		return fmt.Errorf("add the connections to Redis: %w", err)
 	}
-	return Register(ctx, op, redis.New(op.Renderer, images, servers, op.Parts.Client, op.GetAPIReader()))
+	return Register(ctx, op, redis.New(op.Renderer, images, servers, op.Parts.Client, op.GetAPIReader(), op.options.MinReady))
 }
 
 // registerBackups adds DataBackups and DataRestores to an operator, once their CRDs are installed.
@@ -101,12 +101,14 @@ func registerBackups(ctx context.Context, op *Operator) error {
 
 // registerEtcd adds EtcdClusters to an operator, once their CRD is installed.
 func registerEtcd(ctx context.Context, op *Operator, images etcd.Images) error {
-	return Register(ctx, op, etcd.New(op.Renderer, images, etcdserver.New(op.options.Etcd), op.Parts.Client, op.GetAPIReader()))
+	return Register(ctx, op, etcd.New(op.Renderer, images, etcdserver.New(op.options.Etcd), op.Parts.Client, op.GetAPIReader(), op.options.MinReady))
 }
 
 // registerMySQL adds MySQLClusters to an operator, once their CRD is installed.
 func registerMySQL(ctx context.Context, op *Operator, images cluster.Images) error {
-	return Register(ctx, op, cluster.New(op.Renderer, images, op.options.MySQL, op.Parts.Client, op.GetAPIReader()))
+	options := op.options.MySQL
+	options.WellFor = op.options.MinReady
+	return Register(ctx, op, cluster.New(op.Renderer, images, options, op.Parts.Client, op.GetAPIReader()))
 }
 
 // registerCompat adds AppServices, ModelBoxes and CronTabs to an operator, once config/compat is installed.

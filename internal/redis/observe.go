@@ -179,6 +179,7 @@ func fill(node *topology.Node, pod *corev1.Pod, set *appsv1.StatefulSet) {
 	node.UID, node.Host, node.IP, node.Problem = string(pod.UID), pod.Spec.NodeName, pod.Status.PodIP, ""
 	node.Terminating, node.Zone = pod.DeletionTimestamp != nil, pod.Labels[corev1.LabelTopologyZone]
 	node.Outdated = database.IsOutdated(pod, set)
+	node.WellFor, node.Ended = database.WellFor(pod, time.Now()), database.LastEnd(pod, time.Now())
 	node.Ready, node.NeverUp, node.Stuck = health.IsReady(pod), isUnserved(pod), isStuck(pod)
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Name == container {

@@ -81,6 +81,8 @@ func TestNodes(t *testing.T) {
 	}
 	obs := place()
 	assert.Equal(t, len(obs.Nodes), 3+2+2+2, "a pod that the StatefulSet still has, and a shard that is still in the record")
+	assert.Assert(t, obs.Nodes[0].WellFor > time.Hour)
+	obs.Nodes[0].WellFor = 0
 	assert.DeepEqual(t, obs.Nodes[0], topology.Node{Pod: "cache-0-0", UID: "cache-0-0", Host: "node", IP: "10.0.0.1", Running: true, Ready: true})
 	assert.Assert(t, obs.Nodes[1].Outdated && obs.Nodes[2].Terminating && obs.Nodes[3].Problem != "")
 	assert.Equal(t, obs.HostIPs["cache-0-0"], "192.0.2.1")

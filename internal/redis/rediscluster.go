@@ -43,6 +43,7 @@ type Kind struct {
 	jobs     backup.Reader
 	accounts *accounts
 	sources  *sources
+	wellFor  time.Duration // of a replaced pod, before the next one is replaced
 }
 
 var _ reconcile.Kind[*redisv1.RedisCluster, Observation] = &Kind{}
@@ -57,9 +58,10 @@ type Images struct {
 	Namespace string
 }
 
-// New returns the kind. The client is the operator's cached one; live reads from the API server.
-func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader) *Kind {
-	return &Kind{planner: newPlanner(renderer, images, random), servers: servers, client: c, live: live, jobs: backup.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), sources: newSources(live)}
+// New returns the kind. The client is the operator's cached one; live reads from the API server. wellFor is the time for which a pod must have
+// been ready without a restart before the next one is replaced.
+func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader, wellFor time.Duration) *Kind {
+	return &Kind{wellFor: wellFor, planner: newPlanner(renderer, images, random), servers: servers, client: c, live: live, jobs: backup.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), sources: newSources(live)}
 }
 
 // GVK returns the group, version and kind of RedisCluster.
@@ -90,7 +92,9 @@ func (k *Kind) Plan(rc *redisv1.RedisCluster, in reconcile.Inputs, _ *Observatio
 
 // Decide returns the steps that follow from an observation.
 func (k *Kind) Decide(rc *redisv1.RedisCluster, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
-	decided := topology.Decide(wanted(rc, obs.Announced), obs.Record, obs.Nodes)
+	want := wanted(rc, obs.Announced)
+	want.WellFor = k.wellFor
+	decided := topology.Decide(want, obs.Record, obs.Nodes)
 	obs.decided = decided
 	result := reconcile.Decision{LookAgain: decided.LookAgain}
 	for _, step := range decided.Steps {

@@ -64,8 +64,8 @@ func all(t *testing.T) []kind {
 		LookupLive: func(string, string) (*unstructured.Unstructured, error) { return nil, nil },
 		List:       func(string) ([]*unstructured.Unstructured, error) { return nil, nil },
 	}
-	redis := redis.New(renderer, redis.Images{Agent: "example.com/operator:v1"}, nil, nil, nil)
-	etcd := etcd.New(renderer, etcd.Images{Agent: "example.com/operator:v1"}, nil, nil, nil)
+	redis := redis.New(renderer, redis.Images{Agent: "example.com/operator:v1"}, nil, nil, nil, 0)
+	etcd := etcd.New(renderer, etcd.Images{Agent: "example.com/operator:v1"}, nil, nil, nil, 0)
 	mysql := mysqlcluster.New(renderer, mysqlcluster.Images{Agent: "example.com/operator:v1"}, mysqlcluster.Options{}, nil, nil)
 	return []kind{
 		{"d3os-product.com.d3os_dataservices", `{}`, func(t *testing.T, spec map[string]any) (client.Object, error) {

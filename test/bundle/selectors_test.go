@@ -180,9 +180,9 @@ func rendered(t *testing.T, names []string) []*unstructured.Unstructured {
 	rc, ec, mysql := &redisv1.RedisCluster{}, &etcdv1.EtcdCluster{}, &mysqlv1.MySQLCluster{}
 	into(t, cluster(map[string]any{"replicas": 6, "storage": map[string]any{"size": "1Gi"}}), rc)
 	into(t, cluster(map[string]any{"replicas": 3, "storage": "1Gi"}), ec)
-	ofRedis, err := redis.New(renderer, redis.Images{Agent: images}, nil, nil, nil).Plan(rc, none, &redis.Observation{})
+	ofRedis, err := redis.New(renderer, redis.Images{Agent: images}, nil, nil, nil, 0).Plan(rc, none, &redis.Observation{})
 	assert.NilError(t, err)
-	ofEtcd, err := etcd.New(renderer, etcd.Images{Agent: images}, nil, nil, nil).Plan(ec, none, &etcd.Observation{})
+	ofEtcd, err := etcd.New(renderer, etcd.Images{Agent: images}, nil, nil, nil, 0).Plan(ec, none, &etcd.Observation{})
 	assert.NilError(t, err)
 	into(t, map[string]any{"metadata": map[string]any{"name": "platform", "namespace": "data", "uid": "3"}, "spec": map[string]any{"networkPolicy": policy, "replicas": 3}}, mysql)
 	ofMySQL, err := mysqlcluster.New(renderer, mysqlcluster.Images{Agent: images}, mysqlcluster.Options{}, nil, nil).Plan(mysql, none, &mysqlcluster.Observation{})

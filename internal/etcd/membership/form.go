@@ -185,7 +185,8 @@ func (c *cluster) markClaim(s *memberState, mark Mark) Step {
 
 // unblock replaces pods that cannot start and run no etcd, of two kinds. Pods of an old revision: a revision that does not start must not
 // block the rollout of its fix. Pods with a claim that is being deleted, if the data is not needed: they would wait forever. If the data
-// may be needed, the pod stays; so it does while no quorum has the same keys.
+// may be needed, the pod stays; so it does while no quorum has the same keys. While a quorum is proven, the pod of a voter also stays if the
+// latest revision failed on another one: the former revision may serve again.
 func (c *cluster) unblock() (steps []Step) {
 	for i := range c.Pods {
 		p := &c.Pods[i]
@@ -199,6 +200,8 @@ func (c *cluster) unblock() (steps []Step) {
 			step.Via, step.Expect = c.requestTarget(nil), c.list // a quorum has removed the member that owned the data
 		}
 		switch {
+		case !leaves && c.mayServeAgain(p):
+			c.failedChange(c.failed())
 		case p.Outdated && !c.Lagging && (!p.Running || p.Crashing || p.Report != nil):
 			steps = append(steps, c.do(PhaseUpgrading, step, "delete pod %s: nothing runs in it (%s), and another revision is wanted", p.Name, p.trouble())...)
 		case leaves && p.Report != nil:

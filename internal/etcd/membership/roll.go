@@ -7,29 +7,21 @@ import "slices"
 
 // roll replaces one pod of an old revision at a time, while every voter is healthy: followers first, and the leader after another member
 // leads. A voter that does not answer comes first, because nothing is lost with it. A voter that trusts other certificate authorities than
-// its Secrets have is replaced like one of an old revision.
+// its Secrets have is replaced like one of an old revision. The next pod is replaced when all others have been well for a time, so a change
+// that fails costs one member.
 func (c *cluster) roll() (steps []Step) {
+	failed := c.failed()
 	switch {
+	case failed != nil:
+		return c.failedChange(failed)
 	case slices.ContainsFunc(c.members, (*memberState).refuses):
 		c.stuck = true
 		return c.blocked("members refuse the certificate authorities in the Secrets of the cluster, so no pod is replaced: restore the former Secrets, or set spec.replicas to 0 and back to change to these")
 	case c.Lagging:
 		return nil
 	}
-	var outdated []*memberState
-	for _, s := range c.voters {
-		if s.ordinal < 0 || s.pod == nil || !s.pod.Outdated && !s.trustsFormer() || s.pod.Terminating {
-			continue
-		}
-		if c.losesData(s.ordinal) {
-			c.blocked("%s is not replaced by one of the latest revision: its claim is being deleted", s.name())
-			continue
-		}
-		if s.answer != nil && s.claim != nil && (s.claim.Member != s.ID || s.claim.Cluster != c.id) {
-			c.blocked("%s is not replaced by one of the latest revision: its claim does not name its data's member yet", s.name())
-			continue
-		}
-		outdated = append(outdated, s)
+	outdated := c.outdated()
+	for _, s := range outdated {
 		others := c.healthyBut(s)
 		if !c.healthy(s) && len(others) >= quorum(len(c.voters)) {
 			steps = append(steps, c.do(PhaseUpgrading, c.deletePod(s, others), "replace pod %s by one of the latest revision: it does not answer", s.pod.Name)...)
@@ -46,18 +38,80 @@ func (c *cluster) roll() (steps []Step) {
 			s.name(), s.successor(), c.vacant(), len(c.voters))
 	}
 	for _, s := range outdated {
-		if s != c.leader {
+		if s != c.leader && c.othersSettled(s) {
 			steps = append(steps, c.do(PhaseUpgrading, c.deletePod(s, c.healthyBut(s)), "replace pod %s %s", s.pod.Name, s.successor())...)
 		}
 	}
 	switch leader := c.leader; {
-	case !slices.Contains(outdated, leader):
+	case !slices.Contains(outdated, leader) || !c.othersSettled(leader):
 		return steps
 	case len(c.voters) > 1:
 		return append(steps, c.moveLeader(PhaseUpgrading, leader, "its pod is to be replaced")...)
 	default:
 		return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s %s: the cluster has no other member and does not answer until then", leader.pod.Name, leader.successor())
 	}
+}
+
+// outdated returns the voters whose pods are to be replaced, and notes those whose data would not be safe.
+func (c *cluster) outdated() (found []*memberState) {
+	for _, s := range c.voters {
+		switch {
+		case s.ordinal < 0 || s.pod == nil || !s.pod.Outdated && !s.trustsFormer() || s.pod.Terminating:
+		case c.losesData(s.ordinal):
+			c.blocked("%s is not replaced by one of the latest revision: its claim is being deleted", s.name())
+		case s.answer != nil && s.claim != nil && (s.claim.Member != s.ID || s.claim.Cluster != c.id):
+			c.blocked("%s is not replaced by one of the latest revision: its claim does not name its data's member yet", s.name())
+		default:
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// isSettled reports whether the pod of a voter has been ready without a restart for long enough.
+func (c *cluster) isSettled(s *memberState) bool {
+	return c.want.WellFor == 0 || s.pod != nil && s.pod.WellFor >= c.want.WellFor
+}
+
+// othersSettled reports whether the pods of all voters except one are settled, and notes the first that is not.
+func (c *cluster) othersSettled(except *memberState) bool {
+	for _, s := range c.voters {
+		if s != except && s.ordinal >= 0 && !c.isSettled(s) {
+			c.phase = PhaseUpgrading
+			c.blocked("no further pod is replaced now: %s is to be ready for %s without a restart first", s.name(), c.want.WellFor)
+			return false
+		}
+	}
+	return true
+}
+
+// failed returns a voter with a pod of the latest revision in which a container ended, or cannot start, and that is not settled since. nil:
+// there is none.
+func (c *cluster) failed() *memberState {
+	for _, s := range c.voters {
+		if p := s.pod; p != nil && !p.Outdated && !c.Lagging && !p.Terminating && !c.isSettled(s) && (p.Ended != "" || p.isExplained()) {
+			return s
+		}
+	}
+	return nil
+}
+
+// mayServeAgain reports whether the outdated pod of a voter stays: a quorum is proven, and the latest revision failed on another voter.
+func (c *cluster) mayServeAgain(p *Pod) bool {
+	s := c.at[p.Ordinal]
+	return p.Outdated && c.proven && !c.alarmed && s != nil && !s.Learner && c.failed() != nil
+}
+
+// failedChange notes that the change of the pods failed on a member. It goes no further.
+func (c *cluster) failedChange(on *memberState) []Step {
+	if !slices.ContainsFunc(c.Pods, func(p Pod) bool { return p.Outdated }) {
+		return nil
+	}
+	why := on.pod.Ended
+	if on.pod.Problem != "" {
+		why = on.pod.Problem
+	}
+	return c.blocked("the latest change of the pods failed on %s (%s), and no further pod is replaced: take it back, or correct it", on.name(), why)
 }
 
 // successor describes the pod that replaces a member's pod.

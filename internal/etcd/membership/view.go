@@ -53,6 +53,8 @@ type Want struct {
 	Pinned bool
 	// PeerURLs are the members' peer URLs, by ordinal, for all ordinals below MaxReplicas.
 	PeerURLs []string
+	// WellFor is the time for which a pod must have been ready without a restart before the next one is replaced.
+	WellFor time.Duration
 	// ReplaceAfter is the time that a member may crash before it is replaced and its volume deleted. 0 disables that.
 	ReplaceAfter time.Duration
 	Recovery     Recovery
@@ -188,6 +190,10 @@ type Pod struct {
 	Terminating bool
 	Outdated    bool // its revision is not the latest of the StatefulSet
 	Revision    string
+
+	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last end of a container; empty if none has.
+	WellFor time.Duration
+	Ended   string
 
 	// Crashing reports whether etcd has kept exiting since the pod became unready. NotReadyFor is the time since then.
 	Crashing    bool

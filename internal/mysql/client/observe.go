@@ -29,6 +29,9 @@ type Pod struct {
 	// Ticket is its annotation.
 	Ticket         string
 	Outdated, Down bool
+	// WellFor is the time for which it has been ready without a restart. Ended describes the last end of a container.
+	WellFor time.Duration
+	Ended   string
 	// Routed reports whether the Service points to it.
 	Routed bool
 }
@@ -80,7 +83,7 @@ func (o *Observer) Observe(record replication.Record, looks []Look, now time.Tim
 
 func (o *Observer) member(l Look, past *memory, record replication.Record, cut []int, now time.Time) replication.Member {
 	m := replication.Member{
-		Identity: replication.Identity{Ordinal: l.Pod.Ordinal}, UID: l.Pod.UID, Ticket: l.Pod.Ticket, Outdated: l.Pod.Outdated, Down: l.Pod.Down, Routed: l.Pod.Routed,
+		Identity: replication.Identity{Ordinal: l.Pod.Ordinal}, UID: l.Pod.UID, Ticket: l.Pod.Ticket, Outdated: l.Pod.Outdated, Down: l.Pod.Down, WellFor: l.Pod.WellFor, Ended: l.Pod.Ended, Routed: l.Pod.Routed,
 	}
 	if l.Err == nil {
 		answered(&m, l.Answer)

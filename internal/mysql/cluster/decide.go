@@ -30,7 +30,9 @@ const stepLabel = "Label"
 
 // Decide returns the next step that follows from an observation.
 func (k *Kind) Decide(mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
-	decided := replication.Decide(wanted(mc, obs.Record), obs.Observation)
+	want := wanted(mc, obs.Record)
+	want.WellFor = k.options.WellFor
+	decided := replication.Decide(want, obs.Observation)
 	obs.decided = decided
 	if obs.Replacing {
 		return reconcile.Decision{LookAgain: time.Second}

@@ -42,6 +42,8 @@ type Options struct {
 	Tap Tap
 	// Connect returns the members of a database. Default: Dial.
 	Connect Connect
+	// WellFor is the time for which a pod must have been ready without a restart before the next one is replaced. Default: 0.
+	WellFor time.Duration
 }
 
 // Kind implements the kind MySQLCluster.

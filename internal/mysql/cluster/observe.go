@@ -124,7 +124,7 @@ func (obs *Observation) seePod(live database.Pod) {
 	obs.pods[n] = pod{
 		Pod: client.Pod{
 			Ordinal: n, UID: string(live.UID), Ticket: live.Annotations[object.AnnotationTicket],
-			Outdated: live.Outdated, Down: isDown(live.Pod),
+			Outdated: live.Outdated, Down: isDown(live.Pod), WellFor: database.WellFor(live.Pod, time.Now()), Ended: database.LastEnd(live.Pod, time.Now()),
 		},
 		terminating: live.DeletionTimestamp != nil, readable: live.Labels[labelReadable] == "true", ready: health.IsReady(live.Pod),
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 )
@@ -437,6 +438,27 @@ func TestDecide(t *testing.T) {
 				o.Members[i].Outdated = true
 			}
 		}, StateRolling, "Serve of 0 in 4"},
+		"a member is outdated, and another one has just become ready": {func(o *Observation, w *Want) {
+			w.WellFor, o.Members[0].WellFor, o.Members[1].WellFor, o.Members[2].WellFor = time.Minute, time.Hour, time.Hour, time.Second
+			o.Members[1].Outdated = true
+		}, StateRolling, ""},
+		"a member is outdated, and all others have been well for long": {func(o *Observation, w *Want) {
+			w.WellFor, o.Members[0].WellFor, o.Members[2].WellFor = time.Minute, time.Minute, time.Hour
+			o.Members[1].Outdated = true
+		}, StateRolling, "Serve of 0 in 4"},
+		"the primary is outdated, and another one has just become ready": {func(o *Observation, w *Want) {
+			w.WellFor, o.Members[0].WellFor, o.Members[1].WellFor, o.Members[2].WellFor = time.Minute, time.Hour, time.Hour, time.Second
+			o.Members[0].Outdated = true
+		}, StateRolling, ""},
+		"the change failed on a member, and a voter's server is down": {func(o *Observation, w *Want) {
+			w.WellFor, o.Members[0].WellFor, o.Members[2].WellFor, o.Members[2].Ended = time.Minute, time.Hour, time.Second, "container mysql ended: OOMKilled"
+			o.Members[2].UID = "u"
+			o.Members[1].UID, o.Members[1].Outdated, o.Members[1].Down = "u", true, true
+		}, StateRolling, ""},
+		"the same, and nothing failed": {func(o *Observation, w *Want) {
+			w.WellFor, o.Members[0].WellFor, o.Members[2].WellFor = time.Minute, time.Hour, time.Second
+			o.Members[1].UID, o.Members[1].Outdated, o.Members[1].Down = "u", true, true
+		}, StateRolling, "DeletePod of 1 in 4"},
 		"a voter is outdated, the other lags": {func(o *Observation, _ *Want) {
 			o.Members[1].Outdated, o.Members[2].CaughtUp = true, false
 		}, StateRolling, ""},

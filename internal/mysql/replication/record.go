@@ -5,6 +5,7 @@ package replication
 
 import (
 	"slices"
+	"time"
 
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
@@ -115,6 +116,9 @@ type Member struct {
 	Ticket, UsedTicket, FailedTicket string
 	// Outdated reports whether the StatefulSet would create another pod, and Down whether Kubernetes reports that no server of it runs.
 	Outdated, Down bool
+	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last end of a container; empty if none has.
+	WellFor time.Duration
+	Ended   string
 	// Failing reports whether the agent names a cause why the server does not run on the member's data.
 	Failing bool
 	// Orders is the version of the orders that the agent reads. From version 2 on, each server has a password.
@@ -194,6 +198,8 @@ type Want struct {
 	Members int
 	// MaxVoters limits the number of voters: 2 of three members.
 	MaxVoters int
+	// WellFor is the time for which a pod must have been ready without a restart before the next one is replaced.
+	WellFor time.Duration
 	// Switch reports whether the member To is wanted as the primary.
 	Switch bool
 	To     int

@@ -6,10 +6,16 @@ package replication
 import "slices"
 
 // broken deletes a pod that cannot run if its StatefulSet would create a different one, because the user may have fixed the cause. No
-// server runs in the pod, so the deletion ends none.
+// server runs in the pod, so the deletion ends none. The pod of a member stays if the latest change failed on another one: the former pod may
+// serve again.
 func (c *cluster) broken() *Decision {
+	var failed *Member
+	if _, answers := c.primary(); answers {
+		failed = c.failed()
+	}
 	for _, m := range c.members {
-		if m.Outdated && m.UID != "" && (m.Down || m.cannotStart()) {
+		isMember := m.Identity == c.record.Primary || c.record.IsVoter(m.Identity)
+		if m.Outdated && m.UID != "" && (m.Down || m.cannotStart()) && (failed == nil || !isMember) {
 			return c.do(StateRolling, c.order(ActionDeletePod, m), "member %d cannot run, and its pod is outdated: a new one is created", m.Ordinal)
 		}
 	}
@@ -72,12 +78,43 @@ func (c *cluster) nextToRoll() *Member {
 			return nil
 		}
 	}
+	if c.unsettled(next.Ordinal) != nil {
+		return nil
+	}
 	return next
+}
+
+// isSettled reports whether a pod has been ready without a restart for long enough.
+func (c *cluster) isSettled(m Member) bool { return m.WellFor >= c.want.WellFor }
+
+// failed returns a member with a pod of the latest revision in which a container ended, and that is not settled since, or nil.
+func (c *cluster) failed() *Member {
+	for _, m := range c.members {
+		if m.UID != "" && !m.Outdated && m.Ended != "" && !c.isSettled(m) {
+			return &m
+		}
+	}
+	return nil
+}
+
+// unsettled returns the first pod of a wanted member that is not settled, except one, or nil.
+func (c *cluster) unsettled(except int) *Member {
+	for ordinal := range c.want.Replicas {
+		if m := c.at(ordinal); ordinal != except && !c.isSettled(m) {
+			return &m
+		}
+	}
+	return nil
 }
 
 // isWell reports whether a replica follows the primary without lag.
 func (c *cluster) isWell(m Member) bool {
 	return m.usable() && c.follows(m) && m.CaughtUp && !m.Bad
+}
+
+// isOutdated reports whether a wanted member has an outdated pod.
+func (c *cluster) isOutdated() bool {
+	return slices.ContainsFunc(c.members, func(m Member) bool { return m.Outdated && m.Ordinal < c.want.Replicas })
 }
 
 // roll restarts outdated pods, one at a time. The primary is the last: another member takes its place before, see target.
@@ -92,8 +129,15 @@ func (c *cluster) roll() *Decision {
 		return c.do(StateRolling, c.order(ActionDeletePod, *next), "member %d is restarted with its new pod", next.Ordinal)
 	case next != nil:
 		return nil // it leaves the voters before
+	case !c.isOutdated():
+		return nil
+	case c.failed() != nil:
+		failed := c.failed()
+		return c.say(StateRolling, "the last change failed on member %d (%s): no further pod is replaced; correct the change", failed.Ordinal, failed.Ended)
 	case slices.ContainsFunc(c.members, func(m Member) bool { return m.Outdated && m.Ordinal != p.Ordinal && m.Ordinal < c.want.Replicas }):
 		return c.say(StateRolling, "pods are outdated: waiting until all other members follow before one is restarted")
+	case c.want.Replicas > 1 && c.unsettled(p.Ordinal) != nil:
+		return c.say(StateRolling, "pods are outdated: member %d is to be ready for %s without a restart before the next one is restarted", c.unsettled(p.Ordinal).Ordinal, c.want.WellFor)
 	case p.Outdated && c.want.Replicas == 1 && len(c.record.Voters) == 0 && c.record.Acknowledgements == 0:
 		return c.do(StateRolling, c.order(ActionDeletePod, p), "member %d is restarted with its new pod; there is no other one", p.Ordinal)
 	}
@@ -104,7 +148,7 @@ func (c *cluster) roll() *Decision {
 // is the last outdated one.
 func (c *cluster) target() (ordinal int, isWanted bool) {
 	p := c.at(c.record.Primary.Ordinal)
-	isLastToRoll := p.Outdated && c.want.Replicas > 1 && len(c.record.Voters) >= c.mostVoters(p) // all others were restarted, and vote again
+	isLastToRoll := p.Outdated && c.want.Replicas > 1 && len(c.record.Voters) >= c.mostVoters(p) && c.unsettled(p.Ordinal) == nil // all others were restarted, and vote again
 	mustGo := p.Ordinal >= c.want.Replicas || isLastToRoll
 	if c.want.Switch && c.want.To < c.want.Replicas && (!mustGo || c.want.To != p.Ordinal) {
 		return c.want.To, true

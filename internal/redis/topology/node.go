@@ -27,6 +27,10 @@ type Node struct {
 	Terminating bool   // the pod is being deleted
 	Outdated    bool   // the pod has another revision than its StatefulSet
 
+	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last end of a container; empty if none has.
+	WellFor time.Duration
+	Ended   string
+
 	// NeverUp reports whether the Redis container of this pod has never served: it never ran, or it kept exiting before the pod was ready
 	// once. Deleting such a pod ends no server, and its volume stays.
 	NeverUp bool
@@ -200,6 +204,8 @@ type Wanted struct {
 	Assign []Assignment
 	// NodeTimeout is cluster-node-timeout.
 	NodeTimeout time.Duration
+	// WellFor is the time for which a pod must have been ready without a restart before the next one is replaced.
+	WellFor time.Duration
 	// Settings are set on a running Redis, by CONFIG SET.
 	Settings map[string]string
 	// Consent lists the values of the annotation accept-data-loss: node ids or slot ranges.

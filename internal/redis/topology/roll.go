@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -138,7 +139,7 @@ func (c *cluster) deletePod(n *Node, why string) Step {
 }
 
 // roll replaces pods of an old revision, one shard after the other: its replicas, then, after a failover to one of them, the former master.
-// It waits until every shard has all its replicas in step. There is no failback: after an update of redis, the old version could not read
+// It waits until every shard has all its replicas in step, and all other pods have been well for a time. There is no failback: after an update of redis, the old version could not read
 // the new one's data.
 func (c *cluster) roll() []Step {
 	for _, s := range c.shards {
@@ -151,7 +152,7 @@ func (c *cluster) roll() []Step {
 		if len(outdated) == 0 {
 			continue
 		}
-		if why := c.quiet(s); why != "" {
+		if why := cmp.Or(c.quiet(s), c.unsettled(outdated)); why != "" {
 			return c.blocked("no further pod is replaced now: %s", why)
 		}
 		if s.master == nil {
@@ -227,6 +228,21 @@ func (c *cluster) quiet(s *shard) string {
 		if n.Saving {
 			return n.Pod + " is writing its data to disk"
 		}
+	}
+	return ""
+}
+
+// unsettled returns why a change of the pods goes no further yet, or "": a pod other than those to be replaced has not been ready without a
+// restart for long enough.
+func (c *cluster) unsettled(outdated []*Node) string {
+	for _, n := range c.nodes {
+		if n.WellFor >= c.wanted.WellFor || slices.Contains(outdated, n) || !c.wants(n) {
+			continue
+		}
+		if n.Ended != "" && !n.Outdated {
+			return fmt.Sprintf("the latest change of the pods failed on %s (%s): take it back, or correct it", n.Pod, n.Ended)
+		}
+		return fmt.Sprintf("%s is to be ready for %s without a restart first", n.Pod, c.wanted.WellFor)
 	}
 	return ""
 }
