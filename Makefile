@@ -52,7 +52,7 @@ KUBECONFIG   := $(or $(USER_CLUSTER),$(EMBEDDED))
 export KUBECONFIG
 # Where suites find a cluster, or what to make one of.
 ON_CLUSTER = KUBECONFIG='$(USER_CLUSTER)' TOOLS='$(CLUSTER_BIN)' KUBEBUILDER_ASSETS='$(CLUSTER_BIN)' REDIS='$(REDIS)' \
-	PROMETHEUS='$(PROMETHEUS)' ETCD='$(ETCD)'
+	PROMETHEUS='$(PROMETHEUS)' ETCD='$(ETCD)' NGINX='$(NGINX)'
 TEST_ENVIRONMENT = $(ON_CLUSTER) MARIADB='$(MARIADB)' MYSQL='$(MYSQL)' HELM='$(HELM)' CRDIFY='$(CRDIFY)' GOTESTSUM='$(GOTESTSUM)' LINK_FLAGS=$(LINK)
 # With your own cluster, your own kubectl is used.
 KUBECTL := $(or $(if $(USER_CLUSTER),$(shell command -v kubectl)),$(TOOLS)/kubectl)
@@ -146,7 +146,7 @@ lint: $(GOLANGCI_LINT) $(HELM) $(CRDIFY) ## Run golangci-lint (.golangci.yml) on
 	@hack/helm-lint.sh
 
 .PHONY: test test-tools gate-tools
-test-tools: cluster-tools $(REDIS)/redis-server $(ETCD_36) $(MARIADB)/mysqld $(HELM) $(CRDIFY) $(GOTESTSUM) $(SOURCE_LINK)
+test-tools: cluster-tools $(REDIS)/redis-server $(NGINX)/nginx $(ETCD_36) $(MARIADB)/mysqld $(HELM) $(CRDIFY) $(GOTESTSUM) $(SOURCE_LINK)
 # Garbage is collected a quarter as often. Measured on two cores: test/fields takes 11 s of processor time instead of 14,
 # test/security 19 instead of 25, for some hundred megabytes more of memory.
 test: export GOGC := 400
@@ -159,7 +159,7 @@ $(SOURCE_LINK):
 	@mkdir -p $(@D) && ln -sfn '$(CURDIR)' $@
 
 .PHONY: tools
-tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(MONGODB_OPERATOR) $(FERRETDB) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(CLIENT_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) $(GOTESTSUM) ## Build every tool that any target needs.
+tools: cluster-tools node-tools olm-tools $(REDIS)/redis-server $(NGINX)/nginx $(MARIADB)/mysqld $(MYSQL)/mysqld $(ETCDS) $(MONGODB_OPERATOR) $(FERRETDB) $(PROMETHEUS)/promtool $(GOLANGCI_LINT) $(CONTROLLER_GEN) $(CLIENT_GEN) $(KUSTOMIZE) $(CRD_REF_DOCS) $(CRDIFY) $(KUBE_SCORE) $(GOVULNCHECK) $(GOTESTSUM) ## Build every tool that any target needs.
 
 .PHONY: fresh-machine
 fresh-machine: ## Show that these targets need nothing but Go, git and make: each on a new Debian (root; GO_CACHES=host is fast; ARGS=targets).

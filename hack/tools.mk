@@ -1,6 +1,6 @@
 # Every tool is pinned by a go.mod under hack/tools and built from source. hack/tool.sh keeps it in the user's cache, by
 # version, and links it into bin/tools: a second clone builds nothing. Nothing is downloaded as a binary, except Debian's
-# Redis, MariaDB, MySQL, Prometheus and oldest etcd, which only tests run.
+# Redis, MariaDB, MySQL, Prometheus, nginx and oldest etcd, which only tests run.
 
 TOOLS ?= $(CURDIR)/bin/tools
 
@@ -65,6 +65,8 @@ MARIADB        := $(TOOLS)/mariadb
 MYSQL          := $(TOOLS)/mysql
 # A folder with prometheus and promtool, likewise.
 PROMETHEUS     := $(TOOLS)/prometheus
+# A folder with nginx, likewise.
+NGINX          := $(TOOLS)/nginx
 # A gateway of S3's protocol to a folder, for the tests of backups on real pods.
 VERSITYGW      := $(TOOLS)/versitygw
 # MongoDB's own operator, which tests run as it is.
@@ -127,6 +129,8 @@ $(FERRETDB): hack/tools/ferretdb/go.mod hack/tools/ferretdb/main.go
 	$(call build_tools,ferretdb,.,FerretDB)
 $(REDIS)/redis-server: hack/redis.sh hack/debian.sh
 	$(call unpack_tools,redis)
+$(NGINX)/nginx: hack/nginx.sh hack/debian.sh
+	$(call unpack_tools,nginx)
 $(PROMETHEUS)/promtool: hack/prometheus.sh hack/debian.sh
 	$(call unpack_tools,prometheus)
 $(MARIADB)/mysqld: hack/mariadb.sh hack/debian.sh

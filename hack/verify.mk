@@ -68,7 +68,7 @@ suite-emulator: $(SUITE_TOOLS)
 	$(SUITE_TEST) -tags emulator $(ARGS) ./test/harness/emulator
 suite-oldest:
 	$(MAKE) test KUBERNETES=oldest
-# The last release, and then this version, on one cluster: no pod restarts.
+# The last release, and then this version, on one cluster: only pods whose chart has changed restart.
 suite-upgrade: $(SUITE_TOOLS)
 	KUBECONFIG= $(SUITE_TEST) -tags released $(ARGS) ./test/upgrade
 # Stops, kills, freezes and cuts off the leader; a standby must take over. HA_RUNS=times.

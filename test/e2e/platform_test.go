@@ -301,20 +301,25 @@ func look(t *testing.T) (s oracle.Snapshot) {
 }
 
 // brought lists the changes by this version to a platform of the last release: the guard of the database's data, which the next pod of the
-// database has, the record of the data, the protocol of the database's port, and annotations on retained objects. No pod restarts for it.
+// database has, the record of the data, the protocol of the database's port, and annotations on retained objects. No pod restarts for these. The pods of the Deployments are replaced, because their
+// charts have changed.
 var brought = []string{
 	"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data", "Service/mysql-dataservice",
 	"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0",
+	"ConfigMap/web-template", "Deployment/web",
 }
 
 // unchanged waits until all is well and holds it against the state before: no pod was restarted or
-// replaced and nothing was written but the objects that are named.
+// replaced and nothing was written but the objects that are named, and pods of the Deployments among them.
 func unchanged(t *testing.T, before oracle.Snapshot, except ...string) {
 	t.Helper()
-	without := func(objects map[string]string) {
-		maps.DeleteFunc(objects, func(id, _ string) bool { return slices.Contains(except, id) })
+	without := func(state oracle.Snapshot) {
+		maps.DeleteFunc(state.Objects, func(id, _ string) bool { return slices.Contains(except, id) })
+		maps.DeleteFunc(state.Pods, func(pod, _ string) bool {
+			return slices.ContainsFunc(except, func(id string) bool { return strings.HasPrefix("Deployment/"+pod, id+"-") })
+		})
 	}
-	without(before.Objects)
+	without(before)
 	shell(t, "kubectl wait --namespace "+platformNamespace+" --for condition=Ready dataservice/"+sample+" --timeout 3m")
 	var diff string
 	eventually(t, "all is as it was", time.Minute, func(ctx context.Context) error {
@@ -322,7 +327,7 @@ func unchanged(t *testing.T, before oracle.Snapshot, except ...string) {
 		if err != nil {
 			return fmt.Errorf("%w; before that:\n%s", err, diff)
 		}
-		without(now.Objects)
+		without(now)
 		if diff = cmp.Diff(before, now); diff != "" {
 			return errors.New("the platform has changed (-before +after):\n" + diff)
 		}

@@ -23,8 +23,9 @@ data:
 Renders the ConfigMaps of the component's own files and adds their volumes, mounts and checksum to the component;
 then the same for the user's. A file of the component's own has
   mountPath   its path;  dir  the directory to mount in place of the file
-  file, text  key and text in the ConfigMap;  suffix  of the ConfigMap's name;  volume  its name
+  file, text  key and text in the ConfigMap;  suffix  of the ConfigMap's name, which files may share;  volume  its name
   settings    the format in which it takes the value config: one of the templates common.settings.*
+  executable  whether the container runs it
   head        what precedes the text in the checksum
 A file of the user's with the same path takes its place.
 */}}
@@ -37,6 +38,7 @@ A file of the user's with the same path takes its place.
 {{- $mounts := get . "mounts" | default list }}
 {{- $volumes := get . "volumes" | default list }}
 {{- $sum := "" }}
+{{- $maps := dict }}
 {{- $used := false }}
 {{- range $file := get . "files" | default list }}
 {{- $settings := "" }}
@@ -45,14 +47,22 @@ A file of the user's with the same path takes its place.
 {{- if not (hasKey $taken .mountPath) }}
 {{- if $settings }}{{ include (print "common.settings." $settings) (dict "file" $file "config" $config) }}{{ end }}
 {{- $sum = print $sum .head .text }}
-{{- $volumes = append $volumes (dict "name" .volume "configMap" (dict "name" (print $c.name .suffix))) }}
+{{- if not (hasKey $maps .suffix) }}
+{{- $_ := set $maps .suffix (dict "source" (dict "name" (print $c.name .suffix)) "data" dict "quoted" $settings) }}
+{{- $volumes = append $volumes (dict "name" .volume "configMap" (get $maps .suffix).source) }}
+{{- end }}
+{{- $map := get $maps .suffix }}
+{{- $_ := set $map.data .file .text }}
+{{- if get . "executable" }}{{ $_ := set $map.source "defaultMode" 0o555 }}{{ end }}
 {{- $mount := dict "name" .volume "mountPath" (get . "dir" | default .mountPath) "readOnly" true }}
 {{- if not (get . "dir") }}{{ $_ := set $mount "subPath" .file }}{{ end }}
 {{- $mounts = append $mounts $mount }}
-{{- include "common.configMap" (dict "component" $c "suffix" .suffix "data" (dict .file .text) "quoted" $settings) }}
 {{- else if $settings }}
 {{- fail (printf "%s: configFiles replaces %s, in which config sets values: give one of the two" $c.name .mountPath) }}
 {{- end }}
+{{- end }}
+{{- range $suffix, $map := $maps }}
+{{- include "common.configMap" (dict "component" $c "suffix" $suffix "data" $map.data "quoted" $map.quoted) }}
 {{- end }}
 {{- if and $config (not $used) }}{{ fail (printf "%s: config is given, but no file takes it" $c.name) }}{{ end }}
 {{- if $users }}

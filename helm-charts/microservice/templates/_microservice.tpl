@@ -55,14 +55,16 @@
 {{- if contains "# begin " $text }}
 {{- /* A part that needs an endpoint is left out without it. */}}
 {{- range $name := list "proxy" "gateway-master" }}
-{{- with get $v.endpoints $name }}{{ $_ := set $fill (printf "@%s@" $name) (printf "%s:%d" .host (int .port)) }}
+{{- with get $v.endpoints $name }}
+{{- /* nginx looks names up without a search list. */}}
+{{- $_ := set $fill (printf "@%s@" $name) (printf "%s%s:%d" .host (hasSuffix ".svc" .host | ternary "$cluster_domain" "") (int .port)) }}
 {{- else }}{{ $text = regexReplaceAll (printf "(?s) *# begin %s\n.*# end %s\n" $name $name) $text "" }}{{ end }}
 {{- end }}
 {{- end }}
 {{- range $mark, $value := $fill }}
 {{- if contains $mark $text }}{{ $text = replace $mark (required (printf "endpoints: %s must be given for %s" (trimAll "@" $mark) $service) $value) $text }}{{ end }}
 {{- end }}
-{{- $files = append $files (dict "mountPath" .mountPath "file" .file "text" $text "volume" .volume "settings" (get . "settings")
+{{- $files = append $files (dict "mountPath" .mountPath "file" .file "text" $text "volume" .volume "settings" (get . "settings") "executable" (get . "executable")
       "suffix" (empty .configMap | ternary "" (print "-" .configMap)) "head" (print .file "\n")) }}
 {{- end }}
 {{- $_ := set $c "files" $files }}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# What the stock nginx image does before it starts: environment variables are filled into the
+# What the stock nginx image does before it starts: it runs executable scripts, and fills environment variables into the
 # templates, only those whose name matches NGINX_ENVSUBST_FILTER when there is one.
 set -e
 templates=${NGINX_ENVSUBST_TEMPLATE_DIR:-/etc/nginx/templates}
@@ -13,6 +13,11 @@ if [ "$1" = nginx ] && [ -d "$templates" ]; then
 		mkdir -p "$(dirname "$output/$name")"
 		envsubst "$variables" <"$template" >"$output/${name%"$suffix"}"
 		echo "filled $output/${name%"$suffix"}"
+	done
+fi
+if [ "$1" = nginx ]; then
+	for script in /docker-entrypoint.d/*.sh; do
+		[ ! -x "$script" ] || "$script"
 	done
 fi
 exec "$@"
