@@ -4,6 +4,7 @@
 package helmcharts_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +15,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -171,7 +174,7 @@ func (c *console) backend(serve http.HandlerFunc) (address string, stop func()) 
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	stop = sync.OnceFunc(func() {
-		assert.Check(c, server.Close())
+		assert.Check(c, server.Shutdown(context.WithoutCancel(c.Context()))) // it answers what it has accepted
 		assert.Check(c, errors.Is(<-served, http.ErrServerClosed))
 	})
 	c.Cleanup(stop)
@@ -181,6 +184,37 @@ func (c *console) backend(serve http.HandlerFunc) (address string, stop func()) 
 // echo answers with a name and the path of the request.
 func echo(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, name, " ", r.RequestURI) }
+}
+
+// call has clients call proxy without a pause, until the function that it returns finds at least a number of calls. That returns their number and
+// the failures.
+func (c *console) call(clients int) (end func(atLeast int64) (made int64, failed []error)) {
+	var calls atomic.Int64
+	var ending atomic.Bool
+	var running sync.WaitGroup
+	failures := make([][]error, clients)
+	for i := range clients {
+		running.Go(func() {
+			for !ending.Load() {
+				if err := c.answers(apiPath, 200, "pod"); err != nil {
+					failures[i] = append(failures[i], err)
+				}
+				calls.Add(1)
+			}
+		})
+	}
+	return func(atLeast int64) (int64, []error) {
+		c.Helper()
+		c.until("the calls are made", func() error {
+			if made := calls.Load(); made < atLeast {
+				return fmt.Errorf("%d calls", made)
+			}
+			return nil
+		})
+		ending.Store(true)
+		running.Wait()
+		return calls.Load(), slices.Concat(failures...)
+	}
 }
 
 // zone is a DNS server with the addresses of one Service.

@@ -9,9 +9,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
+
+	"d3os.com/d3os-operator/test/harness"
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // What depends on the pod: the listener for IPv6, the server of DNS, the domain of the cluster.
@@ -128,4 +132,43 @@ func TestConsolePassesLargeHeaders(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The pod of proxy is replaced again and again while clients call it through nginx. It goes on serving for the pause of its chart after it has left
+// DNS, so no call fails. After a deleted Service, calls succeed again within 10 s.
+func TestConsoleDuringAnUpdate(t *testing.T) {
+	harness.Long(t)
+	t.Parallel()
+	const requests, again = 2000, 10 * time.Second
+	seconds, _ := at(pause(made(t, "microservice", backEndValues("proxy")), "proxy"), "sleep", "seconds").(int64)
+	assert.Assert(t, seconds > 0, "proxy has no pause")
+	c := newConsole(t, "")
+	c.start()
+	begin := func() (stop func()) {
+		address, stop := c.backend(func(w http.ResponseWriter, _ *http.Request) {
+			time.Sleep(20 * time.Millisecond) // there are always some requests in flight
+			fmt.Fprint(w, "pod")
+		})
+		c.zone.set(address)
+		return stop
+	}
+	stop := begin()
+	c.until("proxy answers", func() error { return c.answers(apiPath, 200, "pod") })
+
+	end := c.call(4)
+	for range 3 {
+		former := stop
+		stop = begin()
+		time.Sleep(time.Duration(seconds) * time.Second)
+		former()
+	}
+	made, failed := end(requests)
+	t.Logf("%d calls", made)
+	assert.Equal(t, len(failed), 0, "%v", failed)
+
+	c.zone.set()
+	stop()
+	c.until("the Service is gone", func() error { return c.answers(apiPath, 502, "") })
+	begin()
+	assert.NilError(t, process.Wait(t.Context(), again, func() error { return c.answers(apiPath, 200, "pod") }))
 }

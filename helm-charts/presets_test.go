@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	helmcharts "d3os.com/d3os-operator/helm-charts"
+	"d3os.com/d3os-operator/internal/render"
 )
 
 // backEnds are the services of the product that run on Spring Boot.
@@ -70,5 +71,55 @@ func TestBackEndsTakeLargeHeaders(t *testing.T) {
 	for _, service := range backEnds(t) {
 		found := settings(t, service, made(t, "microservice", backEndValues(service)))
 		assert.Check(t, found["server.max-http-header-size"] == "16384" || found["server.max-http-header-size"] == 16384.0, "%s: %v", service, found["server.max-http-header-size"])
+	}
+}
+
+// pause returns the preStop hook of a service.
+func pause(found objects, service string) any {
+	return at(found["Deployment/"+service], "spec", "template", "spec", "containers", 0, "lifecycle", "preStop")
+}
+
+// A pod that is to stop serves for 10 s, and Spring Boot then answers what it has accepted. Both fit into the grace period.
+func TestServicesStopGracefully(t *testing.T) {
+	t.Parallel()
+	for _, service := range append(backEnds(t), "web") {
+		found := made(t, "microservice", backEndValues(service))
+		assert.Equal(t, flow(t, pause(found, service)), `{"sleep":{"seconds":10}}`, service)
+		assert.Equal(t, at(found["Deployment/"+service], "spec", "template", "spec", "terminationGracePeriodSeconds"), int64(30))
+		if service == "web" {
+			continue
+		}
+		set := settings(t, service, found)
+		assert.Equal(t, set["server.shutdown"], "graceful", service)
+		assert.Equal(t, set["spring.lifecycle.timeout-per-shutdown-phase"], "15s", service)
+	}
+}
+
+// The pause of other values, of a service of the user's, and of a Kubernetes without the hook.
+func TestPauses(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ version, values, want string }{
+		"another":            {kubeVersion, "{service: web, preStopSeconds: 3}", `{"sleep":{"seconds":3}}`},
+		"none":               {kubeVersion, "{service: web, preStopSeconds: 0}", `null`},
+		"the user's":         {kubeVersion, "{name: web, image: own:v1, preStopSeconds: 5}", `{"sleep":{"seconds":5}}`},
+		"the user's, none":   {kubeVersion, "{name: web, image: own:v1}", `null`},
+		"the last without":   {"v1.29.15+k3s1", "{service: web}", `{"exec":{"command":["sleep","10"]}}`},
+		"the first with it":  {"v1.30.0-gke.1", "{service: web}", `{"sleep":{"seconds":10}}`},
+		"without it, a none": {"v1.29.0", "{service: web, preStopSeconds: 0}", `null`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			values := parsed(t, test.values)
+			assert.NilError(t, schemaErrors(t, "microservice", values))
+			renderer, err := render.New(test.version)
+			assert.NilError(t, err)
+			parts, err := renderer.Render(render.Release{Name: releaseName, Namespace: namespace}, []render.Part{{Name: "part", Chart: "microservice", Values: values}})
+			assert.NilError(t, err)
+			found := objects{}
+			for _, object := range parts[0] {
+				found[object.GetKind()+"/"+object.GetName()] = object.Object
+			}
+			assert.Equal(t, flow(t, pause(found, "web")), test.want)
+		})
 	}
 }

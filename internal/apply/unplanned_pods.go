@@ -27,6 +27,8 @@ var podFields = [][]string{
 // containerFields are fields of a planned container that change what it runs.
 var containerFields = [][]string{
 	{"command"}, {"args"}, {"envFrom"}, {"lifecycle"}, {"lifecycle", "postStart"}, {"lifecycle", "preStop"},
+	// Next to a planned handler, the API server refuses another one.
+	{"lifecycle", "preStop", "exec"}, {"lifecycle", "preStop", "httpGet"}, {"lifecycle", "preStop", "sleep"}, {"lifecycle", "preStop", "tcpSocket"},
 	{"securityContext", "privileged"}, {"securityContext", "capabilities", "add"},
 	{"securityContext", "runAsUser"}, {"securityContext", "runAsGroup"},
 }

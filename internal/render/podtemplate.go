@@ -35,6 +35,7 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 	}
 	labels, _, _ := unstructured.NestedStringMap(template, "metadata", "labels")
 	annotations, _, _ := unstructured.NestedStringMap(template, "metadata", "annotations")
+	replaceHandlers(template, patch)
 	var merged map[string]any
 	err := workers.Protect(func() (err error) { // directives with values of other types panic
 		merged, err = strategicpatch.StrategicMergeMapPatch(template, patch, corev1.PodTemplateSpec{})
@@ -61,6 +62,7 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 	if err := unifyContainers(path, "containers", patch, result.Spec.Containers); err != nil {
 		return nil, err
 	}
+	fitPauses(result, patch)
 	if err := unifyContainers(path, "initContainers", patch, result.Spec.InitContainers); err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package render
 
 import (
+	"encoding/json"
 	"errors"
 	"testing"
 
@@ -140,4 +141,46 @@ func TestUnknownFields(t *testing.T) {
 		})
 	}
 	assert.NilError(t, Decode("spec", object{"hostname": "a"}, &corev1.PodSpec{}))
+}
+
+// Of a hook and a probe, the podTemplate's handler replaces the rendered one. A rendered pause fits into the podTemplate's grace period.
+func TestPodTemplateReplacesHandlers(t *testing.T) {
+	t.Parallel()
+	const grace = `"terminationGracePeriodSeconds":`
+	for given, want := range map[string]string{
+		`{"spec":{}}`:                                  `{"preStop":{"sleep":{"seconds":10}}}`,
+		`{"spec":{` + grace + `60}}`:                   `{"preStop":{"sleep":{"seconds":10}}}`,
+		`{"spec":{` + grace + `5}}`:                    `{"preStop":{"sleep":{"seconds":2}}}`,
+		`{"spec":{` + grace + `0}}`:                    `{}`,
+		inMain(`"preStop":{"exec":{"command":["x"]}}`): `{"preStop":{"exec":{"command":["x"]}}}`,
+		inMain(`"preStop":{"sleep":{"seconds":20}}`):   `{"preStop":{"sleep":{"seconds":20}}}`,
+		inMain(`"preStop":null`):                       `{}`,
+		inMain(`"postStart":{"exec":{}}`):              `{"postStart":{"exec":{}},"preStop":{"sleep":{"seconds":10}}}`,
+	} {
+		template := rendered()
+		spec := template["spec"].(map[string]any)
+		spec["terminationGracePeriodSeconds"] = int64(30)
+		main := spec["containers"].([]any)[0].(map[string]any)
+		main["lifecycle"] = map[string]any{"preStop": map[string]any{"sleep": map[string]any{"seconds": int64(10)}}}
+		pods, err := OverlayPods("spec.podTemplate", template, []byte(given))
+		assert.NilError(t, err, given)
+		container := pods["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+		lifecycle, err := json.Marshal(container["lifecycle"])
+		assert.NilError(t, err)
+		assert.Equal(t, string(lifecycle), want, given)
+	}
+
+	template := rendered()
+	main := template["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
+	main["livenessProbe"] = map[string]any{"tcpSocket": map[string]any{"port": int64(80)}, "periodSeconds": int64(7)}
+	pods, err := OverlayPods("spec.podTemplate", template, []byte(`{"spec":{"containers":[{"name":"a","livenessProbe":{"exec":{"command":["x"]}}}]}}`))
+	assert.NilError(t, err)
+	probe, err := json.Marshal(pods["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)["livenessProbe"])
+	assert.NilError(t, err)
+	assert.Equal(t, string(probe), `{"exec":{"command":["x"]},"periodSeconds":7}`)
+}
+
+// inMain is a podTemplate with a part of the lifecycle of the container a.
+func inMain(lifecycle string) string {
+	return `{"spec":{"containers":[{"name":"a","lifecycle":{` + lifecycle + `}}]}}`
 }

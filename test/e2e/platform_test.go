@@ -307,6 +307,9 @@ var brought = []string{
 	"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataservice-data", "Service/mysql-dataservice",
 	"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0",
 	"ConfigMap/web-template", "Deployment/web",
+	"ConfigMap/api-manager", "Deployment/api-manager", "ConfigMap/auth", "Deployment/auth",
+	"ConfigMap/ds-adapter", "Deployment/ds-adapter", "ConfigMap/es-adapter", "Deployment/es-adapter", "ConfigMap/trd-adapter", "Deployment/trd-adapter",
+	"ConfigMap/gateway-master", "Deployment/gateway-master", "ConfigMap/gateway-web", "Deployment/gateway-web", "ConfigMap/proxy", "Deployment/proxy",
 }
 
 // unchanged waits until all is well and holds it against the state before: no pod was restarted or

@@ -51,7 +51,13 @@ type stage struct {
 }
 
 // replaced lists what is written because the chart has changed since the last release, with the Deployments whose pods are replaced for it.
-var replaced = []string{"ConfigMap/web-template", "Deployment/web"}
+var replaced = func() []string {
+	found := []string{"ConfigMap/web-template", "Deployment/web"}
+	for _, service := range []string{"api-manager", "auth", "ds-adapter", "es-adapter", "gateway-master", "gateway-web", "proxy", "trd-adapter"} {
+		found = append(found, "ConfigMap/"+service, "Deployment/"+service)
+	}
+	return found
+}()
 
 // brings lists the changes by this operator to a platform without a restart: the guard of the database's data, which the next pod of the
 // database has, and the record of the data.

@@ -16,6 +16,7 @@
 {{- include "common.connections" $c }}
 {{- include "common.ownFile" $c }}
 {{- end }}
+{{- include "microservice.pause" (dict "component" $c "preset" $preset) }}
 {{- include "common.files" $c }}
 {{- include "common.service" $c }}
 {{- include "common.workload" $c }}
@@ -26,6 +27,21 @@
 {{- /* The pods of a set are for one another. */}}
 {{- $_ := set $c "peers" (eq $v.kind "StatefulSet") }}
 {{- include "common.networkPolicy" $c }}
+{{- end }}
+
+{{- /*
+A pod gets SIGTERM at the same time as its address is taken out of Services, proxies and DNS. It serves for as long as that takes. The kubelet
+sleeps, so the image needs no program for it, but where Kubernetes is older than 1.30. There the pod stops at once if the image has no sleep.
+*/}}
+{{- define "microservice.pause" }}
+{{- $root := .component.root }}
+{{- $seconds := get $root.Values "preStopSeconds" }}
+{{- if or (kindIs "invalid" $seconds) (kindIs "string" $seconds) }}{{ $seconds = get .preset "preStopSeconds" }}{{ end }}
+{{- with min (int $seconds) (div (int $root.Values.terminationGracePeriodSeconds) 2) }}
+{{- $hook := dict "sleep" (dict "seconds" .) }}
+{{- if semverCompare "<1.30.0-0" $root.Capabilities.KubeVersion.Version }}{{ $hook = dict "exec" (dict "command" (list "sleep" (toString .))) }}{{ end }}
+{{- $_ := set $.component "lifecycle" (dict "preStop" $hook) }}
+{{- end }}
 {{- end }}
 
 {{- /* What a preset says: variables out of Secrets, and files with the addresses of the other parts filled in. */}}

@@ -201,7 +201,11 @@ func (c *container) terminate(ctx context.Context, v *view, run *process.Process
 	grace, cancel := context.WithTimeout(ctx, c.pod.grace())
 	defer cancel()
 	if hooks := c.spec.Lifecycle; hooks != nil && hooks.PreStop != nil && ctx.Err() == nil {
-		_ = c.exec(grace, v, hooks.PreStop.Exec.Command) // its failure stops nothing
+		if hooks.PreStop.Sleep != nil {
+			sleep(grace, time.Duration(hooks.PreStop.Sleep.Seconds)*time.Second)
+		} else {
+			_ = c.exec(grace, v, hooks.PreStop.Exec.Command) // its failure stops nothing
+		}
 	}
 	if grace.Err() == nil {
 		_ = run.Signal(syscall.SIGTERM) // it may have ended by itself

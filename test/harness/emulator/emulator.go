@@ -11,7 +11,7 @@
 //   - addresses: each pod has a separate loopback address (127.x.y.z); it has a new one when its node comes back,
 //     or an address that a test has chosen (Readdress);
 //   - containers: init containers in order, then all others at once; command, args, env (values, Secrets, the pod's name,
-//     namespace, UID and address, limits), preStop by exec, restarts with back-off;
+//     namespace, UID and address, limits), preStop by exec and sleep, restarts with back-off;
 //   - volumes: emptyDir, Secrets, ConfigMaps, downward API, projected ones and claims. A claim is a folder that
 //     goes when the claim goes. Rendered files follow their sources within a second, and pod annotations at once;
 //   - probes: startup, readiness and liveness by exec, plain HTTP and TCP;

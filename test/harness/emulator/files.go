@@ -24,7 +24,7 @@ func (p *pod) emulated(c *corev1.Container) error {
 	computed := func(mount corev1.VolumeMount) bool { return mount.SubPathExpr != "" }
 	for what, asked := range map[string]bool{
 		"probes but by exec, TCP and HTTP":        slices.ContainsFunc(probes, unknown),
-		"hooks but preStop by exec":               hooks.PostStart != nil || hooks.PreStop != nil && hooks.PreStop.Exec == nil,
+		"hooks but preStop by exec and sleep":     hooks.PostStart != nil || hooks.PreStop != nil && hooks.PreStop.Exec == nil && hooks.PreStop.Sleep == nil,
 		"readiness gates":                         len(p.spec.ReadinessGates) > 0,
 		"restart policies of containers":          c.RestartPolicy != nil,
 		"variables by envFrom":                    len(c.EnvFrom) > 0,

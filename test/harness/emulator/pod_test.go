@@ -173,7 +173,7 @@ func TestWhatIsNotEmulatedIsSaid(t *testing.T) {
 		"probe": {"CreateContainerConfigError", "probes but by exec, TCP and HTTP are not emulated", func(p *corev1.PodSpec) {
 			p.Containers[0].ReadinessProbe.ProbeHandler = corev1.ProbeHandler{GRPC: &corev1.GRPCAction{Port: 1}}
 		}},
-		"hook": {"CreateContainerConfigError", "hooks but preStop by exec are not emulated", func(p *corev1.PodSpec) {
+		"hook": {"CreateContainerConfigError", "hooks but preStop by exec and sleep are not emulated", func(p *corev1.PodSpec) {
 			p.Containers[0].Lifecycle.PostStart = &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: 1}}
 		}},
 		"volume": {"CreateContainerConfigError", "its type is not emulated", func(p *corev1.PodSpec) {
