@@ -123,3 +123,38 @@ func TestPauses(t *testing.T) {
 		})
 	}
 }
+
+// The pods, their connections to the database and the times in their JSON have one time zone. The default is as it always was.
+func TestOneTimeZone(t *testing.T) {
+	t.Parallel()
+	for zone, want := range map[string]struct{ variable, jdbc, json string }{
+		"":              {"Asia/Shanghai", "Asia/Shanghai", "GMT+8"},
+		"Europe/Berlin": {"Europe/Berlin", "Europe/Berlin", "Europe/Berlin"},
+		"Etc/GMT+5":     {"Etc/GMT+5", "Etc/GMT%2B5", "Etc/GMT+5"},
+	} {
+		urls, times := 0, 0
+		for _, service := range backEnds(t) {
+			values := backEndValues(service)
+			if zone != "" {
+				values = strings.TrimSuffix(values, "}") + ", timeZone: " + zone + "}"
+			}
+			found := made(t, "microservice", values)
+			variable := named(at(found["Deployment/"+service], "spec", "template", "spec", "containers", 0, "env"), "TZ")
+			assert.Equal(t, variable["value"], want.variable)
+			for name, value := range settings(t, service, found) {
+				text, _ := value.(string)
+				if _, given, ok := strings.Cut(text, "serverTimezone="); ok {
+					given, _, _ = strings.Cut(given, "&")
+					assert.Equal(t, given, want.jdbc, "%s of %s", name, service)
+					urls++
+				}
+				if name == "spring.jackson.time-zone" {
+					assert.Equal(t, text, want.json, service)
+					times++
+				}
+			}
+		}
+		assert.Equal(t, urls, 11)
+		assert.Equal(t, times, 3)
+	}
+}

@@ -240,7 +240,7 @@ type Defaults struct {
 	// +nullable
 	Env map[string]string `json:"env,omitempty"`
 
-	// timeZone is the value of the variable TZ in the containers. Default: Asia/Shanghai.
+	// timeZone (TZ) of containers, JDBC connections and JSON. Default: Asia/Shanghai.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$`
 	// +kubebuilder:example=`Europe/Berlin`

@@ -18,5 +18,5 @@ var changed = []change{
 	{`\S+ ConfigMap/\S+-accounts`, "its script also makes the account of backups; the container that runs it is not restarted for that"},
 	{`(dataservice-\S+|minimal|sequential|eureka-third-party|uuc-deployment|mysql-(daemonset|delete|deployment|deployment-delete|statefulset)) Service/(mysql-dataservice|everything-mysql)|customised Service/store`, "its port is called http: meshes spoke HTTP to the database until appProtocol says tcp"},
 	{`(customised|dataservice-(everything|production|sample)|mysql-third-party-inline) (ConfigMap/(web|console)-template|Deployment/(web|console))`, "nginx looks up names again, listens on IPv6 as well, answers 502 itself, takes larger headers, and goes on serving for a while before it stops: what it used before is read at its start only"},
-	{backEndsOfInputs, "they take headers of 16 KB, as nginx does, go on serving for a while before they stop, and then answer what they have accepted"},
+	{backEndsOfInputs, "they take headers of 16 KB, as nginx does, go on serving for a while before they stop, and then answer what they have accepted. Their JDBC connections have the time zone of spec.defaults"},
 }

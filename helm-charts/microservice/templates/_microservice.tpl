@@ -59,7 +59,9 @@ sleeps, so the image needs no program for it, but where Kubernetes is older than
 {{- include "common.etcd" $c }}
 {{- include "common.mongodb" $c }}
 {{- $uuc := dig "uuc" "url" "" $v.endpoints | trimSuffix "/" }}
-{{- $fill := dict "@port@" (toString $port) "@uucIsOpen@" (empty $uuc | not | toString)
+{{- /* Where the container gets no time zone, the services use the default of it. */}}
+{{- $zone := $v.timeZone | default "Asia/Shanghai" }}
+{{- $fill := dict "@jdbcTimeZone@" (replace "+" "%2B" $zone) "@jsonTimeZone@" (eq $zone "Asia/Shanghai" | ternary "GMT+8" $zone) "@port@" (toString $port) "@uucIsOpen@" (empty $uuc | not | toString)
       "@mysqlUrl@" (dig "mysql" "url" "" $v.endpoints | trimSuffix "/")
       "@eurekaUrl@" (dig "eureka" "url" "" $v.endpoints | trimSuffix "/") }}
 {{- $files := list }}

@@ -22,7 +22,7 @@ type DefaultsApplyConfiguration struct {
 	Size *apiv1.Size `json:"size,omitempty"`
 	// env sets variables of the services and cron jobs, not of middleware.
 	Env map[string]string `json:"env,omitempty"`
-	// timeZone is the value of the variable TZ in the containers. Default: Asia/Shanghai.
+	// timeZone (TZ) of containers, JDBC connections and JSON. Default: Asia/Shanghai.
 	TimeZone                           *string `json:"timeZone,omitempty"`
 	SchedulingFieldsApplyConfiguration `json:""`
 }
