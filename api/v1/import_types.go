@@ -41,7 +41,7 @@ type ImportFrom struct {
 	// +nullable
 	Databases []string `json:"databases,omitempty"`
 
-	// caSecret names a Secret whose key ca.crt signs the server's certificate. Default: the connection is not encrypted.
+	// caSecret names a Secret whose key ca.crt signs the server's certificate. Default: no certificate is verified.
 	// +kubebuilder:example=`{name: old-db-ca}`
 	// +optional
 	// +nullable

@@ -25,7 +25,7 @@ func importServer(arguments []string) int {
 	c := newConfig("import")
 	c.server()
 	o := importer.Options{SkipAccounts: []string{"d3os_backup", "d3os_archive"}}
-	c.StringVar(&o.Server.CA, "server-ca", "", "file with PEM certificates of trusted authorities: the connection is encrypted; without the file, it is not")
+	c.StringVar(&o.Server.CA, "server-ca", "", "file with PEM certificates of trusted authorities; without it, TLS is used where the server offers it, and no certificate is verified")
 	c.Var((*list)(&o.Schemas), "database", "database to copy; may be given several times; none: all")
 	c.DurationVar(&o.MaxLockWait, "max-lock-wait", 10*time.Second, "maximum time for which the dump waits for its lock of all tables, and other statements wait for the dump")
 	c.DurationVar(&o.Interval, "interval", time.Second, "time between two looks at the server")

@@ -22,7 +22,7 @@ type ImportFromApplyConfiguration struct {
 	CredentialsSecret *v1alpha1.SecretNameApplyConfiguration `json:"credentialsSecret,omitempty"`
 	// databases to copy. Default: all but the server's own.
 	Databases []string `json:"databases,omitempty"`
-	// caSecret names a Secret whose key ca.crt signs the server's certificate. Default: the connection is not encrypted.
+	// caSecret names a Secret whose key ca.crt signs the server's certificate. Default: no certificate is verified.
 	CASecret *v1alpha1.SecretNameApplyConfiguration `json:"caSecret,omitempty"`
 	// cutOver ends the import: services start if the copy is equal. Stop all writes to the server first. Default: the server is followed.
 	CutOver *bool `json:"cutOver,omitempty"`

@@ -308,7 +308,7 @@ func (r *run) identify(ctx context.Context) error {
 	if m.LogBegan = (time.Time{}); m.Position == nil {
 		return nil
 	}
-	began, err := server.Began(ctx, r.options.Server, r.conn.Version, m.Position.File)
+	began, err := r.conn.Began(ctx, m.Position.File)
 	if err != nil {
 		m.Warnings = append(m.Warnings, "the account may not follow the binary log, so only times show which archive continues the backup: grant it REPLICATION SLAVE")
 		return nil //nolint:nilerr // the backup is good without it

@@ -149,7 +149,7 @@ func short(names []string) string { return strings.Join(names[:min(len(names), 1
 // mayBePrepared warns if the account may not list XA transactions, and a transaction began before the file of the dump's position.
 func (r *run) mayBePrepared(ctx context.Context) error {
 	m := &r.Manifest
-	began, err := server.Began(ctx, r.options.Server, r.conn.Version, m.Position.File)
+	began, err := r.conn.Began(ctx, m.Position.File)
 	if err != nil {
 		return nil //nolint:nilerr // identify warns of it
 	}

@@ -34,7 +34,7 @@ func (r *run) zones(ctx context.Context) error {
 		if _, err := io.WriteString(w, "USE mysql;\n"); err != nil {
 			return err
 		}
-		_, err := dump.Run(ctx, dump.Options{Server: r.options.Server, Version: r.conn.Version, Zones: true}, r.options.DumpProgram, w)
+		_, err := dump.Run(ctx, dump.Options{Server: r.options.Server, Conn: r.conn, Version: r.conn.Version, Zones: true}, r.options.DumpProgram, w)
 		return err
 	})
 	if err == nil {

@@ -217,7 +217,7 @@ func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][
 		if row[0] != last.File {
 			continue
 		}
-		began, err := server.Began(ctx, a.Server, a.conn.Version, last.File)
+		began, err := a.conn.Began(ctx, last.File)
 		if err != nil || began.Equal(last.FileTime) {
 			return err
 		}

@@ -86,10 +86,7 @@ func (a *archive) follow(ctx context.Context) error {
 
 // stream begins to read at the archive's position.
 func (a *archive) stream() (*replication.BinlogSyncer, *replication.BinlogStreamer, error) {
-	config, err := a.config()
-	if err != nil {
-		return nil, nil, err
-	}
+	config := a.config()
 	syncer := replication.NewBinlogSyncer(config)
 	streamer, err := syncer.StartSync(mysql.Position{Name: a.file, Pos: uint32(a.tracker.Offset)}) //nolint:gosec // the protocol has 32 bits
 	if err != nil {
@@ -99,11 +96,7 @@ func (a *archive) stream() (*replication.BinlogSyncer, *replication.BinlogStream
 	return syncer, streamer, nil
 }
 
-func (a *archive) config() (replication.BinlogSyncerConfig, error) {
-	secure, err := a.Server.TLS()
-	if err != nil {
-		return replication.BinlogSyncerConfig{}, err
-	}
+func (a *archive) config() replication.BinlogSyncerConfig {
 	host, portText, err := net.SplitHostPort(a.Server.Address)
 	port, _ := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
@@ -116,12 +109,12 @@ func (a *archive) config() (replication.BinlogSyncerConfig, error) {
 		id = 1<<31 | uint32(random[0])<<16 | uint32(random[1])<<8 | uint32(random[2])
 	}
 	config := replication.BinlogSyncerConfig{ServerID: id, Flavor: a.conn.Version.Flavour, Host: host, Port: uint16(port), User: a.Server.User, Password: a.Server.Password,
-		RawModeEnabled: true, DisableRetrySync: true, VerifyChecksum: true, EventCacheCount: 128, Localhost: "d3os-archive", TLSConfig: secure,
+		RawModeEnabled: true, DisableRetrySync: true, VerifyChecksum: true, EventCacheCount: 128, Localhost: "d3os-archive", TLSConfig: a.conn.TLS(),
 		HeartbeatPeriod: a.Interval / 2, ReadTimeout: a.Interval + 10*time.Second, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
 	if a.conn.Version.Flavour == server.MariaDB {
 		config.DumpCommandFlag = replication.BINLOG_SEND_ANNOTATE_ROWS_EVENT // else events are left out
 	}
-	return config, nil
+	return config
 }
 
 // ask returns the end of the server's binary log, and a time before its query. It fails with errReset if that end is before data that the

@@ -37,7 +37,7 @@ type Options struct {
 	Begun func() error
 	// limit replaces longestStatement; 0 for that.
 	limit int64
-	// Conn reads the global variables of the server, which apply to the dump program; nil for no look at them.
+	// Conn reads the global variables of the server, which apply to the dump program, and shows whether the program needs TLS; nil for neither.
 	Conn *server.Conn
 }
 
@@ -53,6 +53,10 @@ func (o Options) arguments(tool server.Version, help string) []string {
 		if tool.AtLeast(8, 0, 0) {
 			args = append(args, "--column-statistics=0")
 		}
+	}
+	// MySQL's program uses TLS where the server offers it. MariaDB's does so if it is told to; newer ones verify the certificate, too.
+	if tool.Flavour == server.MariaDB && o.Conn != nil && o.Conn.TLS() != nil && o.Server.CA == "" {
+		args = append(args, "--ssl", "--skip-ssl-verify-server-cert")
 	}
 	if hasInitCommand(tool, help) {
 		args = append(args, "--init-command="+o.session())

@@ -20,20 +20,17 @@ import (
 
 // Began returns the time at which a server began a file of its binary log, from the file's first event. That time distinguishes two logs of
 // one server, which use the same file names. The account needs the right to follow the log.
-func Began(ctx context.Context, o Options, v Version, file string) (time.Time, error) {
+func (c *Conn) Began(ctx context.Context, file string) (time.Time, error) {
+	o := c.options
 	host, portText, err := net.SplitHostPort(o.Address)
 	port, _ := strconv.ParseUint(portText, 10, 16)
 	if err != nil {
 		host, port = o.Address, 0 // a socket
 	}
-	secure, err := o.TLS()
-	if err != nil {
-		return time.Time{}, err
-	}
 	random := make([]byte, 4)
 	_, _ = rand.Read(random) // never fails
-	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{ServerID: 1<<31 | binary.BigEndian.Uint32(random)>>1, Flavor: v.Flavour, Host: host, Port: uint16(port),
-		User: o.User, Password: o.Password, RawModeEnabled: true, DisableRetrySync: true, EventCacheCount: 16, Localhost: "d3os-began", ReadTimeout: 20 * time.Second, TLSConfig: secure,
+	syncer := replication.NewBinlogSyncer(replication.BinlogSyncerConfig{ServerID: 1<<31 | binary.BigEndian.Uint32(random)>>1, Flavor: c.Version.Flavour, Host: host, Port: uint16(port),
+		User: o.User, Password: o.Password, RawModeEnabled: true, DisableRetrySync: true, EventCacheCount: 16, Localhost: "d3os-began", ReadTimeout: 20 * time.Second, TLSConfig: c.secure,
 		Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
 	defer syncer.Close()
 	const first, header, format = 4, 19, 15

@@ -6,9 +6,9 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"regexp"
 	"strconv"
 	"strings"
@@ -33,8 +33,8 @@ type Options struct {
 	User    string
 	// Password is never part of an argument, a log or a message.
 	Password string
-	// CA is a file with PEM certificates of the authorities that may sign the server's certificate, for the host of Address; "" for a
-	// connection without TLS.
+	// CA is a file with PEM certificates of the authorities that may sign the server's certificate, for the host of Address. If it is "", the
+	// connection uses TLS where the server offers it, and accepts any certificate.
 	CA string
 }
 
@@ -87,40 +87,27 @@ func ParseVersion(text string) (Version, bool) {
 type Conn struct {
 	conn    *client.Conn
 	options Options
+	secure  *tls.Config // nil for a connection without TLS
 	only    map[string]bool
 	Version Version
 }
 
+// TLS returns the configuration that other connections to the same server need; nil for connections without TLS.
+func (c *Conn) TLS() *tls.Config { return c.secure }
+
 // Connect logs in. It fails with AccessDenied or ServerUnreachable.
 func Connect(ctx context.Context, o Options) (*Conn, error) {
-	network, address := "tcp", o.Address
-	if o.IsSocket() {
-		network = "unix"
-	}
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
-	secure, err := o.TLS()
+	secure, err := o.verified()
 	if err != nil {
 		return nil, err
 	}
-	dialer := &net.Dialer{Timeout: 10 * time.Second}
-	conn, err := client.ConnectWithDialer(ctx, network, address, o.User, o.Password, "", func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dialer.DialContext(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		// A server that hangs accepts connections and sends nothing.
-		return conn, conn.SetDeadline(time.Now().Add(20 * time.Second))
-	}, func(c *client.Conn) error {
-		if secure != nil {
-			c.SetTLSConfig(secure)
-		}
-		return nil
-	})
+	conn, secure, err := o.logIn(ctx, secure)
 	if err != nil {
 		return nil, failed(o, "log in to", err)
 	}
-	c := &Conn{conn: conn, options: o}
+	c := &Conn{conn: conn, options: o, secure: secure}
 	if err = conn.SetDeadline(time.Time{}); err != nil {
 		return nil, failed(o, "log in to", errors.Join(err, conn.Close()))
 	}

@@ -4,16 +4,92 @@
 package server
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/binary"
 	"net"
 	"os"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	"github.com/go-mysql-org/go-mysql/mysql"
 
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// TLS returns the configuration of a connection; nil for one without TLS.
-func (o Options) TLS() (*tls.Config, error) {
+// logIn connects with a configuration of TLS, or, if that is nil, with TLS where the server offers it, and returns the configuration in use.
+// Without a CA, a server whose TLS is too old is reached without TLS.
+func (o Options) logIn(ctx context.Context, secure *tls.Config) (*client.Conn, *tls.Config, error) {
+	if secure != nil {
+		conn, err := o.dial(ctx, func(*greeted) *tls.Config { return secure })
+		return conn, secure, err
+	}
+	conn, err := o.dial(ctx, func(c *greeted) *tls.Config {
+		if !o.IsSocket() && c.offersTLS() {
+			secure = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12} //nolint:gosec // without a CA there is nothing to verify
+		}
+		return secure
+	})
+	if err == nil || secure == nil || Code(err) != 0 || ctx.Err() != nil {
+		return conn, secure, err
+	}
+	if conn, plain := o.dial(ctx, func(*greeted) *tls.Config { return nil }); plain == nil {
+		return conn, nil, nil
+	}
+	return nil, nil, err
+}
+
+// dial opens a connection and logs in with the TLS that the caller chooses after the server's greeting.
+func (o Options) dial(ctx context.Context, choose func(*greeted) *tls.Config) (*client.Conn, error) {
+	network := "tcp"
+	if o.IsSocket() {
+		network = "unix"
+	}
+	var to *greeted
+	dialer := &net.Dialer{Timeout: 10 * time.Second}
+	return client.ConnectWithDialer(ctx, network, o.Address, o.User, o.Password, "", func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		to = &greeted{Conn: conn, buffer: bufio.NewReader(conn)}
+		// A server that hangs accepts connections and sends nothing.
+		return to, conn.SetDeadline(time.Now().Add(20 * time.Second))
+	}, func(c *client.Conn) error {
+		if secure := choose(to); secure != nil {
+			c.SetTLSConfig(secure)
+		}
+		return nil
+	})
+}
+
+// greeted is a connection whose first packet can be read ahead.
+type greeted struct {
+	net.Conn
+
+	buffer *bufio.Reader
+}
+
+func (c *greeted) Read(p []byte) (int, error) { return c.buffer.Read(p) }
+
+// offersTLS reports whether the server's greeting has the flag for TLS. The greeting stays to be read. It has a header of 4 bytes, the
+// protocol's version, the server's version and a zero byte, the connection's id (4), a part of the salt (8), a zero byte, and the flags.
+func (c *greeted) offersTLS() bool {
+	const header, flags = 4, 4 + 8 + 1
+	head, err := c.buffer.Peek(header)
+	if err != nil {
+		return false
+	}
+	packet, _ := c.buffer.Peek(header + int(head[0]) + int(head[1])<<8)
+	version, rest, _ := bytes.Cut(packet[header:], []byte{0})
+	return len(version) > 0 && version[0] == mysql.ClassicProtocolVersion && len(rest) >= flags+2 && uint32(binary.LittleEndian.Uint16(rest[flags:]))&mysql.CLIENT_SSL != 0
+}
+
+// verified returns the configuration of a connection to a server whose certificate the CA signed; nil without a CA.
+func (o Options) verified() (*tls.Config, error) {
 	if o.CA == "" {
 		return nil, nil
 	}
