@@ -154,6 +154,8 @@ func TestValuesOfPlainHelm(t *testing.T) {
 		{component.ChartMySQL, "{config: {A: b}, configFiles: [{path: " + options + ", content: mine}]}", replaced + options},
 		{component.ChartCronJob, job + "config: {A: b}, configFiles: [{path: " + properties + ", secret: mine}]}", replaced + properties},
 		{component.ChartMySQL, `{config: {a: "b\nc"}}`, "must be one line"},
+		{component.ChartMySQL, `{config: {"#a": b}}`, "not the name of an option"},
+		{component.ChartMySQL, `{config: {a: "'b'"}}`, "must not be in quotes"},
 		{component.ChartCronJob, "{name: job, image: job:v1, agentImage: agent:v1, schedule: '*/10 * * * * *'}", "command must be given"},
 		{component.ChartCronJob, "{name: job, image: job:v1, command: [a], schedule: '*/10 * * * * *'}", "agentImage must be given"},
 	} {
@@ -299,7 +301,7 @@ func TestFormats(t *testing.T) {
 			`\#hash=\tone\r\n` + "\n" + `back\\slash=C:\\new` + "\n" + `emoji=\u60a8\ud83d\ude00` + "\n" + `key\ with\ \=\ \:\ blank=\  two` + "\n"},
 		"text in a script": {"javascript", "", map[string]any{"A": "a'b\"\n</script>", "B": "true", "C": "-1.50", "D": "007", "E": "1e3", "F": "null"},
 			`Object.assign(window.HAIER_APP_CONFIG, {"A": "a'b\"\n\u003c/script\u003e", "B": true, "C": -1.50, "D": "007", "E": "1e3", "F": "null"});` + "\n"},
-		"options": {"mysqld", "[client]\n", map[string]any{"b": "1 # 2", "a": ""}, "[client]\n\n[mysqld]\na\nb = 1 # 2\n"},
+		"options": {"mysqld", "[client]\n", map[string]any{"b": "1;2", "a": ""}, "[client]\n\n[mysqld]\na\nb = 1;2\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -93,6 +93,20 @@ characters beyond U+FFFF, which Java writes as two.
 {{ print .file.text "\n[mysqld]\n" }}
 {{- range $name, $value := .config }}
 {{- if regexMatch "[\r\n]" (print $name $value) }}{{ fail (printf "config: %q of mysql must be one line" $name) }}{{ end }}
-{{- print $name (empty $value | ternary "" (print " = " $value)) "\n" }}
+{{- if not (regexMatch "^[A-Za-z][A-Za-z0-9_.-]*$" $name) }}{{ fail (printf "config: %q is not the name of an option" $name) }}{{ end }}
+{{- if regexMatch "^('.*'|\".*\"|'|\")$" $value }}{{ fail (printf "config: %q of mysql must not be in quotes" $name) }}{{ end }}
+{{- print $name (empty $value | ternary "" (print " = " (include "common.mysqld.value" $value))) "\n" }}
+{{- end }}
+{{- end }}
+
+{{- /*
+A value in quotes if mysqld would cut or change it otherwise: blanks and characters beyond ASCII at its ends, escapes, and # outside of
+quotes.
+*/}}
+{{- define "common.mysqld.value" -}}
+{{- $cut := and (contains "#" .) (not (regexMatch "^([^'\"#]|'[^']*'|\"[^\"]*\")*$" .)) }}
+{{- if or $cut (regexMatch "^[^!-~]|[^!-~]$" .) (regexMatch "\\\\[nrtbs\"'\\\\]" .) }}
+{{- printf "\"%s\"" (replace "\\" "\\\\" . | replace "\"" "\\\"") }}
+{{- else }}{{ . }}
 {{- end }}
 {{- end }}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	mysqlv1 "d3os.com/d3os-operator/api/mysql/v1alpha1"
@@ -86,6 +87,11 @@ func values(mc *mysqlv1.MySQLCluster, owner object.Owner, p planned, images Imag
 			checks = b.Verify.Schedule
 		}
 		if err := render.CheckBackupSchedules("spec.backup", b.Schedule, checks, b.TimeZone); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(spec.Config)) {
+		if err := render.CheckOption("spec.config", name, string(spec.Config[name])); err != nil {
 			return nil, err
 		}
 	}

@@ -151,6 +151,8 @@ func TestMistakesElsewhere(t *testing.T) {
 		{"mysql", mysqlElsewhere + ":1', secretRef: {name: b/c}}}}", "spec.mysql.thirdParty.secretRef.name"},
 		{"mysql", mysqlElsewhere + ":0'}}}", "spec.mysql.thirdParty.url"},
 		{"mysql", `{mysql: {config: {a: "b\nc"}}}`, "spec.mysql.config[a]"},
+		{"mysql", `{mysql: {config: {"#a": b}}}`, "spec.mysql.config[#a]"},
+		{"mysql", `{mysql: {config: {a: "1 # the limit"}}}`, "spec.mysql.config[a]"},
 		{"uuc", "{uuc: {thirdParty: {url: 'http://a:65536'}}}", "spec.uuc.thirdParty.url"},
 		{"web", "{web: {}, defaults: {nodeSelector: {'a b': c}}}", "spec.defaults.nodeSelector[a b]"},
 		{"web", "{web: {}, networkPolicy: {enabled: true, allowFrom: [{}, {pods: {}}]}}", "spec.networkPolicy.allowFrom[1].pods"},

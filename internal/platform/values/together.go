@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -176,12 +175,13 @@ func checkBackup(c *component.Component) error {
 	return render.Decode(c.Path+".backup.resources", json.RawMessage(backup.Resources.Raw), &corev1.ResourceRequirements{})
 }
 
-// checkMySQL refuses settings of several lines, and invalid object names: pods would wait for such an object forever.
+// checkMySQL refuses settings that mysqld would read otherwise than they are written, and invalid object names: pods would wait for such an object forever.
 func checkMySQL(c *component.Component, v map[string]any) error {
 	settings, _ := v["config"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
-		if s, _ := settings[name].(string); strings.ContainsAny(name+s, "\n\r") {
-			return render.FieldError(fmt.Sprintf("%s.config[%s]", c.Path, name), "must be one line: a setting of my.cnf cannot continue on the next one")
+		s, _ := settings[name].(string)
+		if err := render.CheckOption(c.Path+".config", name, s); err != nil {
+			return err
 		}
 	}
 	if err := checkBackup(c); err != nil {
