@@ -79,6 +79,7 @@ sleeps, so the image needs no program for it, but where Kubernetes is older than
 {{- else }}{{ $text = regexReplaceAll (printf "(?s) *# begin %s\n.*# end %s\n" $name $name) $text "" }}{{ end }}
 {{- end }}
 {{- end }}
+{{- if dig "mysql" "publicKey" false $v.endpoints }}{{ $text = regexReplaceAll "(jdbc:@mysqlUrl@/[a-z_]+\\?)" $text "${1}allowPublicKeyRetrieval=true&" }}{{ end }}
 {{- range $mark, $value := $fill }}
 {{- if contains $mark $text }}{{ $text = replace $mark (required (printf "endpoints: %s must be given for %s" (trimAll "@" $mark) $service) $value) $text }}{{ end }}
 {{- end }}

@@ -6,6 +6,7 @@ package values
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
@@ -38,6 +39,15 @@ func address(in Input, c *component.Component) string {
 	}
 	u := url.URL{Scheme: scheme, Host: fmt.Sprintf("%s:%d", host(in, c), port(c))}
 	return u.String()
+}
+
+// afterMySQL7 matches the release series of MySQL from 8.0 on. Those from 10 to 19 are MariaDB's.
+var afterMySQL7 = regexp.MustCompile(`^([89]|[2-9][0-9])\.`)
+
+// needsPublicKey reports whether accounts of a database log in with caching_sha2_password. Without TLS, the server takes their passwords only
+// from clients that encrypt them with its public key. Clients must not ask for the key unless they are told to.
+func needsPublicKey(c *component.Component) bool {
+	return c.Kind != component.ThirdParty && (c.Chart == component.ChartReplicated || afterMySQL7.MatchString(c.MySQL.ServerVersion))
 }
 
 func host(in Input, c *component.Component) string {

@@ -118,6 +118,19 @@ func TestNodesElsewhere(t *testing.T) {
 	assert.DeepEqual(t, found, []string{"a.example.com:7000", "b.example.com:6379", "[2001:db8::1]:7001", "[2001:db8::2]:6379"})
 }
 
+// The product's services may ask MySQL for its public key where its accounts need it: from 8.0 on, but not on MariaDB.
+func TestPublicKey(t *testing.T) {
+	t.Parallel()
+	for spec, want := range map[string]any{
+		"{}": nil, "{serverVersion: '5.7'}": nil, "{serverVersion: '10.11'}": nil, "{serverVersion: '12.0'}": nil, "{serverVersion: '8.0'}": true, "{serverVersion: '8.4'}": true,
+		"{serverVersion: '9.7'}": true, "{serverVersion: '26.1'}": true, "{replica: 3}": true, "{thirdParty: {url: 'mysql://a'}}": nil,
+	} {
+		v, err := try(t, "{mysql: "+spec+", eureka: {}, proxy: {}}", "proxy")
+		assert.NilError(t, err, spec)
+		assert.Equal(t, v["endpoints"].(map[string]any)["mysql"].(map[string]any)["publicKey"], want, spec)
+	}
+}
+
 // A service gets only the addresses of its dependencies. A user's service may be called redis, etcd or mongodb.
 func TestNotConnected(t *testing.T) {
 	t.Parallel()

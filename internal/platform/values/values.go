@@ -157,7 +157,11 @@ func microservice(v map[string]any, in Input, c *component.Component) {
 		return
 	}
 	v["service"] = string(c.Name)
-	v["endpoints"] = endpoints(in, func(dsv1.ComponentName) bool { return true })
+	found := endpoints(in, func(dsv1.ComponentName) bool { return true })
+	if mysql := in.Graph.Get(component.MySQL); mysql != nil && needsPublicKey(mysql) {
+		found[string(component.MySQL)].(map[string]any)["publicKey"] = true
+	}
+	v["endpoints"] = found
 	v["credentials"] = map[string]any{
 		"mysql":    mysqlCredentials(in),
 		"platform": map[string]any{"secretName": in.Credentials.PlatformSecret},

@@ -1,0 +1,45 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package helmcharts_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/platform/component"
+)
+
+// With publicKey each url of the presets lets the driver ask MySQL for its public key. Nothing else of the files changes.
+func TestPublicKeyInURLs(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("microservice/ci/*-values.yaml")
+	assert.NilError(t, err)
+	const url, added = "jdbc:mysql://", "allowPublicKeyRetrieval=true&"
+	urls := 0
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		assert.NilError(t, err)
+		values := parsed(t, string(data))
+		mysql, _ := at(values, "endpoints", "mysql").(map[string]any)
+		if service, _ := values["service"].(string); service == "" || mysql == nil {
+			continue
+		}
+		before := made(t, component.ChartMicroservice, string(data))
+		mysql["publicKey"] = true
+		for name, object := range made(t, component.ChartMicroservice, flow(t, values)) {
+			files, _ := object["data"].(map[string]any)
+			for key, text := range files {
+				text, was := text.(string), at(before[name], "data", key).(string)
+				assert.Equal(t, strings.ReplaceAll(text, added, ""), was, file)
+				assert.Equal(t, strings.Count(text, "?"+added), strings.Count(was, url), file)
+				urls += strings.Count(was, url)
+			}
+		}
+	}
+	assert.Equal(t, urls, 11)
+}
