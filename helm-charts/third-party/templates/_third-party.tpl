@@ -24,7 +24,7 @@ spec:
 {{- include "common.mongodb" $c }}
 {{- include "common.ownFile" $c }}
 {{- include "common.files" $c }}
-{{- $check := $v.checkCommand | default (.Files.Get "files/check.sh") }}
+{{- $check := $v.checkCommand | default (.Files.Get (regexMatch "^https?://" $url | ternary "files/check-http.sh" "files/check.sh")) }}
 {{- $_ := set $c "handlers" (dict "readiness" (dict "exec" (dict "command" (list "/bin/sh" "-c" $check)))) }}
 {{- /* A shell that waits ends at once on TERM; sleep as process 1 would ignore it. */}}
 {{- $wait := "trap 'exit 0' TERM; while :; do sleep 3600 & wait $!; done" }}
