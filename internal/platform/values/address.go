@@ -45,7 +45,7 @@ func address(in Input, c *component.Component) string {
 var afterMySQL7 = regexp.MustCompile(`^([89]|[2-9][0-9])\.`)
 
 // needsPublicKey reports whether accounts of a database log in with caching_sha2_password. Without TLS, the server takes their passwords only
-// from clients that encrypt them with its public key. Clients must not ask for the key unless they are told to.
+// from clients that encrypt them with its public key. Drivers ask for the key only if the url allows it.
 func needsPublicKey(c *component.Component) bool {
 	return c.Kind != component.ThirdParty && (c.Chart == component.ChartReplicated || afterMySQL7.MatchString(c.MySQL.ServerVersion))
 }

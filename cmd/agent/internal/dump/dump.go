@@ -54,7 +54,7 @@ func (o Options) arguments(tool server.Version, help string) []string {
 			args = append(args, "--column-statistics=0")
 		}
 	}
-	// MySQL's program uses TLS where the server offers it. MariaDB's does so if it is told to; newer ones verify the certificate, too.
+	// MySQL's program uses TLS where the server offers it. MariaDB's needs an option for it; newer ones verify the certificate, too.
 	if tool.Flavour == server.MariaDB && o.Conn != nil && o.Conn.TLS() != nil && o.Server.CA == "" {
 		args = append(args, "--ssl", "--skip-ssl-verify-server-cert")
 	}
