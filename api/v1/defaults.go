@@ -23,7 +23,7 @@ const (
 )
 
 // SetDefaults sets what the API server sets from the CRD's defaults, for a DataService that
-// did not pass through one; a test holds it against the API server. Replica needs none: nil is 1.
+// did not pass through one; a test holds it against the API server.
 func SetDefaults(ds *DataService) {
 	spec := &ds.Spec
 	orDefault(&spec.Rollout.Order, OrderDependency)

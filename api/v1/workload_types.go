@@ -37,12 +37,12 @@ type Workload struct {
 	// +nullable
 	NodePort *int32 `json:"nodePort,omitempty"`
 
-	// replica is the number of pods. With autoscaling it is not used.
+	// replica is the number of pods. Default: 1, or an autoscaler's.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
-	// +kubebuilder:default=1
 	// +kubebuilder:example=`2`
 	// +optional
+	// +nullable
 	Replica *int32 `json:"replica,omitempty"`
 
 	// dependsOn names components that must be ready before this one is created or changed, besides the
@@ -67,7 +67,7 @@ type Workload struct {
 	// +nullable
 	ServiceAnnotations map[string]string `json:"serviceAnnotations,omitempty"`
 
-	// serviceLabels are additional labels of the Service.
+	// serviceLabels are labels of the Service.
 	// +kubebuilder:example=`{monitored: "yes"}`
 	// +optional
 	// +nullable

@@ -13,6 +13,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"path"
 	"slices"
 	"strings"
 
@@ -33,6 +34,8 @@ type review struct {
 	Removed string `json:"removed,omitempty"`
 	// Pattern is the newer pattern of a text, to the letter. It accepts all that the older one accepts.
 	Pattern string `json:"pattern,omitempty"`
+	// Default is the default of the older schema, as JSON, which the newer one lacks. The path of this review may have `*` for any steps.
+	Default string `json:"default,omitempty"`
 	// Why resources that exist do not suffer from the change.
 	Why string `json:"why"`
 }
@@ -81,6 +84,7 @@ func prepare(files []string, all bool) error {
 		case r.Pattern != "" && hasPattern(&newer, r) && !hasPattern(&older, r):
 			dropPattern(&older, r.Path)
 			dropPattern(&newer, r.Path)
+		case r.Default != "" && dropDefault(&older, &newer, r):
 		case all:
 			return fmt.Errorf("%s: the change of %s is not one between these CRDs: take it out", files[0], r.Path)
 		}
@@ -137,6 +141,19 @@ func hasPattern(crd *apiextensionsv1.CustomResourceDefinition, r review) (has bo
 		has = has || path == r.Path && schema.Pattern == r.Pattern
 	})
 	return has
+}
+
+// dropDefault removes the default of a review from the older CRD where the newer one has none. It reports whether it removed one.
+func dropDefault(older, newer *apiextensionsv1.CustomResourceDefinition, r review) (dropped bool) {
+	has := map[string]bool{}
+	each(newer, func(at string, schema *apiextensionsv1.JSONSchemaProps) { has[at] = schema.Default != nil })
+	each(older, func(at string, schema *apiextensionsv1.JSONSchemaProps) {
+		is, err := path.Match(r.Path, at)
+		if err == nil && is && !has[at] && schema.Default != nil && string(schema.Default.Raw) == r.Default {
+			schema.Default, dropped = nil, true
+		}
+	})
+	return dropped
 }
 
 func dropPattern(crd *apiextensionsv1.CustomResourceDefinition, of string) {

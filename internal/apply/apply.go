@@ -47,6 +47,8 @@ type Result struct {
 	Rewrite *Rewrite
 	// AfterReplace reports that this process deleted the object that a created one follows, to replace it.
 	AfterReplace bool
+	// Contested reports a number of pods that another writer keeps changing, and that stays for a while; nil for none.
+	Contested *ContestedError
 	// Variables are the names of variables of planned containers that a correction has removed, because another writer had added them.
 	Variables []string
 }
@@ -158,25 +160,38 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	if err != nil {
 		return Result{}, err
 	}
-	replace := unchangeable(planned, live)
-	if same && !replace && !hasUnplanned(planned, live) {
+	if same && !unchangeable(planned, live) && !hasUnplanned(planned, live) {
 		metrics.SkippedWrites.WithLabelValues(live.GetKind()).Inc()
 		return Result{Object: live}, nil
 	}
 	if known, err := a.known(planned, live); err != nil || known != nil {
 		return Result{Object: live, Rewrite: known}, err
 	}
-	action := Updated
-	if object.Digest(planned) == object.Digest(live) {
-		action = Corrected
-		if err := a.contests.admit(live); err != nil {
-			return Result{Object: live}, err
+	if object.Digest(planned) != object.Digest(live) {
+		return a.write(ctx, planned, live, same, Updated)
+	}
+	contested := a.contests.admitNumber(planned, live)
+	if contested != nil {
+		planned = planned.DeepCopy()
+		_ = unstructured.SetNestedField(planned.Object, podsOf(live), "spec", "replicas") // a planned workload has a spec
+		if same, err = a.compare.same(planned, live); err != nil || same && !hasUnplanned(planned, live) {
+			return Result{Object: live, Contested: contested}, err
 		}
 	}
-	if replace {
+	if err := a.contests.admit(live); err != nil {
+		return Result{Object: live}, err
+	}
+	result, err := a.write(ctx, planned, live, same, Corrected)
+	result.Contested = contested
+	return result, err
+}
+
+// write updates or replaces a live object that differs from the planned one. same reports whether only unplanned entries differ.
+func (a *Applier) write(ctx context.Context, planned, live *unstructured.Unstructured, same bool, action Action) (Result, error) {
+	if unchangeable(planned, live) {
 		return a.replace(ctx, planned, live, errAddress)
 	}
-	obj := live
+	obj, err := live, error(nil)
 	if !same {
 		if err := a.handOver(ctx, planned, live); err != nil {
 			return Result{}, err

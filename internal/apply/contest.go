@@ -5,22 +5,29 @@ package apply
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/lru"
 
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// An object may be corrected contestFree times within contestWindow, and created again as often. After that it counts as contested: each
-// further correction waits twice as long as the one before, at most contestLongest.
-const (
-	contestFree    = 8
-	contestWindow  = 20 * time.Second
-	contestFirst   = 2 * time.Second
-	contestLongest = 5 * time.Minute
+// pace bounds the corrections of an object. After free corrections within the window it counts as contested: each further correction waits
+// twice as long as the one before, from first to longest.
+type pace struct {
+	free                   int
+	window, first, longest time.Duration
+}
+
+var (
+	// ofObjects is the pace of corrections, and of creations after a deletion.
+	ofObjects = pace{free: 8, window: 20 * time.Second, first: 2 * time.Second, longest: 5 * time.Minute}
+	// ofNumbers is the pace of corrections of a number of pods: an autoscaler sets it every 15 seconds, and each correction ends pods.
+	ofNumbers = pace{free: 1, window: 10 * time.Minute, first: 10 * time.Minute, longest: time.Hour}
 )
 
 // ContestedError reports that another writer keeps changing or deleting an object. The operator then corrects it at growing intervals.
@@ -28,11 +35,17 @@ type ContestedError struct {
 	Kind, Name string
 	RetryAfter time.Duration
 	Deleted    bool // and not changed
+	// Pods is the number of pods that the spec declares, where another writer keeps setting only that.
+	Pods *int64
 }
 
 func (e *ContestedError) Error() string {
 	if e.Deleted {
 		return fmt.Sprintf("%s %s: another writer keeps deleting it, so it is created again at growing intervals: stop that writer (the audit log of the API server names it), or pause the resource", e.Kind, e.Name)
+	}
+	if e.Pods != nil {
+		return fmt.Sprintf("%s %s: another writer, such as an autoscaler, keeps changing the number of pods, so %d is set again at growing intervals: remove `replica` from the spec, or remove that writer",
+			e.Kind, e.Name, *e.Pods)
 	}
 	return fmt.Sprintf("%s %s: another writer keeps changing fields that the spec declares, so it is corrected at growing intervals: stop that writer (`kubectl get %s %s -o yaml --show-managed-fields` names it), take the field out of the spec, or pause the resource",
 		e.Kind, e.Name, strings.ToLower(e.Kind), e.Name)
@@ -71,10 +84,34 @@ func newContests() *contests {
 // admit allows a correction, or returns a *ContestedError with the time to wait.
 // One object is only ever corrected by one reconciliation at a time.
 func (c *contests) admit(live *unstructured.Unstructured) error {
-	if wait := c.wait(live.GetUID()); wait > 0 {
+	if wait := c.wait(live.GetUID(), ofObjects); wait > 0 {
 		return &ContestedError{Kind: live.GetKind(), Name: live.GetName(), RetryAfter: wait}
 	}
 	return nil
+}
+
+// numberOf identifies the number of pods of an object.
+type numberOf struct{ uid types.UID }
+
+// admitNumber limits corrections of the number of pods as admit limits those of all fields. It returns nil for another correction. A
+// workload with data keeps exactly the declared number, and so does one that the spec or another writer stops.
+func (c *contests) admitNumber(planned, live *unstructured.Unstructured) *ContestedError {
+	pods := podsOf(planned)
+	if pods == 0 || podsOf(live) == 0 || pods == podsOf(live) || podTemplate(planned) == nil || hasData(planned) {
+		return nil
+	}
+	if wait := c.wait(numberOf{live.GetUID()}, ofNumbers); wait > 0 {
+		return &ContestedError{Kind: live.GetKind(), Name: live.GetName(), RetryAfter: wait, Pods: &pods}
+	}
+	return nil
+}
+
+// hasData reports whether the pods of a workload have claims, or are replaced by the operator one by one.
+func hasData(workload *unstructured.Unstructured) bool {
+	templates := items(workload.Object, "spec", "volumeClaimTemplates")
+	return isOnDelete(workload) || len(templates) > 0 || slices.ContainsFunc(items(workload.Object, "spec", "template", "spec", "volumes"), func(volume map[string]any) bool {
+		return volume["persistentVolumeClaim"] != nil || volume["ephemeral"] != nil
+	})
 }
 
 // admitAgain limits creations as admit limits corrections. It counts a deletion by another writer only if this process has created exactly
@@ -84,7 +121,7 @@ func (c *contests) admitAgain(planned *unstructured.Unstructured) error {
 	if digest, ok := c.there.Get(at); !ok || digest != object.Digest(planned) {
 		return nil
 	}
-	if wait := c.wait(at); wait > 0 {
+	if wait := c.wait(at, ofObjects); wait > 0 {
 		return &ContestedError{Kind: planned.GetKind(), Name: planned.GetName(), RetryAfter: wait, Deleted: true}
 	}
 	return nil
@@ -100,7 +137,7 @@ func (c *contests) made(planned *unstructured.Unstructured) bool {
 }
 
 // wait counts one more correction of a key, or returns the time until the next one is allowed.
-func (c *contests) wait(key any) time.Duration {
+func (c *contests) wait(key any, p pace) time.Duration {
 	now := c.now()
 	known, ok := c.objects.Get(key)
 	if !ok {
@@ -111,13 +148,13 @@ func (c *contests) wait(key any) time.Duration {
 	if wait := o.next.Sub(now); wait > 0 {
 		return wait
 	}
-	if now.Sub(o.since) > contestWindow+2*o.delay {
+	if now.Sub(o.since) > p.window+2*o.delay {
 		*o = contest{since: now, count: 1}
 		return 0
 	}
 	o.count++
-	if o.count > contestFree {
-		o.delay = min(max(2*o.delay, contestFirst), contestLongest)
+	if o.count > p.free {
+		o.delay = min(max(2*o.delay, p.first), p.longest)
 		o.next, o.since = now.Add(o.delay), now
 	}
 	return 0

@@ -69,7 +69,7 @@ func TestDriftIsCorrected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p, planned := running(t, "{networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}]}, proxy: {sidecars: [{name: logs, image: logs}]}, mysql: {}, eureka: {}}", test.id)
+			p, planned := running(t, "{networkPolicy: {enabled: true, allowFrom: [{podSelector: {}}]}, proxy: {replica: 1, sidecars: [{name: logs, image: logs}]}, mysql: {}, eureka: {}}", test.id)
 			before := fetch(t, planned)
 			edited := edit(t, planned, test.change)
 			assert.Assert(t, edited.GetResourceVersion() != before.GetResourceVersion(), "the edit changed nothing")
@@ -289,14 +289,14 @@ func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 			p, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", "ConfigMap/proxy")
 			now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 			p.contests.now = func() time.Time { return now }
-			for range contestFree + 1 {
+			for range ofObjects.free + 1 {
 				test.disturb(t, planned)
 				assert.Equal(t, p.apply(planned).Action, test.action)
 			}
 			test.disturb(t, planned)
 			traffic.take(p.ds.Namespace)
 			result, err := p.try(planned)
-			assert.DeepEqual(t, err, &ContestedError{Kind: "ConfigMap", Name: "proxy", RetryAfter: contestFirst, Deleted: !test.is})
+			assert.DeepEqual(t, err, &ContestedError{Kind: "ConfigMap", Name: "proxy", RetryAfter: ofObjects.first, Deleted: !test.is})
 			assert.ErrorContains(t, err, test.text)
 			assert.Equal(t, result.Object != nil, test.is, "the health of what is there is still of interest")
 			assert.Equal(t, len(traffic.take(p.ds.Namespace)), 0)
@@ -308,7 +308,7 @@ func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 			assert.Assert(t, p.apply(other).Action != Unchanged)
 			test.disturb(t, other)
 
-			now = now.Add(contestFirst)
+			now = now.Add(ofObjects.first)
 			assert.Equal(t, p.apply(other).Action, test.action)
 		})
 	}

@@ -19,26 +19,22 @@ import (
 // scaleManager owns the number of pods of a workload or an EtcdCluster between the plan and an autoscaler.
 const scaleManager = FieldManager + "-scale"
 
-// handOver keeps a number of pods when the plan stops setting it, because an
-// autoscaler decides from now on. Server-side apply would remove the field with its last owner,
-// and the API server would set its default: another manager owns it until the autoscaler writes it.
+// handOver keeps a number of pods when the plan stops setting it, because another writer may set it from now on. Server-side apply would
+// remove the field with its last owner, and the API server would set its default: another manager owns it until that writer sets it.
+// A workload with no pods is not kept: the plan had stopped it, and the default of 1 starts it again.
 func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unstructured) error {
-	if !leavesReplicas(planned) {
+	if !leavesReplicas(planned) || !object.IsResource(planned) && podsOf(live) <= 1 {
 		return nil
 	}
 	live, err := get(ctx, a.live, live) // the cache keeps no field managers
 	if err != nil || live == nil || !ownsReplicas(live.GetManagedFields()) {
 		return err
 	}
-	replicas, _, err := unstructured.NestedInt64(live.Object, "spec", "replicas")
-	if err != nil {
-		return fmt.Errorf("read the replicas of %s: %w", describe(live), err)
-	}
 	scale := object.Empty(live.GroupVersionKind())
 	scale.SetName(live.GetName())
 	scale.SetNamespace(live.GetNamespace())
 	scale.SetUID(live.GetUID())
-	scale.Object["spec"] = map[string]any{"replicas": replicas}
+	scale.Object["spec"] = map[string]any{"replicas": podsOf(live)}
 	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(scale), client.FieldOwner(scaleManager))
 	if err != nil {
 		return fmt.Errorf("hand over the replicas of %s: %w", describe(live), err)
@@ -46,7 +42,7 @@ func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unst
 	return nil
 }
 
-// leavesReplicas reports whether a plan leaves the number of pods of a workload or of a resource of the operator to an autoscaler.
+// leavesReplicas reports whether a plan leaves the number of pods of a workload or of a resource of the operator to another writer.
 func leavesReplicas(planned *unstructured.Unstructured) bool {
 	switch kind := planned.GetKind(); {
 	case kind == "Deployment", kind == "StatefulSet":
@@ -56,6 +52,12 @@ func leavesReplicas(planned *unstructured.Unstructured) bool {
 	}
 	_, isPlanned, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas")
 	return !isPlanned
+}
+
+// podsOf returns the number of pods that an object asks for.
+func podsOf(o *unstructured.Unstructured) int64 {
+	n, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
+	return n
 }
 
 // ownsReplicas reports whether the plan's manager owns the number of pods.

@@ -141,7 +141,7 @@ func bookkeeping(path string) bool {
 }
 
 // givenUp returns the fields that an earlier apply set, that the plan no longer has, and that no other manager owns: an apply removes them.
-// The number of pods is handed over and stays (see handOver).
+// A number of pods is handed over and stays, unless it is 0 (see handOver).
 func (c *comparer) givenUp(planned, live *unstructured.Unstructured) (*fieldpath.Set, error) {
 	ours, others := &fieldpath.Set{}, &fieldpath.Set{}
 	for _, entry := range live.GetManagedFields() {
@@ -195,7 +195,9 @@ func comesBack(planned *unstructured.Unstructured, path fieldpath.Path, value an
 	known, hasDefault := defaults[name]
 	isSpec := path[0].FieldName != nil && *path[0].FieldName == "spec"
 	switch {
-	case path.Equals(fieldpath.MakePathOrDie("spec", "replicas")), isSpec && planned.GetKind() == object.ClaimKind.Kind:
+	case path.Equals(fieldpath.MakePathOrDie("spec", "replicas")):
+		return value != int64(0)
+	case isSpec && planned.GetKind() == object.ClaimKind.Kind:
 		return true
 	case parent != nil && *parent == "updateStrategy":
 		return value == "RollingUpdate"

@@ -51,11 +51,11 @@ func newContest(t *testing.T) (*time.Time, func(uid types.UID) time.Duration) {
 func TestContestsBackOff(t *testing.T) {
 	t.Parallel()
 	now, wait := newContest(t)
-	for range contestFree + 1 {
+	for range ofObjects.free + 1 {
 		assert.Equal(t, wait("a"), time.Duration(0))
 	}
 	// Each further correction waits twice as long as the one before, up to a limit.
-	want := contestFirst
+	want := ofObjects.first
 	for range 12 {
 		assert.Equal(t, wait("a"), want)
 		*now = now.Add(want - 1)
@@ -63,15 +63,15 @@ func TestContestsBackOff(t *testing.T) {
 		assert.Equal(t, wait("b"), time.Duration(0), "another object is another matter")
 		*now = now.Add(1)
 		assert.Equal(t, wait("a"), time.Duration(0))
-		want = min(2*want, contestLongest)
+		want = min(2*want, ofObjects.longest)
 	}
-	assert.Equal(t, want, contestLongest)
+	assert.Equal(t, want, ofObjects.longest)
 
-	*now = now.Add(contestWindow + 2*contestLongest + 1)
-	for range contestFree + 1 {
+	*now = now.Add(ofObjects.window + 2*ofObjects.longest + 1)
+	for range ofObjects.free + 1 {
 		assert.Equal(t, wait("a"), time.Duration(0))
 	}
-	assert.Equal(t, wait("a"), contestFirst, "it starts from the beginning")
+	assert.Equal(t, wait("a"), ofObjects.first, "it starts from the beginning")
 }
 
 func TestRareCorrectionsAreNoContest(t *testing.T) {
@@ -79,7 +79,7 @@ func TestRareCorrectionsAreNoContest(t *testing.T) {
 	now, wait := newContest(t)
 	for range 100 {
 		assert.Equal(t, wait("a"), time.Duration(0))
-		*now = now.Add(contestWindow/contestFree + time.Second)
+		*now = now.Add(ofObjects.window/time.Duration(ofObjects.free) + time.Second)
 	}
 }
 

@@ -267,6 +267,81 @@ func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	assert.Equal(t, pods(), int64(3))
 }
 
+// Of a service without replica, the number of pods belongs to the writer that sets it. Without that writer it is the API server's default.
+func TestAnUndeclaredNumberOfPodsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	const id = "Deployment/web"
+	p, planned := running(t, "{web: {}}", id)
+	declare := func(replica *int32, image string) any {
+		p.ds.Spec.Web.Replica, p.ds.Spec.Web.Image = replica, "registry.example.com/web:"+image
+		result := p.apply(p.planned(id))
+		await(t, result.Object)
+		return field(t, result.Object, "spec", "replicas")
+	}
+	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(1))
+	for _, pods := range []int64{3, 0, 5} {
+		scaleAs(t, "autoscaler", planned, pods)
+		await(t, fetch(t, planned))
+		p.atRest(planned)
+		p.restart()
+		p.atRest(planned)
+	}
+	assert.Equal(t, declare(nil, "v2"), int64(5), "a new revision leaves the number alone")
+	assert.Equal(t, declare(ptr.To[int32](3), "v2"), int64(3))
+	assert.Equal(t, declare(nil, "v2"), int64(3), "the number that runs stays")
+	assert.Equal(t, declare(nil, "v3"), int64(3))
+	assert.Equal(t, declare(ptr.To[int32](0), "v3"), int64(0))
+	assert.Equal(t, declare(nil, "v3"), int64(1), "a service that the spec had stopped runs again")
+}
+
+// A writer that keeps setting another number of pods than the declared one is named after two corrections. Other fields are still corrected.
+func TestAContestedNumberOfPods(t *testing.T) {
+	t.Parallel()
+	p, planned := running(t, "{web: {replica: 2}}", "Deployment/web")
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	p.contests.now = func() time.Time { return now }
+	scale := func(pods int64) {
+		now = now.Add(15 * time.Second) // the period of an autoscaler
+		scaleAs(t, "autoscaler", planned, pods)
+		await(t, fetch(t, planned))
+	}
+	for range 2 {
+		scale(3)
+		result := p.apply(planned)
+		assert.Equal(t, result.Action, Corrected)
+		assert.Assert(t, result.Contested == nil)
+	}
+	scale(3)
+	traffic.take(p.ds.Namespace)
+	try := func() Result { // a Judge knows no contest
+		live, err := p.Get(t.Context(), planned)
+		assert.NilError(t, err)
+		result, err := p.Apply(t.Context(), p.owner(), planned, live)
+		assert.NilError(t, err)
+		return result
+	}
+	result := try()
+	assert.Equal(t, result.Action, Unchanged)
+	assert.Equal(t, result.Contested.RetryAfter, ofNumbers.first-15*time.Second)
+	assert.ErrorContains(t, result.Contested, "Deployment web: another writer, such as an autoscaler, keeps changing the number of pods, so 2 is set again")
+	assert.Equal(t, len(traffic.take(p.ds.Namespace)), 0)
+
+	await(t, edit(t, planned, inContainer(setting("registry.example.com/other:v1", "image"))))
+	result = try()
+	assert.Equal(t, result.Action, Corrected)
+	assert.Assert(t, result.Contested != nil)
+	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(3))
+
+	// A service that another writer stops runs again, and so does one whose fight is over.
+	await(t, result.Object)
+	scale(0)
+	assert.Equal(t, p.apply(planned).Action, Corrected)
+	scale(3)
+	now = now.Add(ofNumbers.first)
+	assert.Equal(t, p.apply(planned).Action, Corrected)
+	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(2))
+}
+
 // The number of members of an EtcdCluster goes from the plan to an autoscaler and back without a jump. All other fields stay the plan's.
 func TestTheNumberOfMembersIsHandedOver(t *testing.T) {
 	t.Parallel()

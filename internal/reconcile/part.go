@@ -110,6 +110,9 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 		seen.LookAgain = contested.RetryAfter
 		return apply.Result{Object: live}, nil
 	}
+	if c := result.Contested; c != nil {
+		seen.Notes, seen.LookAgain = append(seen.Notes, c.Error()), c.RetryAfter
+	}
 	if err == nil {
 		recordApplied(ctx, p.recorder, part, planned, result)
 		recordRewritten(ctx, p.recorder, planned, result.Rewrite)

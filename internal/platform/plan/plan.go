@@ -181,7 +181,8 @@ func inputOf(c *component.Component, v map[string]any) ([]byte, error) {
 		Values         map[string]any
 		PodTemplate    string
 		BackupTemplate string
-	}{Chart: c.Chart, Values: v}
+		LeavesNumber   bool
+	}{Chart: c.Chart, Values: v, LeavesNumber: leavesNumber(c)}
 	if template := c.PodTemplate(); template != nil {
 		input.PodTemplate = string(template.Raw)
 	}
@@ -215,7 +216,20 @@ func (c *Component) finish(ds *dsv1.DataService, declared component.Component, o
 		return err
 	}
 	c.Component, c.Objects, c.Revision = declared, objects, revision
+	if leavesNumber(&declared) {
+		for _, obj := range objects {
+			if kind := obj.GetKind(); kind == "Deployment" || kind == "StatefulSet" {
+				unstructured.RemoveNestedField(obj.Object, "spec", "replicas")
+			}
+		}
+	}
 	return nil
+}
+
+// leavesNumber reports whether a service declares no number of pods. Its workload is created with the API server's default of 1, and another
+// writer may change it. The digest is computed with that number, as release 0.2.0 planned it: an upgrade writes nothing.
+func leavesNumber(c *component.Component) bool {
+	return c.Service != nil && c.Workload.Replica == nil
 }
 
 // checkUnique refuses two components that render the same object, such as a service named web-template in addition to web, whose template

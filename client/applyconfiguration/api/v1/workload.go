@@ -24,7 +24,7 @@ type WorkloadApplyConfiguration struct {
 	Port *int32 `json:"port,omitempty"`
 	// nodePort opens this port on every node. Default: 0, none.
 	NodePort *int32 `json:"nodePort,omitempty"`
-	// replica is the number of pods. With autoscaling it is not used.
+	// replica is the number of pods. Default: 1, or an autoscaler's.
 	Replica *int32 `json:"replica,omitempty"`
 	// dependsOn names components that must be ready before this one is created or changed, besides the
 	// built-in order.
@@ -34,7 +34,7 @@ type WorkloadApplyConfiguration struct {
 	ServiceType *string `json:"serviceType,omitempty"`
 	// serviceAnnotations are annotations of the Service.
 	ServiceAnnotations map[string]string `json:"serviceAnnotations,omitempty"`
-	// serviceLabels are additional labels of the Service.
+	// serviceLabels are labels of the Service.
 	ServiceLabels                      map[string]string `json:"serviceLabels,omitempty"`
 	ContainerFieldsApplyConfiguration  `json:""`
 	PodFieldsApplyConfiguration        `json:""`
