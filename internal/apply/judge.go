@@ -221,7 +221,7 @@ func hasBelow(set *fieldpath.Set, path fieldpath.Path) bool {
 }
 
 // changeable are the fields of a StatefulSet's spec that Kubernetes changes in place.
-var changeable = []string{"replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit", "persistentVolumeClaimRetentionPolicy", "minReadySeconds"}
+var changeable = []string{"replicas", "ordinals", "template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds"}
 
 // immutableField returns the changed field that the API server would not change in place, or nothing.
 func immutableField(planned, live *unstructured.Unstructured, changed []Field) string {

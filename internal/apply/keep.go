@@ -11,13 +11,13 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// keep returns the planned object with the parts of the live one that stay where the plan has none: the size of a grown claim, what was
+// keep returns the planned object with the parts of the live one that stay: the size of a grown claim, the history of a StatefulSet, what was
 // added to claim templates, and the paths of others in an Ingress. The lists of the latter two are atomic: an apply would remove these
 // parts. It needs no memory, so that an operator that starts does not write what it finds.
 func keep(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	switch planned.GetKind() {
 	case object.StatefulSetKind.Kind:
-		return keepTemplates(planned, live)
+		return keepHistory(keepTemplates(planned, live), live)
 	case "Ingress":
 		return keepPaths(planned, live)
 	}
@@ -54,6 +54,19 @@ func keepTemplates(planned, live *unstructured.Unstructured) *unstructured.Unstr
 			}
 		}
 	})
+	return kept
+}
+
+// keepHistory returns the planned StatefulSet with the number of earlier revisions that the live one keeps. Kubernetes 1.29 refuses to change
+// it, so that a change would replace the StatefulSet, for a number that changes no pod.
+func keepHistory(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
+	const field = "revisionHistoryLimit"
+	has, _, _ := unstructured.NestedInt64(live.Object, "spec", field)
+	if want, isPlanned, _ := unstructured.NestedInt64(planned.Object, "spec", field); !isPlanned || has == 0 || want == has {
+		return planned
+	}
+	kept := planned.DeepCopy()
+	_ = unstructured.SetNestedField(kept.Object, has, "spec", field) // it has a spec
 	return kept
 }
 

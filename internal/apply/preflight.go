@@ -45,7 +45,7 @@ func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured)
 	}
 	trial := planned.DeepCopy()
 	if live != nil {
-		trial = keepTemplates(trial, live)
+		trial = keep(trial, live)
 	}
 	if live != nil && defaultInTheWay(planned, live) {
 		unstructured.RemoveNestedField(trial.Object, "spec", "updateStrategy") // Apply sees to that

@@ -85,6 +85,26 @@ func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 	}
 }
 
+// A StatefulSet keeps its number of earlier revisions, which the oldest supported Kubernetes refuses to change: neither an earlier plan nor
+// an edit replaces it.
+func TestTheHistoryOfAStatefulSetIsKept(t *testing.T) {
+	t.Parallel()
+	p := start(t, "{mysql: {}}")
+	planned := p.planned("StatefulSet/mysql-dataservice")
+	earlier := planned.DeepCopy()
+	set(t, earlier.Object, int64(10), "spec", "revisionHistoryLimit")
+	set(t, earlier.Object, int64(7), "spec", "minReadySeconds")
+	earlier.SetAnnotations(map[string]string{object.AnnotationDigest: "earlier"})
+	p.apply(earlier)
+	result := p.apply(planned)
+	assert.Equal(t, result.Action, Updated)
+	assert.Equal(t, field(t, result.Object, "spec", "revisionHistoryLimit"), int64(10))
+	await(t, result.Object)
+	p.atRest(planned)
+	p.restart()
+	p.atRest(planned)
+}
+
 // deletion returns how the one object that was deleted was deleted.
 func deletion(t *testing.T, namespace string) (metav1.DeletionPropagation, types.UID) {
 	t.Helper()
