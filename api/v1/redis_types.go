@@ -28,7 +28,7 @@ type Redis struct {
 	// the first shard. 3 to 5 are three shards, not all with a replica; 1 is for development; 0 parks the cluster and keeps its data.
 	// +kubebuilder:default=6
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:validation:Maximum=300
 	// +kubebuilder:validation:XValidation:rule="self != 2",message="must not be 2: use 1, 3 or 6"
 	// +kubebuilder:example=`12`
 	// +optional

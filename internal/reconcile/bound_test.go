@@ -15,6 +15,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
@@ -162,4 +163,17 @@ func TestOneLargeResourceHasATurn(t *testing.T) {
 	waits(redisv1.Kind, cache)
 	leave()
 	assert.Equal(t, len(h.sizes), 3, "%v", h.sizes)
+}
+
+// A resource with many objects is a large one, whatever the bytes of its spec.
+func TestManyReplicasAreLarge(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		replicas, bytes int
+		want            bool
+	}{{6, 10, false}, {heavyReplicas, 10, false}, {heavyReplicas + 1, 10, true}, {6, heavyBytes / 2, false}, {30, heavyBytes / 2, true}} {
+		rc := &redisv1.RedisCluster{}
+		rc.Spec.Replicas, rc.Spec.Finalizers = ptr.To(int32(c.replicas)), strings.Repeat("x", c.bytes)
+		assert.Equal(t, IsHeavy(rc), c.want, "%+v", c)
+	}
 }

@@ -209,7 +209,13 @@ func (p *pass) dryRun(ctx context.Context) error {
 		if !part.NeedsDryRun {
 			continue
 		}
+		hasSet := false
 		for _, planned := range part.Objects {
+			isSet := planned.GroupVersionKind() == object.StatefulSetKind
+			if isSet && hasSet && part.HasEqualSets {
+				continue
+			}
+			hasSet = hasSet || isSet
 			about := "its podTemplate or another field of its pods is refused"
 			switch {
 			case object.IsResource(planned):

@@ -312,6 +312,30 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// StatefulSets that differ only in names and numbers need one dry run.
+func TestOneDryRunForEqualSets(t *testing.T) {
+	t.Parallel()
+	for hasEqualSets, want := range map[bool]int{true: 2, false: 4} {
+		part := Part{Name: "a", Path: "spec", NeedsDryRun: true, HasEqualSets: hasEqualSets}
+		for _, name := range []string{"a-0", "a-1", "a-2"} {
+			part.Objects = append(part.Objects, parse(t, "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: "+name+", namespace: ns}}"))
+		}
+		part.Objects = append(part.Objects, parse(t, "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a, namespace: ns}}"))
+		dryRuns := 0
+		c := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme.Scheme).Build(), interceptor.Funcs{
+			Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+				dryRuns++
+				return nil
+			},
+		})
+		types, err := apply.NewTypes(crd.Files)
+		assert.NilError(t, err)
+		p := &pass{Engine: NewEngine(c, apply.New(c, c, types, "1.2.3")), plan: &Plan{Parts: []Part{part}}}
+		assert.NilError(t, p.dryRun(t.Context()))
+		assert.Equal(t, dryRuns, want)
+	}
+}
+
 // While a part's new revision is held back, edited objects are corrected, and objects missing next to others are created. While its data is
 // in doubt, no volume is created, and nothing that writes to one.
 func TestMayHeal(t *testing.T) {

@@ -18,6 +18,8 @@ const (
 	// A spec with more bytes, or more values, is heavy. With its defaults, config/samples/production.yaml has 3,700 bytes and 162 values.
 	// test/bundle measures that other specs are planned within a tenth of a second.
 	heavyBytes, heavyValues = 16 << 10, 256
+	// So is one with more replicas, or whose bytes times replicas are more: a RedisCluster has a StatefulSet for each two of them.
+	heavyReplicas, heavyProduct = 60, 8 * heavyBytes
 	// A resource tries again after one heavyWait for each waiting resource, and after heavyLongest at the latest.
 	heavyWait, heavyLongest = 50 * time.Millisecond, 5 * time.Second
 )
@@ -27,7 +29,7 @@ var errBusy = errors.New("another large resource is being planned or applied")
 
 // Heavy lets one large resource of the operator, of any kind, be planned and applied at a time. A plan takes up to a second of processor
 // time, and hundreds of writes follow it: a hundred of them at once would take every worker and all processors from the small ones. The
-// size of the spec decides, because it is known before the first plan and does not depend on the machine. No worker waits for a turn.
+// size of the spec and its number of replicas decide, because they are known before the first plan and do not depend on the machine. No worker waits for a turn.
 type Heavy struct {
 	mu      sync.Mutex
 	sizes   map[heavyKey]size
@@ -95,7 +97,7 @@ func (h *Heavy) isHeavy(key heavyKey, resource client.Object) bool {
 	return known.isHeavy
 }
 
-// IsHeavy reports whether a resource has a large spec.
+// IsHeavy reports whether a resource has a large spec, or many objects.
 func IsHeavy(resource client.Object) bool {
 	spec := reflect.ValueOf(resource).Elem().FieldByName("Spec")
 	if !spec.IsValid() {
@@ -105,8 +107,12 @@ func IsHeavy(resource client.Object) bool {
 	if err != nil || len(data) > heavyBytes {
 		return true
 	}
-	var value any
-	return json.Unmarshal(data, &value) != nil || valuesIn(value) > heavyValues
+	var value map[string]any
+	if json.Unmarshal(data, &value) != nil || valuesIn(value) > heavyValues {
+		return true
+	}
+	replicas, _ := value["replicas"].(float64)
+	return replicas > heavyReplicas || len(data)*int(replicas) > heavyProduct
 }
 
 // valuesIn counts a JSON value and all values below it.

@@ -37,6 +37,8 @@ type Part struct {
 	IsOfThisSpec bool
 	// NeedsDryRun reports whether the spec has fields that only the API server can validate.
 	NeedsDryRun bool
+	// HasEqualSets reports whether the StatefulSets of the part differ only in names and numbers, so that one dry run is enough for all.
+	HasEqualSets bool
 	// RetainsData reports whether the data of the part outlives the owner.
 	RetainsData bool
 	// Notes are messages about the part that are shown even if it is healthy.

@@ -139,9 +139,13 @@ func setName(cluster string, shard int) string { return fmt.Sprintf("%s-%d", clu
 // make renders all objects except the Secret.
 func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, how planned) (reconcile.Part, error) {
 	result := reconcile.Part{
-		Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&rc.Spec), RetainsData: keepsData(&rc.Spec),
+		Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&rc.Spec), HasEqualSets: true, RetainsData: keepsData(&rc.Spec),
 	}
-	v, err := values(rc, owner, how, p.images)
+	err := checkPods(&rc.Spec, len(how.Shards))
+	var v map[string]any
+	if err == nil {
+		v, err = values(rc, owner, how, p.images)
+	}
 	if err != nil {
 		return result, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 	}

@@ -4,6 +4,7 @@
 package redis
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -103,6 +104,23 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 }
 
 // needsDryRun reports whether a spec has fields that only the API server can validate.
+// heaviestPods bounds the bytes of the pods of all shards in the spec: a plan has a StatefulSet for each shard, and merges spec.podTemplate
+// into each of them. Up to fewShards, the bound on a resource's size is enough.
+const heaviestPods, fewShards = 512 << 10, 3
+
+// checkPods refuses a description of pods that is too large for so many shards.
+func checkPods(spec *redisv1.RedisClusterSpec, shards int) error {
+	data, err := json.Marshal(struct {
+		Pod      []redisv1.Pod
+		Template any
+	}{spec.Pod, spec.PodTemplate})
+	if err != nil || shards <= fewShards || len(data)*shards <= heaviestPods {
+		return err
+	}
+	return render.FieldError("spec.podTemplate", "has %d bytes together with spec.pod, and may have at most %d for %d shards: shorten them, or lower spec.replicas",
+		len(data), heaviestPods/shards, shards)
+}
+
 func needsDryRun(spec *redisv1.RedisClusterSpec) bool {
 	return len(spec.Pod) > 0 || spec.PodTemplate != nil || spec.Backup.Template() != nil || len(spec.TopologySpreadConstraints) > 0
 }

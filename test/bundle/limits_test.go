@@ -136,6 +136,42 @@ func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
 	}
 }
 
+// The largest number of any field plans, or is refused, within a second of processor time, also beside a template of pods.
+func TestLargestNumberOfEveryFieldPlansInASecond(t *testing.T) {
+	harness.Long(t)
+	crds := definitions(t)
+	template := map[string]any{"metadata": map[string]any{"annotations": map[string]any{"a": strings.Repeat("x", 7000)}}}
+	for _, k := range all(t) {
+		for path, most := range numbers("", crds[k.file].Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]) {
+			if twin.MatchString(path) || strings.Contains(path, "[]") {
+				continue
+			}
+			for _, hasTemplate := range []bool{false, true} {
+				var spec map[string]any
+				assert.NilError(t, json.Unmarshal([]byte(k.spec), &spec))
+				put(spec, strings.Split(strings.TrimPrefix(path, "."), "."), most)
+				complete(spec, path)
+				if hasTemplate {
+					spec["podTemplate"] = template
+				}
+				measure(t, fmt.Sprintf("%s%s=%d template: %t", k.file, path, most, hasTemplate), k, spec)
+			}
+		}
+	}
+}
+
+// numbers returns the largest value of each number below a schema, by its path.
+func numbers(path string, s apiextensionsv1.JSONSchemaProps) map[string]int64 {
+	found := map[string]int64{}
+	if s.Maximum != nil {
+		found[path] = int64(*s.Maximum)
+	}
+	for name, property := range s.Properties {
+		maps.Copy(found, numbers(path+"."+name, property))
+	}
+	return found
+}
+
 // measure plans a spec within the promised processor time, and within a tenth of it if the operator plans many such specs at a time. It
 // returns whether the operator plans one of them at a time.
 func measure(t *testing.T, name string, k kind, spec map[string]any) (isLarge bool) {

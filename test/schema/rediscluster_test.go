@@ -45,7 +45,7 @@ var redisRefused = map[string]string{
 	"{progressDeadlineSeconds: 0}": "greater than or equal to 1",
 	"{replicas: -1}":               "greater than or equal to 0",
 	"{pod: [{affinity: {requiredDuringSchedulingIgnoredDuringExecution: " + nodes + ", nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " + nodes + "}}}]}": "keep the one of nodeAffinity",
-	"{replicas: 1001}":                     "less than or equal to 1000",
+	"{replicas: 301}":                      "less than or equal to 300",
 	"{finalizers: Foreground}":             "spec.finalizers",
 	"{version: latest}":                    "spec.version",
 	"{repository: 'a b'}":                  "spec.repository",

@@ -67,7 +67,7 @@ type RedisClusterSpec struct {
 	// 0 parks the cluster: no pod runs, and the data is kept.
 	// +kubebuilder:default=6
 	// +kubebuilder:validation:Minimum=0
-	// +kubebuilder:validation:Maximum=1000
+	// +kubebuilder:validation:Maximum=300
 	// +kubebuilder:validation:XValidation:rule="self != 2",message="must not be 2: use 1 (one pod with all slots, for development), 3 (three masters without a replica) or 6 (three masters with a replica each)"
 	// +kubebuilder:example=`12`
 	// +optional
