@@ -7,6 +7,7 @@ package manager
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -88,6 +89,7 @@ type Operator struct {
 	lists       *kube.Lists
 	definitions *definitions
 	readiness   *readiness
+	namespaces  *namespaces
 	stopped     chan struct{} // closed when the context of Start ends
 }
 
@@ -101,6 +103,10 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	cfg.UserAgent = "d3os-operator/" + o.Version
 	cfg.QPS = -1 // the API server's priority and fairness decides
 	cfg.Wrap(kube.Escape)
+	unwatched, err := checkNamespaces(ctx, cfg, scheme, &o)
+	if err != nil {
+		return nil, err
+	}
 	lists := kube.NewLists()
 	stopped := make(chan struct{})
 	options := managerOptions(scheme, o, lists)
@@ -139,7 +145,7 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	recorder := mgr.GetEventRecorder("d3os-operator")
 	defined := newDefinitions(readFields, asked.OpenAPIV3(), o.Version)
 	ready := &readiness{
-		sources: map[string]func() []string{"cache": lists.Problems, "definitions": defined.Problems}, logged: map[string]time.Time{},
+		sources: map[string]func() []string{"cache": lists.Problems, "definitions": defined.Problems, "namespaces": unwatched.Problems}, logged: map[string]time.Time{},
 		reader: mgr.GetAPIReader(), recorder: recorder, pod: client.ObjectKey{Namespace: o.Namespace, Name: o.PodName},
 	}
 	for source := range ready.sources {
@@ -148,7 +154,7 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 		}
 	}
 	return &Operator{
-		Manager: mgr, Renderer: renderer, applier: applier, options: o, lists: lists, definitions: defined, readiness: ready, stopped: stopped,
+		Manager: mgr, Renderer: renderer, applier: applier, options: o, lists: lists, definitions: defined, readiness: ready, namespaces: unwatched, stopped: stopped,
 		Parts: reconcile.Parts{
 			Client: c, Engine: reconcile.NewEngine(c, applier), Lease: lease,
 			Recorder: recorder, RetryRefused: o.RetryRefused, Live: live, Version: o.Version, MaxRollouts: o.MaxRollouts,
@@ -157,16 +163,25 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	}, nil
 }
 
-// Start starts the operator and reports what keeps it from working, also while it waits for its caches.
+// Start starts the operator and reports what keeps it from working, also while it waits for its caches. It ends with ErrRights when the
+// operator has got the rights in a namespace that it does not watch yet.
 func (op *Operator) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var reports sync.WaitGroup
 	reports.Go(func() { op.readiness.run(ctx) })
 	reports.Go(func() { op.definitions.run(ctx) })
-	defer reports.Wait()
-	defer cancel()
+	var rights error
+	reports.Go(func() {
+		if rights = op.namespaces.await(ctx, op.options.RightsPoll); rights != nil {
+			cancel()
+		}
+	})
+	defer op.namespaces.close()
 	defer context.AfterFunc(ctx, func() { close(op.stopped) })()
-	return op.Manager.Start(ctx)
+	err := op.Manager.Start(ctx)
+	cancel()
+	reports.Wait()
+	return errors.Join(err, rights)
 }
 
 // Run starts the operator and returns when the context ends or something fails.
@@ -178,12 +193,28 @@ func Run(ctx context.Context, o Options) error {
 	if o.Images, err = withAgent(ctx, cfg, o.Images, os.Getenv); err != nil {
 		return err
 	}
-	mgr, err := New(ctx, cfg, o)
-	if err != nil {
-		return err
+	for {
+		mgr, err := New(ctx, cfg, o)
+		if err != nil {
+			return err
+		}
+		ctrl.Log.Info("starting", "version", o.Version)
+		if err := mgr.Start(ctx); !errors.Is(err, ErrRights) || ctx.Err() != nil {
+			return err
+		}
+		o.SkipNameValidation = true // the names of the controllers that have ended are taken
 	}
-	ctrl.Log.Info("starting", "version", o.Version)
-	return mgr.Start(ctx)
+}
+
+// checkNamespaces removes the namespaces without rights from the options.
+func checkNamespaces(ctx context.Context, cfg *rest.Config, scheme *runtime.Scheme, o *Options) (*namespaces, error) {
+	reader, err := client.New(cfg, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("set up a client to check rights: %w", err)
+	}
+	var unwatched *namespaces
+	unwatched, o.WatchNamespaces = newNamespaces(ctx, reader, o.WatchNamespaces)
+	return unwatched, nil
 }
 
 func newRenderer(asked discovery.ServerVersionInterface, scheme *runtime.Scheme) (*render.Renderer, error) {

@@ -58,6 +58,8 @@ type Options struct {
 	RetryRefused time.Duration
 	// OptionalPoll is the interval between checks whether a kind of config/compat is installed. Default: a minute.
 	OptionalPoll time.Duration
+	// RightsPoll is the interval between checks for the rights in a watched namespace that the operator lacks. Default: 15 seconds.
+	RightsPoll time.Duration
 	// Redis configures the connections to the servers of RedisClusters. The zero value is for production.
 	Redis server.Options
 	// Etcd configures the connections to the members of EtcdClusters. The zero value is for production.

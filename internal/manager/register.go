@@ -37,7 +37,7 @@ func New(ctx context.Context, cfg *rest.Config, o Options) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	originals, err := kube.AddOriginals(op, o.WatchNamespaces, op.lists, kube.Stoppable(op.stopped))
+	originals, err := kube.AddOriginals(op, op.options.WatchNamespaces, op.lists, kube.Stoppable(op.stopped))
 	if err != nil {
 		return nil, err
 	}

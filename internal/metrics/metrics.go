@@ -36,6 +36,12 @@ var (
 		Name: "dataservice_status_writes_total",
 		Help: "Status patches sent to the API server.",
 	})
+
+	// NamespacesWithoutRights is 1 for each watched namespace in which the operator lacks rights.
+	NamespacesWithoutRights = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "d3os_operator_namespace_without_rights",
+		Help: "1 for a namespace that the operator is told to watch, and in which it lacks rights.",
+	}, []string{"namespace"})
 )
 
 func init() {
@@ -45,5 +51,5 @@ func init() {
 		ConstLabels: prometheus.Labels{"version": version.Version},
 	})
 	info.Set(1)
-	ctrlmetrics.Registry.MustRegister(Writes, SkippedWrites, DriftCorrections, StatusWrites, info)
+	ctrlmetrics.Registry.MustRegister(Writes, SkippedWrites, DriftCorrections, StatusWrites, NamespacesWithoutRights, info)
 }

@@ -5,6 +5,7 @@ package behaviour_test
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -242,4 +243,38 @@ func TestSomeNamespaces(t *testing.T) {
 			})), nil)
 		})
 	}
+}
+
+// A watched namespace without rights stops no other one. The readiness names it, and the operator watches it as soon as it has the rights: it
+// ends its caches and starts again, which Run does in one process.
+func TestANamespaceWithoutRights(t *testing.T) {
+	home, further := parallel(t), alone(t)
+	token := home.newAccount("operator")
+	rules, subject := home.rights(), home.subject("operator")
+	home.grant(rules, subject)
+	some := func(cfg *rest.Config, o *manager.Options) {
+		as(cfg, token)
+		o.WatchNamespaces, o.RightsPoll = []string{home.Namespace, further.Namespace}, 100*time.Millisecond
+		elects(o, home.Namespace)
+	}
+	cfg, options := rest.CopyConfig(config), harness.ManagerOptions("")
+	some(cfg, &options)
+	account, err := client.New(cfg, client.Options{Scheme: api.Scheme()})
+	home.Must(err)
+	home.Until("the operator has its rights", func() error {
+		return account.List(home.Ctx, &dsv1.DataServiceList{}, client.InNamespace(home.Namespace))
+	})
+	op, err := harness.Start(home.Ctx, cfg, options)
+	home.Must(err)
+	left := further.Create(small())
+	home.CreateReady(small())
+	if ds := get(further, &dsv1.DataService{}, left); ds.Status.Phase != "" {
+		t.Errorf("a DataService where the operator has no rights is %s", ds.Status.Phase)
+	}
+	further.grant(rules, subject)
+	if err := op.Wait(); !errors.Is(err, manager.ErrRights) {
+		t.Fatalf("the operator has ended with %v", err)
+	}
+	home.Start(some)
+	further.Ready(left)
 }

@@ -1,0 +1,116 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/metrics"
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// rightsPoll is the interval between checks for rights in a namespace; see Options.RightsPoll.
+const rightsPoll = 15 * time.Second
+
+// ErrRights reports that the operator has got the rights in a namespace that it watches. Another operator in its place watches that namespace,
+// too.
+var ErrRights = errors.New("the operator has got the rights in another namespace")
+
+// namespaces are the watched namespaces in which the operator lacks rights. It watches none of them: its caches would wait for the lists of
+// one namespace before they serve the objects of the others.
+type namespaces struct {
+	reader  client.Reader // without a cache
+	lacking map[string]string
+}
+
+// newNamespaces checks the rights in some namespaces. It returns those with rights, or all of them if there are none.
+func newNamespaces(ctx context.Context, reader client.Reader, watched []string) (*namespaces, []string) {
+	n := &namespaces{reader: reader, lacking: map[string]string{}}
+	if len(watched) < 2 { // there is nothing that could go on without it
+		return n, watched
+	}
+	for _, namespace := range watched {
+		if problem := n.lacks(ctx, namespace); problem != "" {
+			n.lacking[namespace] = problem
+		}
+	}
+	for namespace := range n.lacking {
+		metrics.NamespacesWithoutRights.WithLabelValues(namespace).Set(1)
+	}
+	if len(n.lacking) == len(watched) { // no namespace would mean all of them
+		return n, watched
+	}
+	return n, slices.DeleteFunc(slices.Clone(watched), func(namespace string) bool { return n.lacking[namespace] != "" })
+}
+
+// lacks returns the API server's refusal of a list in a namespace, or "". Another failure is no refusal.
+func (n *namespaces) lacks(ctx context.Context, namespace string) string {
+	kinds := append(slices.Clone(object.Kinds), object.JobKind, corev1.SchemeGroupVersion.WithKind("Pod"), dsv1.GroupVersion.WithKind(dsv1.Kind),
+		backupv1.GroupVersion.WithKind("DataBackup"), backupv1.GroupVersion.WithKind("DataRestore"))
+	kinds = append(kinds, slices.DeleteFunc(slices.Clone(object.Resources), func(gvk schema.GroupVersionKind) bool { return gvk == object.Foreign })...)
+	for _, gvk := range kinds {
+		list := &metav1.PartialObjectMetadataList{}
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind + "List"})
+		if err := n.reader.List(ctx, list, client.InNamespace(namespace), client.Limit(1)); apierrors.IsForbidden(err) {
+			text := err.Error()
+			return text[max(strings.Index(text, "cannot "), 0):]
+		}
+	}
+	return ""
+}
+
+// Problems returns a sentence for each namespace without rights, in order.
+func (n *namespaces) Problems() []string {
+	found := make([]string, 0, len(n.lacking))
+	for namespace, problem := range n.lacking {
+		found = append(found, fmt.Sprintf("the operator does nothing in namespace %s: it %s; correct its Role or RoleBinding there, or --watch-namespaces", namespace, problem))
+	}
+	slices.Sort(found)
+	return found
+}
+
+// await returns ErrRights as soon as the operator has the rights in a namespace that it lacked.
+func (n *namespaces) await(ctx context.Context, poll time.Duration) error {
+	if len(n.lacking) == 0 {
+		<-ctx.Done()
+		return nil
+	}
+	ticker := time.NewTicker(cmp.Or(poll, rightsPoll))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		for namespace := range n.lacking {
+			if n.lacks(ctx, namespace) == "" && ctx.Err() == nil {
+				ctrl.Log.WithName("readiness").Info("the operator has the rights in this namespace now, and starts again to watch it", "namespace", namespace)
+				return ErrRights
+			}
+		}
+	}
+}
+
+// close removes the metrics.
+func (n *namespaces) close() {
+	for namespace := range n.lacking {
+		metrics.NamespacesWithoutRights.DeleteLabelValues(namespace)
+	}
+}

@@ -1,0 +1,80 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package manager
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"gotest.tools/v3/assert"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// refusing is an API server that refuses the lists of Services in some namespaces.
+type refusing struct {
+	client.Reader
+
+	namespaces map[string]bool
+}
+
+func (r refusing) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
+	namespace := (&client.ListOptions{}).ApplyOptions(options).Namespace
+	if r.namespaces[namespace] && list.GetObjectKind().GroupVersionKind().Kind == "ServiceList" {
+		return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errForbidden)
+	}
+	return nil
+}
+
+type textError string
+
+func (e textError) Error() string { return string(e) }
+
+const errForbidden = textError(`User "operator" cannot list resource "services" in the namespace`)
+
+// metricsOf returns the namespaces that the metric names.
+func metricsOf(t *testing.T) (found []string) {
+	t.Helper()
+	families, err := ctrlmetrics.Registry.Gather()
+	assert.NilError(t, err)
+	for _, family := range families {
+		if family.GetName() != "d3os_operator_namespace_without_rights" {
+			continue
+		}
+		for _, metric := range family.GetMetric() {
+			if metric.GetGauge().GetValue() == 1 {
+				found = append(found, metric.GetLabel()[0].GetValue())
+			}
+		}
+	}
+	return found
+}
+
+// A namespace in which a right is missing is not watched and is named. Without rights in any namespace the operator watches all that it was
+// given: none would mean the whole cluster.
+func TestNamespacesWithoutRights(t *testing.T) {
+	t.Parallel()
+	api := refusing{namespaces: map[string]bool{"rights-b": true, "rights-c": true}}
+	n, watched := newNamespaces(t.Context(), api, []string{"rights-a", "rights-b"})
+	assert.DeepEqual(t, watched, []string{"rights-a"})
+	assert.DeepEqual(t, n.Problems(), []string{
+		`the operator does nothing in namespace rights-b: it cannot list resource "services" in the namespace; correct its Role or RoleBinding there, or --watch-namespaces`,
+	})
+	assert.DeepEqual(t, metricsOf(t), []string{"rights-b"})
+	api.namespaces["rights-b"] = false
+	assert.ErrorIs(t, n.await(t.Context(), time.Millisecond), ErrRights)
+	n.close()
+	assert.Equal(t, len(metricsOf(t)), 0)
+
+	_, watched = newNamespaces(t.Context(), api, []string{"rights-c"})
+	assert.DeepEqual(t, watched, []string{"rights-c"})
+	api.namespaces["rights-b"] = true
+	n, watched = newNamespaces(t.Context(), api, []string{"rights-b", "rights-c"})
+	assert.DeepEqual(t, watched, []string{"rights-b", "rights-c"})
+	assert.Equal(t, len(n.Problems()), 2)
+	n.close()
+}
