@@ -143,14 +143,17 @@ func hasPattern(crd *apiextensionsv1.CustomResourceDefinition, r review) (has bo
 	return has
 }
 
-// dropDefault removes the default of a review from the older CRD where the newer one has none. It reports whether it removed one.
+// dropDefault removes the default of a review from the older CRD where the newer one has none. It reports whether it removed one. A field
+// with a default accepts null, which the API server replaces, so the newer one may be nullable instead.
 func dropDefault(older, newer *apiextensionsv1.CustomResourceDefinition, r review) (dropped bool) {
-	has := map[string]bool{}
-	each(newer, func(at string, schema *apiextensionsv1.JSONSchemaProps) { has[at] = schema.Default != nil })
+	has, nullable := map[string]bool{}, map[string]bool{}
+	each(newer, func(at string, schema *apiextensionsv1.JSONSchemaProps) {
+		has[at], nullable[at] = schema.Default != nil, schema.Nullable
+	})
 	each(older, func(at string, schema *apiextensionsv1.JSONSchemaProps) {
 		is, err := path.Match(r.Path, at)
 		if err == nil && is && !has[at] && schema.Default != nil && string(schema.Default.Raw) == r.Default {
-			schema.Default, dropped = nil, true
+			schema.Default, schema.Nullable, dropped = nil, nullable[at], true
 		}
 	})
 	return dropped
