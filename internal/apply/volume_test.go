@@ -313,7 +313,7 @@ func TestAContestedNumberOfPods(t *testing.T) {
 	}
 	scale(3)
 	traffic.take(p.ds.Namespace)
-	try := func() Result { // a Judge knows no contest
+	try := func() Result { // a Judge counts no corrections
 		live, err := p.Get(t.Context(), planned)
 		assert.NilError(t, err)
 		result, err := p.Apply(t.Context(), p.owner(), planned, live)

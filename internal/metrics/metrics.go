@@ -40,7 +40,7 @@ var (
 	// NamespacesWithoutRights is 1 for each watched namespace in which the operator lacks rights.
 	NamespacesWithoutRights = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "d3os_operator_namespace_without_rights",
-		Help: "1 for a namespace that the operator is told to watch, and in which it lacks rights.",
+		Help: "1 for a namespace of --watch-namespaces in which the operator lacks rights.",
 	}, []string{"namespace"})
 )
 

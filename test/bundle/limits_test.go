@@ -136,7 +136,7 @@ func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
 	}
 }
 
-// The largest number of any field plans, or is refused, within a second of processor time, also beside a template of pods.
+// The largest number of any field plans, or is refused, within a second of processor time, also with a template of pods.
 func TestLargestNumberOfEveryFieldPlansInASecond(t *testing.T) {
 	harness.Long(t)
 	crds := definitions(t)
