@@ -88,7 +88,7 @@ func New(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlag
 	root.AddCommand(
 		p.statusCommand(), p.whyCommand(), p.diffCommand(), p.renderCommand(), p.convertCommand(), p.adoptCommand(), p.eventsCommand(), p.logsCommand(),
 		p.pauseCommand(true), p.pauseCommand(false), p.restartCommand(), p.mysqlCommand(), p.redisCommand(), p.etcdCommand(), p.backupCommand(), p.restoreCommand(), p.historyCommand(), p.rollbackCommand(), p.upgradeCheckCommand(),
-		p.versionCommand(),
+		p.reportCommand(), p.versionCommand(),
 	)
 	return root
 }

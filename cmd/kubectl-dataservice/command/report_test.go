@@ -1,0 +1,88 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package command
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"gotest.tools/v3/assert"
+)
+
+// unpacked returns the files of an archive, and their names in order.
+func unpacked(t *testing.T, file string) (content map[string]string, names []string) {
+	t.Helper()
+	f, err := os.Open(file)
+	assert.NilError(t, err)
+	defer func() { _ = f.Close() }()
+	zipped, err := gzip.NewReader(f)
+	assert.NilError(t, err)
+	content = map[string]string{}
+	for files := tar.NewReader(zipped); ; {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return content, names
+		}
+		assert.NilError(t, err)
+		data, err := io.ReadAll(files)
+		assert.NilError(t, err)
+		content[header.Name] = string(data)
+		names = append(names, header.Name)
+	}
+}
+
+// A report has what the user may read, names the rest, and never replaces a file unasked.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	s := newServer(t)
+	file := filepath.Join(t.TempDir(), "r.tar.gz")
+	code, out, errOut := s.run(t, "report", "platform", "-o", file)
+	assert.Equal(t, code, exitYes, out+errOut)
+	content, names := unpacked(t, file)
+	assert.Assert(t, slices.IsSorted(names))
+	for name, text := range map[string]string{
+		"resources/DataService/platform.yaml":            "kind: DataService",
+		"resources/Pod/mysql-dataservice-0.yaml":         "kind: Pod",
+		"logs/mysql-dataservice-0/accounts.previous.log": "no connection",
+		"logs/mysql-dataservice-0/mysql-dataservice.log": "ready for connections",
+		"not-read.txt": "ConfigMap of ", "why.txt": "platform", "versions.txt": "plugin ", "events.txt": "",
+	} {
+		got, found := content["platform-report/"+name]
+		assert.Check(t, found && strings.Contains(got, text), "%s: %s", name, got)
+	}
+	for _, request := range s.asked {
+		assert.Check(t, !strings.Contains(request, "/secrets"), request)
+	}
+	code, out, errOut = s.run(t, "report", "platform", "-o", file)
+	assert.Equal(t, code, exitError, out)
+	assert.Assert(t, strings.Contains(errOut, "exists: choose another file"), errOut)
+	before, err := os.ReadFile(file)
+	assert.NilError(t, err)
+	code, _, errOut = s.run(t, "report", "platform", "-o", file, "--force")
+	assert.Equal(t, code, exitYes, errOut)
+	after, err := os.ReadFile(file)
+	assert.NilError(t, err)
+	assert.DeepEqual(t, before, after)
+}
+
+func TestReportOfNothing(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "r.tar.gz")
+	s := answering(t, map[string]func(int) any{redisOnes + "/cache": always(http.StatusForbidden), podsPath: always(http.StatusForbidden)})
+	code, _, errOut := s.run(t, "report", "redis/cache", "-o", file)
+	assert.Equal(t, code, exitNo, errOut)
+	assert.Assert(t, strings.Contains(errOut, "you may read nothing of redis/cache"), errOut)
+	_, err := os.Stat(file)
+	assert.Assert(t, os.IsNotExist(err))
+	code, _, errOut = s.run(t, "report", "redis/other", "-o", file)
+	assert.Equal(t, code, exitError, errOut)
+}
