@@ -231,6 +231,7 @@ func TestProofsOfHistory(t *testing.T) {
 		s.add(1, 2)
 		s.follow("a-1-2", "a-1-0")
 	}
+	older := sees("a-1-0", "a-1-0", func(e *Entry) { e.Epoch = 1 })
 	absent := func(s *scene) {
 		s.wanted.Shards[1] = 3
 		s.nodes = append(s.nodes, Node{Pod: "a-1-2", Shard: 1, Ordinal: 2, Problem: "connection refused"})
@@ -263,6 +264,9 @@ func TestProofsOfHistory(t *testing.T) {
 				s.record.Histories[1] = History{Node: idOf("a-1-0"), Run: "run-before", Repl: "history-before"}
 			}),
 		row("a restart on its own volume is no doubt", Complete, "", "Replicate a-1-1", "", doubtful(8), elsewhere("a-1-1")),
+		row("one on a volume of the past is, with as many keys", Complete, "", "Wait", "storage has put the volume of a-1-0 back", doubtful(8), elsewhere("a-1-1"), older),
+		row("once its replica has its data, its epoch is not older any more", Complete, "", "BumpEpoch a-1-0", "its volume was put back", restarted("a-1-0", 5), older,
+			func(s *scene) { s.node("a-1-1").Replication.ID = s.node("a-1-0").Replication.ID }),
 		row("nor is a start that is the recorded one, with fewer keys by right", Complete, "", "Replicate a-1-1", "", keys("a-1-0", 1), unlinked("a-1-1"), elsewhere("a-1-1")),
 		row("nor is a promotion, which continues the history of the replica", Complete, "", "Replicate a-1-1", "", doubtful(1), elsewhere("a-1-1"),
 			func(s *scene) { s.node("a-1-0").Replication.FormerID = s.node("a-1-1").Replication.ID }),

@@ -58,7 +58,7 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	case Unknown:
 		return rules{c.neverUp, c.stuck, c.aloneDown, c.epochs, c.addresses, c.links, c.join, c.replicateEmpty, c.histories, c.consent, c.settings, c.park}
 	case DisconnectedIntact:
-		return rules{c.neverUp, c.stuck, c.epochs, c.addresses, c.links}
+		return rules{c.neverUp, c.stuck, c.epochs, c.addresses, c.links, c.promoteOverEmptied}
 	case MajorityLost:
 		return rules{c.neverUp, c.stuck, c.addresses, c.links, c.unblock, c.promote, c.usedConsents, c.histories, c.settings, c.park}
 	case SlotsLost, Returning:

@@ -19,7 +19,7 @@ import (
 //   - the node copied the history that the master has or continues (a start
 //     of the server begins a new history);
 //   - the master has at least as many keys: a restart on its own volume keeps
-//     them.
+//     them. That is no proof where another node has heard a newer epoch.
 //
 // The second and third need an answer of the node.
 func (c *cluster) continues(master, holder *Node) bool {
@@ -30,7 +30,40 @@ func (c *cluster) continues(master, holder *Node) bool {
 		return false
 	}
 	has := holder.Replication.ID
-	return has != "" && (has == master.Replication.ID || has == master.Replication.FormerID) || master.Keys >= holder.Keys
+	return has != "" && (has == master.Replication.ID || has == master.Replication.FormerID) || master.Keys >= holder.Keys && (holder.Keys == 0 || c.newerEpoch(master) == 0)
+}
+
+// newerEpoch returns a config epoch that another node has heard from an owner of slots and that the owner does not have, or 0. A node stores
+// its epoch before it sends it. So storage has put the volume of such an owner back to an earlier state.
+func (c *cluster) newerEpoch(master *Node) uint64 {
+	newest := master.self().Epoch
+	if len(c.owned[master.ID]) == 0 {
+		return 0
+	}
+	for _, m := range c.members {
+		if e := m.sees(master.ID); e != nil && e.Master && !e.Handshake {
+			newest = max(newest, e.Epoch)
+		}
+	}
+	if newest == master.self().Epoch {
+		return 0
+	}
+	return newest
+}
+
+// isKeptApart reports whether no node may meet a master: its volume is of the past, and a node of its shard may have newer data. Redis itself
+// points a replica to its master once it learns the master's address.
+func (c *cluster) isKeptApart(master *Node) bool {
+	if c.newerEpoch(master) == 0 {
+		return false
+	}
+	apart := false
+	for _, n := range c.shards[master.Shard].nodes {
+		if n != master && c.wants(n) && !n.LostData && c.holderID(n) != "" && c.isHeldBack(master, n) {
+			apart = true
+		}
+	}
+	return apart
 }
 
 // isUnbroken reports whether a master has run since the recorded start, or has or continues the recorded history.
@@ -76,6 +109,10 @@ func (c *cluster) doubt(master, holder *Node) {
 	text := fmt.Sprintf("%s has %d keys since it restarted, and its replica %s has %s: nothing shows that %s has not lost them. "+
 		"%s is left as it is, and its pod stays. If what %s has is right, annotate accept-data-loss: %q",
 		master.Pod, master.Keys, holder.Pod, has, master.Pod, holder.Pod, master.Pod, id)
+	if newest := c.newerEpoch(master); newest != 0 {
+		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: its config epoch is %d, and other nodes know %d. ",
+			master.Pod, master.self().Epoch, newest) + text
+	}
 	if holder.Reached {
 		text += fmt.Sprintf("; to keep what %s has, annotate accept-data-loss: %q", holder.Pod, master.ID)
 	}

@@ -87,13 +87,17 @@ const meshLimit = 16
 // alone cannot repair that.
 func (c *cluster) addresses() []Step {
 	var batch []Step
-	hub := c.hub()
+	apart := map[*Node]bool{}
+	for _, n := range c.members {
+		apart[n] = c.isKeptApart(n)
+	}
+	hub := c.hub(apart)
 	for _, x := range c.members {
 		for _, y := range c.members {
 			if len(c.members) > meshLimit && x != hub && y != hub {
 				continue
 			}
-			if x == y || y.IP == "" || x.Terminating || y.Terminating || x.met(y) || c.leaving(x) || c.leaving(y) {
+			if x == y || y.IP == "" || x.Terminating || y.Terminating || x.met(y) || c.leaving(x) || c.leaving(y) || apart[x] || apart[y] {
 				continue
 			}
 			batch = append(batch, Step{Action: ActionMeet, Node: x.place(), Target: y.place(),
@@ -103,12 +107,12 @@ func (c *cluster) addresses() []Step {
 	return together(ActionMeet, "have nodes meet that do not see each other", batch)
 }
 
-// hub returns the member that all others meet: an owner of slots, if any, with the largest view.
-func (c *cluster) hub() *Node {
+// hub returns the member that all others meet: an owner of slots, if any, with the largest view. It is none that is kept apart.
+func (c *cluster) hub(apart map[*Node]bool) *Node {
 	var hub *Node
 	rank := func(n *Node) int { return min(len(c.owned[n.ID]), 1)<<16 + len(n.View) }
 	for _, n := range c.members {
-		if hub == nil || rank(n) > rank(hub) {
+		if !apart[n] && (hub == nil || rank(n) > rank(hub)) {
 			hub = n
 		}
 	}

@@ -19,6 +19,10 @@ func (c *cluster) histories() []Step {
 		if m == nil || c.podOf[m.ID] == "" || len(c.owned[m.ID]) == 0 || m.Replication.ID == "" || m.RunID == "" || !c.sharesHistory(m) {
 			continue
 		}
+		if c.newerEpoch(m) != 0 {
+			return []Step{{Action: ActionBumpEpoch, Node: m.place(), Interval: 5 * time.Second,
+				Message: fmt.Sprintf("give %s a new config epoch: its volume was put back, and its replicas have its data", m.Pod)}}
+		}
 		now := History{Node: m.ID, Run: m.RunID, Repl: m.Replication.ID}
 		if record.Histories[s.ordinal] == now {
 			continue

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -242,6 +243,39 @@ func TestModelHistory(t *testing.T) {
 			for _, lost := range history(t, seed, "", nil) {
 				t.Error(lost)
 			}
+		})
+	}
+}
+
+// All pods restart, and storage has put the volume of one master back to a state before its last config epoch. What its replica has is not
+// lost: the shard waits until a user decides.
+func TestModelVolumeOfThePast(t *testing.T) {
+	t.Parallel()
+	for _, seed := range seeds(t, 10) {
+		t.Run(name(seed), func(t *testing.T) {
+			t.Parallel()
+			l := &ledger{run: newRun(t, seed, 3, 2, 2)}
+			l.wanted.Shards, l.planned = []int{2, 2, 2}, false
+			l.settle(time.Minute)
+			l.work(8 * time.Second)
+			master := l.role(l.rnd.IntN(3), true)
+			past := master.s.snapshot()
+			l.servers = append(l.servers, past)
+			master.s.current += 10
+			master.s.me().epoch = master.s.current
+			l.work(20 * time.Second)
+			l.safe = l.past[0]
+			for _, name := range slices.Sorted(maps.Keys(l.pods)) {
+				l.kill(l.pods[name], time.Duration(l.rnd.IntN(3000))*time.Millisecond)
+			}
+			l.volumes[master.name], past.queueUntil = past, l.now+time.Hour // later writes would hide a loss
+			l.work(5 * time.Minute)
+			assert.Assert(t, l.last.Model.Verdict != Complete, l.last.Model.Reason)
+			assert.Assert(t, strings.Contains(l.last.Model.Reason, "storage has put the volume of "+master.name+" back"), l.last.Model.Reason)
+			l.wanted.Consent = []string{past.id}
+			l.mend()
+			assert.Equal(t, len(l.lost()), 0, "%v", l.lost())
+			l.oracle()
 		})
 	}
 }

@@ -103,7 +103,7 @@ func (s *server) hear(from *server) {
 	p.master, p.masterID = me.master, me.masterID
 	s.current = max(s.current, from.current)
 	if me.master {
-		p.epoch = me.epoch
+		p.epoch = max(p.epoch, me.epoch)
 		if s.me().master && me.epoch == s.me().epoch && from.id > s.id {
 			s.current++
 			s.me().epoch = s.current

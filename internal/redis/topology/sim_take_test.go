@@ -147,7 +147,7 @@ func (o *operator) prove(s Step, n *server) error {
 		return fmt.Errorf("%w: it has another history", errRefused)
 	}
 	if s.Proof.Run != "" {
-		if m := o.at(s.Target); m == nil || m.run != s.Proof.Run && !o.isWithout("run") || len(m.data) > 0 || n.linked {
+		if m := o.at(s.Target); m == nil || m.run != s.Proof.Run && !o.isWithout("run") || len(m.data) > 0 && !s.Proof.Consented || n.linked {
 			return fmt.Errorf("%w: the master is another", errRefused)
 		}
 		return nil
