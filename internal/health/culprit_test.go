@@ -43,13 +43,13 @@ func TestEndedPodsOfAReplicaSetAreNotToBlame(t *testing.T) {
 			got := Assess([]*unstructured.Unstructured{rolling}, []*corev1.Pod{ended, coming})
 			assertState(t, got, State{Desired: 1, Hint: "Deployment auth: Available: 0/1"})
 
-			// What is wrong with the pod in its place is found.
+			// The problem of the pod that replaced it is found.
 			coming.Status = podOf(t, unschedulable).Status
 			got = Assess([]*unstructured.Unstructured{rolling}, []*corev1.Pod{ended, coming})
 			assert.Equal(t, got.Problem, "pod auth-1: Unschedulable: 0/3 nodes are available: 3 Insufficient memory.")
 		})
 	}
-	// A StatefulSet creates no other pod of that name before this one is gone.
+	// A StatefulSet creates no other pod of that name before this pod is deleted.
 	assert.Equal(t, PodProblem(ownedBy("StatefulSet", podOf(t, "{phase: Failed, reason: Evicted}"))), "Evicted")
 }
 

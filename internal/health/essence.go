@@ -17,7 +17,7 @@ type lead struct {
 	with    string
 }
 
-// leads are tried in turn until none matches. Each matches at the start of a message only.
+// leads are tried in order until no lead matches. A lead matches only at the start of a message.
 var leads = []lead{
 	{regexp.MustCompile(`^Error creating: `), ""},
 	{regexp.MustCompile(`^[Cc]reate (?:Pod|Claim) \S+ (?:for Pod \S+ )?in StatefulSet \S+ failed error: `), ""},

@@ -34,7 +34,7 @@ const (
 	available   = `{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}`
 )
 
-// assertState compares all but the culprits, which TestTheCulprit is about. Whatever is said has one.
+// assertState compares everything except the culprits, which TestTheCulprit checks. Every message has a culprit.
 func assertState(t *testing.T, got, want State) {
 	t.Helper()
 	assert.Equal(t, got.Culprit == Culprit{}, got.Problem == "", "%+v", got)
@@ -179,7 +179,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// One object that is not settled is enough, wherever it stands.
+// A single unsettled object is enough, at any place of the list.
 func TestAllObjectsCount(t *testing.T) {
 	t.Parallel()
 	service := objectOf(t, "{apiVersion: v1, kind: Service, metadata: {name: auth}, spec: {type: ExternalName, externalName: a}}")

@@ -14,7 +14,7 @@ import (
 )
 
 // annotationMongoDBApplied holds the spec that MongoDB's operator applied last. It is written after the phase Running. The status has no
-// observedGeneration. See recordedMongoDB for what it lacks.
+// observedGeneration. See recordedMongoDB for the fields that the annotation lacks.
 const annotationMongoDBApplied = "mongodb.com/v1.lastSuccessfulConfiguration"
 
 // ReasonPodsNotReady reports that the status of the resource is good, but its pods are not ready or have an older spec.
@@ -73,7 +73,7 @@ func accountOf(object *unstructured.Unstructured) string {
 	return cmp.Or(account, "mongodb-database")
 }
 
-// currentPods counts the pods that are ready and have the labels of the pod template in the spec. One of them is the template's revision.
+// currentPods counts the pods that are ready and have the labels of the pod template in the spec. One label is the template's revision.
 func currentPods(object *unstructured.Unstructured, pods []*corev1.Pod) (current int32) {
 	labels, _, _ := unstructured.NestedStringMap(object.Object, "spec", "statefulSet", "spec", "template", "metadata", "labels")
 	for _, pod := range pods {
@@ -108,7 +108,7 @@ func recordedMongoDB(spec map[string]any) any {
 	return withoutEmpty(spec)
 }
 
-// withoutEmpty removes zero values, empty maps and empty lists, and returns nil for what is empty then. A number is a float64.
+// withoutEmpty removes zero values, empty maps and empty lists, and returns nil if nothing remains. A number is a float64.
 func withoutEmpty(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

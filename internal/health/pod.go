@@ -121,7 +121,7 @@ func notReadySince(pod *corev1.Pod) metav1.Time {
 // starting are the waiting reasons of a container that is being started.
 var starting = []string{"", "ContainerCreating", "PodInitializing"}
 
-// IsStarting reports whether a container that waits is on its way: nothing has failed yet.
+// IsStarting reports whether a waiting container still starts normally: nothing has failed yet.
 func IsStarting(waiting *corev1.ContainerStateWaiting) bool {
 	return slices.Contains(starting, waiting.Reason)
 }

@@ -106,14 +106,14 @@ func TestAnOldCrashIsNotToBlame(t *testing.T) {
 		"weeks ago, the node restarted since":  {at(weeksLater, auth("restartCount: 1, state: {waiting: {reason: ContainerCreating}}")), ""},
 		"weeks ago, another one is not ready":  {at(weeksLater, "containerStatuses: [{name: auth, ready: true, "+started+", "+crashed+"}, {name: mesh, ready: false, state: {running: {}}}]"), ""},
 		"an init container's, long since done": {at(weeksLater, "initContainerStatuses: [{name: init, ready: true, restartCount: 1, state: {terminated: {exitCode: 0}}, "+crashed+"}], containerStatuses: [{name: auth, ready: false, state: {running: {}}}]"), ""},
-		// The text of a crash loop stays the same in all of its states, or each turn would be written.
+		// The text of a crash loop is equal in all states of the loop; otherwise each change of state would write the status.
 		"a crash loop, ended":   {at(now, auth("restartCount: 3, state: {terminated: {exitCode: 137, reason: OOMKilled}}")), crash},
 		"a crash loop, waiting": {at(now, auth(`restartCount: 3, state: {waiting: {reason: CrashLoopBackOff, message: "back-off 40s"}}`)), crash},
 		"a crash loop, started": {at(now, auth(`restartCount: 4, state: {running: {startedAt: "2026-01-01T00:00:40Z"}}`)), crash},
 	}.check(t)
 }
 
-// The kubelet reports a program that cannot be started in two ways in turn; it is one problem, and it names the program.
+// The kubelet alternates between two reports of a program that cannot be started. Both become one problem, which names the program.
 func TestAProgramThatCannotStartIsNamed(t *testing.T) {
 	t.Parallel()
 	const (

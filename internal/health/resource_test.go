@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A resource of another operator's kind is judged by its conditions about its latest generation.
+// A resource of another operator's kind is judged by the conditions of its latest generation.
 func TestCustomResource(t *testing.T) {
 	t.Parallel()
 	const head = "apiVersion: redis.middleware.hc.cn/v1alpha1\nkind: RedisCluster\n"

@@ -70,7 +70,7 @@ func (c *boundedClient) Get(ctx context.Context, key client.ObjectKey, object cl
 	return nil
 }
 
-// List reads from the cache, caught up or not: its indexes are the cache's alone.
+// List reads from the cache, even if the cache lags: only the cache has the indexes.
 func (c *boundedClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	err := c.bounded(ctx, list, func(ctx context.Context) error { return c.Client.List(ctx, list, opts...) })
 	if !lags(ctx, err) {

@@ -66,8 +66,8 @@ func (s *server) Get(_ context.Context, key client.ObjectKey, obj client.Object,
 	return nil
 }
 
-// A cache that never catches up holds a read up for a moment only, and the API server's answer is
-// cut down to what the cache would have shown.
+// A cache that never catches up delays a read for a moment only. The API server's answer is then
+// cut down to the fields that the cache keeps.
 func TestReadsAreBounded(t *testing.T) {
 	live := &server{labels: map[string]string{object.LabelManagedBy: object.ManagedBy}}
 	cache := &stuck{}
@@ -89,7 +89,7 @@ func TestReadsAreBounded(t *testing.T) {
 	assert.Equal(t, cache.lists, 1)
 }
 
-// late is a cache that shows what was patched some reads later.
+// late is a cache that shows a patch only after some more reads.
 type late struct {
 	client.Client
 
@@ -111,7 +111,7 @@ func (l *late) Patch(_ context.Context, obj client.Object, _ client.Patch, _ ...
 	return nil
 }
 
-// A read shows what this process has patched without Go types, which controller-runtime does not wait for.
+// A read shows patches of this process without Go types, for which controller-runtime does not wait.
 func TestReadsShowWhatWasPatched(t *testing.T) {
 	configMap := func() *unstructured.Unstructured {
 		o := object.Empty(object.ConfigMapKind)
@@ -130,7 +130,7 @@ func TestReadsShowWhatWasPatched(t *testing.T) {
 	assert.NilError(t, c.Patch(t.Context(), configMap(), nil))
 	assert.Equal(t, read(c), "10")
 	cache.shows, cache.last, cache.reads = "11", "12", 2
-	assert.Equal(t, read(c), "11", "what others write is not waited for")
+	assert.Equal(t, read(c), "11", "a read does not wait for writes of another process")
 
 	never := &late{shows: "10", last: "11", reads: 1 << 30}
 	c = &boundedClient{Client: never, live: &late{shows: "11", last: "11"}, cached: labels.Everything(), patience: time.Millisecond, written: newWritten()}
@@ -199,7 +199,7 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// informed is an informer as far as Lists reads it.
+// informed implements the methods of an informer that Lists calls.
 type informed struct {
 	version string
 }
@@ -207,7 +207,7 @@ type informed struct {
 func (i *informed) HasSynced() bool                 { return i.version != "" }
 func (i *informed) LastSyncResourceVersion() string { return i.version }
 
-// TestLists: each case lists errors with their times in seconds, and what is reported at which time.
+// TestLists: each case lists errors with their times in seconds, and the expected reports with their times.
 func TestLists(t *testing.T) {
 	t.Parallel()
 	forbidden := fmt.Errorf("failed to list apps/v1, Kind=StatefulSet: %w", apierrors.NewForbidden(schema.GroupResource{Group: "apps", Resource: "statefulsets"}, "",

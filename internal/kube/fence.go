@@ -111,9 +111,9 @@ type fencedLock struct {
 	holder string        // when the Lease was read or written last
 }
 
-// leadOf returns the time by which a candidate shortens the lease duration that it reads, in whole seconds like the fields of a Lease. It
-// looks every 1 to 2.2 retry periods (client-go's jitter). So it may notice the last renewal 2.2 periods late, and the expiry 2.2 periods
-// late again. The lead makes up for both: a lost leader is replaced within the lease duration.
+// leadOf returns the time by which a candidate shortens the lease duration that it reads, in whole seconds like the fields of a Lease. A
+// candidate looks every 1 to 2.2 retry periods (client-go's jitter). So it may notice the last renewal 2.2 periods late, and the expiry
+// 2.2 periods late again. The lead makes up for both delays: a lost leader is replaced within the lease duration.
 func leadOf(retry time.Duration) time.Duration {
 	const look = 2.2
 	return time.Duration(math.Ceil(2*look*retry.Seconds())) * time.Second

@@ -17,8 +17,8 @@ import (
 )
 
 // Only small parts are shared, up to sharedBytes in total; each part counts with its content. A large part is usually a user's text that no
-// other object has, and it would stay in memory after its object is deleted. One DataService shares some 500 parts with others. Parts that
-// no other object has evict one another.
+// other object has, and would stay in memory after its object is deleted. One DataService shares some 500 parts with other DataServices.
+// Parts of a single object evict one another.
 const (
 	sharedBytes = 16 << 20
 	largestPart = 16 << 10
@@ -97,7 +97,7 @@ func (s *interner) share(part any) (shared any, hash uint64, size int) {
 	}
 }
 
-// sharedText returns an equal text, which is shared if it is short.
+// sharedText returns an equal text. A short text is shared.
 func sharedText(text string) string {
 	if len(text) > largestText {
 		return text
@@ -112,7 +112,7 @@ func (s *interner) mix(a, b uint64) uint64 {
 	return maphash.Bytes(s.seed, both[:])
 }
 
-// known returns the shared part with this hash if it is equal, else the given part.
+// known returns the shared part with this hash if that part equals the given part, else the given part.
 func (s *interner) known(part any, hash uint64, size int) (shared any, sum uint64, bytes int) {
 	if size > largestPart {
 		return part, hash, size

@@ -34,7 +34,7 @@ func objectsIn(t *testing.T, namespace string) []*unstructured.Unstructured {
 	return objects
 }
 
-// nodes counts the maps and slices of values, and those of them that stand in memory once.
+// nodes counts the maps and slices of values, and how many of them are distinct in memory.
 func nodes(values ...any) (all, distinct int) {
 	seen := map[uintptr]bool{}
 	var walk func(any)
@@ -83,8 +83,8 @@ func TestObjectsShareWhatTheyHaveAlike(t *testing.T) {
 	assert.Assert(t, more-distinct < all/5)
 }
 
-// Informers give some objects to the transform twice, while others read what it returned the first time:
-// the race detector fails this if it writes to it, and the map's own check now and then.
+// Informers pass some objects to the transform twice, while readers use its first result. If the transform
+// writes to that result, the race detector fails this test, and sometimes the map's own check does.
 func TestSharingTwiceWritesNothing(t *testing.T) {
 	s := newInterner()
 	objects := objectsIn(t, "a")
@@ -129,8 +129,8 @@ func TestOnlyTheSameIsShared(t *testing.T) {
 	assert.DeepEqual(t, shared, map[string]any{"a": "1"})
 }
 
-// What only one object holds is not kept when the object is gone: neither large texts nor many small
-// ones, nor what is next to a large one.
+// Parts of only one object are not kept after its deletion: neither large texts, nor many small
+// texts, nor the parts next to a large text.
 func TestWhatIsSharedIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it compares bytes of memory: make verify runs it, and go test without -short")

@@ -12,8 +12,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Of what carries the original's label, only what identifies its owner stays in memory: also this
-// operator's digest, where a person has put that label on an object of ours.
+// An object with the original's label keeps only the fields that identify its owner in memory, and this
+// operator's digest, if a user has set the original's label on an object of this operator.
 func TestOriginalsAreSlim(t *testing.T) {
 	t.Parallel()
 	of := func(annotations map[string]string) *metav1.PartialObjectMetadata {

@@ -22,7 +22,7 @@ const (
 )
 
 // written stores the versions of objects that this process patched or updated without Go types. controller-runtime waits for writes with Go
-// types and for applies. It mistakes a patch or an update of an Unstructured for one with a Go type, but not its reads (v0.25.2,
+// types and for applies. It handles a patch or an update of an Unstructured as one with a Go type, but not the reads (v0.25.2,
 // writeTargetFor in pkg/client/consistency.go).
 type written struct{ versions *lru.Cache }
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// The agent is in the operator's own image, regardless of how that was set.
+// The agent is in the operator's own image, regardless of how the image was set.
 func TestTheAgentIsInTheOperatorsImage(t *testing.T) {
 	t.Parallel()
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "system", Name: "operator-1"}, Spec: corev1.PodSpec{Containers: []corev1.Container{

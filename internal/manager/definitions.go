@@ -163,7 +163,7 @@ func (t *fieldTree) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// lacking returns the paths of the fields that another schema does not have. A field that is lacking is named without those below it.
+// lacking returns the paths of the fields that another schema does not have. A missing field is named without the fields below it.
 func (t *fieldTree) lacking(in *fieldTree, path string) []string {
 	if t == nil || in == nil || len(in.Properties) == 0 && in.Items == nil && in.Values == nil {
 		return nil // what has no fields keeps all of them, or none was defined

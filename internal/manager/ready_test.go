@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// operator is one that runs in a pod of a namespace.
+// operator is a running operator with a pod in a namespace.
 type operator struct {
 	*testing.T
 
@@ -175,7 +175,7 @@ func TestOlderDefinitions(t *testing.T) {
 	o.isReady()
 }
 
-// TestMissingRights: the operator without the right to list a kind that it caches reports that. The short form takes each eighth kind.
+// TestMissingRights: an operator that may not list one of its cached kinds reports that kind. The short form takes each eighth kind.
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	role := &rbacv1.ClusterRole{}
@@ -234,8 +234,8 @@ func without(t *testing.T, role *rbacv1.ClusterRole, group, resource string) *re
 	return cfg
 }
 
-// TestListsThatFail: the operator whose list fails, or gets no answer, reports that. It reports no failure of less than 15 s, so the gate leaves it to
-// TestMissingRights and internal/kube.
+// TestListsThatFail: an operator reports a list that fails or gets no answer. It reports no failure of less than 15 s, so the short form
+// leaves this case to TestMissingRights and internal/kube.
 func TestListsThatFail(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

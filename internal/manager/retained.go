@@ -44,8 +44,8 @@ var retainedKinds = []schema.GroupVersionKind{
 }
 
 // retention annotates objects that outlive their resource, so that Argo CD and Flux do not delete them. New objects carry the annotations
-// from the start. The controllers here write them to the others, once each: to claims whose StatefulSet is older than the annotations, to
-// what earlier versions of the operator wrote, and to what stays when a resource lets go of it.
+// from the start. The controllers here annotate three sorts of older objects, once each: claims whose StatefulSet is older than the
+// annotations, objects of earlier versions of the operator, and objects that a resource no longer owns.
 type retention struct {
 	client  client.Client // reads come from the cache
 	version string        // of the operator

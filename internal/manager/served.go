@@ -25,7 +25,7 @@ const (
 	resourcePoll     = 200 * time.Millisecond
 	// servedPoll is the interval between checks for a kind that the API server does not serve yet.
 	servedPoll = 5 * time.Second
-	// optionalPoll is the same for a kind that most clusters never serve; see Options.OptionalPoll.
+	// optionalPoll is this interval for a kind that most clusters never serve; see Options.OptionalPoll.
 	optionalPoll = time.Minute
 )
 
@@ -56,7 +56,7 @@ type crdWaiter struct {
 	poll   time.Duration // the interval between checks
 	start  func(context.Context) error
 	wanted <-chan struct{} // closed when the kind is used; nil to poll from the start
-	// permitted reports whether the operator may watch the kind, which is asked once it is served; nil for a kind that it always may.
+	// permitted reports whether the operator may watch the kind. It is called once the kind is served. Nil means always.
 	permitted func(context.Context) bool
 }
 

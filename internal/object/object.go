@@ -46,13 +46,13 @@ const (
 	// AnnotationTicket on a pod is the operator's permission for this pod to start a member of a database without data, or alone. The agent
 	// in the pod reads it.
 	AnnotationTicket = "d3os-product.com.d3os/ticket"
-	// AnnotationAdopt on a MySQLCluster is the mark of the data of one server that it begins with. It means nothing once the database was formed.
+	// AnnotationAdopt on a MySQLCluster is the mark of the single server's data that the cluster begins with. It has no effect once the database has begun.
 	AnnotationAdopt = "d3os-product.com.d3os/adopt"
 	// AnnotationRestoredTo on a claim is the time to which a DataRestore has restored a database to it. It is set once the restore is
 	// complete, so that a DataService can switch to the claim.
 	AnnotationRestoredTo = "d3os-product.com.d3os/restored-to"
-	// AnnotationCredentials on a claim names the Secret with the passwords of its database, if that differs from the Secret that the
-	// claim's name implies.
+	// AnnotationCredentials on a claim names the Secret with the passwords of the claim's database, if the claim's name implies another
+	// Secret.
 	AnnotationCredentials = "d3os-product.com.d3os/credentials" //nolint:gosec // a name
 	// AnnotationStarted on a DataBackup or a DataRestore holds its UID, and is written before its first object. A copy, such as one from a
 	// restore of the cluster's objects, has no status and another UID.

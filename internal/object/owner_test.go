@@ -63,7 +63,7 @@ func rows(t *testing.T) []row {
 	return all
 }
 
-// The function read_secret of the charts' scripts has the rule, and is the same text in each. Only the operator checks UTF-8.
+// The function read_secret has this rule, too, with identical text in each chart's scripts. Only the operator checks UTF-8.
 func TestScriptsHaveTheRule(t *testing.T) {
 	t.Parallel()
 	function := ""

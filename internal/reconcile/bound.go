@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The limits of a status. Its texts come from specs, pods and the API server's answers, and may be long. If the CRD or etcd refused the
-// status for its size, it could never be written again.
+// The limits of a status. A status contains texts from specs, pods and the API server's answers, which may be long. If the CRD or etcd
+// refused a status for its size, the operator could never write that status again.
 const (
 	textLimit   = 4096 // bytes of a text
 	itemLimit   = 1024 // bytes of a text below a list
@@ -71,7 +71,7 @@ func bound(v reflect.Value, limit int) {
 	}
 }
 
-// reasonOf returns a reason without the characters that the API does not allow in one.
+// reasonOf removes the characters that the API does not allow in a reason.
 func reasonOf(reason string) string {
 	if len(reason) <= reasonLimit && reasonPattern.MatchString(reason) {
 		return reason

@@ -52,8 +52,8 @@ func fill(v reflect.Value, text string) {
 	}
 }
 
-// Every text of a status of every kind fits, whatever it was made from: a condition with a message of 40 KB was refused by the API
-// server, for ever. No text has control characters, which a terminal would obey.
+// Every text of a status of every kind fits, whatever its source: the API server refused each status with a message of 40 KB. No text
+// has control characters, which a terminal would obey.
 func TestStatusesOfEveryKindFit(t *testing.T) {
 	t.Parallel()
 	resources := map[string]client.Object{
@@ -107,7 +107,7 @@ func schemaOf(t *testing.T, file string) validation.SchemaValidator {
 	return validator
 }
 
-// A reason that comes from a pod's words enters a condition as the API takes it.
+// A reason from a pod's message is changed to a form that the API accepts in a condition.
 func TestReasonsOfConditionsAreValid(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
@@ -129,7 +129,7 @@ func sized(name string, bytes int) *dsv1.DataService {
 	return ds
 }
 
-// One large resource of all kinds has a turn at a time. A small one needs none, and neither does a large one that has become small.
+// Only one large resource of all kinds has a turn at a time. A small resource needs no turn, nor does a resource that became small.
 func TestOneLargeResourceHasATurn(t *testing.T) {
 	t.Parallel()
 	h := NewHeavy()

@@ -15,7 +15,7 @@ type Conditions struct {
 	Now        metav1.Time
 }
 
-// Set sets a condition to true with the first reason and message, or to false with the others.
+// Set sets a condition to true with the first reason and message, or to false with the second reason and message.
 func (c Conditions) Set(name string, is bool, reason, message, elseReason, elseMessage string) {
 	made := metav1.Condition{
 		Type: name, Status: metav1.ConditionFalse, Reason: elseReason, Message: elseMessage, ObservedGeneration: c.Generation, LastTransitionTime: c.Now,

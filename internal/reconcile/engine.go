@@ -48,7 +48,7 @@ type Request struct {
 	Owned []*unstructured.Unstructured
 	// Paused reads everything and writes nothing.
 	Paused bool
-	// Hold applies no new revision. Running parts are corrected to their former revision.
+	// Hold applies no new revision. Running parts are corrected to the revision that was applied last.
 	Hold bool
 	// WasReady reports that the owner was ready in this generation at its last reconciliation. So all of its objects existed.
 	WasReady bool
@@ -155,8 +155,8 @@ func (p *pass) applyParts(ctx context.Context) (PlanSeen, error) {
 	return seen, nil
 }
 
-// soonest returns the index of the first failure with the earliest retry, or -1 for none. A contested object, which waits for minutes, must
-// not delay the others. An object of a newer operator ends all retries.
+// soonest returns the index of the first failure with the earliest retry, or -1 without a failure. A contested object waits for minutes
+// and must not delay other objects. An object of a newer operator ends all retries.
 func soonest(failures []error) int {
 	found, least := -1, time.Duration(0)
 	for i, err := range failures {
@@ -240,8 +240,8 @@ func hasPods(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// applySecret applies a Secret with credentials. A Secret that appeared after the values were planned keeps its own values, and so does one
-// that the cache of a new operator does not show.
+// applySecret applies a Secret with credentials. A Secret keeps its own values if it appeared after the values were planned, or if the
+// cache of a new operator does not show it.
 func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := p.Lookup(ctx, p.owner, planned.GetKind(), planned.GetName())
 	if err != nil {

@@ -204,8 +204,8 @@ func TestOwnerDeletedDuringAPass(t *testing.T) {
 	}
 }
 
-// A user who deletes a record gives the data up, and a user's change of a record is consent, too: a plan that was made before does not
-// restore the record.
+// A user who deletes a record gives the data up. A user who changes a record consents, too. A plan from before that does not restore
+// the record.
 func TestRecordChangedByAUser(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -239,8 +239,8 @@ func TestRecordChangedByAUser(t *testing.T) {
 	}
 }
 
-// Where the spec requests it, Kubernetes deletes the claims of a StatefulSet with it: when the part goes, but not when the part gets another
-// workload.
+// If the spec requests it, Kubernetes deletes the claims together with their StatefulSet: when the part is removed, but not when the
+// part gets another workload.
 func TestClaimsOfAReplacedStatefulSet(t *testing.T) {
 	t.Parallel()
 	for declared, controller := range map[bool]types.UID{true: book.UID, false: "set"} {
@@ -257,7 +257,7 @@ func TestClaimsOfAReplacedStatefulSet(t *testing.T) {
 	}
 }
 
-// Another writer who keeps changing an Ingress is named in a note of its part, and is no failure. Of another object it is one.
+// A foreign writer that keeps changing an Ingress is named in a note of the part, and the part does not fail. For other kinds it fails.
 func TestContestedIngressIsANote(t *testing.T) {
 	t.Parallel()
 	for kind, spec := range map[string]string{

@@ -23,7 +23,7 @@ type Event struct {
 	Reason string
 	Action string
 	Note   string
-	// Related is the object that the event is about. Where it is nil, events that differ only in their note are counted as one.
+	// Related is the object that the event is about. Without Related, events that differ only in their note are counted as one event.
 	Related *corev1.ObjectReference
 }
 
@@ -97,7 +97,7 @@ func recordRewritten(ctx context.Context, recorder Recorder, planned *unstructur
 	}
 	recorder.Record(ctx, Event{
 		Type: corev1.EventTypeWarning, Reason: EventRewritten, Action: "Apply", Related: referTo(planned),
-		Note: rewrite.Note(planned) + ". It stays so, and is not written again until the spec or the object changes",
+		Note: rewrite.Note(planned) + ". The object keeps the policy's values, and is not written again until the spec or the object changes",
 	})
 }
 

@@ -121,7 +121,7 @@ func TestSoonestRetryOfSeveralFailuresDecides(t *testing.T) {
 	}
 }
 
-// A status that is not what it was is looked at, though no generation changes; all else is the
+// A changed status starts a pass, though no generation changes; all else is the
 // other predicates' business.
 func TestAChangedStatusIsLookedAt(t *testing.T) {
 	t.Parallel()

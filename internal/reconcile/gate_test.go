@@ -62,7 +62,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A granted turn counts before a status shows it, and no longer than the resource exists.
+// A granted turn counts before the status shows it, and ends when the resource is deleted.
 func TestTurnsAreRemembered(t *testing.T) {
 	t.Parallel()
 	gate := reconcile.NewGate(2)

@@ -39,8 +39,8 @@ func (r *Reconciler[T, O]) keep(ctx context.Context, resource T, seen *Seen[O]) 
 	seen.Kept = true
 }
 
-// writeRevision creates a revision, unless it exists because an operator created it and ended before it could report that. It deletes
-// surplus revisions.
+// writeRevision creates a revision, unless an operator that ended before its status update has created it. It also deletes surplus
+// revisions.
 func (r *Reconciler[T, O]) writeRevision(ctx context.Context, revision *appsv1.ControllerRevision, ready int64) error {
 	revision.Annotations[object.AnnotationWriter] = r.parts.Version
 	err := r.parts.Live.Create(ctx, revision, client.FieldOwner(apply.FieldManager))

@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/apply"
 )
 
-// A Service keeps its node port while its part is held, unless that part waits for the part that needs the port. A Service whose plan has
-// the port always keeps it.
+// A Service keeps its node port while its part is held, unless the part waits for the part that needs the port. A Service always keeps
+// a port that its plan has.
 func TestHeldPartKeepsItsNodePort(t *testing.T) {
 	t.Parallel()
 	service := func(name, node string) *unstructured.Unstructured {

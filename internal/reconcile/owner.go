@@ -30,8 +30,8 @@ func (p *pass) checkOwner(ctx context.Context) error {
 	return p.ownerLives(ctx)
 }
 
-// checkOwnerOf is checkOwner for objects of applied parts, or their Secrets, that existed at that check and are missing now (live is nil),
-// directly before they would be created again.
+// checkOwnerOf runs checkOwner again directly before an object or a Secret of an applied part is created again: the object existed at
+// the first check and is missing now (live is nil).
 func (p *pass) checkOwnerOf(ctx context.Context, parts []Part, planned, live []*unstructured.Unstructured) error {
 	if !slices.ContainsFunc(parts, p.wasApplied) {
 		return nil

@@ -127,8 +127,8 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	return result, err
 }
 
-// awaitPods is the interval between looks at pods whose workload is not watched, and at what Part.Confirm awaits. A look at pods reads the
-// cache.
+// awaitPods is the interval between checks of pods whose workload is not watched, and between calls of Part.Confirm. A check of pods
+// reads the cache.
 const awaitPods = 2 * time.Second
 
 // awaitServed is the interval between checks for a kind that the API server does not serve.
@@ -218,9 +218,9 @@ func newRevision(part *Part, live []*unstructured.Unstructured) bool {
 // isDoubted reports whether nothing of the part is changed, because of its data.
 func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold }
 
-// mayHeal reports whether an object of a part may be written although its new revision is held back. The object is missing next to others
-// that run, or it was edited and is not part of the new revision. While the part's data is in doubt, no volume is created, and nothing that
-// writes to one.
+// mayHeal reports whether an object of a part may be written although the part's new revision is held back. The object is missing next
+// to running objects, or it was edited and is not part of the new revision. While the part's data is in doubt, no volume is created, and
+// no object that writes to a volume.
 func (part *Part) mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
 	if live == nil {
 		return running && (!part.isDoubted() || !isClaim(planned) && !hasPods(planned))

@@ -41,12 +41,12 @@ type Part struct {
 	HasEqualSets bool
 	// RetainsData reports whether the data of the part outlives the owner.
 	RetainsData bool
-	// Notes are messages about the part that are shown even if it is healthy.
+	// Notes are messages about the part. They are shown even if the part is healthy.
 	Notes []string
 	// KeepReason returns the reason, as a note for users, why a former object of the part is not removed while the part is declared, or "". Nil:
 	// all are removed once they are unused.
 	KeepReason func(leftover *unstructured.Unstructured) string
-	// ReplacesAtOnce removes the former objects of the part at once, because they would conflict with the next ones.
+	// ReplacesAtOnce removes the former objects of the part at once, because they would conflict with the new objects.
 	ReplacesAtOnce bool
 	// Confirm adds facts to the health that no object of the part shows, such as about a Secret that another operator writes. It gets the
 	// live objects, nil for a missing one, and reports whether it must run again without an event. Nil: the objects show everything.

@@ -80,8 +80,8 @@ func (p *pass) isData(ctx context.Context, o *unstructured.Unstructured, declare
 	}), nil
 }
 
-// MayOpenVolume reports whether a leftover of the part is a Secret that may open a volume which the part does not use at present, such as
-// that of a database that runs elsewhere for a while. While the part uses a volume, the Secrets that open it are planned.
+// MayOpenVolume reports whether a leftover of the part is a Secret for a volume that the part does not use at present, such as the volume
+// of a database that runs elsewhere for a while. While the part uses a volume, its plan has the Secrets of that volume.
 func (part *Part) MayOpenVolume(o *unstructured.Unstructured) bool {
 	return o.GetKind() == "Secret" && !hasVolume(part)
 }

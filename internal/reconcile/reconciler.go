@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
-// reportAfter limits the time for reporting a failed pass. The pass's own context may have expired, which must be reported, too.
+// reportAfter limits the time for reporting a failed pass. The report needs this time if the pass's own context has expired.
 const reportAfter = 10 * time.Second
 
 // Reconciler makes the cluster follow the resources of one kind.

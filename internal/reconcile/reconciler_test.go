@@ -85,7 +85,7 @@ type held struct{}
 
 func (held) Held() bool { return true }
 
-// reconciling returns what makes a pass over a DataService, and what reads its status. The API server
+// reconciling returns a function that runs a pass over a DataService, and one that reads its status. The API server
 // holds nothing else, and does not answer when time is up.
 func reconciling(t *testing.T, a actor) (pass func(context.Context) error, status func() dsv1.DataServiceStatus) {
 	t.Helper()
@@ -151,7 +151,7 @@ func TestAFailingStepReportsProgress(t *testing.T) {
 	assert.Equal(t, status().Message, "two")
 }
 
-// No step of a paused resource is taken, and its status is written. It has the decision, too, which is made once a pass.
+// No step of a paused resource is taken. Its status is written and contains the decision, which is made once in each pass.
 func TestPausedTakesNoStep(t *testing.T) {
 	t.Parallel()
 	decided := 0
@@ -163,7 +163,7 @@ func TestPausedTakesNoStep(t *testing.T) {
 	assert.Equal(t, decided, 1)
 }
 
-// A note is taken in each pass, also if the step fails or the resource is paused. Its own failure is reported after that of the step.
+// A note is written in each pass, also if the step fails or the resource is paused. A note's failure is reported after the step's.
 func TestNotesAreTaken(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
@@ -192,7 +192,7 @@ func TestNotesAreTaken(t *testing.T) {
 	}
 }
 
-// A large resource is not planned while another one has the turn, and is afterwards.
+// A large resource is planned only after another large resource has given its turn back.
 func TestALargeResourceWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
 	none, planned, heavy := func(context.Context) error { return nil }, 0, NewHeavy()

@@ -122,8 +122,8 @@ func (r *reporter[T, O]) announce(ctx context.Context, resource T, was, is Summa
 	}
 }
 
-// announceTooLarge records an event if the API server can store a resource without its status only. The event is then the one place where a user
-// sees why the status is missing. It is recorded at each attempt, because events expire.
+// announceTooLarge records an event if the API server can store a resource only without its status. No other place shows a user why the
+// status is missing. The event is recorded at each attempt, because events expire.
 func (r *reporter[T, O]) announceTooLarge(ctx context.Context, resource T, refusal error) {
 	if !isTooLarge(refusal) {
 		return

@@ -143,7 +143,7 @@ type Numbered struct {
 	Number int64
 }
 
-// Surplus returns the revisions to delete: all except the latest Limit ones and the one of the generation that was ready last.
+// Surplus returns the revisions to delete: all except the latest Limit revisions and the revision that was ready last.
 func Surplus(all []Numbered, ready int64) []Numbered {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Numbered) int { return cmp.Compare(b.Number, a.Number) })

@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/test/inject"
 )
 
-// FuzzRender checks that any text in the values of a chart is the same text in its objects and in their YAML: it is never read as a
-// template or as YAML, also if YAML refuses a character of JSON or reads it as a line break.
+// FuzzRender checks that a text in a chart's values arrives unchanged in the chart's objects and in their YAML. The text is never read as
+// a template or as YAML, even if YAML refuses one of its characters or reads the character as a line break.
 func FuzzRender(f *testing.F) {
 	for _, text := range []string{
 		"{{ .Values }}", `{{ fail "x" }}`, "a\nkind: Secret", "---\na: b", "a\x00b", "\u202e", "\x7f", "\u0085", "\u009f", "\u2028", "\ufeff", "\uffff", `"`, `\`, "'", "$(A)", "${1}",

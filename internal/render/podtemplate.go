@@ -20,7 +20,7 @@ import (
 )
 
 // OverlayPods merges the podTemplate at a path of a spec into a rendered pod template by Kubernetes' strategic merge, and returns the
-// result. A mistake in it is an *Error. It may not set labels or annotations of the operator's domains, and may not change a label named
+// result. A wrong podTemplate is an *Error. It may not set labels or annotations of the operator's domains, nor change a label named
 // app.kubernetes.io/… (the charts' selectors consist of these) or an annotation by which charts replace pods.
 func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[string]any, error) {
 	var patch map[string]any
@@ -70,7 +70,7 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 }
 
 // unifyContainers keeps the last of several variables with one name in each container, and refuses a port twice. Only lists that the
-// podTemplate adds as a whole can have such items: strategic merge unites those of other lists.
+// podTemplate adds as a whole can have duplicates: in other lists, strategic merge unites duplicate items.
 func unifyContainers(path, field string, podTemplate map[string]any, containers []corev1.Container) error {
 	given, _, _ := unstructured.NestedSlice(podTemplate, "spec", field)
 	for i := range containers {
@@ -102,8 +102,8 @@ func LastOfName[T any](list []T, name func(T) any) []T {
 	return kept
 }
 
-// RepeatedPort returns the index of the first port of a container that has the number and protocol of an earlier one, and the index of
-// that one; 0 for none. Server-side apply refuses such a list.
+// RepeatedPort returns the index of the first port with the number and protocol of an earlier port of the container, and the earlier
+// port's index; 0 without a repetition. Server-side apply refuses such a list.
 func RepeatedPort(ports []corev1.ContainerPort) (i, earlier int) {
 	type id struct {
 		port     int32
