@@ -223,7 +223,7 @@ func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][
 		}
 		return a.newTimeline(ctx, rows[0][0], "Reset", "the server has begun its binary log again")
 	}
-	return a.newTimeline(ctx, rows[0][0], "Gap", "the server has removed the last archived file, so nothing shows which of its files follows")
+	return a.newTimeline(ctx, rows[0][0], "Gap", "the server has removed the last archived file, so nothing shows which file of the server follows")
 }
 
 // restart begins a new timeline at the server's oldest file; the next Archive goes on there.

@@ -66,7 +66,7 @@ func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment,
 		begin := contract.Position{File: s.File, Offset: s.From}
 		switch {
 		case len(chain) == 0 && s.From != FirstOffset:
-			return nil, contract.Errorf(contract.ReasonDamaged, "the archive's first segment of %s begins at offset %d: the one before is missing", s.File, s.From)
+			return nil, contract.Errorf(contract.ReasonDamaged, "the archive's first segment of %s begins at offset %d: the segment before is missing", s.File, s.From)
 		case len(chain) > 0 && Before(begin, at):
 			continue // overlaps; the next segment continues the chain, or is reported as missing
 		case len(chain) > 0 && begin != at:
@@ -192,7 +192,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 	return t, nil
 }
 
-// whole returns the undamaged segments, and an error if others are damaged: one about a newer format if there is one, else the first.
+// whole returns the undamaged segments, and an error for damaged ones: the first error about a newer format, or else the first error.
 func whole(segments []manifest.Segment, damaged []error) (good []manifest.Segment, broken error) {
 	for i, segment := range segments {
 		if damaged[i] == nil {

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Jump sets the tracker to the offset of an event, which need not continue the one before: a server skips transactions that its replica has.
+// Jump sets the tracker to the offset of an event that need not continue the event before: a server skips transactions that its replica has.
 func (t *Tracker) Jump(raw []byte) {
 	if len(raw) < headerSize {
 		return
@@ -29,7 +29,7 @@ func (t *Tracker) Jump(raw []byte) {
 	}
 }
 
-// EndOf returns where an event ends in the server's file; 0 if it does not say.
+// EndOf returns where an event ends in the server's file; 0 if the event does not have its end.
 func EndOf(raw []byte) uint64 { return uint64(binary.LittleEndian.Uint32(raw[13:])) }
 
 // IsChecked reports whether events of the file have a checksum.
@@ -144,8 +144,8 @@ func (t *Timeline) From(have Set) ([]manifest.Segment, error) {
 	return nil, nil
 }
 
-// Continuing returns the timelines that continue a backup by GTID, newest first: the backup has all transactions before them, and they have all of
-// the backup's. It fails if there is none.
+// Continuing returns the timelines that continue a backup by GTID, newest first: the backup has all transactions before the timeline, and the
+// timeline has all transactions of the backup. It fails if there is no such timeline.
 func Continuing(ctx context.Context, s store.Store, b *manifest.Backup) (found []*Timeline, err error) {
 	has, err := ParseSet(b.Position.GTID)
 	if err != nil {
@@ -185,7 +185,7 @@ func Continuing(ctx context.Context, s store.Store, b *manifest.Backup) (found [
 	case behind != nil:
 		return nil, behind
 	}
-	return nil, contract.Errorf(contract.ReasonNotFound, "no timeline of the archive continues backup %s: each was begun after it, or is of another database: only the backup itself can be restored", b.ID)
+	return nil, contract.Errorf(contract.ReasonNotFound, "no timeline of the archive continues backup %s: each was begun after the backup, or is of another database: only the backup itself can be restored", b.ID)
 }
 
 // forGTID returns the newest timeline that continues a backup by GTID.

@@ -94,7 +94,7 @@ func (s Set) Has(gtid string) bool {
 	return err == nil && slices.ContainsFunc(s[id], func(r span) bool { return r.from <= n && n <= r.to })
 }
 
-// Union returns the set of what either has.
+// Union returns the GTIDs that at least one of the two sets has.
 func (s Set) Union(other Set) Set {
 	c := s.Clone()
 	for id, spans := range other {
@@ -103,7 +103,7 @@ func (s Set) Union(other Set) Set {
 	return c
 }
 
-// Minus returns the set of what the other lacks.
+// Minus returns the GTIDs that the other set lacks.
 func (s Set) Minus(other Set) Set {
 	c := Set{}
 	for id, spans := range s {
@@ -129,10 +129,10 @@ func (s Set) Minus(other Set) Set {
 	return c
 }
 
-// And returns the set of what both have.
+// And returns the GTIDs that both sets have.
 func (s Set) And(other Set) Set { return s.Minus(s.Minus(other)) }
 
-// Contains reports whether the set has all of another one.
+// Contains reports whether the set has all GTIDs of another set.
 func (s Set) Contains(other Set) bool { return len(other.Minus(s)) == 0 }
 
 // Equal reports whether both have the same GTIDs.

@@ -71,7 +71,7 @@ type Tracker struct {
 	exact    bool
 }
 
-// Next takes the next event, with its header. It fails where the event does not continue the one before, and with ErrUnknownType.
+// Next takes the next event, with its header. It fails if the event does not continue the event before, and with ErrUnknownType.
 func (t *Tracker) Next(raw []byte) (Event, error) {
 	if len(raw) < headerSize || int(binary.LittleEndian.Uint32(raw[9:])) != len(raw) {
 		return Event{}, fmt.Errorf("the event at offset %d is incomplete", t.Offset)
@@ -218,8 +218,8 @@ func sevenBytes(b []byte) (n uint64) {
 	return n
 }
 
-// query reports whether a statement ends a transaction. Within BEGIN, only COMMIT and ROLLBACK do. Any other statement
-// is a separate transaction. MariaDB writes a long ALTER twice, as START ALTER and COMMIT ALTER, and the first alone changes nothing.
+// query reports whether a statement ends a transaction. After BEGIN, only COMMIT and ROLLBACK do. Without BEGIN, each statement
+// is a transaction. MariaDB writes a long ALTER twice, as START ALTER and COMMIT ALTER; START ALTER alone changes nothing.
 func (t *Tracker) query(text []byte) bool {
 	switch {
 	case bytes.Equal(text, []byte("BEGIN")), bytes.HasPrefix(text, []byte("XA START")):

@@ -40,8 +40,8 @@ func TestEveryEventTypeIsKnownOrRefused(t *testing.T) {
 	}
 }
 
-// A server begins what it sends with an artificial rotation, before it is known whether events have checksums. Some checksums
-// look as if the number in the file's name went on.
+// A server first sends an artificial rotation, before it is known whether events have checksums. Some checksums look like further
+// digits of the file's name.
 func TestArtificialRotations(t *testing.T) {
 	t.Parallel()
 	digits := 0

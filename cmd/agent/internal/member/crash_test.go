@@ -82,8 +82,8 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// The agent is killed between any two writes of a start. The pod's next start decides rightly: the ticket was not used and
-// is, or it was and nothing starts; what was there before is there still; and the next pod starts with its own ticket.
+// The agent is killed between any two writes of a start. At the pod's next start, an unused ticket is used, and with a used ticket
+// nothing starts. Earlier data still exists. The next pod starts with its own ticket.
 func TestKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	const marked = `{"format":1,"pod":"data/etcd-1","cluster":"c","member":`
@@ -115,7 +115,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 	}
 }
 
-// killedAt kills an agent at one point, and looks at what the next ones do. It returns true when there is no such point.
+// killedAt kills an agent at one point, and checks what the next agents do. It returns true if there is no such point.
 func killedAt(t *testing.T, point int, files map[string]string, ticket string, data bool) bool {
 	t.Helper()
 	dir := t.TempDir()
@@ -156,7 +156,7 @@ func killedAt(t *testing.T, point int, files map[string]string, ticket string, d
 	return false
 }
 
-// identities returns the identities in the data folders of the volume, including those set aside.
+// identities returns the identities in the data folders of the volume, including the folders set aside.
 func identities(t *testing.T, dir string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "data*", "identity"))
@@ -210,7 +210,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A mark of a newer agent is not read as if it were known, and nothing starts on it.
+// A mark of a newer agent has an unknown format: it is not read, and nothing starts on its volume.
 func TestMarkOfTheFuture(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

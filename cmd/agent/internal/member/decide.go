@@ -58,7 +58,7 @@ type Decision struct {
 	Reason Reason
 	// Message explains Reason to users, with the next step.
 	Message string
-	// Start is the verb of the ticket that the start uses; empty for a start as it is.
+	// Start is the verb of the ticket that the start uses; empty for a start without a ticket.
 	Start Verb
 	// SetAside reports whether the data folder is set aside before the start.
 	SetAside bool
@@ -199,8 +199,8 @@ func (d Decision) withoutData(s Situation, reason Reason, message string) Decisi
 	return d.join(s)
 }
 
-// join decides about a ticket to join. All members that know the id must list it as a learner that has never started: a member that started
-// may have voted since.
+// join decides about a ticket to join. All members that know the id must list its member as a learner that never started: a member that
+// started may have voted since.
 func (d Decision) join(s Situation) Decision {
 	id := s.Ticket.Argument
 	refuse := func(why string) Decision {

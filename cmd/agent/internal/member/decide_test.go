@@ -201,7 +201,7 @@ func TestKilledAtEachPointOfABirth(t *testing.T) {
 	}
 }
 
-// A pod that was to begin with the data of a backup does not begin without it.
+// A pod that must begin with the data of a backup does not begin without that data.
 func TestNoBirthWithoutItsData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

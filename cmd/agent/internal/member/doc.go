@@ -8,9 +8,9 @@
 // ticket asks for another start (see Agent.Watch).
 //
 // Why: a server with an empty volume, started under the name of a member that
-// voted before, may vote again without what it had acknowledged. Kubernetes
-// makes empty volumes and starts pods whether the operator runs or not, so the
-// last word is here.
+// voted before, may vote again without the entries that the member acknowledged.
+// Kubernetes makes empty volumes and starts pods even without the operator, so
+// the agent decides last.
 //
 // # What the agent looks at
 //
@@ -19,36 +19,36 @@
 //   - The data itself: the server's own files name cluster and member, too.
 //   - The ticket, an annotation on the pod that the operator writes and the
 //     downward API shows (see Ticket).
-//   - The members that run: they are asked who belongs to the cluster.
+//   - The member lists of the running members.
 //
 // # What it does
 //
-//	data with the mark of this pod       start as it is
-//	the same, but the members that run   wait for a ticket with another id
-//	have removed it
+//	data with the mark of this pod       start the server on the data
+//	own data, but the running members    wait for a ticket with another id
+//	have removed the member
 //	nothing, or a start that broke off   wait for a ticket: seed or join
 //	a mark whose data is gone            wait for join with another id
 //	foreign data, or data without        wait; a person has to decide
 //	a mark
-//	the same, damaged                    wait: the server would refuse to start, or start
-//	                                     without what it had acknowledged
-//	the same, and its log ends before    wait: the storage put the volume back to an earlier
-//	what is known of the member          state. That is known by the operator's record and by a
-//	                                     note of this pod (see Known), outside of the volume
-//	a mark of this pod, unreadable data  start as it is: the server reports the damage
+//	own data, damaged                    wait: the server would refuse to start, or start
+//	                                     without acknowledged entries
+//	own data, and its log ends before    wait: the storage put the volume back to an earlier
+//	a known position of the member       state. The operator's record and a note of this pod
+//	                                     (see Known) have the position, outside of the volume
+//	a mark of this pod, unreadable data  start the server: it reports the damage
 //
 // # Tickets
 //
 // A ticket is for one start of one pod: its text is noted in an emptyDir of the
-// pod and, with the pod's UID, in the mark before the server starts, and a text
-// that is in either is used. Who wants another start deletes the pod, or writes
-// another text.
+// pod and, with the pod's UID, in the mark before the server starts. A text that
+// is in the emptyDir or in the mark is used. For another start, delete the pod or
+// write another text.
 //
 //	seed            make a new cluster, on an empty volume only. The cluster's id depends on
 //	seed:TOKEN      TOKEN, or else on the pod's UID. If a backup was restored next to it (see
-//	                Restored), the cluster begins with that
-//	join:ID         join as the member with that id (hexadecimal), which must be on the list of
-//	                the members that run, as a learner that has never been started
+//	                Restored), the cluster begins with it
+//	join:ID         join as the member with that id (hexadecimal), which the running members
+//	                must list as a learner that has never been started
 //	force:TOKEN     with data: become the only member. Once for each TOKEN and volume
 //	none            no ticket
 //

@@ -28,7 +28,7 @@ type Mark struct {
 	// after the start that created the data.
 	Cluster string `json:"cluster,omitempty"`
 	Member  string `json:"member,omitempty"`
-	// Ticket is the text of the last ticket that a start on this volume used, and PodUID the UID of the pod that had it.
+	// Ticket is the text of the last ticket that a start on this volume used, and PodUID the UID of the ticket's pod.
 	Ticket string `json:"ticket,omitempty"`
 	PodUID string `json:"podUID,omitempty"`
 	// Scheme is the scheme of this member's address in the member list, http or https.
@@ -96,7 +96,7 @@ func WriteDurably(file string, text []byte) error {
 	return syncFolder(filepath.Dir(file))
 }
 
-// syncFolder makes what was created and renamed in a folder durable.
+// syncFolder makes new and renamed files of a folder durable.
 func syncFolder(folder string) error {
 	f, err := os.Open(folder)
 	if err != nil {

@@ -40,8 +40,8 @@ func (s Situation) furthest() Position {
 	return far
 }
 
-// outdated returns the evidence that the data is older than the member's furthest known position; empty for none. A recovery waives the
-// position that it went on without, until the record names another.
+// outdated returns the evidence that the data is older than the member's furthest known position; empty for none. After a recovery without
+// a position, that position is ignored until the record names another one.
 func (s Situation) outdated() string {
 	far := s.furthest()
 	if s.Data.Problem != "" || !s.Data.Last.Before(far) || s.Mark != nil && s.Mark.Waived == far {
@@ -86,8 +86,8 @@ func readKnown(file string) (*Known, error) {
 	return known, nil
 }
 
-// noter notes up to which position members have agreed on the log of a running server. It notes a position some time after it has read it,
-// so that the volume's disk has the data before the note does.
+// noter notes up to which position members have agreed on the log of a running server. It notes a position some time after reading it, so
+// that the volume's disk has the data before the note exists.
 type noter struct {
 	follow        func() (agreed, last Position)
 	last, pending Position

@@ -22,8 +22,8 @@ type Server interface {
 	// Inspect returns the evidence that the data differs from what the server wrote, empty for none, and the end of its log. It reads
 	// everything that the server reads when it starts.
 	Inspect(folder string) (damage string, last Position)
-	// Follow returns a function that returns the position up to which the log of a running server is known to be agreed on, and its end; zero
-	// while unknown.
+	// Follow returns a function that returns two positions in the log of a running server: the last one on which members have agreed, and the
+	// log's end; zero while unknown.
 	Follow(folder string) func() (agreed, last Position)
 	// Peers queries the other members for the member list. It omits members that do not answer in time.
 	Peers(ctx context.Context) Peers
@@ -65,7 +65,7 @@ const (
 	fullPoll   = time.Second
 )
 
-// Run starts the server in place of this program as soon as it may. It returns when the context ends, or with an error when
+// Run replaces this program by the server as soon as Decide allows it. It returns when the context ends, or with an error when
 // the server cannot be started.
 func (a *Agent) Run(ctx context.Context) error {
 	report := newReporter(a.StateAddress, a.Log)

@@ -25,7 +25,7 @@ const (
 	Force Verb = etcdmember.TicketForce
 )
 
-// Ticket is the operator's leave to start in one way, once.
+// Ticket is the operator's permission for one start of one kind.
 type Ticket struct {
 	// Text is the whole ticket; empty for none.
 	Text string
@@ -43,7 +43,7 @@ func ParseTicket(text string) (Ticket, error) {
 	verb, argument, _ := strings.Cut(text, ":")
 	ticket := Ticket{Text: text, Verb: Verb(verb), Argument: argument}
 	if !slices.Contains([]Verb{Seed, Join, Force}, ticket.Verb) || argument == "" && ticket.Verb != Seed || strings.ContainsAny(text, "\n\r") {
-		return Ticket{}, fmt.Errorf("the ticket %q is none that this version knows: it must be seed, join:ID or force:TOKEN", text)
+		return Ticket{}, fmt.Errorf("the ticket %q is unknown to this version: it must be seed, join:ID or force:TOKEN", text)
 	}
 	return ticket, nil
 }

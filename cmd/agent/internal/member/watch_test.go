@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
-// Next to a running server the agent reports which member's data the volume has, and where its log ends: at least where it ended at the start.
+// Next to a running server the agent reports whose data the volume has, and the end of the log, which is never before the end at the start.
 func TestReportNextToTheServer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 
 // Difference lists how a copy differs from its source.
 type Difference struct {
-	// Objects are tables and other objects that only one of the two has. Rows are the tables whose rows differ.
+	// Objects are tables and other objects that only the copy or only the source has. Rows are the tables whose rows differ.
 	Objects, Rows []string
 	// Views are the views that the copy lacks.
 	Views []string
@@ -23,7 +23,7 @@ type Difference struct {
 	Total  int64
 }
 
-// IsNone reports whether both are the same.
+// IsNone reports whether copy and source are equal.
 func (d *Difference) IsNone() bool { return len(d.Objects)+len(d.Rows) == 0 }
 
 func (d *Difference) String() string {

@@ -118,7 +118,7 @@ func (c *Copy) Load(ctx context.Context, name string) (err error) {
 	return c.stop(ctx)
 }
 
-// ReadState reads the state of a copy that was loaded. It returns false for none.
+// ReadState reads the state of a copy that was loaded. It returns false without such a copy.
 func (c *Copy) ReadState() (bool, error) {
 	text, err := os.ReadFile(c.file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -177,7 +177,7 @@ func (c *Copy) Refuse(why string) error {
 	return c.save()
 }
 
-// durable are options for surviving a kill: if the server loses its last transactions, it also loses its note of them.
+// durable are options for surviving a kill: a server that loses its last transactions also loses its note of these.
 var durable = []string{"--innodb-doublewrite=ON"}
 
 // start starts the server, unless it runs.

@@ -83,7 +83,7 @@ func (p *Plan) short(wanted string) error {
 	if p.timeline.Broken != nil {
 		return contract.Errorf(contract.ReasonDamaged, "the archive does not reach %s: %w", wanted, p.timeline.Broken)
 	}
-	return contract.Errorf(contract.ReasonNotFound, "the archive does not reach %s: all until %s is in it", wanted, p.timeline.Head.Time.Format(time.RFC3339))
+	return contract.Errorf(contract.ReasonNotFound, "the archive does not reach %s: it ends at %s", wanted, p.timeline.Head.Time.Format(time.RFC3339))
 }
 
 // Transactions reports whether there may be any to replay.

@@ -11,7 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Each value of a key is in exactly one range, those outside what was least and most, too.
+// Each value of a key is in exactly one range, even a value below the former minimum or above the former maximum.
 func TestDivide(t *testing.T) {
 	t.Parallel()
 	for _, c := range [][2]string{{"0", "80"}, {"-9", "9"}, {"5", "5"}, {"1", "3"}, {"0", "18446744073709551615"}, {"-9223372036854775808", "9223372036854775807"}} {

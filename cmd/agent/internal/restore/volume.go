@@ -45,8 +45,8 @@ func (t Target) reached(stage string) {
 	}
 }
 
-// IsTaken reports whether a new database must not be restored to a volume: it holds data or has held some, or the record expects some. An
-// interrupted restore does not count.
+// IsTaken reports whether a new database must not be restored to a volume: the volume holds or has held data, or the record expects data.
+// An interrupted restore does not count.
 func IsTaken(t Target, record guard.Record) (bool, error) {
 	if record.Exists {
 		return true, nil
@@ -72,7 +72,7 @@ type Outcome struct {
 	Later        *contract.Later // nil if the archive does not cover it
 	// IsChecked reports whether the backup itself was loaded and matches its manifest, even if the restore failed afterwards.
 	IsChecked bool
-	// Warnings list what the restored database lacks, such as rights on dropped tables, or does differently.
+	// Warnings list what the restored database lacks, such as rights on dropped tables, and what it does differently.
 	Warnings []string
 }
 

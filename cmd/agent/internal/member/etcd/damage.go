@@ -105,7 +105,7 @@ func sizes(length uint64) (size, padding int64) {
 	return int64(length & (1<<56 - 1)), padding
 }
 
-// followed reports whether the bytes of one record contain two consecutive records. If so, the length of the record is damaged.
+// followed reports whether the bytes of one record contain two consecutive records. In that case the record's length is damaged.
 func followed(frame []byte) bool {
 	const far = 16 << 20 // more than a record usually has
 	for at := 0; at < min(len(frame), far); at += 8 {
@@ -152,7 +152,7 @@ func verify(record []byte, sum uint32, track *tracker) (uint32, error) {
 	carries := sumOf(found)
 	if found.numbers[recordType] == typeCRC {
 		if sum != 0 && carries != sum {
-			return sum, errors.New("has another checksum than what comes before it")
+			return sum, errors.New("has a checksum that does not follow from the records before it")
 		}
 		return carries, nil
 	}

@@ -39,8 +39,8 @@ func program(t *testing.T, version string) string {
 	return file
 }
 
-// An image whose name has no version, such as one with a digest, starts on no data of another minor version. The agent reads the version
-// from the image's program.
+// An image whose name has no version, but a digest, does not start on data of another minor version. The agent reads the version from the
+// image's program.
 func TestImageMustHaveTheVersion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ has, wanted, err string }{

@@ -34,7 +34,7 @@ const (
 
 // Server is the etcd of one pod.
 type Server struct {
-	// Pod is the pod's name, Set that of its StatefulSet, Namespace that of both.
+	// Pod is the pod's name, Set the name of its StatefulSet, and Namespace the namespace of both.
 	Pod, Set, Namespace string
 	// UID and IP are the pod's UID and address.
 	UID, IP string
@@ -189,7 +189,7 @@ func (v version) atLeast(major, minor int) bool {
 
 var versionLine = regexp.MustCompile(`etcd Version: (\d+)\.(\d+)\.`)
 
-// CheckVersion returns why the image's etcd does not have the wanted minor version, such as that of 3.6.16, or nil.
+// CheckVersion returns an error if the image's etcd does not have the minor version of the wanted version, such as 3.6 of 3.6.16.
 func (s *Server) CheckVersion(wanted string) error {
 	program, err := exec.LookPath(s.Program)
 	if err != nil {
@@ -202,15 +202,15 @@ func (s *Server) CheckVersion(wanted string) error {
 	return nil
 }
 
-// CheckCertificates returns why etcd cannot start with the certificates in its folders, or nil. The error with which etcd would end
-// reads like any other.
+// CheckCertificates returns why etcd cannot start with the certificates in its folders, or nil. etcd's own error would look like any other
+// failed start.
 func (s *Server) CheckCertificates() error {
 	for _, folder := range []string{s.ServerTLS, s.PeerTLS} {
 		if folder == "" {
 			continue
 		}
 		if _, _, err := loadCertificates(folder); err != nil {
-			return fmt.Errorf("etcd does not start with the certificates in %s, which are those of a Secret: %w", folder, err)
+			return fmt.Errorf("etcd does not start with the certificates in %s, which come from a Secret: %w", folder, err)
 		}
 	}
 	return nil

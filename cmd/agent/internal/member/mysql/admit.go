@@ -15,7 +15,7 @@ import (
 )
 
 // passwordOf returns the password of a member's account for one server of the member. If the member was recreated, its former server may
-// still run: it has another UUID, so its logins fail. Replication passwords have at most 32 characters. The first characters satisfy
+// still run. That server has another UUID, so its logins fail. Replication passwords have at most 32 characters. The first characters satisfy
 // components that judge passwords.
 func passwordOf(password, server string) string {
 	if server == "" {

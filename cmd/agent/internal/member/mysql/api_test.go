@@ -143,7 +143,7 @@ func TestAPI(t *testing.T) {
 	}
 	orders = k
 
-	// Another authority replaces the certificates: they are used without a restart.
+	// New certificates of another authority are used without a restart.
 	others.Write(t, folder, "mysql-0")
 	if _, _, err := send(others.Client(t, others, "mysql-0", "mysql-1"), "GET", "/state", ""); err != nil {
 		t.Error(err)
@@ -152,6 +152,6 @@ func TestAPI(t *testing.T) {
 		t.Error(code, err)
 	}
 	if _, _, err := send(operator, "GET", "/state", ""); err == nil {
-		t.Error("the former authority's certificates are still taken")
+		t.Error("the former authority's certificates are still accepted")
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// What the design rests on, of the real server. Where one of these fails with another version, the design is wrong for it.
+// Facts about the real server on which the design rests. If one of them fails with a version, the design is wrong for that version.
 
-// F1: without an acknowledgement, a commit waits and others do not see it. F3: KILL gives it no answer OK, and SIGTERM may. F4:
-// super_read_only waits behind it. F5: after a kill, it is committed. The end of the log counts what waits, executed GTIDs do not.
+// F1: without an acknowledgement, a commit waits and is invisible to other sessions. F3: after KILL, the commit gets no answer OK; after
+// SIGTERM it may. F4: super_read_only waits for the commit. F5: a kill commits it. The log's end, not executed GTIDs, includes waiting commits.
 func TestCommitsWait(t *testing.T) {
 	t.Parallel()
 	p, a, b := cluster(t)
@@ -61,12 +61,12 @@ func TestCommitsWait(t *testing.T) {
 		t.Error("a kill gives the answer OK")
 	}
 	p.again()
-	assert.Equal(t, p.rows(), "1", "what waited is committed by a restart; what came after the demotion was not written")
+	assert.Equal(t, p.rows(), "1", "a restart commits the waiting transaction; the write after the demotion does not exist")
 	if s := p.state(t); s.Writable || s.Role != "" {
 		t.Errorf("it starts as %+v", s)
 	}
 
-	// It has transactions that the others lack, and would follow without an error.
+	// This server has transactions that the other servers lack, and would follow without an error.
 	assert.NilError(t, a.promote(ctx, Order{Epoch: 2, Revision: 2}, 0))
 	assert.NilError(t, a.Serve(ctx, Order{Epoch: 2, Revision: 2}, 0, nil, nil, nil))
 	a.s.Exec("INSERT INTO d.t VALUES (7)")

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Member is the server of a member that runs, and what the member promised.
+// Member is the running server of a member, and the member's promises.
 type Member struct {
 	// Root holds the login with all rights, through the socket.
 	Root server.Options
@@ -95,7 +95,7 @@ func (m *Member) CreateAccounts(ctx context.Context) error {
 	})
 }
 
-// Promise stops the receiver for good, and stores that orders of older epochs are refused. The revision stays what it was.
+// Promise stops the receiver for good, and stores that orders of older epochs are refused. The stored revision does not change.
 func (m *Member) Promise(ctx context.Context, epoch int64) error {
 	n, err := m.Volume.Notes()
 	if err != nil {
@@ -261,13 +261,13 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 	return nil
 }
 
-// Serve has the primary demand acknowledgements and refuse connections. Within one revision, voters that it refuses stay
-// refused: a delayed order does not let them in. servers has the UUIDs of members that log in with the passwords of their servers. A primary
-// that only reads, as after a demotion that was not taken back, can be written afterwards.
+// Serve makes the primary demand acknowledgements and refuse connections. Within one revision, a refused voter stays refused:
+// a delayed order does not admit it. servers has the UUIDs of members that log in with the passwords of their servers. Serve also makes
+// a read-only primary writable, such as after a failed demotion.
 func (m *Member) Serve(ctx context.Context, o Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 || m.unfinished {
-			return contract.Errorf(contract.ReasonRefused, "this member is no primary: it needs a ticket")
+			return contract.Errorf(contract.ReasonRefused, "this member is no primary: a ticket must make it the primary first")
 		}
 		sticky := cutVoters
 		if o.Revision == m.cutRevision {
@@ -347,7 +347,7 @@ func disconnect(c *server.Conn, users []string) error {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	return contract.Errorf(contract.ReasonBusy, "end the connections of %s: they are still there", strings.Join(users, ", "))
+	return contract.Errorf(contract.ReasonBusy, "end the connections of %s: some are still open", strings.Join(users, ", "))
 }
 
 // Heartbeat writes a row. It does not wait long for its acknowledgement, which may come later.

@@ -46,7 +46,7 @@ func TestOrders(t *testing.T) {
 	refused(t, p.Promise(ctx, 2))
 	refused(t, p.Follow(ctx, Order{Epoch: 2, Revision: 2}, a.source(), true))
 
-	// b is let in by the next revision, as one that does not acknowledge. A delayed order has no effect.
+	// The next revision admits b as a reader, which does not acknowledge. A delayed order has no effect.
 	until(t, "b follows", func() bool { return b.Follow(ctx, Order{Epoch: 2, Revision: 2}, p.source(), false) == nil })
 	assert.NilError(t, p.Serve(ctx, Order{Epoch: 2, Revision: 2}, 1, nil, nil, nil))
 	until(t, "b has all", func() bool { return b.rows() == "1 2" })
@@ -100,7 +100,7 @@ func TestOrders(t *testing.T) {
 	assert.NilError(t, <-result)
 	until(t, "a has all", func() bool { return a.rows() == "1 2 3 5" })
 
-	// The old primary is killed, as a commit waits: its client has no answer OK, and it has a surplus after its restart.
+	// The old primary is killed while a commit waits: the client gets no answer OK, and after the restart the server has a surplus.
 	none(t, waiting)
 	p.stop(t, syscall.SIGKILL)
 	if err := <-waiting; err == nil {
@@ -110,7 +110,7 @@ func TestOrders(t *testing.T) {
 	p.again()
 	assert.Equal(t, p.s.Ask("SELECT GTID_SUBSET('"+p.state(t).Received+"', '"+b.state(t).Executed+"')"), "0")
 
-	// b gives its epoch up, in order: it refuses that epoch also after a restart.
+	// b gives its epoch up by an order, and refuses that epoch also after a restart.
 	refused(t, b.Demote(ctx, Order{Epoch: 3, Revision: 4}, nil))
 	assert.NilError(t, b.Demote(ctx, Order{Epoch: 4, Revision: 4}, func(s os.Signal) error { b.s.Signal(s); return nil }))
 	refused(t, b.Serve(ctx, Order{Epoch: 4, Revision: 4}, 1, nil, nil, nil))

@@ -16,14 +16,14 @@ import (
 // stalledAfter is the time for which sessions must wait without a committed transaction before commits wait.
 const stalledAfter = 400 * time.Millisecond
 
-// Progress judges the commits of a primary by looks at it.
+// Progress judges the commits of a primary from repeated observations.
 type Progress struct {
 	executed string
 	// good is the time of the last look at which no session waited, or a transaction had been committed since the previous look.
 	good time.Time
 }
 
-// judge adds a look, and returns what commits do, and for how long none has ended while sessions waited.
+// judge adds an observation. It returns the state of commits, and for how long no commit has ended while sessions waited.
 func (p *Progress) judge(waiting int, executed string, now time.Time) (mysqlmember.Commits, time.Duration) {
 	if waiting == 0 || p.good.IsZero() || executed != p.executed {
 		p.executed, p.good = executed, now

@@ -108,7 +108,7 @@ func (n *node) rows() string {
 	return strings.ReplaceAll(n.s.Ask("SELECT id FROM d.t ORDER BY id"), "\n", " ")
 }
 
-// none fails the test if a commit has an answer. A busy machine may hide one, and causes none.
+// none fails the test if a commit has an answer. A busy machine may hide an answer, but never causes one.
 func none(t *testing.T, result chan error) {
 	t.Helper()
 	select {

@@ -11,8 +11,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A receiver that is connected to another server at its source's address is not one that follows: the state names that server, and an order
-// to follow connects the receiver again.
+// A receiver does not follow its source while it is connected to another server at that address. The state names the other server, and an
+// order to follow connects the receiver again.
 func TestOtherServerAtTheAddress(t *testing.T) {
 	t.Parallel()
 	all := nodes(t, 2)

@@ -20,8 +20,8 @@ const (
 	// unheard limits the time for which a primary serves while neither a voter nor the operator reaches it. Such a primary may have been
 	// replaced. The kill does not protect acknowledged transactions, which are safe in any case: it frees clients and ends stale reads.
 	unheard = 10 * time.Second
-	// unanswered is the maximum time that a primary that needs acknowledgements may take to answer its agent. A statement that changes
-	// accounts and waits for an acknowledgement blocks all logins, those of returning voters too. The limit is longer than any order takes.
+	// unanswered is the maximum time in which a primary that needs acknowledgements must answer its agent. A statement that changes
+	// accounts and waits for an acknowledgement blocks all logins, including logins of returning voters. Every order takes less time.
 	unanswered = 20 * time.Second
 	// demotion limits the time for writes to end before a stop.
 	demotion = 2 * time.Second

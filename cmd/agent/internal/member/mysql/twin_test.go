@@ -9,8 +9,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// A pod and its claim were deleted by force, and its server still runs: it has the name and the account of the member in its place. With the
-// password of all members it acknowledges a transaction that no voter has. With a password of each server, it cannot log in.
+// A pod and its claim were deleted by force, and the pod's server still runs, with the name and the account of the new member. With the
+// password of all members, the old server acknowledges a transaction that no voter has. With a password for each server, it cannot log in.
 func TestTwin(t *testing.T) {
 	t.Parallel()
 	for name, isPersonal := range map[string]bool{"the password of all": false, "a password of each server": true} {

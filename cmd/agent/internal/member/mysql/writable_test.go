@@ -43,7 +43,7 @@ func TestWritableAgain(t *testing.T) {
 	assert.NilError(t, <-written)
 	assert.DeepEqual(t, p.state(t).Cut, []int{2})
 
-	// The epoch is given up, and the server goes on because no signal reaches it.
+	// The epoch is given up, but the server continues because no signal reaches it.
 	failed := errors.New("no signal")
 	assert.ErrorIs(t, p.Demote(t.Context(), Order{Epoch: 2, Revision: 2}, func(os.Signal) error { return failed }), failed)
 	assert.Assert(t, !p.IsStopped())

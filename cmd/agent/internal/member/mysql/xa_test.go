@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A server that only reads refuses COMMIT, and lets XA PREPARE and XA COMMIT pass. One that is committed while the server is stopped is not
-// acknowledged unless a voter has it.
+// A read-only server refuses COMMIT, but allows XA PREPARE and XA COMMIT. An XA transaction that is committed while the server stops is
+// not acknowledged unless a voter has it.
 func TestXACommitDuringAStop(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, during []string

@@ -126,11 +126,11 @@ func areNames(names []string) error {
 // secret reads a file of the folder of secrets.
 func (a *Agent) secret(name string) (string, error) { return secretIn(a.Secrets, name) }
 
-// applying limits the time of a statement, and of a check what the statement waits for.
+// applying limits the time of a statement, and of the check that finds why the statement waits.
 const applying = 2 * time.Second
 
-// apply executes the statements that are missing. One that changes accounts and waits for an acknowledgement blocks all logins, those of
-// replicas too. So a voter must be connected before, and a server on which the statement waits all the same is killed.
+// apply executes the missing statements. A statement that changes accounts and waits for an acknowledgement blocks all logins, including
+// logins of replicas. So a voter must be connected first. If a statement waits nevertheless, its server is killed.
 func (a *Agent) apply(ctx context.Context, r *running, wanted declared) error {
 	c, err := server.Connect(ctx, r.Root)
 	if err != nil {

@@ -63,7 +63,7 @@ func TestAccounts(t *testing.T) {
 	until("the new password is used", func() error { return can("shop", "second", "SELECT 1") })
 	assert.ErrorContains(t, can("shop", `a'b\c"`, "SELECT 1"), "denied")
 
-	// Another start finds all as it is declared.
+	// The next start finds everything as declared.
 	before := p.look().State.Executed
 	p.kill()
 	p.up()
@@ -113,8 +113,8 @@ func TestAccounts(t *testing.T) {
 	voter.signal(syscall.SIGCONT)
 }
 
-// A change of accounts that waits for an acknowledgement blocks all logins: those of the agent, of the operator's orders and of voters that
-// return. The operator reaches the agent, and no voter is left. The server is killed, so that the operator can go on.
+// A change of accounts that waits for an acknowledgement blocks all logins: logins of the agent, of the operator's orders and of returning
+// voters. The operator reaches the agent, and no voter is left. The server is killed, so that the operator can continue.
 func TestLoginsThatWait(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

@@ -24,7 +24,7 @@ import (
 
 const mark = "0123456789abcdef01234567"
 
-// alone runs a server as one of a DataService runs: without GTIDs, with the binary log, and with a password of root. The function gets a session.
+// alone runs a server like the single server of a DataService: without GTIDs, with the binary log and a password of root. The function gets a session.
 func (p *pod) alone(do func(c *server.Conn)) {
 	p.t.Helper()
 	folder := p.volume().Folder()
@@ -63,8 +63,8 @@ func (p *pod) single(more ...string) {
 	assert.NilError(p.t, os.WriteFile(filepath.Join(p.Root, volume.MarkFile), []byte(`{"format":2,"id":"`+mark+`","initialising":true}`), 0o600))
 }
 
-// The agent and its server are killed at each step of an adoption. Until its end one server can start on the data, and has all rows. The
-// member then has them, too, and another member copies it.
+// The agent and its server are killed at each step of an adoption. Until the adoption ends, the single server can start on the data with all
+// rows. Afterwards the member has all rows, and another member can copy the data.
 func TestKilledWhileAdopting(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -124,7 +124,7 @@ func TestKilledWhileAdopting(t *testing.T) {
 	assert.Equal(t, accounts, "app,d3os_clone")
 }
 
-// Data with a table that no copy would have is not adopted, by its files or by what the server says.
+// Data with a table that no copy would contain is not adopted, whether the files or the server show the table.
 func TestNotAdopted(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

@@ -72,7 +72,7 @@ type running struct {
 	answered time.Time
 }
 
-// Demote has the primary give its epoch up.
+// Demote makes the primary give its epoch up.
 func (r *running) Demote(ctx context.Context, o mysql.Order) error {
 	return r.Member.Demote(ctx, o, r.signal)
 }
@@ -225,7 +225,7 @@ func (a *Agent) pass(ctx context.Context) error {
 	return nil
 }
 
-// mayJoin reports whether a ticket to join is valid: it was not used, and the member has accepted no order of a newer revision since.
+// mayJoin reports whether a ticket to join is valid: the ticket is unused, and the member has accepted no order of a newer revision.
 func (a *Agent) mayJoin(t mysql.Ticket, c volume.Contents) bool {
 	return t.Text != c.Notes.Ticket && t.Order.Revision >= c.Notes.Revision && t.Source != a.Ordinal
 }

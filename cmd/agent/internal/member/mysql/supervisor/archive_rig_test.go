@@ -160,7 +160,7 @@ func (d *database) failover() (old *pod) {
 	return old
 }
 
-// back has a member that was the primary copy the new one, and acknowledge.
+// back makes a former primary copy the new primary's data and acknowledge.
 func (d *database) back(old *pod) {
 	d.Helper()
 	p := d.leader()
@@ -175,7 +175,7 @@ func (d *database) back(old *pod) {
 	old.until("it follows", func(a mysql.Answer) bool { return a.State != nil && a.State.Connected && a.State.Problem == "" })
 }
 
-// archive is an archive that runs, and what it has reported.
+// archive is a running archive with its reports.
 type archive struct {
 	snapshot.Archive
 	mu   sync.Mutex
@@ -325,7 +325,7 @@ func (d *database) brokenOff(n *pod, folder string, b *manifest.Backup, at time.
 	}
 }
 
-// born returns the numbers of a database that begins with what was restored to its volume.
+// born returns the numbers of a database that begins with the restored data on its volume.
 func (d *database) born(n *pod) map[int]bool {
 	d.Helper()
 	n.up()
@@ -353,7 +353,7 @@ func (d *database) numbers(p *pod) map[int]bool {
 	return found
 }
 
-// judge returns how rows are not those of a moment: all that were acknowledged before are there, none that was begun later, and none that the
+// judge returns how rows differ from a moment's. Right are all rows acknowledged before the moment, no row begun later, and no row that the
 // database does not have.
 func (d *database) judge(at time.Time, rows, final map[int]bool) (wrong []string) {
 	d.mu.Lock()

@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Four clients write while the primary is killed three times. Each moment that the archive has reached comes back as it was.
+// Four clients write while the primary is killed three times. Each moment up to the archive's end is restored as it was.
 func TestArchiveAcrossFailovers(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -76,8 +76,8 @@ func TestArchiveAcrossFailovers(t *testing.T) {
 	}
 }
 
-// A commit that waits for an acknowledgement is lost by a failover. An archive of the primary has it: the oracle finds that, and the archive is
-// superseded there. The archive waits for the commit, and for the moments after it.
+// A failover loses a commit that waits for an acknowledgement. If an archive of the primary has the commit, the oracle finds it, and the archive
+// is superseded at that place. The real archive waits for the commit, and reaches no later moment before.
 func TestArchiveTakesWhatSurvives(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestArchiveTakesWhatSurvives(t *testing.T) {
 		t.Errorf("the archive of the primary passes: %v", wrong)
 	}
 
-	// The archive has none of it, and goes on with the new primary.
+	// The archive does not have the lost commit, and continues with the new primary.
 	d.back(old)
 	d.begun[lost+1], final[lost+1] = time.Now(), true
 	d.leader().exec(fmt.Sprintf("INSERT INTO d.w VALUES (%d)", lost+1))
@@ -145,7 +145,7 @@ func TestArchiveTakesWhatSurvives(t *testing.T) {
 		t.Errorf("the check: %+v", out)
 	}
 
-	// The other one finds that the database has lost what it has.
+	// The other archive finds that the database has lost a commit that it contains.
 	d.leader().exec("INSERT INTO d.w VALUES (2000000)")
 	again := d.archives(stores[1], func(*snapshot.Archive) {})
 	d.eventually("a new timeline", func() bool { return strings.Contains(again.failures(), "lacks") })

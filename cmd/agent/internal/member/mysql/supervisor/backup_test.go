@@ -92,7 +92,7 @@ func (p *pod) content() map[string]string {
 	return all
 }
 
-// A backup of a voter has what a client can read of the primary, and a new database begins with it.
+// A backup of a voter has everything that a client can read from the primary, and a new database begins with the backup.
 func TestBackup(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -211,8 +211,8 @@ func changes(p *pod) (run func(), end func() error) {
 	}
 }
 
-// A member that must not be copied makes no backup: one with a transaction that the primary lacks, one that goes away, one that has no room.
-// Nothing is left of what failed.
+// A member that must not be copied makes no backup: with a transaction that the primary lacks, during its own end, or without room. Failed
+// backups leave nothing.
 func TestBackupsThatAreNone(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// begin makes the first data from a backup that was restored to a folder. The server gets a new UUID, and so writes other GTIDs than the
+// begin makes the first data from a backup that was restored to a folder. The server gets a new UUID, so its GTIDs differ from the GTIDs of the
 // backup's server. The operator's accounts get the passwords of this database.
 func (a *Agent) begin(ctx context.Context, t mysql.Ticket, folder string) error {
 	if err := a.takeAccounts(ctx, folder, func(*server.Conn) error { return nil }); err != nil {

@@ -3,7 +3,7 @@
 
 // Package supervisor runs the MySQL server of a member as its child. The server ends with the agent, and starts again when it ends.
 //
-// A started server only reads. What makes it more is a ticket, an annotation on the pod that the downward API shows as a file:
+// A started server only reads. A ticket allows more. It is an annotation on the pod, which the downward API shows as a file:
 //
 //	seed       make the first data, on an empty volume
 //	join       copy the data of the primary by CLONE, on an empty volume or in the place of the member's data

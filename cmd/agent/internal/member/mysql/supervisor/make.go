@@ -21,7 +21,7 @@ var at = func(string) {}
 // private are the options of a server that only this agent can reach.
 var private = []string{"--skip-networking"}
 
-// seed makes the first data of the database: that of a backup if one was restored to the volume, or else an empty one.
+// seed makes the first data of the database: from the backup that was restored to the volume, or else empty data.
 func (a *Agent) seed(ctx context.Context, t mysql.Ticket) error {
 	folder, isRestored, err := a.Volume.Restored()
 	switch {
@@ -30,7 +30,7 @@ func (a *Agent) seed(ctx context.Context, t mysql.Ticket) error {
 	case isRestored:
 		return a.begin(ctx, t, folder)
 	case a.Restores:
-		return contract.Errorf(contract.ReasonRefused, "make the first data: the database must begin with a backup, and the volume has no restored data: delete the pod, so that it is restored again")
+		return contract.Errorf(contract.ReasonRefused, "make the first data: the database must begin with a backup, and the volume has no restored data: delete the pod to have the backup restored again")
 	}
 	if err := a.Volume.Prepare(); err != nil {
 		return err

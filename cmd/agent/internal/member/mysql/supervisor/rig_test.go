@@ -261,7 +261,7 @@ func (p *pod) until(what string, is func(mysql.Answer) bool) mysql.Answer {
 			return answer
 		}
 		if time.Now().After(end) {
-			p.t.Fatalf("member %d: it does not come about: %s: %+v, %+v", p.Ordinal, what, answer, answer.State)
+			p.t.Fatalf("member %d: the wanted state does not come: %s: %+v, %+v", p.Ordinal, what, answer, answer.State)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A database of three members is formed, fails over, and takes the old primary back, with real servers and agents.
+// A database of three members begins, fails over, and takes the old primary back, with real servers and agents.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	all := pods(t, 3)
@@ -64,7 +64,7 @@ func TestLife(t *testing.T) {
 	a.exec("INSERT INTO d.t VALUES (6)")
 	served := time.Now()
 
-	// The old primary comes back with its ticket, which was used: it only reads, and has a surplus.
+	// The old primary comes back with its used ticket: it only reads, and has surplus transactions.
 	p.up()
 	if s := p.reads(); s.State.Role != "" || s.Ticket != "primary:1:1:0" || s.Server != begun.Server {
 		t.Errorf("the old primary is %+v, %+v", s, s.State)
@@ -84,7 +84,7 @@ func TestLife(t *testing.T) {
 	assert.Assert(t, strings.Contains(p.logged(), "stopping the server with terminated"))
 }
 
-// A member that was away lacks what the primary's logs have no more: it cannot follow, and copies again. Its data is set aside.
+// A member that was away lacks transactions that the primary's logs no longer have. It cannot follow, so it copies again and sets its data aside.
 func TestPurgedLogs(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -124,7 +124,7 @@ func watchdog(t *testing.T, served time.Time, a, voter *pod) {
 		}).Instance
 		assert.Assert(t, strings.Contains(a.logged(), "killing the server: "+why))
 	}
-	// The voter's pings keep the primary alive, longer than it may be unheard by the operator.
+	// The voter's pings keep the primary alive for longer than it may be without requests from the operator.
 	a.until("twelve seconds pass", func(mysql.Answer) bool { return time.Since(served) > 12*time.Second })
 	if s := a.look(); s.Instance != start || s.State == nil || s.State.Role != mysqlmember.RolePrimary {
 		t.Errorf("the primary is %+v, %+v", s, s.State)
@@ -147,8 +147,8 @@ func (p *pod) logged() string {
 	return string(text)
 }
 
-// The agent, the server that copies and the donor are killed at each step of a copy. The member's former data counts until the copy is
-// whole, and is kept then.
+// The agent, the copying server and the donor are killed at each step of a copy. The member's former data is in use until the copy is
+// complete, and is kept afterwards.
 func TestKilledWhileCopying(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -197,7 +197,7 @@ func TestKilledWhileCopying(t *testing.T) {
 	assert.Equal(t, m.rows(), "1 2 3 4")
 }
 
-// donorDies kills the donor in the middle of a copy. Until it is the primary again, it is not copied.
+// donorDies kills the donor in the middle of a copy. The donor is not copied again before it is the primary again.
 func donorDies(t *testing.T, donor, m *pod, former func(string)) {
 	t.Helper()
 	m.up()

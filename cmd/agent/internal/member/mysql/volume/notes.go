@@ -89,7 +89,7 @@ func (v *Volume) Take(o mysqlmember.Order, ticket string) error {
 	return v.change(func(n *Notes) error {
 		switch {
 		case o.Epoch < 1 || o.Revision < 1:
-			return contract.Errorf(contract.ReasonUsage, "the order of epoch %d and revision %d names none", o.Epoch, o.Revision)
+			return contract.Errorf(contract.ReasonUsage, "the order of epoch %d and revision %d is incomplete: epoch and revision must be above zero", o.Epoch, o.Revision)
 		case o.Epoch < n.Promised:
 			return contract.Errorf(contract.ReasonRefused, "the order is of epoch %d, and this member promised epoch %d", o.Epoch, n.Promised)
 		case o.Revision < n.Revision:

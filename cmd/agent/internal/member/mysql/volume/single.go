@@ -51,7 +51,7 @@ func (v *Volume) Adopt(mark, server, ticket string) error {
 		return contract.Errorf(contract.ReasonRefused, "adopt the data with the mark %s: the volume is %s, with the mark %q", mark, c.Kind, c.Mark)
 	}
 	if has, err := ServerOf(v.folder()); err != nil || has != server || server == "" {
-		return errors.Join(contract.Errorf(contract.ReasonFailed, "adopt the data of server %q: it is of server %q", server, has), err)
+		return errors.Join(contract.Errorf(contract.ReasonFailed, "adopt the data of server %q: the data is of server %q", server, has), err)
 	}
 	for _, path := range []string{filepath.Join(v.folder(), "auto.cnf"), v.folder()} {
 		if err := syncOne(path); err != nil {

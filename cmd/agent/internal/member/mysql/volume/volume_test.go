@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// makeNew does what a copy does, with the notes first: data that was complete before a crash is put in its place, and not made again.
+// makeNew does what a copy does. It reads the notes first: data that was complete before a crash is put in place, and not made again.
 func makeNew(v *Volume) error {
 	if err := v.Settle(); err != nil {
 		return err
@@ -126,8 +126,8 @@ func refused(t *testing.T, err error) {
 	}
 }
 
-// The agent is killed at each point of making new data. Half data is never the member's, the former data is there, the promise holds, and
-// the next start comes to the end.
+// The agent is killed at each point of making new data. Incomplete data never becomes the member's, the former data exists, the promise holds,
+// and the next start completes.
 func TestKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	for name, first := range map[string]Notes{
@@ -223,7 +223,7 @@ func TestTake(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, n, Notes{Format: 1, Pod: pod, Ticket: "primary:2:5:1", Promised: 3, Revision: 5})
 
-	// A promise that cannot be read, or not be stored, is none that was given.
+	// A promise that cannot be read or stored does not count as given.
 	for _, text := range []string{"", "{", `{"format":2}`, `{}`} {
 		assert.NilError(t, os.WriteFile(filepath.Join(v.Root, File), []byte(text), 0o600))
 		assert.ErrorContains(t, v.Take(mysqlmember.Order{Epoch: 4, Revision: 5}, ""), "read the promises in", text)
