@@ -23,8 +23,8 @@ const PartArchive = ".archive"
 // containerArchive is the working container of the archive.
 const containerArchive = "archive"
 
-// giveUp is the time without success after which the archive exits with the reason (--give-up in the chart). An archive that runs longer is
-// archiving, whatever ended the previous one.
+// giveUp is the time without success after which the archive exits with the reason (--give-up in the chart). A container that runs longer
+// archives, whatever ended the previous container.
 const giveUp = 2 * time.Minute
 
 // Observed is the observation of a database's backups.
@@ -76,7 +76,7 @@ func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdi
 		return nil
 	}
 	return &backup.Verdict{Reason: cmp.Or(string(refuted.Reason), dsv1.ReasonArchiveUnusable), Message: fmt.Sprintf(
-		"the archive behind backup %s could not be replayed by the last check: create a DataBackup, moments after it do not need that: %s", refuted.ID, refuted.Message)}
+		"the archive behind backup %s could not be replayed by the last check: create a DataBackup, whose later moments do not need that archive: %s", refuted.ID, refuted.Message)}
 }
 
 func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now time.Time) *backup.Verdict {

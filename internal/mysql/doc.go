@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package mysql protects the data of a DataService's database. A pass calls CheckForm, FindDatabases, PlanData and Databases.Halt for its plan, and
-// Databases.Steps for its next write. These read and write by what the pass gives them. The files below them are pure, and decide one thing
-// each:
+// Databases.Steps for its next write. These functions use the clients that the pass gives them. The following files are pure, and each
+// decides one thing:
 //
-//   - guard.go: which volume has the data, and whether a database runs on another one. The check in the pod decides in the end (cmd/agent),
+//   - guard.go: which volume has the data, and whether a database runs on another volume. The check in the pod decides in the end (cmd/agent),
 //     because Kubernetes starts pods without the operator.
 //   - form_rules.go: whether a database of one server and a MySQLCluster would take each other's place.
-//   - switch_rules.go: which database is in use, and whether another one may replace it.
+//   - switch_rules.go: which database is in use, and whether another database may replace it.
 //   - halt_rules.go: workloads without pods while a database is switched. They get the number of pods back that an autoscaler had set, because an
 //     autoscaler does not scale up from 0.
 //   - backups.go: whether the backups of a database are well, by the reports of their pods.
@@ -29,5 +29,5 @@
 //  3. Reinstate: the record of the database that is in use now becomes clean,
 //     after the last pod of the other one has ended.
 //
-// No order and no repetition of them lets two servers start: the check in the pods refuses a server without a clean record.
+// No order and no repetition of these writes lets two servers start: the check in the pods refuses a server without a clean record.
 package mysql

@@ -114,7 +114,7 @@ func (f *Form) refusesMembers() (field, why string) {
 	case f.Claim == ClaimOfServer:
 		return "replica", fmt.Sprintf("makes several members, and PersistentVolumeClaim %s is that of one server. %s; or choose another name", ClaimName(f.Name), how)
 	case f.IsTaken && f.Claim != ClaimOfCluster:
-		return "name", fmt.Sprintf("must be another one than %s: Service %s is that of the database as it was before", f.Name, f.Name)
+		return "name", fmt.Sprintf("must not be %s: Service %s belongs to the database in its earlier form", f.Name, f.Name)
 	}
 	return "", ""
 }

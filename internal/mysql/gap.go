@@ -59,12 +59,12 @@ func jobOnce(ctx context.Context, c client.Client, of backup.Of, component, suff
 
 // BackUp returns the step that creates a Job after a gap. An existing Job was created by a pass that the cache does not show yet.
 func BackUp(c client.Client, job *batchv1.Job) reconcile.Step {
-	return makeJob(c, job, stepBackUp, "the binary log has a gap, and moments after it can be restored from the next backup on")
+	return makeJob(c, job, stepBackUp, "the binary log has a gap, and moments after the gap can be restored from the next backup on")
 }
 
 // BackUpFirst returns the step that creates the first backup of members that were one server.
 func BackUpFirst(c client.Client, job *batchv1.Job) reconcile.Step {
-	return makeJob(c, job, stepFirstBackup, "the members have no backup yet, and those of the one server do not continue")
+	return makeJob(c, job, stepFirstBackup, "the members have no backup yet, and backups of the single server do not continue in their archive")
 }
 
 func makeJob(c client.Client, job *batchv1.Job, name, why string) reconcile.Step {

@@ -40,8 +40,8 @@ func workloadOf(pod *corev1.Pod) (name, kind string) {
 	return name, ref.Kind
 }
 
-// isProbe reports whether a pod checks a third party (chart third-party). It has the labels of a server's pod, and is none: it is of a
-// Deployment NAME-probe, and has no claim. A server has one, whatever its name. The cache has nothing of the containers.
+// isProbe reports whether a pod checks a third party (chart third-party). Such a pod has the labels of a server's pod, but belongs to a
+// Deployment NAME-probe and has no claim. Every server has a claim. The cache contains no containers.
 func isProbe(pod *corev1.Pod) bool {
 	workload, kind := workloadOf(pod)
 	return kind == "ReplicaSet" && strings.HasSuffix(workload, "-probe") &&
@@ -75,8 +75,8 @@ func ReadRecord(record *unstructured.Unstructured) (r Record, claimed string, is
 	}, content[keyClaim], true
 }
 
-// Replaced marks a record's database as replaced by another one, in a turn. at is the time of that, or "" for a database that was not in
-// use. A record without data gets the claim.
+// Replaced marks a record's database as replaced by another database, in a turn. at is the time of the replacement, or "" for a database
+// that was not in use. A record without data gets the claim.
 func Replaced(record *unstructured.Unstructured, claim, by, at string, turn int) error {
 	content, _, _ := unstructured.NestedStringMap(record.Object, "data")
 	if content == nil {

@@ -29,8 +29,8 @@ func withClaim(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// The pod of another database proves nothing about this one: it has another volume. Nor does the probe of a third party, which this one
-// does not wait for.
+// The pod of another database has another volume, so it proves nothing about this database. The probe of a third party proves nothing
+// either, and this database does not wait for it.
 func TestPodsOfAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -38,8 +38,8 @@ const annotationPods = "d3os-product.com.d3os/pods"
 //   - A Deployment has no such strategy. It stays without the guard until its
 //     pods change, or until the volume is in doubt.
 //   - The image of the agent stays until something else in the pods changes.
-//   - If the image is unknown to the operator, that of the live workload is
-//     used. Without one, there is no guard.
+//   - If the image is unknown to the operator, the live workload's image is
+//     used. Without a live workload, there is no guard.
 //   - A database that has data (hasData) restores no backup: its next pod is
 //     without the container for that and its volumes, so a store that is gone
 //     keeps no pod from starting. A Deployment drops them when its pods change.

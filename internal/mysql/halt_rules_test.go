@@ -28,7 +28,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 
 const halted = "annotations: {d3os-product.com.d3os/halted: '3'}"
 
-// A halted workload resumes with its planned number of pods, or else with its former one.
+// A halted workload resumes with its planned number of pods, or else with its former number of pods.
 func TestHaltAndResume(t *testing.T) {
 	t.Parallel()
 	number := func(o *unstructured.Unstructured) any {

@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/mysql"
 )
 
-// The backups of several members are reported as their MySQLCluster reports them. One that has reported nothing has no backup.
+// The backups of several members are reported as their MySQLCluster reports them. Without a report, there is no backup.
 func TestBackupsOfMembers(t *testing.T) {
 	t.Parallel()
 	const head = "{kind: MySQLCluster, metadata: {name: db}, status: {"

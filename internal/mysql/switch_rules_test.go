@@ -81,8 +81,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// For any spec at any time, and any repetition of an act by an operator that has not seen its result, at most one database has a clean
-// record. So at most one server can start.
+// At most one database has a clean record, so at most one server can start: for any spec at any time, and even if an operator repeats an
+// act whose result it has not seen.
 func TestNoOrderOfActsFreesTwo(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c"}

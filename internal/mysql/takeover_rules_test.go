@@ -46,7 +46,7 @@ func (t *Takeover) looked(job, report string, code int32) {
 	t.Checks = append(t.Checks, pod)
 }
 
-// One server that is to become several members has the backups that it had, and begins none.
+// A single server that is about to become several members keeps its backups, and gets no new kind of backup.
 func TestServerBeginsNoBackups(t *testing.T) {
 	t.Parallel()
 	declared := &dsv1.DataService{Spec: dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{PointInTime: &dsv1.PointInTime{}}}}}
@@ -64,7 +64,7 @@ func TestServerBeginsNoBackups(t *testing.T) {
 	assert.Assert(t, declared.Spec.MySQL.Backup.PointInTime != nil)
 }
 
-// One server is handed over only when all that is known of it proves that its data can become that of the first member.
+// The single server is handed over only if every known fact proves that its data can become the first member's data.
 func TestTakeover(t *testing.T) {
 	t.Parallel()
 	const good = `{"id":"` + someMark + `"}`

@@ -82,7 +82,7 @@ func as(cfg *rest.Config, token string) {
 	cfg.BearerToken = token
 }
 
-// Probes answer anyone; metrics only those who may read them.
+// Probes answer any client; metrics answer only clients that may read them.
 func TestEndpoints(t *testing.T) {
 	e := parallel(t)
 	metrics, probes := freeAddress(t), freeAddress(t)
@@ -196,8 +196,8 @@ func (e *env) grant(rules []rbacv1.PolicyRule, to []rbacv1.Subject) {
 	}))
 }
 
-// An operator that OLM installs for some namespaces manages these with rights in them alone, and asks for
-// nothing elsewhere: OwnNamespace, SingleNamespace and MultiNamespace. The gate takes the last, which includes the others.
+// An operator that OLM installs for some namespaces has rights only in these namespaces, and sends no request about any other:
+// OwnNamespace, SingleNamespace and MultiNamespace. The short form takes MultiNamespace, which includes the other two.
 func TestSomeNamespaces(t *testing.T) {
 	for name, c := range map[string]struct{ own, further bool }{
 		"own": {own: true}, "single": {further: true}, "multi": {own: true, further: true},

@@ -37,8 +37,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// T8. With the policy of config/admission, who may write DataServices and no pods may write none, and
-// who may create what a DataService consists of, may. What else writes to a DataService goes on.
+// T8. With the policy of config/admission, a user without rights on pods may not write DataServices, and a user
+// who may create the objects of a DataService may. Other writers of a DataService continue.
 func TestThreatAuthorWithoutRights(t *testing.T) {
 	e := alone(t) // the policy is the whole cluster's
 	policy, err := os.ReadFile(filepath.Join(cluster.Root(), "config/admission/authors.yaml"))

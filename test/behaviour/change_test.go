@@ -20,8 +20,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A change of the spec is written to the objects that it touches, once, and to no others. It costs no read. A component that
-// is taken out of the spec is taken out of the cluster; put in again it is there again.
+// A change of the spec is written once to each object that it concerns, and to no other object, without a read. A component that
+// is removed from the spec is removed from the cluster; added again, it is created again.
 func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -136,8 +136,8 @@ func (e *env) pods(component string) []*corev1.Pod {
 // costs reports whether a request is one that an idle operator must not send.
 func costs(r harness.Sent) bool { return r.Verb != "watch" && r.Resource != "leases" }
 
-// An operator that starts over healthy DataServices writes nothing, whichever version it is as long as the charts did not
-// change, and one that looks at all of them again sends nothing.
+// An operator of any version that starts over healthy DataServices writes nothing, if the charts have not changed. A later pass
+// over all of them sends nothing.
 func TestHealthyDataServicesCostNothing(t *testing.T) {
 	e := alone(t)
 	op := e.Start(ofVersion("0.3.0"))

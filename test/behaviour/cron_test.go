@@ -109,8 +109,8 @@ func (e *env) runsEverySecond(file string, seconds int) {
 	}
 }
 
-// A newer operator keeps the agent of a cron job until something else of it changes, and so does one that does not know the image. The form
-// follows the schedule.
+// A newer operator keeps the agent's image of a cron job until another part of the cron job changes. An operator that does not know the image
+// keeps it, too. The form follows the schedule.
 func TestCronKeepsItsAgent(t *testing.T) {
 	e := parallel(t)
 	op := e.Start(withAgent("example/agent:v1"))

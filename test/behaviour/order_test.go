@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// While the database is down a service's new revision waits; what runs is healed and scaled.
+// While the database is down, a service's new revision waits, and its running revision is healed and scaled.
 func TestNewRevisionWaitsForMiddleware(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()
@@ -112,8 +112,8 @@ func (e *env) createdAfter(deployment string, others ...string) {
 	}
 }
 
-// A component that changes its name or its kind answers under what its callers use until they, too,
-// use the new one.
+// A component that changes its name or its kind answers at its old address until all its callers use
+// the new address.
 func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
 	t.Parallel()
 	for what, test := range map[string]struct {

@@ -151,8 +151,8 @@ func (e *env) liveThroughEverything() {
 	e.Helper()
 	name := e.CreateReady(everyKind())
 
-	// What loses the operator's label is out of its sight, and found again by its name. The second
-	// time, what the operator reports of it is an event that is there already.
+	// The cache does not show an object that lost the operator's label, so the operator finds it by name. The
+	// second time, the operator's event about it exists already.
 	for range 2 {
 		e.edit(name, func(object client.Object) bool {
 			object.GetLabels()[managedBy] = ""

@@ -161,7 +161,7 @@ func TestThreatForeignSecrets(t *testing.T) {
 	account := asText(op.Since(0, func(r harness.Sent) bool { return r.Resource == "secrets" && r.Name == "account" }))
 	e.equal("requests for the account", slices.Compact(account), []string{"get " + e.Namespace + "/secrets/account -> 200"})
 
-	// One in the place of the operator's own is looked at, to say whose it is, and left alone.
+	// A foreign Secret with the name of an operator's Secret is read, to name its owner, and not changed.
 	e.Change(name, fields{"mysql": fields{"kind": "ThirdParty", "credentialsSecret": nil, "thirdParty": fields{
 		"url": "mysql://db.example.org:3306", "username": "app", "password": "other-" + e.Namespace,
 	}}})

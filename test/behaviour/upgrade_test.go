@@ -107,8 +107,8 @@ func (e *env) takenBack(name, older string) {
 	}
 }
 
-// A newer operator may make objects of a kind that this one does not know. This one sees no newer writer in them and goes on;
-// it neither changes nor removes them, and they go with the DataService.
+// A newer operator may create objects of a kind that this operator does not know. This operator detects no newer writer from such
+// objects and continues. It does not change or remove them; Kubernetes deletes them with the DataService.
 func TestObjectOfAKindOfANewerOperator(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)

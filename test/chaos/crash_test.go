@@ -72,9 +72,9 @@ var modes = []mode{
 	{"timed-out", fault.TimeOut, false},
 }
 
-// The operator crashes at every write: before it is sent, after it took effect, and with its
-// answer lost. Another takes over, and all ends as it does without a crash. So it does when only
-// the answer is lost and the operator lives on.
+// The operator crashes at every write: before the request is sent, after its effect, and with its
+// answer lost. The next operator reaches the state of a run without a crash. An operator that only
+// loses an answer reaches it, too.
 func TestCrash(t *testing.T) {
 	for _, sc := range scenarios {
 		if sc.full && !full {

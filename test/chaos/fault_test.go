@@ -141,8 +141,8 @@ func (s *scene) idle(op *operator) {
 	})
 }
 
-// Whatever the API server answers for a while, and whatever becomes of watches, all ends as it
-// does without.
+// Whatever the API server answers for a while, and however watches fail, the end state is the one
+// of a run without faults.
 func TestFaults(t *testing.T) {
 	for turn, name := range []string{"create", "config", "volume", "headless", "drift"} {
 		sc := scenarioOf(name)

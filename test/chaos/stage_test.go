@@ -32,7 +32,7 @@ import (
 const (
 	// glance is the time without a write after which an operator counts as idle. A write after it fails no test: all look again until they are out of patience.
 	glance = 400 * time.Millisecond
-	// stare is that for the run that all others are compared with.
+	// stare is the longer glance of the run with which all other runs are compared.
 	stare = 1500 * time.Millisecond
 )
 
@@ -98,7 +98,7 @@ func (s *scene) isGone() error {
 	return nil
 }
 
-// operator is one that runs in this process, as a pod does: when it ends, it is started again.
+// operator runs in this process and behaves like a pod: when it ends, it is started again.
 type operator struct {
 	*fault.Process
 	cancel  context.CancelFunc

@@ -48,8 +48,8 @@ func restores(o *emulator.Options) {
 	}
 }
 
-// A cluster that is lost with all of its data comes back from its backup, with another id and under higher revisions. Once it was formed, a
-// lost volume gets its data from the other members, and not from the backup. A backup of 3.6 is the way to 3.7.
+// A cluster that is lost with all data comes back from its backup, with another id and higher revisions. Once the cluster has begun, a lost
+// volume gets its data from the other members, and not from the backup. A backup of 3.6 is the way to 3.7.
 func TestComesBackFromABackup(t *testing.T) {
 	harness.Long(t)
 	for _, c := range []struct{ version, next string }{
@@ -120,7 +120,7 @@ func (s *scene) backedUp(version string) backupv1.DataBackupStatus {
 	return made
 }
 
-// What keeps a cluster from being restored is said, and no empty cluster takes its place. Put right, it goes on.
+// The status names the obstacle to a restore, and no empty cluster begins instead. Without the obstacle, the restore goes on.
 func TestBirthThatCannotBe(t *testing.T) {
 	harness.Long(t) // the short form has the agent's TestEtcdRefuses
 	s := newScene(t, restores)

@@ -82,7 +82,7 @@ func (l *life) After(action membership.Action) error {
 	return err
 }
 
-// onEtcd are the effects that are none on objects.
+// onEtcd are the effects on etcd, not on objects.
 var onEtcd = map[membership.Action]bool{
 	membership.ActionAddLearner: true, membership.ActionPromote: true, membership.ActionRemove: true, membership.ActionMoveLeader: true,
 	membership.ActionCompact: true, membership.ActionDefrag: true, membership.ActionDisarm: true, membership.ActionAppend: true,
@@ -100,7 +100,7 @@ func (m *mortal) live(s *scene, holds func() error) {
 	}, holds)
 }
 
-// change is something that is made to happen, and what has to come of it.
+// change is an event that the test causes, and its expected result.
 type change struct {
 	name string
 	make func(s *scene) (done func() error)

@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/slowdisk"
 )
 
-// ids returns the ids of members, by ordinal, as the status has them.
+// ids returns the ids of members in the status, by ordinal.
 func (s *scene) ids() map[int32]string {
 	found := map[int32]string{}
 	for _, m := range s.get().Status.Members {
@@ -31,7 +31,7 @@ func (s *scene) ids() map[int32]string {
 	return found
 }
 
-// leads returns the ordinal of the leader, and of one that follows it.
+// leads returns the ordinals of the leader and of one follower.
 func (s *scene) leads() (leader, follower int) {
 	s.Helper()
 	name, _ := strings.CutPrefix(s.get().Status.Leader, name+"-")

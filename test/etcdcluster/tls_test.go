@@ -71,7 +71,7 @@ func (s *scene) serve(before map[string]*big.Int) map[string]*big.Int {
 	return now
 }
 
-// secrets are the names of those of a cluster.
+// secrets are the names of a cluster's Secrets.
 type secrets struct{ server, peer, client string }
 
 func (s *scene) secrets() secrets {
@@ -112,7 +112,7 @@ func (s *scene) issue(names secrets, clients, members database.Pair, at time.Tim
 	}
 }
 
-// restarts counts those of etcd.
+// restarts counts the restarts of etcd.
 func (s *scene) restarts() (n int32) {
 	for _, pod := range s.pods() {
 		n += pod.Status.ContainerStatuses[0].RestartCount

@@ -70,7 +70,7 @@ func (a *audit) story(namespace string) (story, error) {
 	return story{slices.Clone(s.writes), slices.Clone(s.terms)}, nil
 }
 
-// read goes on where it has stopped.
+// read continues where the last call stopped.
 func (a *audit) read() error {
 	file, err := os.Open(a.path)
 	if err != nil {

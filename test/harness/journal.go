@@ -257,7 +257,7 @@ func (j *Journal) catchUp(ctx context.Context, list client.ObjectList) error {
 	}
 }
 
-// missing returns what of a list the journal does not have yet, or nothing.
+// missing returns the objects of a list that the journal does not have yet.
 func (j *Journal) missing(kind string, live *metav1.PartialObjectMetadataList) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -277,7 +277,7 @@ func (j *Journal) missing(kind string, live *metav1.PartialObjectMetadataList) s
 	return ""
 }
 
-// older reports whether a resource version is older than another. None is older than any.
+// older reports whether a resource version is older than another. An empty version is older than any other.
 func older(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err != nil || order < 0

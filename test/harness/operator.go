@@ -84,7 +84,7 @@ func (op *Operator) Active(limit time.Duration) error {
 	}
 }
 
-// Wait waits until the operator has ended, and returns what it ended with.
+// Wait waits until the operator has ended, and returns its error.
 func (op *Operator) Wait() error {
 	<-op.Ended
 	return op.err
@@ -93,7 +93,7 @@ func (op *Operator) Wait() error {
 // Cancel asks the operator to end.
 func (op *Operator) Cancel() { op.cancel() }
 
-// Stop ends the operator, waits until it has ended, and returns what it ended with.
+// Stop ends the operator, waits until it has ended, and returns its error.
 func (op *Operator) Stop(limit time.Duration) error {
 	op.cancel()
 	select {
@@ -169,7 +169,7 @@ func (r *Record) Since(mark int, is func(Sent) bool) []Sent {
 	return found
 }
 
-// Objects returns kind and name of what requests are about, sorted, each once.
+// Objects returns kind and name of the objects of requests, sorted, each once.
 func Objects(sent []Sent) []string {
 	kinds := map[string]string{}
 	for _, gvk := range object.Kinds {

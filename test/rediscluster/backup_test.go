@@ -122,7 +122,7 @@ func TestLivesOnAfterItCameBack(t *testing.T) {
 	}
 }
 
-// What keeps a cluster from being restored is said, and no empty cluster takes its place.
+// The status names the obstacle to a restore, and no empty cluster begins instead.
 func TestBirthThatCannotBe(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -34,7 +34,7 @@ type scenario struct {
 	full   bool           // it is left to the full form
 }
 
-// Each fault of the tables ends as it is promised. They happen one after the other, in an order that SEED determines.
+// Each fault of the tables ends as promised. The faults happen one after the other, in an order that SEED determines.
 func TestFaults(t *testing.T) {
 	harness.Long(t)
 	for group, faults := range map[string][]scenario{"servers": servers, "slots": slots, "addresses": addresses, "volumes": volumes} {

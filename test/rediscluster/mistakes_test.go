@@ -45,7 +45,7 @@ func (s *scene) says(words ...string) {
 	})
 }
 
-// What a spec asks for that cannot be is named and changes nothing that runs, and what runs is healed.
+// An impossible setting of a spec is named and changes no running pod, and running pods are healed.
 func TestMistakesLeaveWhatRuns(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -73,8 +73,8 @@ func TestMistakesLeaveWhatRuns(t *testing.T) {
 		return harness.Mentions(harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-config").Data["settings.conf"], "maxmemory-policy allkeys-lru", "hz 20")
 	})
 
-	// One that is read only at start. The first new pod does not start, and no other pod is replaced. Servers that end are started again
-	// with their former settings.
+	// A wrong setting that is read only at start: the first new pod does not start, and no other pod is replaced. Servers that end are started
+	// again with their former settings.
 	s.change("{config: {maxmemory-policy: allkeys-lru, hz: '20', io-threads: no-number}}")
 	s.says("no further pod is replaced now", "CrashLoopBackOff")
 	replaced := len(uids) - s.remain(uids)

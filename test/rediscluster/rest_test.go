@@ -97,7 +97,7 @@ func TestAtRest(t *testing.T) {
 	}
 }
 
-// A cluster whose servers all hang delays no other, though one worker does everything.
+// A cluster whose servers all hang delays no other cluster, even with a single worker.
 func TestUnreachableDelaysNoOther(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

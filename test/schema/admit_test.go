@@ -35,7 +35,7 @@ func TestMistakes(t *testing.T) {
 		{"mongodb: {replicas: '3'}", "spec.mongodb.replicas"},
 		{"mongodb: {storage: {size: 0}}", "spec.mongodb.storage.size"},
 		{"mongodb: {storage: {size: -1Gi}}", "spec.mongodb.storage.size"},
-		{elsewhere + "{url: 'mongodb://a'}, replicas: 3}", ""}, // fields of the other kind wait for it
+		{elsewhere + "{url: 'mongodb://a'}, replicas: 3}", ""}, // fields of the other kind need this kind
 
 		{cron + "'*/5 * * * *'}]", ""},
 		{cron + "'* * * * * *'}]", ""},

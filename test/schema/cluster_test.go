@@ -20,7 +20,7 @@ type clusterKind struct {
 	CRD      string            // its file
 	Accepted []string          // specs that the API server takes
 	Nulls    []string          // specs with null that it takes with server-side apply, too
-	Refused  map[string]string // specs that it does not take, and what it says
+	Refused  map[string]string // specs that the API server refuses, with its message
 	// Changes are changes of a spec. Message is the API server's refusal, or "" if it accepts the change.
 	Changes map[string]struct{ From, To, Message string }
 	// Samples are files of resources that the repository shows people, and of what users of the earlier operator have.

@@ -65,7 +65,7 @@ func TestNamesOfBackups(t *testing.T) {
 	}
 }
 
-// A DataBackup is one backup: it does not become that of something else.
+// A DataBackup is one backup: its source cannot be changed.
 func TestTheSpecOfABackupStays(t *testing.T) {
 	t.Parallel()
 	object := backupOf(t, "stays", "{of: {name: platform}}")

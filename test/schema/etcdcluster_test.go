@@ -38,7 +38,7 @@ var etcdAccepted = []string{
 	"{progressDeadlineSeconds: 600}", "{progressDeadlineSeconds: null}",
 }
 
-// etcdRefused are specs that it does not take, and what it says.
+// etcdRefused are specs that the API server refuses, with its messages.
 var etcdRefused = map[string]string{
 	"{networkPolicy: {additionalPorts: [15008, 2380]}}":  "2380 is for the cluster's own pods alone",
 	"{networkPolicy: {additionalPorts: [0]}}":            "greater than or equal to 1",

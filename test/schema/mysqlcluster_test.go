@@ -35,7 +35,7 @@ var mysqlAccepted = []string{
 	"{podTemplate: {spec: {priorityClassName: high}}}",
 }
 
-// mysqlRefused are specs that it does not take, and what it says.
+// mysqlRefused are specs that the API server refuses, with its messages.
 var mysqlRefused = map[string]string{
 	"{replicas: -1}":          "greater than or equal to 0",
 	"{replicas: 6}":           "less than or equal to 5",

@@ -35,7 +35,7 @@ var redisAccepted = []string{
 // nodes selects nodes by a label.
 const nodes = "{nodeSelectorTerms: [{matchExpressions: [{key: HC_Status, operator: In, values: [C]}]}]}"
 
-// redisRefused are specs that it does not take, and what it says.
+// redisRefused are specs that the API server refuses, with its messages.
 var redisRefused = map[string]string{
 	"{networkPolicy: {additionalPorts: [15008, 16379]}}": "16379 is for the cluster's own pods alone",
 	"{networkPolicy: {additionalPorts: [0]}}":            "greater than or equal to 1",

@@ -219,7 +219,7 @@ func (w *walker) recovered(ctx context.Context) error {
 	return nil
 }
 
-// asBefore returns how objects differ from those at the start, or nil.
+// asBefore returns how objects differ from the objects at the start, or nil.
 func (w *walker) asBefore(objects live.Objects) error {
 	return w.was.Same(objects, func(string) bool { return true })
 }

@@ -155,7 +155,7 @@ func TestObserverForgets(t *testing.T) {
 	}
 }
 
-// An agent that cannot read its volume counts as a failed look, and one that names why its server does not run is failing.
+// An agent that cannot read its volume counts as a failed look. An agent that names why its server does not run counts as failing.
 func TestObserverUnread(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}

@@ -275,7 +275,7 @@ func TestLease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, recorded)
 	for _, step := range []replication.Step{next(func(*replication.Record) {}), order(replication.ActionServe, 0), order(replication.ActionDeletePod, 1)} {
-		// The runner asks before it calls; the lease is lost while the facts are read.
+		// The runner checks the lease before the step; the lease is lost while the step reads its facts.
 		held := true
 		connect := b.connect
 		b.connect = func(r Reach) Members { held = false; return connect(r) }

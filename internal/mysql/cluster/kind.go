@@ -106,8 +106,8 @@ func (k *Kind) Forget(namespace, name string) {
 	delete(k.known, types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// remember returns the memory of a database. One of the same name that was created again has a new one. Only one pass of a resource runs at
-// a time.
+// remember returns the memory of a database. A recreated database of the same name gets a new memory. Only one pass of a resource runs at a
+// time.
 func (k *Kind) remember(mc *mysqlv1.MySQLCluster) *memory {
 	key := k8sclient.ObjectKeyFromObject(mc)
 	k.mu.Lock()

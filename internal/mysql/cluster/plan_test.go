@@ -72,7 +72,7 @@ func TestManifests(t *testing.T) {
 	})
 }
 
-// A backup is restored until the record says that the database was formed. No pod has the store from then on.
+// A backup is restored until the record has the begin of the database. Later pods do not have the store.
 func TestBirth(t *testing.T) {
 	t.Parallel()
 	mc := read(t, "backup")
@@ -166,8 +166,8 @@ func secrets(t *testing.T, p *planner, mc *mysqlv1.MySQLCluster, live there, isF
 	return found, nil
 }
 
-// Generated Secrets stay what they are. A deleted one is restored by the process that knows it; another process does not make new ones for a
-// database with data.
+// Generated Secrets do not change. A process that knows a deleted Secret restores it; another process makes no new Secrets for a database
+// with data.
 func TestSecretsStay(t *testing.T) {
 	t.Parallel()
 	mc, now := read(t, "minimal"), today
@@ -237,7 +237,7 @@ func TestSecretsStay(t *testing.T) {
 	assert.Assert(t, own["db-credentials"] == nil)
 }
 
-// A Secret that the cache did not show is adopted instead of what was made.
+// A Secret that the cache did not show is adopted, and the generated values are dropped.
 func TestSecretsAreAdopted(t *testing.T) {
 	t.Parallel()
 	mc := read(t, "minimal")

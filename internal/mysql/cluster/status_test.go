@@ -124,7 +124,7 @@ func TestRest(t *testing.T) {
 	assert.Equal(t, s.Summary(s.mc).Members[stateWell], 3)
 }
 
-// Metrics have the backups of a MySQLCluster once: in those of its DataService, if that has one.
+// Metrics have the backups of a MySQLCluster once: if it belongs to a DataService, in the metrics of the DataService.
 func TestBackupsInMetrics(t *testing.T) {
 	t.Parallel()
 	mc := &mysqlv1.MySQLCluster{Spec: mysqlv1.MySQLClusterSpec{Backup: &mysqlv1.Backup{}}, Status: mysqlv1.MySQLClusterStatus{Backup: &mysqlv1.BackupStatus{}}}
@@ -228,7 +228,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// loses ends a member: it does not answer, and others have lost their connection to it.
+// loses ends a member: it does not answer, and other members have lost their connection to it.
 func (s *scene) loses(ordinal int) {
 	delete(s.answers, ordinal)
 	for _, a := range s.answers {
@@ -236,7 +236,7 @@ func (s *scene) loses(ordinal int) {
 	}
 }
 
-// promotes makes member 1 the primary of the next epoch, as the record has it; serves, as it serves.
+// promotes makes member 1 the primary of the next epoch in the record; serves makes it serve, too.
 func (s *scene) promotes() {
 	s.record.Epoch, s.record.Revision, s.record.Primary, s.record.Voters = 4, 8, identity(1), []replication.Identity{identity(2)}
 	s.answers[1].State.Role = replication.RoleNone
@@ -249,7 +249,7 @@ func (s *scene) serves() {
 	s.pods[1].Routed = true
 }
 
-// A failover is reported with its time. A planned change of the primary is none.
+// A failover is reported with its time. A planned change of the primary is not reported as a failover.
 func TestLastFailover(t *testing.T) {
 	t.Parallel()
 	for _, isPlanned := range []bool{false, true} {
@@ -352,7 +352,7 @@ func TestScaling(t *testing.T) {
 	}
 }
 
-// Commits that wait in a change, while voters connect again, are part of it for half a minute.
+// While voters connect again in a change, waiting commits count as a part of the change for half a minute.
 func TestCommitsWaitInAChange(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)

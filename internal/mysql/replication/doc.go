@@ -29,6 +29,6 @@
 //     acknowledgement is needed, turn semi-sync on, prove that the voter has
 //     all, record the voter.
 //
-// The voters of a promoted member are only those promisers that have all its transactions. Without such a voter it needs an
-// acknowledgement, and cannot be replaced, until a follower has caught up. So I1 also holds for transactions of former epochs.
+// The voters of a promoted member are only the members that promised and have all its transactions. Without such a voter, the promoted member
+// needs an acknowledgement, and cannot be replaced, until a follower has caught up. So I1 also holds for transactions of former epochs.
 package replication

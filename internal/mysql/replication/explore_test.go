@@ -140,7 +140,7 @@ func (e *exploration) operator(w world, number int32) {
 	}
 }
 
-// step takes a step that was decided on, or delays it. Of a busy primary, what a member must have may still be on its way.
+// step takes a decided step, or delays it. Transactions of a busy primary that a member must have may still be in transit.
 func (e *exploration) step(w world, number int32, o Observation, decided *Step, isBusy bool) {
 	if decided == nil {
 		return

@@ -9,12 +9,12 @@ import (
 	"slices"
 )
 
-// LossToken returns the token of a loss of data in this state of the record. The next epoch has another one, so that a consent counts once.
+// LossToken returns the token of a loss of data in this state of the record. The next epoch has another token, so that a consent counts once.
 func (r Record) LossToken() string {
 	return fmt.Sprintf("%d-%d-%.8s", r.Epoch, r.Revision, r.Primary.Server)
 }
 
-// choiceToken returns the token of the consent to go on with one of several copies. It belongs to what each of them has.
+// choiceToken returns the token of the consent to go on with one of several copies. It is valid only for the present transactions of each copy.
 func (c *cluster) choiceToken(chosen Member, left []Member) string {
 	text := ""
 	for _, m := range left {

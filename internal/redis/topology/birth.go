@@ -33,7 +33,7 @@ func (c *cluster) unrestored() string {
 	}
 	if len(c.disputed) > 0 {
 		d := c.disputed[0]
-		return fmt.Sprintf("%s and %s both own slots %s, and were to have the parts of one backup: delete the cluster and its claims, and restore again",
+		return fmt.Sprintf("%s and %s both own slots %s, but must have different parts of one backup: delete the cluster and its claims, and restore again",
 			d.winner.Pod, d.loser.Pod, brief(d.slots))
 	}
 	if len(c.unowned) == 0 {
@@ -46,7 +46,7 @@ func (c *cluster) unrestored() string {
 		}
 	}
 	return fmt.Sprintf("the backup is not restored: slots %s have no owner, and %s no data. The log of the container d3os-restore has the cause. "+
-		"Nothing is formed without the backup: take spec.restoreFrom away for an empty cluster", brief(c.unowned), strings.Join(without, ", "))
+		"The cluster does not begin without the backup: remove spec.restoreFrom for an empty cluster", brief(c.unowned), strings.Join(without, ", "))
 }
 
 // announce waits until pods can see that the cluster has begun. A node restored again during that wait is recorded again.

@@ -163,7 +163,7 @@ type Entry struct {
 // Record holds state that cannot be observed. It is stored in an object that outlives the RedisCluster, as its data does, before the first
 // step that needs it.
 type Record struct {
-	// Formed reports whether slots were ever assigned. Pods that are all empty are a new cluster only if it is false.
+	// Formed reports whether slots were ever assigned. If all pods are empty, they are a new cluster only while Formed is false.
 	Formed bool `json:"formed,omitempty"`
 	// Shards holds each shard's number of pods, by ordinal. It counts the pods that joined the cluster and were not removed from it. The plan
 	// keeps these pods until they are drained.
@@ -181,9 +181,9 @@ type Record struct {
 	// Consents are the used values of the annotation accept-data-loss. A value that stays in the annotation counts once: it does not cover
 	// a later loss of the same slots.
 	Consents []string `json:"consents,omitempty"`
-	// GivenUp are the nodes whose loss was accepted. A node that comes back is not a member once another node owns its slots.
+	// GivenUp are the nodes whose loss was accepted. Such a node is no member when it comes back and another node owns its slots.
 	GivenUp []string `json:"givenUp,omitempty"`
-	// Accepted are the slots whose loss was accepted and that no node owns yet.
+	// Accepted are the slots without an owner whose loss was accepted.
 	Accepted SlotSet `json:"accepted,omitempty"`
 }
 
@@ -210,7 +210,7 @@ type Wanted struct {
 	Settings map[string]string
 	// Consent lists the values of the annotation accept-data-loss: node ids or slot ranges.
 	Consent []string
-	// Restores reports whether the cluster is formed from a backup on the first node of each shard.
+	// Restores reports whether the cluster begins with a backup on the first node of each shard.
 	Restores bool
 	// Announced reports whether pods can see that the cluster has begun. No volume gets the backup after that.
 	Announced bool

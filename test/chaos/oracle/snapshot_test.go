@@ -12,7 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A write of the status is no write; that of an annotation is one, though no generation counts it.
+// A write of the status does not count as a write. A write of an annotation does, though it changes no generation.
 func TestVersionOf(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	entry := func(manager, subresource string, after time.Duration) metav1.ManagedFieldsEntry {

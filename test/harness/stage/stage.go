@@ -47,7 +47,7 @@ func (s *Suite) New(t *testing.T) *Stage {
 			st.Must(client.IgnoreNotFound(s.API.Delete(st.Ctx, namespace)))
 			return
 		}
-		// It goes with the cluster; addresses alone are scarce.
+		// The namespace is deleted with the cluster; only its addresses are scarce.
 		st.Must(s.API.DeleteAllOf(st.Ctx, &corev1.Service{}, client.InNamespace(namespace.Name)))
 	})
 	var err error
