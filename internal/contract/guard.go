@@ -11,7 +11,7 @@ type Refusal struct {
 
 // Guarded is the termination message of `agent guard` where the server may start.
 type Guarded struct {
-	// ID is that of the volume's mark; empty for a volume without one.
+	// ID is the id of the volume's mark; empty for a volume without a mark.
 	ID string `json:"id,omitempty"`
 	// FirstStart reports whether the server starts on an empty folder.
 	FirstStart bool `json:"firstStart,omitempty"`

@@ -62,9 +62,9 @@ type Position struct {
 
 // Later describes the archived transactions that were committed after the end of a restore.
 type Later struct {
-	// Transactions counts those behind that moment.
+	// Transactions counts the transactions after the end of the restore.
 	Transactions int64 `json:"transactions"`
-	// First is the commit time of the first one; nil for none.
+	// First is the commit time of the first transaction; nil without transactions.
 	First *time.Time `json:"first,omitempty"`
 	// Reached is the time up to which every commit is counted, by the server's clock.
 	Reached time.Time `json:"reached"`

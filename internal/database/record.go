@@ -73,7 +73,7 @@ func (r Records[R]) Observe(ctx context.Context, from client.Reader, owner objec
 	return record, at, err
 }
 
-// Publish merges texts into the data of the record's ConfigMap, unless it was changed since it was observed. Without one it does nothing.
+// Publish merges texts into the data of the record's ConfigMap, unless the ConfigMap changed since its observation or is missing.
 func (r Records[R]) Publish(ctx context.Context, c Cluster, at Version, texts map[string]string) error {
 	if at.UID == "" {
 		return nil
@@ -91,7 +91,7 @@ func (r Records[R]) Publish(ctx context.Context, c Cluster, at Version, texts ma
 	return nil
 }
 
-// Write replaces the observed record, unless it was changed since.
+// Write replaces the record, unless the record changed since its observation.
 func (r Records[R]) Write(ctx context.Context, c Cluster, at Version, record R) error {
 	name := r.Name(c.Owner.Name)
 	if at.UID == "" || at.Version == "" {

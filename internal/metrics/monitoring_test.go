@@ -77,7 +77,7 @@ func TestEveryAlertHasItsRunbook(t *testing.T) {
 // caseFiles have the cases of rules.
 var caseFiles = []string{"rules.test.yaml", "rules.days.test.yaml"}
 
-// Each alert fires in one of the cases.
+// Each alert fires in at least one test case.
 func TestEveryAlertHasACase(t *testing.T) {
 	t.Parallel()
 	_, rules := groups(t)

@@ -21,7 +21,7 @@ type Facts struct {
 	Wanted, Accepted string
 	// IsRetained reports whether volumes outlive the DataService.
 	IsRetained bool
-	// Records are those of all databases.
+	// Records are the records of all databases.
 	Records []Record
 	// Running names the databases that have a workload.
 	Running []string

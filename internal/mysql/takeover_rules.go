@@ -29,7 +29,7 @@ type Takeover struct {
 	// Image is the image of the members. Job is the name of the Job that judges the data for this spec.
 	Image, Job string
 
-	// Record, Claim and Workload are those of the server. Pods are its pods, and Checks those that judge its data.
+	// Record, Claim and Workload belong to the server. Pods are its pods, and Checks are the pods that judge its data.
 	Record, Claim, Workload *unstructured.Unstructured
 	Pods, Checks            []*corev1.Pod
 	in                      reconcile.Inputs

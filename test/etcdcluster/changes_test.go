@@ -101,7 +101,7 @@ func TestChanges(t *testing.T) {
 	s.harmless()
 }
 
-// uids returns those of the pods.
+// uids returns the UIDs of the pods.
 func (s *scene) uids() map[string]bool {
 	uids := map[string]bool{}
 	for _, pod := range s.pods() {

@@ -120,7 +120,7 @@ func TestEtcdIsNotReady(t *testing.T) {
 	s.ready(1)
 }
 
-// platform is the name of the DataService of these tests, whose etcd is called as the EtcdCluster of the others.
+// platform is the name of these tests' DataService. Its etcd has the name of the EtcdCluster of other tests.
 const platform = stage.Platform
 
 // withService is a DataService with an etcd and a service that uses it.

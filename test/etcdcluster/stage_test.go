@@ -120,7 +120,7 @@ func (s *scene) story(from int) {
 	})
 }
 
-// pods are those of the cluster that stay.
+// pods are the pods of the cluster that stay.
 func (s *scene) pods() []*corev1.Pod {
 	return slices.DeleteFunc(harness.Every[*corev1.Pod](s.Journal), func(pod *corev1.Pod) bool {
 		_, err := strconv.Atoi(strings.TrimPrefix(pod.Name, name+"-"))

@@ -41,7 +41,7 @@ func (e entry) String() string {
 	return fmt.Sprintf("%s by %s at %s", e.what, e.by, e.received.Format("05.000"))
 }
 
-// term is the time in which a replica holds the Lease; it ends with the next one.
+// term is the time in which a replica holds the Lease; the next term ends it.
 type term struct {
 	holder string // empty: released
 	since  time.Time

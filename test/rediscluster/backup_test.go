@@ -71,7 +71,7 @@ func TestComesBackFromABackup(t *testing.T) {
 	newScene(t).comesBack(t)
 }
 
-// comesBack has a cluster that came back from its backup.
+// comesBack starts with a cluster that came back from its backup.
 func (s *scene) comesBack(t *testing.T) {
 	t.Helper()
 	made := s.lost()

@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// platform is the name of the DataService of these tests, whose redis is called as the RedisCluster of the others.
+// platform is the name of these tests' DataService. Its redis has the name of the RedisCluster of other tests.
 const platform = stage.Platform
 
 // withService is a DataService with a Redis and a service that uses it.

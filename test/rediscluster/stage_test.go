@@ -182,7 +182,7 @@ func (s *scene) ready(pods int) time.Duration {
 	return took
 }
 
-// agree waits until the nodes have one view.
+// agree waits until all nodes have one view of the cluster.
 func (s *scene) agree(pods int) {
 	s.Helper()
 	s.Until("the nodes agree", func() error { return s.check(pods) })
@@ -277,7 +277,7 @@ func (s *scene) keep(ledger string) *redistest.Ledger {
 	return redistest.NewLedger(s.T, s.clients(), ledger, false)
 }
 
-// uids are those of the pods that are there.
+// uids are the UIDs of the existing pods.
 func (s *scene) uids() (found []types.UID) {
 	for _, pod := range s.pods() {
 		found = append(found, pod.UID)

@@ -64,7 +64,7 @@ func (s *scene) place(pod string) topology.Place {
 	return topology.Place{Pod: pod, UID: string(object.UID), IP: object.Status.PodIP, ID: fmt.Sprint(s.do(pod, "CLUSTER", "MYID"))}
 }
 
-// A step that the world has run away from is refused, names what differs, and changes nothing.
+// A step whose facts have changed is refused, names the difference, and changes nothing.
 func TestStepsAreRefused(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -3,7 +3,7 @@
 
 package schema_test
 
-// redisViolations are those of the rules for spec.redis.
+// redisViolations are the violations of the rules for spec.redis.
 func redisViolations() map[string][]violation {
 	const elsewhere = "kind: ThirdParty, thirdParty: {url: 'redis://a'}"
 	return map[string][]violation{
@@ -43,7 +43,7 @@ func redisViolations() map[string][]violation {
 	}
 }
 
-// etcdViolations are those of the rules for spec.etcd.
+// etcdViolations are the violations of the rules for spec.etcd.
 func etcdViolations() map[string][]violation {
 	const secrets = "serverSecret: a, peerSecret: b, clientSecret: c"
 	return map[string][]violation{
@@ -77,7 +77,7 @@ func etcdViolations() map[string][]violation {
 	}
 }
 
-// mongoDBViolations are those of the rules for spec.mongodb.
+// mongoDBViolations are the violations of the rules for spec.mongodb.
 func mongoDBViolations() map[string][]violation {
 	return map[string][]violation{
 		"kind ThirdParty needs the thirdParty block with the url of MongoDB": {
@@ -112,7 +112,7 @@ func mongoDBViolations() map[string][]violation {
 	}
 }
 
-// replicationViolations are those of the rules for a mysql of several members.
+// replicationViolations are the violations of the rules for a mysql of several members.
 func replicationViolations() map[string][]violation {
 	return map[string][]violation{
 		"must be at most 5": {

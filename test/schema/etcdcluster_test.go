@@ -168,7 +168,7 @@ func TestDefaultsOfEtcdCluster(t *testing.T) {
 	ec.Status.Phase, ec.Status.ObservedGeneration = etcdv1.PhaseRunning, 1
 	assert.NilError(t, api.Status().Update(t.Context(), ec))
 	assert.Equal(t, ec.Status.ObservedGeneration, int64(1))
-	// A client that writes Go types writes no field that it was not given.
+	// A client with Go types sends no field that its user has not set.
 	typed := &etcdv1.EtcdCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
 	assert.NilError(t, api.Create(t.Context(), typed))

@@ -138,7 +138,7 @@ func TestDefaultsOfMySQLCluster(t *testing.T) {
 	my.Status.Phase, my.Status.ObservedGeneration = mysqlv1.PhaseRunning, 1
 	assert.NilError(t, api.Status().Update(t.Context(), my))
 	assert.Equal(t, my.Status.ObservedGeneration, int64(1))
-	// A client that writes Go types writes no field that it was not given.
+	// A client with Go types sends no field that its user has not set.
 	typed := &mysqlv1.MySQLCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
 	assert.NilError(t, api.Create(t.Context(), typed))

@@ -139,7 +139,7 @@ func TestDefaultsOfRedisCluster(t *testing.T) {
 	rc.Status.Phase, rc.Status.ObservedGeneration = redisv1.PhaseRunning, 1
 	assert.NilError(t, api.Status().Update(t.Context(), rc))
 	assert.Equal(t, rc.Status.ObservedGeneration, int64(1))
-	// A client that writes Go types writes no field that it was not given.
+	// A client with Go types sends no field that its user has not set.
 	typed := &redisv1.RedisCluster{}
 	typed.Namespace, typed.Name = "default", "typed"
 	assert.NilError(t, api.Create(t.Context(), typed))

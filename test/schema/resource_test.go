@@ -46,7 +46,7 @@ func readCRD(t *testing.T, file string) *apiextensionsv1.CustomResourceDefinitio
 	return all[file]
 }
 
-// allCRDs returns all of them, in the order of their files.
+// allCRDs returns all CRDs, in the order of their files.
 func allCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	all, err := crds()
@@ -70,7 +70,7 @@ func crdFits(t *testing.T, file string, percents int) {
 	assert.Assert(t, size < 256<<10*percents/100, "%d bytes", size)
 }
 
-// columns are those that kubectl shows, with their paths.
+// columns are the columns that kubectl shows, with the paths of their fields.
 func columns(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	var columns []string
 	for _, c := range crd.Spec.Versions[0].AdditionalPrinterColumns {

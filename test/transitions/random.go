@@ -98,7 +98,7 @@ func (w *walker) mutate(random *rand.Rand, of []*property, spec map[string]any) 
 	return next, fmt.Sprintf("%s = %s", p, text(value))
 }
 
-// judge changes the spec and expects what the API server and the operator promise for whatever it is.
+// judge changes the spec and expects the promised result of the API server and the operator for any spec.
 func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, error) {
 	foreseen, foreseeErr := w.foresee(ctx, spec, eachOfSequence)
 	generation, err := w.change(ctx, spec)

@@ -34,7 +34,7 @@ func (p Position) Before(q Position) bool {
 	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
 }
 
-// Report is the agent's state while etcd does not run, and without a reason that of its watcher next to etcd: the answer at contract.PathState.
+// Report is the answer at contract.PathState: the agent's state while etcd does not run, or, without a reason, the state of the watcher next to etcd.
 type Report struct {
 	Volume Volume `json:"volume"`
 	// Cluster and Member are the ids of the data, in hexadecimal: those in etcd's files, else those in the mark, which may outlive its data.

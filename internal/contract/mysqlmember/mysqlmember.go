@@ -70,7 +70,7 @@ const (
 // Commits describes the commits of a primary.
 type Commits string
 
-// What commits do.
+// The states of a primary's commits.
 const (
 	CommitsEnd  Commits = "End"  // no session waits for an acknowledgement
 	CommitsBusy Commits = "Busy" // sessions wait, and transactions are committed
@@ -105,9 +105,9 @@ type Source struct {
 	Ordinal int    `json:"ordinal"`
 	Host    string `json:"host"`
 	Port    int    `json:"port"`
-	// Server is the UUID of its data; empty in the order of an older operator, which does not compare it.
+	// Server is the UUID of the server's data; empty in the order of an older operator, which does not compare UUIDs.
 	Server string `json:"server,omitempty"`
-	// Personal has the member log in with the password of its data's server, and not with that of all members.
+	// Personal makes the member log in with the password of its data's server, and not with the password of all members.
 	Personal bool `json:"personal,omitempty"`
 }
 
@@ -122,7 +122,7 @@ type Request struct {
 	Demands     int    `json:"demands,omitempty"`
 	CutVoters   []int  `json:"cutVoters,omitempty"`
 	CutOthers   []int  `json:"cutOthers,omitempty"`
-	// Servers are those of the members that log in with their own passwords, by ordinal.
+	// Servers are the servers of the members that log in with their own passwords, by ordinal.
 	Servers map[int]string `json:"servers,omitempty"`
 }
 
@@ -156,17 +156,17 @@ type Report struct {
 // a range twice.
 type State struct {
 	Server string `json:"server"`
-	// Version is that of the server, such as 8.4.9.
+	// Version is the server's version, such as 8.4.9.
 	Version  string `json:"version,omitempty"`
 	Role     Role   `json:"role,omitempty"`
 	Promised int64  `json:"promised,omitempty"`
 	Revision int64  `json:"revision,omitempty"`
-	// Executed are the transactions that were applied, and Received those and what the relay log has.
+	// Executed are the applied transactions. Received also has the transactions of the relay log.
 	Executed string `json:"executed"`
 	Received string `json:"received"`
 	Writable bool   `json:"writable,omitempty"`
 
-	// Of a primary. Purged are the transactions that its logs have no more.
+	// Of a primary. Purged are the transactions that the primary's logs no longer have.
 	Purged  string `json:"purged,omitempty"`
 	Epoch   int64  `json:"epoch,omitempty"`
 	Demands int    `json:"demands,omitempty"`
@@ -200,7 +200,7 @@ type State struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Event is a scheduled event of the server. A replica stores each one as REPLICA_SIDE_DISABLED: only the primary has the status that was declared.
+// Event is a scheduled event of the server. A replica stores each event as REPLICA_SIDE_DISABLED: only the primary has the declared status.
 type Event struct {
 	Schema string `json:"schema"`
 	Name   string `json:"name"`

@@ -31,7 +31,7 @@ type Client struct {
 	HTTP *http.Client
 	// URL returns the address of a member's agent, such as https://10.0.0.7:3307.
 	URL func(ordinal int) string
-	// Source returns where members reach the server of a member.
+	// Source returns the address at which members reach the server of a member.
 	Source func(ordinal int) (host string, port int)
 }
 

@@ -21,7 +21,7 @@ const (
 	// part is the only part of a MySQLCluster: the value of the name label on all of its objects. No service's name has a dot, so a service
 	// called mysql of a platform with the database's name selects other pods.
 	part = "mysql.cluster"
-	// chart is its chart.
+	// chart is the chart of a MySQLCluster.
 	chart = "mysqlcluster"
 
 	defaultImage = "docker.io/library/mysql:8.4.9"
@@ -136,7 +136,7 @@ func needsDryRun(spec *mysqlv1.MySQLClusterSpec) bool {
 		len(spec.TopologySpreadConstraints)+len(spec.NetworkPolicy.AllowFrom)+len(spec.Service.Annotations) > 0
 }
 
-// domain returns the domain of the pods' names in DNS, and podDomain the name of one.
+// domain returns the domain of the pods' names in DNS, and podDomain the name of one pod.
 func domain(mc *mysqlv1.MySQLCluster) string {
 	return fmt.Sprintf("%s-headless.%s.svc", mc.Name, mc.Namespace)
 }

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fault stands between an operator and the API server, below everything else
-// (rest.Config.Wrap), and lets go wrong what can go wrong there: a crash of the operator at any
+// Package fault injects faults between an operator and the API server, below all other transports
+// (rest.Config.Wrap): a crash of the operator at any
 // write, answers that get lost, refusals, lists of the past, watches that stall, break or expire.
 package fault
 

@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// State is a namespace: kind/name -> what counts of the object.
+// State is the state of a namespace: kind/name -> the compared fields of the object.
 type State map[string]any
 
 // Of returns the state that objects of a namespace are in. Pods, whose names are made up, are
@@ -141,7 +141,7 @@ func plainly(namespace string, known map[types.UID]string, value any) (any, erro
 
 var uid = regexp.MustCompile(`\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b`)
 
-// normal returns what counts of an object.
+// normal returns the compared fields of an object.
 func normal(obj *unstructured.Unstructured, known map[types.UID]string) map[string]any {
 	content := obj.DeepCopy().Object
 	counts := map[string]any{

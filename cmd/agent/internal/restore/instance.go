@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Programs are the image's own.
+// Programs are the database programs of the image.
 type Programs struct {
 	// Server is mysqld; Client is mysql; Install is MariaDB's program that makes an empty database, "" for MySQL.
 	Server, Client, Install string

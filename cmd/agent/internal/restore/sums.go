@@ -30,7 +30,7 @@ type contents struct {
 	total   int64             // rows
 }
 
-// sum is the number of some rows, and the sum of their hashes.
+// sum has the number of the rows of a part, and the sum of their hashes.
 type sum struct {
 	rows   int64
 	hashes big.Int
