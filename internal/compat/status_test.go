@@ -36,7 +36,7 @@ func live(t *testing.T, text string) *unstructured.Unstructured {
 	return o
 }
 
-// seenOf is a pass that applied the workload, and judged it.
+// seenOf returns the observation of a pass that applied and judged the workload.
 func seenOf(workload *unstructured.Unstructured) reconcile.Seen[Observation] {
 	seen := reconcile.Seen[Observation]{Generation: 2, Observed: &Observation{Workload: workload}}
 	part := reconcile.PartSeen{Applied: true, Health: health.State{Settled: false, Hint: "Deployment a does not exist"}}

@@ -21,7 +21,7 @@ import (
 // container is the name of the operator's container in config/manager.
 const container = "manager"
 
-// withAgent returns the images with the agent's: the given one, else the image of the operator's own pod. Outside of a pod it is unknown,
+// withAgent adds the agent's image: the given image, else the image of the operator's own pod. Outside of a pod the image is unknown,
 // and databases keep their guards. It returns an error if the pod cannot be read.
 func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, env func(string) string) (map[string]string, error) {
 	if images[values.AgentImage] != "" {

@@ -147,7 +147,7 @@ func TestDemoHasAnAgent(t *testing.T) {
 	}
 }
 
-// The script that starts clusters names a target that exists, and that builds its tools only.
+// The script that starts clusters calls an existing target of make, which builds only the script's tools.
 func TestMissingToolsOfAClusterNameTheirTarget(t *testing.T) {
 	command := exec.Command(filepath.Join(cluster.Root(), "hack/cluster.sh"), "up")
 	command.Env = append(os.Environ(), "TOOLS="+t.TempDir(), "CLUSTER_DIR="+t.TempDir())

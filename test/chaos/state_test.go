@@ -168,7 +168,7 @@ func TestOracleFinds(t *testing.T) {
 	})
 }
 
-// table counts what became of the cases.
+// table counts the results of the cases.
 type table struct {
 	mu     sync.Mutex
 	lines  map[string]*line // by scenario and mode

@@ -24,8 +24,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// moves is after how many effects of a move of slots lives end, one after the other: a move takes some thousand. Of all
-// else, each life takes one effect.
+// moves lists the numbers of effects of a move of slots after which successive lives end: a move has some thousand effects.
+// For all other actions, each life has one effect.
 var moves = []int{1, 2, 40, 3, 75, 5, 1, 110}
 
 // mortal makes each life of the operator end at its first effect: on Redis or at the API server, its status aside. One

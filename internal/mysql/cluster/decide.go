@@ -68,7 +68,7 @@ func (k *Kind) Decide(mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, obs *Obser
 	return result
 }
 
-// pace returns the time until the next look in a state in which all that is left is to wait.
+// pace returns the time until the next observation while the operator only waits.
 func pace(state replication.State) time.Duration {
 	switch state { //nolint:exhaustive // in the others something is about to happen
 	case replication.StateHealthy, replication.StateLost, replication.StateRecordLost, replication.StateDiverged, replication.StateParked:
