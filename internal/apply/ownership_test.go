@@ -224,7 +224,7 @@ func TestOwned(t *testing.T) {
 // Objects carry the version of the operator that wrote them; those of a newer one are left alone.
 func TestObjectsOfANewerOperator(t *testing.T) {
 	t.Parallel()
-	p := start(t, "{proxy: {}, mysql: {}, eureka: {}}")
+	p := start(t, "{proxy: {replica: 1}, mysql: {}, eureka: {}}")
 	newer, older := p.by(New(operator, apiReader, ownTypes, "1.3.0")), p.by(New(operator, apiReader, ownTypes, "1.2.2"))
 	developers := p.by(New(operator, apiReader, ownTypes, "0.0.0-dev"))
 	objects, proxy, config := p.objects(), p.planned("Deployment/proxy"), p.planned("ConfigMap/proxy")
