@@ -134,7 +134,7 @@ func TestRights(t *testing.T) {
 	ofCluster := "authentication.k8s.io/tokenreviews authorization.k8s.io/subjectaccessreviews"
 	ofNamespaces := `/configmaps /persistentvolumeclaims /secrets /services /pods /events events.k8s.io/events
 		apps/controllerrevisions apps/daemonsets apps/deployments apps/statefulsets autoscaling/horizontalpodautoscalers
-		batch/cronjobs batch/jobs coordination.k8s.io/leases networking.k8s.io/ingresses networking.k8s.io/networkpolicies
+		batch/cronjobs batch/jobs coordination.k8s.io/leases networking.k8s.io/ingresses networking.k8s.io/networkpolicies gateway.networking.k8s.io/httproutes
 		policy/poddisruptionbudgets mongodbcommunity.mongodb.com/mongodbcommunity`
 	for _, crd := range crds(t) {
 		assert.Equal(t, crd.Spec.Scope, apiextensionsv1.NamespaceScoped, crd.Name)

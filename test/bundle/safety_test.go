@@ -139,7 +139,7 @@ func TestReviewedChangesOfRules(t *testing.T) {
 	const file = "hack/crd-safety-reviewed.yaml"
 	older := read[apiextensionsv1.CustomResourceDefinition](t, crdFile)
 	newer := older.DeepCopy()
-	reviews := read[[]review](t, file)
+	reviews := slices.DeleteFunc(read[[]review](t, file), func(r review) bool { return r.Added+r.Removed == "" }) // of patterns and defaults
 	reviews = append(reviews, review{Path: "spec.web", Added: "true", Why: "a test"}, review{Path: "spec.web", Removed: "!false", Why: "a test"})
 	for _, r := range reviews {
 		setRule(&older, r.Path, r.Added+r.Removed, r.Removed != "")

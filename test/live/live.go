@@ -120,6 +120,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 		}
 		if _, ours, _ := unstructured.NestedFieldNoCopy(planned.Object, "spec", "replicas"); !ours {
 			unstructured.RemoveNestedField(applied.Object, "spec", "replicas")
+			unstructured.RemoveNestedField(objects[id].Object, "spec", "replicas")
 		}
 		if was, is := exactly(objects[id]), exactly(applied); was != is {
 			return fmt.Errorf("applying %s would change it: %s", id, cmp.Diff(was, is))
