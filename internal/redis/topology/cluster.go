@@ -23,6 +23,7 @@ type cluster struct {
 	followersOf map[string][]*Node    // by the id of their master, as each member reports it for itself
 	sightings   map[string][]sighting // by the id of a node that is not a member
 	position    map[string]int        // by id, in members
+	heard       map[string]uint64     // by the id of a member: the newest config epoch of it as a master, in any view
 
 	owned    map[string]SlotSet // by node id: the slots that it owns, from all views
 	unowned  SlotSet            // no view names an owner
@@ -107,14 +108,18 @@ func SelfFirst(view []Entry) []Entry {
 // index goes through the views of all members once. The views of 1,000 members have a million lines.
 func (c *cluster) index() {
 	c.followersOf, c.sightings, c.position = map[string][]*Node{}, map[string][]sighting{}, map[string]int{}
+	c.heard = map[string]uint64{}
 	for i, m := range c.members {
 		c.position[m.ID] = i
 		if id := m.self().MasterID; id != "" {
 			c.followersOf[id] = append(c.followersOf[id], m)
 		}
 		for j := range m.View {
-			if e := &m.View[j]; c.byID[e.ID] == nil {
+			e := &m.View[j]
+			if c.byID[e.ID] == nil {
 				c.sightings[e.ID] = append(c.sightings[e.ID], sighting{m, e})
+			} else if e.Master && !e.Handshake && e.Epoch > c.heard[e.ID] {
+				c.heard[e.ID] = e.Epoch
 			}
 		}
 	}

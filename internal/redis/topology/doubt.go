@@ -36,19 +36,10 @@ func (c *cluster) continues(master, holder *Node) bool {
 // newerEpoch returns a config epoch that another node has heard from an owner of slots and that the owner does not have, or 0. A node stores
 // its epoch before it sends it. So storage has put the volume of such an owner back to an earlier state.
 func (c *cluster) newerEpoch(master *Node) uint64 {
-	newest := master.self().Epoch
-	if len(c.owned[master.ID]) == 0 {
-		return 0
+	if newest := c.heard[master.ID]; len(c.owned[master.ID]) > 0 && newest > master.self().Epoch {
+		return newest
 	}
-	for _, m := range c.members {
-		if e := m.sees(master.ID); e != nil && e.Master && !e.Handshake {
-			newest = max(newest, e.Epoch)
-		}
-	}
-	if newest == master.self().Epoch {
-		return 0
-	}
-	return newest
+	return 0
 }
 
 // isKeptApart reports whether no node may meet a master: its volume is of the past, and a node of its shard may have newer data. Redis itself
