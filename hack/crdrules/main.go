@@ -66,28 +66,8 @@ func prepare(files []string, all bool) error {
 		}
 	}
 	removeBounds(&older, &newer)
-	before, after := rules(&older), rules(&newer)
-	for _, r := range reviews {
-		if r.Why == "" {
-			return fmt.Errorf("%s: the change of %s does not give the reason why it is safe", files[0], r.Path)
-		}
-		if cmp.Or(r.CRD, "dataservices.d3os-product.com.d3os") != newer.Name {
-			continue
-		}
-		added := at{r.Path, r.Added}
-		removed := at{r.Path, r.Removed}
-		switch {
-		case r.Added != "" && after[added] && !before[added]:
-			drop(&newer, added)
-		case r.Removed != "" && before[removed] && !after[removed]:
-			drop(&older, removed)
-		case r.Pattern != "" && hasPattern(&newer, r) && !hasPattern(&older, r):
-			dropPattern(&older, r.Path)
-			dropPattern(&newer, r.Path)
-		case r.Default != "" && dropDefault(&older, &newer, r):
-		case all:
-			return fmt.Errorf("%s: the change of %s is not one between these CRDs: take it out", files[0], r.Path)
-		}
+	if err := dropReviewed(&older, &newer, reviews, all); err != nil {
+		return fmt.Errorf("%s: %w", files[0], err)
 	}
 	for i, crd := range []*apiextensionsv1.CustomResourceDefinition{&older, &newer} {
 		data, err := yaml.Marshal(crd)
@@ -96,6 +76,34 @@ func prepare(files []string, all bool) error {
 		}
 		if err := os.WriteFile(files[3+i], data, 0o600); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// dropReviewed takes the reviewed changes out of both CRDs. With all, it refuses a review of something that is no change between them.
+func dropReviewed(older, newer *apiextensionsv1.CustomResourceDefinition, reviews []review, all bool) error {
+	before, after := rules(older), rules(newer)
+	for _, r := range reviews {
+		if r.Why == "" {
+			return fmt.Errorf("the change of %s does not give the reason why it is safe", r.Path)
+		}
+		if cmp.Or(r.CRD, "dataservices.d3os-product.com.d3os") != newer.Name {
+			continue
+		}
+		added := at{r.Path, r.Added}
+		removed := at{r.Path, r.Removed}
+		switch {
+		case r.Added != "" && after[added] && !before[added]:
+			drop(newer, added)
+		case r.Removed != "" && before[removed] && !after[removed]:
+			drop(older, removed)
+		case r.Pattern != "" && hasPattern(newer, r) && !hasPattern(older, r):
+			dropPattern(older, r.Path)
+			dropPattern(newer, r.Path)
+		case r.Default != "" && dropDefault(older, newer, r):
+		case all:
+			return fmt.Errorf("the change of %s is not one between these CRDs: take it out", r.Path)
 		}
 	}
 	return nil

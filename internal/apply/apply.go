@@ -191,24 +191,27 @@ func (a *Applier) write(ctx context.Context, planned, live *unstructured.Unstruc
 	if unchangeable(planned, live) {
 		return a.replace(ctx, planned, live, errAddress)
 	}
-	obj, err := live, error(nil)
+	obj := live
 	if !same {
 		if err := a.handOver(ctx, planned, live); err != nil {
 			return Result{}, err
 		}
-		obj, err = a.applyOver(ctx, planned, live)
+		applied, err := a.applyOver(ctx, planned, live)
 		if immutable(err) {
 			return a.replace(ctx, planned, live, err)
 		}
 		if err != nil {
 			return Result{}, fmt.Errorf("update %s: %w", describe(planned), err)
 		}
+		obj = applied
 	}
 	// After the apply, which removes the fields of an earlier plan.
 	if hasUnplanned(planned, obj) {
-		if obj, err = a.restore(ctx, planned, obj); err != nil {
+		restored, err := a.restore(ctx, planned, obj)
+		if err != nil {
 			return Result{}, err
 		}
+		obj = restored
 	}
 	return a.answered(planned, live, obj, action)
 }
