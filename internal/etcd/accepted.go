@@ -25,7 +25,8 @@ func accepted(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.Inputs) (
 	if err != nil {
 		return nil, nil, err
 	}
-	refused := errors.Join(checkVersion(versionOf(&ec.Spec)), checkImage(&ec.Spec), checkScheme(&ec.Spec, record))
+	version, image, scheme := checkVersion(versionOf(&ec.Spec)), checkImage(&ec.Spec), checkScheme(&ec.Spec, record)
+	refused := errors.Join(version, image, scheme)
 	if refused == nil {
 		return ec, nil, nil
 	}
@@ -34,17 +35,16 @@ func accepted(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.Inputs) (
 		return ec, nil, err
 	}
 	runs, reason := ec.DeepCopy(), reconcile.ReasonInvalidSpec
-	if checkVersion(versionOf(&ec.Spec)) != nil || checkImage(&ec.Spec) != nil {
-		image, version := database.ImageOf(live, container), cmp.Or(expectedIn(live), record.Version)
-		if image == "" || version == "" {
+	if version != nil || image != nil {
+		runs.Spec.Image, runs.Spec.Version = database.ImageOf(live, container), cmp.Or(expectedIn(live), record.Version)
+		if runs.Spec.Image == "" || runs.Spec.Version == "" {
 			return ec, nil, nil
 		}
-		runs.Spec.Image, runs.Spec.Version = image, version
-		if checkVersion(versionOf(&ec.Spec)) != nil {
+		if version != nil {
 			reason = etcdv1.ReasonUnsupportedVersion
 		}
 	}
-	if checkScheme(&ec.Spec, record) != nil {
+	if scheme != nil {
 		server, err := in.Lookup("Secret", ec.Name+suffixServer)
 		if err != nil {
 			return nil, nil, err

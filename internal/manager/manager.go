@@ -6,6 +6,7 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,7 +182,7 @@ func (op *Operator) Start(ctx context.Context) error {
 	err := op.Manager.Start(ctx)
 	cancel()
 	reports.Wait()
-	return errors.Join(err, rights)
+	return cmp.Or(err, rights) // after a failure, the process has to end
 }
 
 // Run starts the operator and returns when the context ends or something fails.

@@ -103,7 +103,6 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 	return database.Plain(v)
 }
 
-// needsDryRun reports whether a spec has fields that only the API server can validate.
 // heaviestPods bounds the bytes of the pods of all shards in the spec: a plan has a StatefulSet for each shard, and merges spec.podTemplate
 // into each of them. Up to fewShards, the bound on a resource's size is enough.
 const heaviestPods, fewShards = 512 << 10, 3
@@ -121,6 +120,7 @@ func checkPods(spec *redisv1.RedisClusterSpec, shards int) error {
 		len(data), heaviestPods/shards, shards)
 }
 
+// needsDryRun reports whether a spec has fields that only the API server can validate.
 func needsDryRun(spec *redisv1.RedisClusterSpec) bool {
 	return len(spec.Pod) > 0 || spec.PodTemplate != nil || spec.Backup.Template() != nil || len(spec.TopologySpreadConstraints) > 0
 }

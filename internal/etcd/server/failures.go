@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"d3os.com/d3os-operator/internal/database/backoff"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -23,8 +24,6 @@ const (
 	lastAgain = 30 * time.Second
 	// mostRefusals is the number of refusals in a row before the first delay.
 	mostRefusals = 20
-	// mostFailures limits the recorded failures per cluster.
-	mostFailures = 256
 )
 
 // failures stores the failed steps of clusters. It is safe for concurrent use.
@@ -32,13 +31,11 @@ type failures struct {
 	now func() time.Time
 
 	mu    sync.Mutex
-	known map[string]map[string]failure // by cluster and key of the step
+	known map[string]*backoff.Steps[string] // by cluster; its keys are those of the steps
 }
 
-type failure struct {
-	times int
-	until time.Time
-	cause string
+func newFailures(now func() time.Time) *failures {
+	return &failures{now: now, known: map[string]*backoff.Steps[string]{}}
 }
 
 // note records the success or failure of a step.
@@ -49,41 +46,38 @@ func (f *failures) note(ctx context.Context, cluster string, step membership.Ste
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key, now := step.Key(), f.now()
+	key, steps := step.Key(), f.known[cluster]
 	if err == nil {
-		delete(f.known[cluster], key)
+		if steps != nil {
+			steps.Forget(func(known string) bool { return known == key })
+		}
 		return
 	}
-	if f.known[cluster] == nil {
-		f.known[cluster] = map[string]failure{}
+	if steps == nil {
+		steps = &backoff.Steps[string]{}
+		f.known[cluster] = steps
 	}
-	for known, past := range f.known[cluster] {
-		if now.Sub(past.until) > 5*lastAgain {
-			delete(f.known[cluster], known)
+	steps.Fail(key, f.now(), err.Error(), func(times int) time.Duration {
+		switch isRefusal := errors.Is(err, ErrNotYet); {
+		case isRefusal && times >= mostRefusals:
+			return stepAgain
+		case isRefusal, times == 1:
+			return 0
 		}
-	}
-	next := f.known[cluster][key]
-	next.times, next.cause = next.times+1, err.Error()
-	next.until = now
-	switch {
-	case errors.Is(err, ErrNotYet) && next.times >= mostRefusals:
-		next.until = now.Add(stepAgain)
-	case !errors.Is(err, ErrNotYet) && next.times > 1:
-		next.until = now.Add(min(stepAgain<<min(next.times-2, 10), lastAgain))
-	}
-	if next.times > 1 || len(f.known[cluster]) < mostFailures {
-		f.known[cluster][key] = next
-	}
+		return backoff.Doubled(stepAgain, times-2, lastAgain)
+	})
 }
 
 // of returns the failed steps of a cluster that are not due again, in a fixed order.
 func (f *failures) of(cluster string) (all []membership.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for key, past := range f.known[cluster] {
-		if f.now().Before(past.until) {
-			all = append(all, membership.Failure{Step: key, Cause: past.cause})
-		}
+	steps := f.known[cluster]
+	if steps == nil {
+		return nil
+	}
+	for key, cause := range steps.Held(f.now()) {
+		all = append(all, membership.Failure{Step: key, Cause: cause})
 	}
 	slices.SortFunc(all, func(a, b membership.Failure) int { return cmp.Compare(a.Step, b.Step) })
 	return all

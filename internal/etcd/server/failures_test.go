@@ -20,7 +20,7 @@ import (
 func TestFailedStepsAreDelayed(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_700_000_000, 0)
-	f := failures{now: func() time.Time { return now }, known: map[string]map[string]failure{}}
+	f := newFailures(func() time.Time { return now })
 	step := membership.Step{Action: membership.ActionDeletePod, Pod: membership.Place{Pod: "store-1", UID: "u1"}}
 	other := membership.Step{Action: membership.ActionDeletePod, Pod: membership.Place{Pod: "store-2", UID: "u2"}}
 	isHeld := func() bool { return len(f.of("a/store")) > 0 }

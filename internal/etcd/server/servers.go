@@ -55,7 +55,7 @@ type Access struct {
 type Servers struct {
 	options  Options
 	http     *http.Client
-	failures failures
+	failures *failures
 }
 
 // New returns Servers.
@@ -73,7 +73,7 @@ func New(options Options) *Servers {
 		options.DefragTimeout = time.Minute
 	}
 	dialer := &net.Dialer{Timeout: options.ReadTimeout}
-	return &Servers{options: options, failures: failures{now: time.Now, known: map[string]map[string]failure{}}, http: &http.Client{
+	return &Servers{options: options, failures: newFailures(time.Now), http: &http.Client{
 		Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true, MaxResponseHeaderBytes: 16 << 10},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"d3os.com/d3os-operator/internal/database/backoff"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
@@ -23,8 +24,6 @@ const (
 
 	// mostSlots limits the recorded slots with failed moves per pair of nodes. Above it the failure counts for the whole pair.
 	mostSlots = 64
-	// mostFailures limits the failures that are recorded per pod.
-	mostFailures = 256
 )
 
 // wholeStep is used as slot for a step as a whole.
@@ -37,12 +36,6 @@ type failureKey struct {
 	target string
 	into   bool
 	slot   int
-}
-
-type failure struct {
-	times int
-	until time.Time
-	cause string
 }
 
 // errNotDue reports that a step was not taken because its interval has not passed.
@@ -97,53 +90,39 @@ func (s *Servers) note(ctx context.Context, cluster string, access Access, step 
 func (s *Servers) succeeded(on *peer, key failureKey, step topology.Step) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for known := range on.failures {
+	on.failures.Forget(func(known failureKey) bool {
 		same := known.action == key.action && known.mode == key.mode && known.target == key.target && known.into == key.into
 		// A new setting may remove the cause of a failed move.
 		moves := step.Action == topology.ActionConfigure && known.action == topology.ActionMoveSlots
-		if moves || same && (known.slot == wholeStep || step.Slots.Has(known.slot)) {
-			delete(on.failures, known)
-		}
-	}
+		return moves || same && (known.slot == wholeStep || step.Slots.Has(known.slot))
+	})
 }
 
 // failed records a failure. first is the delay after the first one.
 func (s *Servers) failed(on *peer, key failureKey, first time.Duration, cause string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
-	slots := 0
-	for known, f := range on.failures {
-		if now.Sub(f.until) > 5*lastAgain {
-			delete(on.failures, known)
-		} else if known.action == key.action && known.target == key.target && known.slot != wholeStep {
-			slots++
-		}
-	}
+	slots := on.failures.Count(func(known failureKey) bool {
+		return known.action == key.action && known.target == key.target && known.slot != wholeStep
+	})
 	if slots >= mostSlots && key.slot != wholeStep {
 		key.slot = wholeStep
 	}
-	f := on.failures[key]
-	if f.times++; f.times > 1 || first > 0 {
-		f.until = now.Add(min(max(first, stepAgain)<<min(f.times-1, 10), lastAgain))
-	}
-	f.cause = cause
-	if len(on.failures) < mostFailures || on.failures[key].times > 0 {
-		on.failures[key] = f
-	}
+	on.failures.Fail(key, time.Now(), cause, func(times int) time.Duration {
+		if times == 1 && first == 0 {
+			return 0
+		}
+		return backoff.Doubled(max(first, stepAgain), times-1, lastAgain)
+	})
 }
 
 // failures returns the failed steps on a pod that are not due again, in a fixed order.
 func (s *Servers) failures(on *peer) []topology.Failure {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := time.Now()
 	var all []topology.Failure
-	for key, f := range on.failures {
-		if !now.Before(f.until) {
-			continue
-		}
-		one := topology.Failure{Action: key.action, Mode: key.mode, Target: key.target, Into: key.into, Cause: f.cause}
+	for key, cause := range on.failures.Held(time.Now()) {
+		one := topology.Failure{Action: key.action, Mode: key.mode, Target: key.target, Into: key.into, Cause: cause}
 		if key.slot != wholeStep {
 			one.Slots = topology.NewSlotSet(topology.Range{From: key.slot, To: key.slot})
 		}

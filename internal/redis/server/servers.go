@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"d3os.com/d3os-operator/internal/database/backoff"
 	"d3os.com/d3os-operator/internal/database/proof"
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
@@ -63,7 +64,7 @@ type peer struct {
 	// settled holds settings that the server accepted but reports with another value.
 	settled map[string]settled
 	// failures are those of steps on this pod.
-	failures map[failureKey]failure
+	failures backoff.Steps[failureKey]
 }
 
 // settled holds the value that was set, and the value that the server reports.
@@ -104,7 +105,7 @@ func (s *Servers) peer(cluster string, access Access, uid, ip string) *peer {
 		}
 		s.drop(oldest)
 	}
-	made := &peer{access: access, used: s.used, sent: map[topology.Action]time.Time{}, failures: map[failureKey]failure{}, settled: map[string]settled{}, client: redis.NewClient(&redis.Options{
+	made := &peer{access: access, used: s.used, sent: map[topology.Action]time.Time{}, settled: map[string]settled{}, client: redis.NewClient(&redis.Options{
 		Addr:     net.JoinHostPort(ip, strconv.Itoa(Port)),
 		Dialer:   dialer(access.TLS, s.options.ReadTimeout),
 		Username: access.Username, Password: access.Password,

@@ -1,0 +1,81 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package backoff delays the steps of a database that keep failing.
+package backoff
+
+import (
+	"iter"
+	"time"
+)
+
+const (
+	// mostFailures limits the recorded failures of Steps.
+	mostFailures = 256
+	// rowEnds is the time after which a further failure is no longer in a row with an earlier one.
+	rowEnds = 10 * time.Minute
+)
+
+// Steps stores failed steps by key, so that other steps are taken until a failed one is due again. A restart of the operator resets it. It
+// is not safe for concurrent use. The zero value is empty.
+type Steps[K comparable] struct{ failures map[K]failure }
+
+type failure struct {
+	times int
+	until time.Time
+	cause string
+}
+
+// Fail records a failure. delay returns the time until the step is due again, by the number of its failures in a row.
+func (b *Steps[K]) Fail(key K, now time.Time, cause string, delay func(times int) time.Duration) {
+	for known, f := range b.failures {
+		if now.Sub(f.until) > rowEnds {
+			delete(b.failures, known)
+		}
+	}
+	f := b.failures[key]
+	if f.times == 0 && len(b.failures) >= mostFailures {
+		return
+	}
+	if b.failures == nil {
+		b.failures = map[K]failure{}
+	}
+	f.times++
+	f.until, f.cause = now.Add(delay(f.times)), cause
+	b.failures[key] = f
+}
+
+// Forget deletes the failures of the steps that pass a test.
+func (b *Steps[K]) Forget(is func(K) bool) {
+	for key := range b.failures {
+		if is(key) {
+			delete(b.failures, key)
+		}
+	}
+}
+
+// Count returns the number of failed steps that pass a test.
+func (b *Steps[K]) Count(is func(K) bool) (n int) {
+	for key := range b.failures {
+		if is(key) {
+			n++
+		}
+	}
+	return n
+}
+
+// Held yields the steps that are not due again, with the cause of their last failure, in any order.
+func (b *Steps[K]) Held(now time.Time) iter.Seq2[K, string] {
+	return func(yield func(K, string) bool) {
+		for key, f := range b.failures {
+			if now.Before(f.until) && !yield(key, f.cause) {
+				return
+			}
+		}
+	}
+}
+
+// Doubled returns a delay after it was doubled some times, up to a limit.
+func Doubled(delay time.Duration, times int, longest time.Duration) time.Duration {
+	return min(delay<<min(times, 10), longest)
+}
