@@ -31,8 +31,11 @@ const (
 	middlewareServices = 100
 	// middlewareRest is the time without any request to the API server: the operator checks every server twice in it.
 	middlewareRest = time.Minute
-	// redisRecords is the number of writes of a cluster's record while the cluster forms.
-	redisRecords = 2
+	// redisRecords bounds the changes of a cluster's record while the cluster forms. The newest epochs of the nodes are recorded when a look finds
+	// them.
+	redisRecords = 4
+	// redisReads bounds the reads of one cluster while it forms: each step proves right before its effect that its pods are those of the decision.
+	redisReads = 30
 	// redisStatus bounds the status writes of one cluster while it forms: those of a DataService, and one for each step and
 	// each pod that comes, which people watch.
 	redisStatus = createStatus + 21
@@ -165,7 +168,7 @@ func (middleware) create(ctx context.Context, o *operator, f *redisFleet, t *tal
 	t.add(fmt.Sprintf("create %d DataServices", n), services,
 		bounds{exactly(n * (f.objects + historyWrites)), atMost(float64(n * createStatus)), atMost(float64(n * createReads))})
 	t.add(fmt.Sprintf("create %d RedisClusters", k), clusters,
-		bounds{atMost(float64(objects.Len() + k*redisRecords)), atMost(float64(k * redisStatus)), atMost(float64(k * createReads))})
+		bounds{atMost(float64(objects.Len() + k*redisRecords)), atMost(float64(k * redisStatus)), atMost(float64(k * redisReads))})
 	f.report.note("All were ready after %s s; the RedisClusters after %s s.\n", number(all.Seconds()), number(redis.Seconds()))
 	return nil
 }
