@@ -39,6 +39,19 @@ func TestDocuments(t *testing.T) {
 	}
 }
 
+// Records of earlier operators, and notes of earlier agents, have positions in this form.
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	want := etcdmember.Known{Cluster: "cdf818194e3a8c32", Member: "8e9e05c52164694d", Position: etcdmember.Position{Term: 2, Index: 90}}
+	const text = "cdf818194e3a8c32 8e9e05c52164694d 2 90"
+	if got := want.String(); got != text {
+		t.Errorf("%q, want %q", got, text)
+	}
+	if got, err := etcdmember.ParseKnown(text + "\n"); err != nil || got != want {
+		t.Errorf("%+v (%v), want %+v", got, err, want)
+	}
+}
+
 // Only fields in a file of testdata are held to their names.
 func TestDocumentsAreWhole(t *testing.T) {
 	t.Parallel()

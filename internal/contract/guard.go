@@ -3,6 +3,14 @@
 
 package contract
 
+// The keys of the record of a database's data: a ConfigMap that the operator writes, and that `agent guard` reads as files.
+const (
+	RecordAllowServer = "allowServer" // set by a user: the release series that may start on data of another one
+	RecordClaim       = "claim"       // UID of the claim with the data
+	RecordID          = "id"          // of the mark on the volume; missing without a guard in the pod
+	RecordReplacedBy  = "replacedBy"  // the database that replaced this one: no server starts
+)
+
 // Refusal is the termination message of a container that does not let a server start. Scripts of charts write the same.
 type Refusal struct {
 	Reason  string `json:"reason"`

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
+	"d3os.com/d3os-operator/internal/contract/etcdmember"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/etcd/membership"
 	"d3os.com/d3os-operator/internal/object"
@@ -165,9 +166,9 @@ func publishedIn(ec *etcdv1.EtcdCluster, in reconcile.Inputs) (map[string]string
 	return data, nil
 }
 
-// positions returns the last known log entry of each member's data, by pod name, in the agent's format: cluster, member, term and index.
-// The agent does not start etcd on a log that ends before. A claim that was made again, from a snapshot for example, has no annotations: its
-// pod keeps the position that was published before. The agent ignores a position of another member than the data's.
+// positions returns the last known log entry of each member's data, by pod name, as a text of etcdmember.Known. The agent does not start
+// etcd on a log that ends before that entry. A claim that was made again, from a snapshot for example, has no annotations: its pod keeps
+// the position that was published before. The agent ignores a position of another member than the data's.
 func positions(ec *etcdv1.EtcdCluster, claims []membership.Claim, before map[string]string) map[string]string {
 	found := map[string]string{}
 	for ordinal := range membership.MaxReplicas {
@@ -182,7 +183,7 @@ func positions(ec *etcdv1.EtcdCluster, claims []membership.Claim, before map[str
 		}
 		delete(found, database.PodName(ec.Name, claim.Ordinal))
 		if claim.Position.Index != 0 {
-			found[database.PodName(ec.Name, claim.Ordinal)] = fmt.Sprintf("%s %s %d %d", claim.Cluster, claim.Member, claim.Position.Term, claim.Position.Index)
+			found[database.PodName(ec.Name, claim.Ordinal)] = etcdmember.Known{Cluster: claim.Cluster.String(), Member: claim.Member.String(), Position: claim.Position}.String()
 		}
 	}
 	return found
@@ -190,10 +191,8 @@ func positions(ec *etcdv1.EtcdCluster, claims []membership.Claim, before map[str
 
 // isPosition reports whether a text is in the agent's format. A text that a user has edited is not kept.
 func isPosition(text string) bool {
-	var cluster, member, rest string
-	var term, index uint64
-	n, err := fmt.Sscanf(text+" end", "%s %s %d %d %s", &cluster, &member, &term, &index, &rest)
-	return err == nil && n == 5 && rest == "end"
+	known, err := etcdmember.ParseKnown(text)
+	return err == nil && known.String() == text
 }
 
 // make renders all objects except the Secrets.

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
@@ -55,7 +56,7 @@ func formOf(spec Declared, in reconcile.Inputs) (*Form, error) {
 		if r, _, is := ReadRecord(o); is && o.GetLabels()[object.LabelComponent] == Component {
 			form.Records = append(form.Records, r)
 			if r.Database == form.Name && r.isClean() {
-				form.Mark, _, _ = unstructured.NestedString(o.Object, "data", keyID)
+				form.Mark, _, _ = unstructured.NestedString(o.Object, "data", contract.RecordID)
 			}
 		}
 	}

@@ -15,14 +15,10 @@ import (
 	"d3os.com/d3os-operator/internal/health"
 )
 
-// Keys of a record, a ConfigMap that the agent's guard reads as files.
+// The keys of a record that only the operator reads. The contract has those that the agent's guard reads, too.
 const (
-	keyAllowServer = "allowServer" // set by a user: the release series that may start on data of another one
-	keyClaim       = "claim"       // UID of the claim with the data
-	keyID          = "id"          // of the mark on the volume; missing without a guard in the pod
-	keyReplacedBy  = "replacedBy"  // the database that replaced this one: no server starts
-	keyReplacedAt  = "replacedAt"  // the time of that; missing for a database that was never in use
-	keySwitch      = "switch"      // the number of that write
+	keyReplacedAt = "replacedAt" // the time of the replacement; missing for a database that was never in use
+	keySwitch     = "switch"     // the number of the write that replaced the database
 )
 
 // The reasons of doubts.
@@ -68,7 +64,7 @@ func (d *Database) Recorded() map[string]string {
 	if d.Record != nil {
 		live, _, _ := unstructured.NestedStringMap(d.Record.Object, "data")
 		record = map[string]string{}
-		for _, key := range []string{keyClaim, keyID, keyAllowServer, keyReplacedBy, keyReplacedAt, keySwitch} {
+		for _, key := range []string{contract.RecordClaim, contract.RecordID, contract.RecordAllowServer, contract.RecordReplacedBy, keyReplacedAt, keySwitch} {
 			put(record, key, live[key])
 		}
 	}
@@ -82,13 +78,13 @@ func (d *Database) Recorded() map[string]string {
 		if record == nil {
 			record = map[string]string{}
 		}
-		put(record, keyClaim, claim)
-		put(record, keyID, id)
+		put(record, contract.RecordClaim, claim)
+		put(record, contract.RecordID, id)
 	case isBlank(record) || id == "":
-	case record[keyID] == id:
-		put(record, keyClaim, claim)
-	case record[keyID] == "" && record[keyClaim] == claim:
-		put(record, keyID, id)
+	case record[contract.RecordID] == id:
+		put(record, contract.RecordClaim, claim)
+	case record[contract.RecordID] == "" && record[contract.RecordClaim] == claim:
+		put(record, contract.RecordID, id)
 	}
 	return record
 }
@@ -97,7 +93,9 @@ func (d *Database) Recorded() map[string]string {
 func (d *Database) HasData() bool { return !isBlank(d.Recorded()) }
 
 // isBlank reports whether a record names no data.
-func isBlank(record map[string]string) bool { return record[keyClaim] == "" && record[keyID] == "" }
+func isBlank(record map[string]string) bool {
+	return record[contract.RecordClaim] == "" && record[contract.RecordID] == ""
+}
 
 func put(record map[string]string, key, value string) {
 	if value != "" {
@@ -134,11 +132,11 @@ func (d *Database) Doubt() *Doubt {
 	case isBlank(record) && pod == nil && !d.Stopped:
 		broken := d.brokenStart()
 		return &Doubt{Culprit: broken, IsCause: broken != health.Culprit{}} // a client that uses it before it is recorded could lose its writes
-	case isBlank(record), pod != nil && record[keyID] != "" && reportedID(pod) == record[keyID]:
+	case isBlank(record), pod != nil && record[contract.RecordID] != "" && reportedID(pod) == record[contract.RecordID]:
 		return nil
 	case d.Claim == nil:
 		return doubt(true, ReasonDataLost, "the claim that held the database is gone: create it again with the right volume; or, to go on without the data, delete ConfigMap %s, which starts an empty database", RecordName(d.Name))
-	case record[keyClaim] != "" && string(d.Claim.GetUID()) != record[keyClaim]:
+	case record[contract.RecordClaim] != "" && string(d.Claim.GetUID()) != record[contract.RecordClaim]:
 		return doubt(false, ReasonDataLost, "it is not the claim that held the database: put the right volume in its place; or, to go on with what it holds, delete ConfigMap %s", RecordName(d.Name))
 	}
 	return nil

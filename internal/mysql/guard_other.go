@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -66,13 +67,13 @@ func (d *Database) Part() (other string) {
 func ReadRecord(record *unstructured.Unstructured) (r Record, claimed string, is bool) {
 	database, is := strings.CutSuffix(record.GetName(), recordSuffix)
 	content, _, _ := unstructured.NestedStringMap(record.Object, "data")
-	if !is || isBlank(content) && content[keyReplacedBy] == "" {
+	if !is || isBlank(content) && content[contract.RecordReplacedBy] == "" {
 		return Record{}, "", false
 	}
 	turn, _ := strconv.Atoi(content[keySwitch])
 	return Record{
-		Database: database, HasData: !isBlank(content), ReplacedBy: content[keyReplacedBy], ReplacedAt: content[keyReplacedAt], Turn: turn,
-	}, content[keyClaim], true
+		Database: database, HasData: !isBlank(content), ReplacedBy: content[contract.RecordReplacedBy], ReplacedAt: content[keyReplacedAt], Turn: turn,
+	}, content[contract.RecordClaim], true
 }
 
 // Replaced marks a record's database as replaced by another database, in a turn. at is the time of the replacement, or "" for a database
@@ -83,9 +84,9 @@ func Replaced(record *unstructured.Unstructured, claim, by, at string, turn int)
 		content = map[string]string{}
 	}
 	if isBlank(content) {
-		put(content, keyClaim, claim)
+		put(content, contract.RecordClaim, claim)
 	}
-	content[keyReplacedBy], content[keySwitch] = by, strconv.Itoa(turn)
+	content[contract.RecordReplacedBy], content[keySwitch] = by, strconv.Itoa(turn)
 	put(content, keyReplacedAt, at)
 	return unstructured.SetNestedStringMap(record.Object, content, "data")
 }
@@ -93,7 +94,7 @@ func Replaced(record *unstructured.Unstructured, claim, by, at string, turn int)
 // Reinstated removes the mark of a replacement from a record.
 func Reinstated(record *unstructured.Unstructured) error {
 	content, _, _ := unstructured.NestedStringMap(record.Object, "data")
-	for _, key := range []string{keyReplacedBy, keyReplacedAt, keySwitch} {
+	for _, key := range []string{contract.RecordReplacedBy, keyReplacedAt, keySwitch} {
 		delete(content, key)
 	}
 	return unstructured.SetNestedStringMap(record.Object, content, "data")

@@ -99,7 +99,7 @@ func (t *Takeover) refusal() string {
 	case !slices.Equal(accessModes(t.Claim), []string{string(corev1.ReadWriteOnce)}):
 		return fmt.Sprintf("%sPersistentVolumeClaim %s must have the access mode ReadWriteOnce alone: nothing can look at its data while the server runs", first, ClaimName(t.Database))
 	}
-	if claimed, _, _ := unstructured.NestedString(t.Record.Object, "data", keyClaim); claimed != string(t.Claim.GetUID()) {
+	if claimed, _, _ := unstructured.NestedString(t.Record.Object, "data", contract.RecordClaim); claimed != string(t.Claim.GetUID()) {
 		return fmt.Sprintf("%sPersistentVolumeClaim %s is not the recorded one", first, ClaimName(t.Database))
 	}
 	return ""

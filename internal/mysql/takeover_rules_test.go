@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 const someMark = "0123456789abcdef01234567"
@@ -22,7 +23,7 @@ const someMark = "0123456789abcdef01234567"
 func serving() *Takeover {
 	return &Takeover{
 		Database: "db", Mark: someMark, Image: "mysql:8.4.9", Job: "db-members-3",
-		Record:   &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{keyClaim: "c1", keyID: someMark}}},
+		Record:   &unstructured.Unstructured{Object: map[string]any{"data": map[string]any{contract.RecordClaim: "c1", contract.RecordID: someMark}}},
 		Claim:    &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"uid": "c1"}, "spec": map[string]any{"accessModes": []any{"ReadWriteOnce"}}}},
 		Workload: &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": map[string]any{"containers": []any{map[string]any{"name": "accounts", "image": "x"}, map[string]any{"name": "db", "image": "mysql:8.4.9"}}}}}}},
 		Pods: []*corev1.Pod{{

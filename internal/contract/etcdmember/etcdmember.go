@@ -4,6 +4,8 @@
 // Package etcdmember defines the interface of the agent of an etcd member: its answer before it starts etcd, and the tickets of its pod.
 package etcdmember
 
+import "fmt"
+
 // The verbs of tickets. A ticket is an annotation on one pod, and is good for one start of its server.
 const (
 	TicketSeed  = "seed"  // seed, or seed:TOKEN: form a new cluster
@@ -32,6 +34,23 @@ type Position struct {
 // Before reports whether a log that ends at p lacks entries of one that ends at q.
 func (p Position) Before(q Position) bool {
 	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
+}
+
+// Known is a position that a member's data has reached. The operator's record has the text of one for each pod, which the agent reads as a file.
+type Known struct {
+	Cluster, Member string // ids in hexadecimal
+	Position
+}
+
+// String returns the text that ParseKnown reads.
+func (k Known) String() string {
+	return fmt.Sprintf("%s %s %d %d", k.Cluster, k.Member, k.Term, k.Index)
+}
+
+// ParseKnown parses the text of String. It ignores what follows, such as a newline.
+func ParseKnown(text string) (k Known, err error) {
+	_, err = fmt.Sscan(text, &k.Cluster, &k.Member, &k.Term, &k.Index)
+	return k, err
 }
 
 // Report is the answer at contract.PathState: the agent's state while etcd does not run, or, without a reason, the state of the watcher next to etcd.

@@ -1,9 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guard decides whether a database server may start on a volume. It runs in the server's pod, before the server,
-// because Kubernetes itself makes an empty volume where one was deleted, and starts the server on it whether the operator
-// runs or not. Judge is pure; the rest reads and marks the volume.
+// Package guard decides whether a database server may start on a volume. It runs in the server's pod, before the server, because Kubernetes
+// creates an empty volume in the place of a deleted one, and starts the server on it whether the operator runs or not. Judge is pure; the
+// rest reads and marks the volume.
 package guard
 
 import (
@@ -21,7 +21,7 @@ type Mark struct {
 	ID string `json:"id"`
 	// Server is the version of the last server that the guard allowed to start, such as "5.7.44"; empty if unknown.
 	Server string `json:"server,omitempty"`
-	// ReplacedBy names what has replaced this volume permanently, such as a restored volume; empty while this volume is in use.
+	// ReplacedBy names the volume or database that has replaced this volume permanently; empty while this volume is in use.
 	ReplacedBy string `json:"replacedBy,omitempty"`
 	// Restoring names the backup that is being restored to the volume, which then holds a part of a database; empty before and after.
 	Restoring string `json:"restoring,omitempty"`

@@ -32,7 +32,7 @@ func (v *Version) String() string {
 
 var versionPattern = regexp.MustCompile(`(\d{1,3})\.(\d{1,3})\.\d{1,3}(-[0-9A-Za-z.+~-]+)?`)
 
-// ParseVersion finds the version of a server in a text, such as what `mysqld --version` prints.
+// ParseVersion finds the version of a server in a text, such as the output of `mysqld --version`.
 func ParseVersion(text string) (*Version, bool) {
 	// MySQL 5.7 prints "mysqld  Ver 5.7.44 for Linux", MariaDB "mariadbd  Ver 10.11.19-MariaDB-deb12 for debian-linux".
 	found := versionPattern.FindStringSubmatch(text)

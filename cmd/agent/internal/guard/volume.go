@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"d3os.com/d3os-operator/internal/contract"
 )
 
 // markFile is the name of the Mark at the root of a volume.
@@ -82,7 +84,7 @@ func (v Volume) Remember(root string, server *Version, record Record) (*Mark, er
 // Restoring reports whether a restore to the volume has begun and not finished.
 func (v Volume) Restoring() bool { return v.Mark != nil && v.Mark.Restoring != "" }
 
-// BeginRestore writes on the volume that a backup is being restored to it, before any data is there.
+// BeginRestore writes to the volume that a restore of a backup begins, before any data exists.
 func (v Volume) BeginRestore(root, backup string) (Volume, error) {
 	mark := Mark{Format: unfinishedFormat, ID: newID(), Restoring: backup}
 	v.Mark = &mark
@@ -132,7 +134,9 @@ func write(root string, mark Mark) (err error) {
 // claim or a mark.
 func ReadRecord(folder string) (Record, error) {
 	record, claim := Record{}, ""
-	for key, value := range map[string]*string{"claim": &claim, "id": &record.ID, "allowServer": &record.AllowServer, "replacedBy": &record.ReplacedBy} {
+	for key, value := range map[string]*string{
+		contract.RecordClaim: &claim, contract.RecordID: &record.ID, contract.RecordAllowServer: &record.AllowServer, contract.RecordReplacedBy: &record.ReplacedBy,
+	} {
 		text, err := os.ReadFile(filepath.Join(folder, key))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return Record{}, fmt.Errorf("read the record: %w", err)

@@ -62,7 +62,7 @@ func agentIn(dir, uid, ticket string, started *string) *Agent {
 	}
 }
 
-// TestMain runs an agent that is killed, if the environment asks for it.
+// TestMain runs an agent that is killed, if a variable of the environment requests it.
 func TestMain(m *testing.M) {
 	crash := os.Getenv("MEMBER_TEST_CRASH")
 	if crash == "" {
@@ -82,15 +82,15 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// The agent is killed between any two writes of a start. At the pod's next start, an unused ticket is used, and with a used ticket
-// nothing starts. Earlier data still exists. The next pod starts with its own ticket.
+// The agent is killed between any two writes of a start. At the pod's next start, an unused ticket is used, and with a used ticket nothing
+// starts. Earlier data still exists. The next pod starts with its own ticket.
 func TestKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	const marked = `{"format":1,"pod":"data/etcd-1","cluster":"c","member":`
 	for name, c := range map[string]struct {
 		files  map[string]string
 		ticket string
-		data   bool // it starts with the data that is there
+		data   bool // it starts with existing data
 	}{
 		"seed":                      {nil, "seed", false},
 		"join":                      {nil, "join:b", false},
@@ -115,7 +115,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 	}
 }
 
-// killedAt kills an agent at one point, and checks what the next agents do. It returns true if there is no such point.
+// killedAt kills an agent at one point, and checks the next agents. It returns true if the point does not exist.
 func killedAt(t *testing.T, point int, files map[string]string, ticket string, data bool) bool {
 	t.Helper()
 	dir := t.TempDir()

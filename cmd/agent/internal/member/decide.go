@@ -24,7 +24,7 @@ const (
 	Foreign Volume = "Foreign"
 )
 
-// Reason names what the agent waits for, in one word.
+// Reason names the condition that the agent waits for, in one word.
 type Reason string
 
 // The reasons to wait.
@@ -37,7 +37,7 @@ const (
 	TicketRefused Reason = "TicketRefused"
 	// NoPeers: no running member has confirmed the ticket.
 	NoPeers Reason = "NoPeers"
-	// DataLost: the data that the mark names is gone.
+	// DataLost: the data that the mark names does not exist.
 	DataLost Reason = "DataLost"
 	// DataForeign: the data belongs to another pod, or to an unknown one.
 	DataForeign Reason = "DataForeign"
@@ -111,7 +111,7 @@ func volumeOf(s Situation) Volume {
 }
 
 // belongs reports whether the data has the identity of the mark. A mark without ids was written before the start that created the data: the
-// ticket of a join names the member, and a seed creates its own.
+// ticket of a join names the member, and a seed creates the ids.
 func belongs(m *Mark, of Identity) bool {
 	if m == nil || of.Member == "" {
 		return false

@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/contract/etcdmember"
 )
 
 const (
@@ -40,7 +42,9 @@ func TestDecide(t *testing.T) {
 	until := func(index uint64) Data {
 		return Data{Exists: true, Identity: Identity{"c", "a"}, Last: Position{Term: 2, Index: index}}
 	}
-	had := func(index uint64) []Known { return []Known{{Identity{"c", "a"}, Position{Term: 2, Index: index}}} }
+	had := func(index uint64) []etcdmember.Known {
+		return []etcdmember.Known{{Cluster: "c", Member: "a", Position: Position{Term: 2, Index: index}}}
+	}
 	of := func(member string) Data { return Data{Exists: true, Identity: Identity{"c", member}} }
 	for name, c := range map[string]struct {
 		s      Situation
@@ -104,12 +108,12 @@ func TestDecide(t *testing.T) {
 		"unknown whether, join":     {Situation{Mark: whole, Data: of("a")}, "join:b", Own, TicketRefused, "", false, "no running member has confirmed"},
 		"others of another cluster": {Situation{Mark: &Mark{Pod: pod, Cluster: "x", Member: "f"}, Data: Data{Exists: true, Identity: Identity{"x", "f"}}, Peers: running()}, "", Own, "", "", false, ""},
 		"of the past":               {Situation{Mark: whole, Data: until(5), Known: had(6)}, "", Own, DataOutdated, "", false, "ends at entry 5 of term 2, and the member had entry 6"},
-		"of an earlier term":        {Situation{Mark: whole, Data: until(7), Known: []Known{{Identity{"c", "a"}, Position{Term: 3, Index: 6}}}}, "", Own, DataOutdated, "", false, "term 3"},
+		"of an earlier term":        {Situation{Mark: whole, Data: until(7), Known: []etcdmember.Known{{Cluster: "c", Member: "a", Position: Position{Term: 3, Index: 6}}}}, "", Own, DataOutdated, "", false, "term 3"},
 		"not of the past":           {Situation{Mark: whole, Data: until(6), Known: had(6)}, "", Own, "", "", false, ""},
 		"of the past, by one note":  {Situation{Mark: whole, Data: until(5), Known: append(had(4), had(6)...)}, "", Own, DataOutdated, "", false, ""},
 		"of the past, force":        {Situation{Mark: whole, Data: until(5), Known: had(6)}, "force:1", Own, "", Force, false, ""},
 		"of the past, and removed":  {Situation{Mark: &Mark{Pod: pod, Cluster: "c", Member: "a"}, Data: until(5), Known: had(6), Peers: Peers{Answers: []Answer{{Cluster: "c"}}}}, "", Own, Removed, "", false, ""},
-		"another member had more":   {Situation{Mark: whole, Data: until(5), Known: []Known{{Identity{"c", "b"}, Position{Term: 2, Index: 6}}}}, "", Own, "", "", false, ""},
+		"another member had more":   {Situation{Mark: whole, Data: until(5), Known: []etcdmember.Known{{Cluster: "c", Member: "b", Position: Position{Term: 2, Index: 6}}}}, "", Own, "", "", false, ""},
 		"what force went on without": {Situation{Mark: &Mark{Format: 1, Pod: pod, Cluster: "c", Member: "a", Waived: Position{Term: 2, Index: 6}}, Data: until(5), Known: had(6)},
 			"", Own, "", "", false, ""},
 		"the record is unreadable": {Situation{Mark: whole, Data: until(5), KnownProblem: "bad"}, "", Own, DataOutdated, "", false, "bad"},
@@ -178,7 +182,7 @@ func TestKilledAtEachPointOfABirth(t *testing.T) {
 			}
 			var started string
 			a := agentIn(dir, "next", "seed", &started)
-			if free { // what the restore of the next pod does: the data is there
+			if free { // the restore in the next pod has created the data
 				assert.NilError(t, NoteRestored(a.Notes))
 			}
 			if err := a.Run(t.Context()); err != nil {

@@ -34,7 +34,7 @@
 //	                                     without acknowledged entries
 //	own data, and its log ends before    wait: the storage put the volume back to an earlier
 //	a known position of the member       state. The operator's record and a note of this pod
-//	                                     (see Known) have the position, outside of the volume
+//	                                     (Situation.Known) have the position, outside of the volume
 //	a mark of this pod, unreadable data  start the server: it reports the damage
 //
 // # Tickets

@@ -17,13 +17,6 @@ import (
 // Position is the end of the log of some data.
 type Position = etcdmember.Position
 
-// Known is a position that a member's data reached. It is stored outside the volume, because storage may roll the volume back to an
-// earlier state, and the volume cannot show that.
-type Known struct {
-	Identity
-	Position
-}
-
 type inspection struct {
 	damage string
 	last   Position
@@ -33,7 +26,7 @@ type inspection struct {
 func (s Situation) furthest() Position {
 	var far Position
 	for _, known := range s.Known {
-		if known.Identity == s.identity() && far.Before(known.Position) {
+		if s.identity() == (Identity{known.Cluster, known.Member}) && far.Before(known.Position) {
 			far = known.Position
 		}
 	}
@@ -70,20 +63,20 @@ func (a *Agent) known(s *Situation) {
 	}
 }
 
-// readKnown reads a file of cluster, member, term and index. nil when there is none.
-func readKnown(file string) (*Known, error) {
+// readKnown reads a known position from a file. It returns nil if the file does not exist.
+func readKnown(file string) (*etcdmember.Known, error) {
 	text, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	known := &Known{}
+	var known etcdmember.Known
 	if err == nil {
-		_, err = fmt.Sscan(string(text), &known.Cluster, &known.Member, &known.Term, &known.Index)
+		known, err = etcdmember.ParseKnown(string(text))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read how far the data went: %w", err)
+		return nil, fmt.Errorf("read the last known position of the data: %w", err)
 	}
-	return known, nil
+	return &known, nil
 }
 
 // noter notes up to which position members have agreed on the log of a running server. It notes a position some time after reading it, so
@@ -103,9 +96,9 @@ func (n *noter) note(folder string, of Identity) error {
 	if of.Member == "" || next == n.last || next.Index == 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%s %s %d %d\n", of.Cluster, of.Member, next.Term, next.Index)
-	if err := WriteDurably(filepath.Join(folder, positionNote), []byte(text)); err != nil {
-		return fmt.Errorf("note how far the data goes: %w", err)
+	known := etcdmember.Known{Cluster: of.Cluster, Member: of.Member, Position: next}
+	if err := WriteDurably(filepath.Join(folder, positionNote), []byte(known.String()+"\n")); err != nil {
+		return fmt.Errorf("write the position of the data: %w", err)
 	}
 	n.last = next
 	return nil
@@ -116,7 +109,7 @@ const endNote = "end"
 
 func noteEnd(folder string, end Position) error {
 	if err := os.WriteFile(filepath.Join(folder, endNote), fmt.Appendf(nil, "%d %d\n", end.Term, end.Index), 0o600); err != nil {
-		return fmt.Errorf("note where the data ends: %w", err)
+		return fmt.Errorf("write the end of the log: %w", err)
 	}
 	return nil
 }

@@ -119,7 +119,7 @@ func (r *reporter) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	switch request.URL.Path {
 	case contract.PathState:
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(latest) // who asked has gone
+		_ = json.NewEncoder(w).Encode(latest) // the client has disconnected
 	case "/livez":
 		_, _ = io.WriteString(w, "ok\n")
 	case "/readyz", "/health":

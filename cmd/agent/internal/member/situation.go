@@ -3,7 +3,11 @@
 
 package member
 
-import "slices"
+import (
+	"slices"
+
+	"d3os.com/d3os-operator/internal/contract/etcdmember"
+)
 
 // Identity names the cluster and the member of some data; ids are hexadecimal.
 type Identity struct{ Cluster, Member string }
@@ -58,9 +62,9 @@ type Situation struct {
 	Peers       Peers
 	// PeerURL is the address at which other members find this one.
 	PeerURL string
-	// Known has the positions of this pod's members that are stored outside the volume. KnownProblem is the cause for which they cannot be
-	// read.
-	Known        []Known
+	// Known has the positions of this pod's members that are stored outside the volume: storage may put a volume back to an earlier state,
+	// and the volume cannot show that. KnownProblem is the cause for which they cannot be read.
+	Known        []etcdmember.Known
 	KnownProblem string
 }
 

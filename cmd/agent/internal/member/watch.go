@@ -61,7 +61,7 @@ func (a *Agent) watchReport(noter *noter) (etcdmember.Report, bool) {
 	}, true
 }
 
-// watchOnce completes the mark, notes how far the data goes, and reports whether the server has to start again.
+// watchOnce completes the mark, writes the position of the data, and reports whether the server has to start again.
 func (a *Agent) watchOnce(noter *noter) (bool, error) {
 	mark, err := ReadMark(a.Volume)
 	if err != nil || mark == nil || mark.Pod != a.Pod {

@@ -143,7 +143,7 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 	program, err := filepath.Abs(filepath.Join(tools, "etcd"))
 	assert.NilError(t, err)
-	address := fmt.Sprintf("127.83.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff) // each run of the tests has its own
+	address := fmt.Sprintf("127.83.%d.%d", os.Getpid()>>8&0xff, os.Getpid()&0xff) // different runs of the tests use different addresses
 	s := serverOf(t, func(s *Server) {
 		s.Pod, s.IP, s.Program = "etcd-0", address, program
 		s.Flags = []string{"--log-level=error"}
@@ -199,14 +199,14 @@ func TestDataOfARealServer(t *testing.T) {
 	}
 }
 
-// damage finds every inverted byte of a real log except unused ones, and accepts a log that breaks off.
+// damage finds every inverted byte of a real log except unused ones, and accepts a log with an incomplete end.
 func damage(t *testing.T, s *Server, folder, log string) {
 	t.Helper()
 	whole, err := os.ReadFile(log)
 	assert.NilError(t, err)
 	used := len(bytes.TrimRight(whole, "\x00"))
 	try := func(change func(text []byte) []byte) string {
-		// This much is enough of what is not used yet.
+		// This much unused space is enough.
 		text := change(append(slices.Clone(whole[:used]), make([]byte, 1<<17)...))
 		assert.NilError(t, os.WriteFile(log, text, 0o600))
 		found, _ := s.Inspect(folder)

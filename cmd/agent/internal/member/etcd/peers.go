@@ -20,7 +20,7 @@ import (
 const (
 	// peerPatience is the maximum time that a member may take to answer.
 	peerPatience = time.Second
-	// longestAnswer bounds what is read of an answer.
+	// longestAnswer limits the size of an answer.
 	longestAnswer = 1 << 20
 )
 

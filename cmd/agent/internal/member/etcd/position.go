@@ -37,7 +37,7 @@ func (t *tracker) see(record fields) {
 	case typeEntry:
 		t.last = member.Position{Term: data.numbers[entryTerm], Index: data.numbers[entryIndex]}
 		for len(t.open) > 0 && t.open[len(t.open)-1].Index >= t.last.Index {
-			t.open = t.open[:len(t.open)-1] // another leader's entries replace those that members had not agreed on
+			t.open = t.open[:len(t.open)-1] // another leader's entries replace uncommitted ones
 		}
 		t.open = append(t.open, t.last)
 	case typeSnapshot:
@@ -51,8 +51,8 @@ func (t *tracker) see(record fields) {
 	}
 }
 
-// Follow returns a function that reads what etcd has appended to its log since the last call, and returns the last entry up to
-// which members have agreed, and the last entry.
+// Follow returns a function that reads the entries that etcd has appended to its log since the last call. It returns the last committed
+// entry and the last entry.
 func (*Server) Follow(folder string) func() (agreed, last member.Position) {
 	var file string
 	var at int64

@@ -180,7 +180,7 @@ func (s *Server) tls(v version) []string {
 	return flags
 }
 
-// version is the version of etcd; zero if it is not known.
+// version is the version of etcd; zero if it is unknown.
 type version struct{ major, minor int }
 
 func (v version) atLeast(major, minor int) bool {
@@ -202,8 +202,8 @@ func (s *Server) CheckVersion(wanted string) error {
 	return nil
 }
 
-// CheckCertificates returns why etcd cannot start with the certificates in its folders, or nil. etcd's own error would look like any other
-// failed start.
+// CheckCertificates returns the reason why etcd cannot start with the certificates in its folders, or nil. The error of etcd would look
+// like any other failed start.
 func (s *Server) CheckCertificates() error {
 	for _, folder := range []string{s.ServerTLS, s.PeerTLS} {
 		if folder == "" {

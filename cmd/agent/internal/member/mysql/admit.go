@@ -12,6 +12,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // passwordOf returns the password of a member's account for one server of the member. If the member was recreated, its former server may
@@ -52,7 +53,7 @@ func (m *Member) cut(c *server.Conn, cut []int, servers map[int]string) error {
 	case end == nil:
 		return contract.Errorf(contract.ReasonNoBinaryLog, "the server keeps no binary log")
 	}
-	m.cutEnd = Position{File: end.File, Offset: end.Offset}
+	m.cutEnd = mysqlmember.Position{File: end.File, Offset: end.Offset}
 	for i := range m.Members {
 		if i != m.Ordinal && !slices.Contains(cut, i) {
 			if err := m.admit(c, i, servers[i]); err != nil {

@@ -31,41 +31,21 @@ func PingPath(server string) string {
 // maxRequest bounds the body of an order.
 const maxRequest = 64 << 10
 
-// The documents of the API (internal/contract).
-type (
-	// Answer is an answer of the agent.
-	Answer = mysqlmember.Answer
-	// Event is an event of a member.
-	Event = mysqlmember.Event
-	// Order names the state of the record that an order was decided on.
-	Order = mysqlmember.Order
-	// Position is a position in a binary log.
-	Position = mysqlmember.Position
-	// Report is the report of a member.
-	Report = mysqlmember.Report
-	// Request is an order for a member.
-	Request = mysqlmember.Request
-	// Source is the source of a replica.
-	Source = mysqlmember.Source
-	// State is the state of a server.
-	State = mysqlmember.State
-)
-
 // Orders lists the operations of a Member that the operator can order.
 type Orders interface {
-	State(ctx context.Context) (State, error)
+	State(ctx context.Context) (mysqlmember.State, error)
 	Promise(ctx context.Context, epoch int64) error
-	Follow(ctx context.Context, o Order, from Source, acknowledge bool) error
-	Serve(ctx context.Context, o Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error
-	Heartbeat(ctx context.Context, o Order) error
-	Demote(ctx context.Context, o Order) error
-	Events(ctx context.Context) ([]Event, error)
+	Follow(ctx context.Context, o mysqlmember.Order, from mysqlmember.Source, acknowledge bool) error
+	Serve(ctx context.Context, o mysqlmember.Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error
+	Heartbeat(ctx context.Context, o mysqlmember.Order) error
+	Demote(ctx context.Context, o mysqlmember.Order) error
+	Events(ctx context.Context) ([]mysqlmember.Event, error)
 }
 
 // API serves GET /state, GET /events, GET /ping, and POST /promise, /follow, /serve, /heartbeat and /demote.
 type API struct {
 	// Member returns the report and, while a server runs, the Member that executes its orders. Report.Instance belongs to that Member.
-	Member func() (Report, Orders)
+	Member func() (mysqlmember.Report, Orders)
 	// Heard is called for each request of the operator, and for each ping of a voter of this server.
 	Heard func(operator bool)
 }
@@ -89,16 +69,16 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.answer(w, r.Context(), report, orders, events, err)
 		return
 	}
-	act := map[string]func(context.Context, Request) error{
-		mysqlmember.PathPromise: func(ctx context.Context, q Request) error { return orders.Promise(ctx, q.Epoch) },
-		mysqlmember.PathFollow: func(ctx context.Context, q Request) error {
+	act := map[string]func(context.Context, mysqlmember.Request) error{
+		mysqlmember.PathPromise: func(ctx context.Context, q mysqlmember.Request) error { return orders.Promise(ctx, q.Epoch) },
+		mysqlmember.PathFollow: func(ctx context.Context, q mysqlmember.Request) error {
 			return orders.Follow(ctx, q.Order, q.Source, q.Acknowledge)
 		},
-		mysqlmember.PathServe: func(ctx context.Context, q Request) error {
+		mysqlmember.PathServe: func(ctx context.Context, q mysqlmember.Request) error {
 			return orders.Serve(ctx, q.Order, q.Demands, q.CutVoters, q.CutOthers, q.Servers)
 		},
-		mysqlmember.PathHeartbeat: func(ctx context.Context, q Request) error { return orders.Heartbeat(ctx, q.Order) },
-		mysqlmember.PathDemote:    func(ctx context.Context, q Request) error { return orders.Demote(ctx, q.Order) },
+		mysqlmember.PathHeartbeat: func(ctx context.Context, q mysqlmember.Request) error { return orders.Heartbeat(ctx, q.Order) },
+		mysqlmember.PathDemote:    func(ctx context.Context, q mysqlmember.Request) error { return orders.Demote(ctx, q.Order) },
 	}[r.URL.Path]
 	switch {
 	case act == nil:
@@ -116,14 +96,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // isFor reports whether a ping is for the data of this member. A voter that follows another server may reach this agent by the name of the
 // pod. A ping of an older agent names no server.
-func isFor(ping *http.Request, report Report) bool {
+func isFor(ping *http.Request, report mysqlmember.Report) bool {
 	server := ping.URL.Query().Get(pinged)
 	return server == "" || server == report.Server
 }
 
 // order reads an order, and executes it if it is for this start and this data.
-func order(w http.ResponseWriter, r *http.Request, instance string, orders Orders, act func(context.Context, Request) error) error {
-	var q Request
+func order(w http.ResponseWriter, r *http.Request, instance string, orders Orders, act func(context.Context, mysqlmember.Request) error) error {
+	var q mysqlmember.Request
 	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxRequest))
 	body.DisallowUnknownFields()
 	if err := body.Decode(&q); err != nil {
@@ -145,7 +125,7 @@ func order(w http.ResponseWriter, r *http.Request, instance string, orders Order
 	return act(r.Context(), q)
 }
 
-func eventsOf(ctx context.Context, orders Orders) ([]Event, error) {
+func eventsOf(ctx context.Context, orders Orders) ([]mysqlmember.Event, error) {
 	if orders == nil {
 		return nil, contract.Errorf(contract.ReasonServerUnreachable, "list events: no server runs")
 	}
@@ -153,11 +133,11 @@ func eventsOf(ctx context.Context, orders Orders) ([]Event, error) {
 }
 
 // answer writes the report, the state, and the result of a request.
-func (a *API) answer(w http.ResponseWriter, ctx context.Context, report Report, orders Orders, events []Event, failed error) { //nolint:revive // as handlers are
-	answer, code := Answer{Report: report, Events: events}, http.StatusOK
+func (a *API) answer(w http.ResponseWriter, ctx context.Context, report mysqlmember.Report, orders Orders, events []mysqlmember.Event, failed error) { //nolint:revive // as handlers are
+	answer, code := mysqlmember.Answer{Report: report, Events: events}, http.StatusOK
 	var err error
 	if orders != nil {
-		var s State
+		var s mysqlmember.State
 		if s, err = orders.State(ctx); err == nil {
 			answer.State, answer.Promised, answer.Revision = &s, s.Promised, s.Revision
 		}
@@ -170,7 +150,7 @@ func (a *API) answer(w http.ResponseWriter, ctx context.Context, report Report, 
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(answer) // the client has gone
+	_ = json.NewEncoder(w).Encode(answer) // the client has disconnected
 }
 
 func isOperator(state *tls.ConnectionState) bool {

@@ -33,18 +33,22 @@ func (k *taken) note(format string, args ...any) error {
 	k.orders = append(k.orders, fmt.Sprintf(format, args...))
 	return k.err
 }
-func (k *taken) State(context.Context) (State, error)         { return State{Server: "uuid"}, nil }
-func (k *taken) Promise(_ context.Context, epoch int64) error { return k.note("promise %d", epoch) }
-func (k *taken) Heartbeat(_ context.Context, o Order) error   { return k.note("heartbeat %v", o) }
-func (k *taken) Demote(_ context.Context, o Order) error      { return k.note("demote %v", o) }
-func (k *taken) Events(context.Context) ([]Event, error) {
-	return []Event{{Schema: "d", Name: "e", Status: "ENABLED"}}, k.err
+func (k *taken) State(context.Context) (mysqlmember.State, error) {
+	return mysqlmember.State{Server: "uuid"}, nil
 }
-func (k *taken) Follow(_ context.Context, o Order, s Source, acknowledge bool) error {
+func (k *taken) Promise(_ context.Context, epoch int64) error { return k.note("promise %d", epoch) }
+func (k *taken) Heartbeat(_ context.Context, o mysqlmember.Order) error {
+	return k.note("heartbeat %v", o)
+}
+func (k *taken) Demote(_ context.Context, o mysqlmember.Order) error { return k.note("demote %v", o) }
+func (k *taken) Events(context.Context) ([]mysqlmember.Event, error) {
+	return []mysqlmember.Event{{Schema: "d", Name: "e", Status: "ENABLED"}}, k.err
+}
+func (k *taken) Follow(_ context.Context, o mysqlmember.Order, s mysqlmember.Source, acknowledge bool) error {
 	return k.note("follow %v %v %v", o, s, acknowledge)
 }
 
-func (k *taken) Serve(_ context.Context, o Order, demands int, voters, others []int, servers map[int]string) error {
+func (k *taken) Serve(_ context.Context, o mysqlmember.Order, demands int, voters, others []int, servers map[int]string) error {
 	return k.note("serve %v %d %v %v %v", o, demands, voters, others, servers)
 }
 
@@ -54,22 +58,22 @@ func TestAPI(t *testing.T) {
 	folder, ours, others := t.TempDir(), rig.NewAuthority(t), rig.NewAuthority(t)
 	ours.Write(t, folder, "mysql-0")
 	k := &taken{}
-	report, orders, heard := Report{Instance: "i1", Server: "uuid", Volume: volume.Own}, Orders(k), map[bool]int{}
-	s := httptest.NewUnstartedServer(&API{Member: func() (Report, Orders) { return report, orders }, Heard: func(operator bool) { heard[operator]++ }})
+	report, orders, heard := mysqlmember.Report{Instance: "i1", Server: "uuid", Volume: volume.Own}, Orders(k), map[bool]int{}
+	s := httptest.NewUnstartedServer(&API{Member: func() (mysqlmember.Report, Orders) { return report, orders }, Heard: func(operator bool) { heard[operator]++ }})
 	s.TLS, s.Config.ErrorLog = TLS(folder), log.New(io.Discard, "", 0)
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	send := func(c *http.Client, method, path, body string) (int, Answer, error) {
+	send := func(c *http.Client, method, path, body string) (int, mysqlmember.Answer, error) {
 		request, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
 		assert.NilError(t, err)
 		response, err := c.Do(request)
 		if err != nil {
-			return 0, Answer{}, err
+			return 0, mysqlmember.Answer{}, err
 		}
 		defer response.Body.Close()
 		text, err := io.ReadAll(response.Body)
 		assert.NilError(t, err)
-		var answer Answer
+		var answer mysqlmember.Answer
 		_ = json.NewDecoder(bytes.NewReader(text)).Decode(&answer) // some errors are plain text
 		return response.StatusCode, answer, nil
 	}
@@ -84,7 +88,7 @@ func TestAPI(t *testing.T) {
 	if code != 200 || answer.Instance != "i1" || answer.State == nil || answer.State.Server != "uuid" {
 		t.Errorf("%d %+v", code, answer)
 	}
-	if code, answer, err = send(member, "GET", "/events", ""); err != nil || code != 200 || len(answer.Events) != 1 || answer.Events[0] != (Event{Schema: "d", Name: "e", Status: "ENABLED"}) {
+	if code, answer, err = send(member, "GET", "/events", ""); err != nil || code != 200 || len(answer.Events) != 1 || answer.Events[0] != (mysqlmember.Event{Schema: "d", Name: "e", Status: "ENABLED"}) {
 		t.Errorf("%d %+v %v", code, answer, err)
 	}
 	const for1 = `"instance":"i1","server":"uuid","epoch":4,"revision":9`

@@ -9,10 +9,11 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // Events lists the scheduled events of the server.
-func (m *Member) Events(ctx context.Context) (events []Event, err error) {
+func (m *Member) Events(ctx context.Context) (events []mysqlmember.Event, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.ended {
@@ -24,7 +25,7 @@ func (m *Member) Events(ctx context.Context) (events []Event, err error) {
 			return fmt.Errorf("list events: %w", err)
 		}
 		for _, row := range rows {
-			events = append(events, Event{Schema: row[0], Name: row[1], Status: row[2]})
+			events = append(events, mysqlmember.Event{Schema: row[0], Name: row[1], Status: row[2]})
 		}
 		return nil
 	})

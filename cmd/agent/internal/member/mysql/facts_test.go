@@ -11,6 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // Facts about the real server on which the design rests. If one of them fails with a version, the design is wrong for that version.
@@ -67,17 +68,17 @@ func TestCommitsWait(t *testing.T) {
 	}
 
 	// This server has transactions that the other servers lack, and would follow without an error.
-	assert.NilError(t, a.promote(ctx, Order{Epoch: 2, Revision: 2}, 0))
-	assert.NilError(t, a.Serve(ctx, Order{Epoch: 2, Revision: 2}, 0, nil, nil, nil))
+	assert.NilError(t, a.promote(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, 0))
+	assert.NilError(t, a.Serve(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, 0, nil, nil, nil))
 	a.s.Exec("INSERT INTO d.t VALUES (7)")
-	assert.NilError(t, p.Follow(ctx, Order{Epoch: 2, Revision: 2}, a.source(), false))
+	assert.NilError(t, p.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, a.source(), false))
 	until(t, "the old primary applies", func() bool { return p.rows() == "1 7" })
 	if s := p.state(t); !s.Connected || s.Problem != "" {
 		t.Errorf("a surplus is an error by itself: %+v", s)
 	}
 
 	// A graceful stop ends the wait, and the client may have the answer OK. The row is on this server alone.
-	assert.NilError(t, a.Serve(ctx, Order{Epoch: 2, Revision: 3}, 1, nil, []int{0, 2}, nil))
+	assert.NilError(t, a.Serve(ctx, mysqlmember.Order{Epoch: 2, Revision: 3}, 1, nil, []int{0, 2}, nil))
 	_, result = a.insert(t, 8)
 	a.waits(t, 1)
 	a.s.Signal(syscall.SIGTERM)
@@ -88,8 +89,8 @@ func TestCommitsWait(t *testing.T) {
 	assert.Equal(t, p.rows(), "1 7")
 }
 
-// F8: with semi-sync on as a source, a replica's applier waits for its own replicas to acknowledge. F9: a replica that does not acknowledge
-// may show a row that the primary has not acknowledged. F7: a kill loses nothing of a relay log that is not applied.
+// F8: with semi-sync on as a source, a replica's applier waits for acknowledgements of that replica's replicas. F9: a replica that does not
+// acknowledge may show a row that the primary has not acknowledged. F7: a kill loses nothing of a relay log that is not applied yet.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	p, a, b := cluster(t)
@@ -115,7 +116,7 @@ func TestReplicas(t *testing.T) {
 	until(t, "it is received", func() bool { return a.s.Ask("SELECT GTID_SUBSET('"+want+"', '"+a.state(t).Received+"')") == "1" })
 	a.s.Kill()
 
-	until(t, "it follows", func() bool { return b.Follow(ctx, Order{Epoch: 1, Revision: 2}, p.source(), false) == nil })
+	until(t, "it follows", func() bool { return b.Follow(ctx, mysqlmember.Order{Epoch: 1, Revision: 2}, p.source(), false) == nil })
 	_, result := p.insert(t, 20)
 	all := "0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19"
 	until(t, "the learner shows it", func() bool { return b.rows() == all+" 20" })
@@ -126,10 +127,10 @@ func TestReplicas(t *testing.T) {
 	s := a.state(t)
 	assert.Equal(t, a.s.Ask("SELECT GTID_SUBSET('"+want+"', '"+s.Received+"')"), "1", "received %s of %s", s.Received, want)
 	assert.Equal(t, a.rows(), "0")
-	assert.Equal(t, contract.ReasonOf(a.promote(ctx, Order{Epoch: 2, Revision: 2}, 0)), contract.ReasonBusy) // not before all is applied
+	assert.Equal(t, contract.ReasonOf(a.promote(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, 0)), contract.ReasonBusy) // not before all is applied
 	a.s.Exec("STOP REPLICA SQL_THREAD")
 	assert.NilError(t, a.Resume(ctx))
 	until(t, "the applier goes on", func() bool { return a.rows() == all })
-	assert.NilError(t, a.promote(ctx, Order{Epoch: 2, Revision: 2}, 0))
+	assert.NilError(t, a.promote(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, 0))
 	assert.Equal(t, a.rows(), all)
 }

@@ -15,6 +15,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // Member is the running server of a member, and the member's promises.
@@ -37,15 +38,15 @@ type Member struct {
 	demands     int
 	cutVoters   []int
 	cutOthers   []int
-	cutEnd      Position
+	cutEnd      mysqlmember.Position
 	cutRevision int64          // that cutVoters belong to
 	admitted    map[int]string // for each member, the server whose password its account has; "" for the password of all members
 	progress    Progress
-	source      Source
+	source      mysqlmember.Source
 	acks        bool
 }
 
-// Arguments returns the options that the server must start with: after a crash nothing of a former role is left.
+// Arguments returns the options with which the server must start: after a crash, it has nothing of its former role.
 func Arguments(ordinal int) []string {
 	return []string{
 		"--server-id=" + strconv.Itoa(ordinal+1), "--super-read-only=ON", "--skip-replica-start=ON", "--event-scheduler=OFF",
@@ -58,7 +59,7 @@ func Arguments(ordinal int) []string {
 	}
 }
 
-// Account returns the name of the account that a member replicates with. To refuse a member's connection is to lock it.
+// Account returns the name of a member's account for replication. The primary refuses a member by locking its account.
 func Account(ordinal int) string { return "d3os_member_" + strconv.Itoa(ordinal) }
 
 // AgentAccount is the name of the account with all rights that only the agent uses.
@@ -71,12 +72,12 @@ const CloneAccount = "d3os_clone"
 const ArchiveAccount = "d3os_archiver"
 
 // isConnected reports whether a receiver is connected to this source: another server may have its address.
-func isConnected(s Source, status map[string]string) bool {
+func isConnected(s mysqlmember.Source, status map[string]string) bool {
 	return s.Server == "" || status["Replica_IO_Running"] != "Yes" || status["Source_UUID"] == s.Server
 }
 
 // isAt reports whether two sources have the same address.
-func isAt(s, other Source) bool {
+func isAt(s, other mysqlmember.Source) bool {
 	s.Server, other.Server = "", ""
 	return s == other
 }
@@ -95,23 +96,23 @@ func (m *Member) CreateAccounts(ctx context.Context) error {
 	})
 }
 
-// Promise stops the receiver for good, and stores that orders of older epochs are refused. The stored revision does not change.
+// Promise stops the receiver until a later order, and stores that orders of older epochs are refused. The stored revision does not change.
 func (m *Member) Promise(ctx context.Context, epoch int64) error {
 	n, err := m.Volume.Notes()
 	if err != nil {
 		return err
 	}
-	return m.order(ctx, Order{Epoch: epoch, Revision: max(n.Revision, 1)}, func(c *server.Conn) error {
+	return m.order(ctx, mysqlmember.Order{Epoch: epoch, Revision: max(n.Revision, 1)}, func(c *server.Conn) error {
 		if m.primary != 0 {
 			return contract.Errorf(contract.ReasonRefused, "this member is the primary of epoch %d: only a start without a ticket ends that", m.primary)
 		}
-		m.source, m.acks = Source{}, false
+		m.source, m.acks = mysqlmember.Source{}, false
 		return wrap(run(c, "STOP REPLICA IO_THREAD", "SET GLOBAL rpl_semi_sync_replica_enabled = OFF"), "stop the receiver")
 	})
 }
 
 // Follow makes the server receive from a source, and acknowledge or not. It never drops a relay log that is not applied.
-func (m *Member) Follow(ctx context.Context, o Order, from Source, acknowledge bool) error {
+func (m *Member) Follow(ctx context.Context, o mysqlmember.Order, from mysqlmember.Source, acknowledge bool) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary != 0 {
 			return contract.Errorf(contract.ReasonRefused, "this member is the primary of epoch %d: it does not follow member %d", m.primary, from.Ordinal)
@@ -128,7 +129,7 @@ func (m *Member) Follow(ctx context.Context, o Order, from Source, acknowledge b
 		if err := run(c, "STOP REPLICA IO_THREAD"); err != nil {
 			return fmt.Errorf("stop the receiver: %w", err)
 		}
-		m.source, m.acks = Source{}, false
+		m.source, m.acks = mysqlmember.Source{}, false
 		enabled := "SET GLOBAL rpl_semi_sync_replica_enabled = OFF"
 		if acknowledge {
 			enabled = "SET GLOBAL rpl_semi_sync_replica_enabled = ON"
@@ -206,8 +207,8 @@ func (m *Member) Reserve(ctx context.Context) error {
 	return wrap(err, "reserve connections")
 }
 
-// Promote makes the server the primary of a ticket's epoch. The ticket is used, on the disk, before the server ends its replication. The
-// primary refuses all connections of members until Serve lets them in, and is writable at last.
+// Promote makes the server the primary of a ticket's epoch. The ticket is marked as used on disk before the server ends its replication.
+// The primary refuses all connections of members until Serve admits them, and becomes writable in the end.
 func (m *Member) Promote(ctx context.Context, t Ticket) error {
 	return m.order(ctx, t.Order, func(c *server.Conn) error {
 		if m.primary != 0 || m.unfinished {
@@ -216,7 +217,7 @@ func (m *Member) Promote(ctx context.Context, t Ticket) error {
 		if err := wrap(run(c, "STOP REPLICA IO_THREAD"), "stop the receiver"); err != nil {
 			return err
 		}
-		m.source, m.acks = Source{}, false
+		m.source, m.acks = mysqlmember.Source{}, false
 		if err := drained(c); err != nil {
 			return err
 		}
@@ -264,7 +265,7 @@ func (m *Member) becomePrimary(c *server.Conn, epoch int64, demands int) error {
 // Serve makes the primary demand acknowledgements and refuse connections. Within one revision, a refused voter stays refused:
 // a delayed order does not admit it. servers has the UUIDs of members that log in with the passwords of their servers. Serve also makes
 // a read-only primary writable, such as after a failed demotion.
-func (m *Member) Serve(ctx context.Context, o Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error {
+func (m *Member) Serve(ctx context.Context, o mysqlmember.Order, demands int, cutVoters, cutOthers []int, servers map[int]string) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 || m.unfinished {
 			return contract.Errorf(contract.ReasonRefused, "this member is no primary: a ticket must make it the primary first")
@@ -351,7 +352,7 @@ func disconnect(c *server.Conn, users []string) error {
 }
 
 // Heartbeat writes a row. It does not wait long for its acknowledgement, which may come later.
-func (m *Member) Heartbeat(ctx context.Context, o Order) error {
+func (m *Member) Heartbeat(ctx context.Context, o mysqlmember.Order) error {
 	return m.order(ctx, o, func(c *server.Conn) error {
 		if m.primary == 0 {
 			return contract.Errorf(contract.ReasonRefused, "this member is no primary: it writes nothing")
@@ -365,7 +366,7 @@ func (m *Member) Heartbeat(ctx context.Context, o Order) error {
 }
 
 // order executes an order: it stores the order's epoch and revision, and then runs the effect.
-func (m *Member) order(ctx context.Context, o Order, effect func(*server.Conn) error) error {
+func (m *Member) order(ctx context.Context, o mysqlmember.Order, effect func(*server.Conn) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.stopped {

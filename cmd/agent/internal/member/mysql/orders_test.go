@@ -31,8 +31,8 @@ func TestOrders(t *testing.T) {
 	until(t, "b has the row", func() bool { return b.rows() == "1" })
 
 	// b is cut off, and stays so within the revision; a alone acknowledges.
-	assert.NilError(t, p.Serve(ctx, Order{Epoch: 1, Revision: 1}, 1, []int{2}, nil, nil))
-	assert.NilError(t, p.Serve(ctx, Order{Epoch: 1, Revision: 1}, 1, nil, nil, nil))
+	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 1, Revision: 1}, 1, []int{2}, nil, nil))
+	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 1, Revision: 1}, 1, nil, nil, nil))
 	_, result = p.insert(t, 2)
 	assert.NilError(t, <-result)
 	s := p.state(t)
@@ -44,14 +44,14 @@ func TestOrders(t *testing.T) {
 	assert.Equal(t, b.rows(), "1")
 	until(t, "a has the log", func() bool { read := a.state(t).ReadTo; return read.File == s.End.File && read.Offset >= s.End.Offset })
 	refused(t, p.Promise(ctx, 2))
-	refused(t, p.Follow(ctx, Order{Epoch: 2, Revision: 2}, a.source(), true))
+	refused(t, p.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, a.source(), true))
 
 	// The next revision admits b as a reader, which does not acknowledge. A delayed order has no effect.
-	until(t, "b follows", func() bool { return b.Follow(ctx, Order{Epoch: 2, Revision: 2}, p.source(), false) == nil })
-	assert.NilError(t, p.Serve(ctx, Order{Epoch: 2, Revision: 2}, 1, nil, nil, nil))
+	until(t, "b follows", func() bool { return b.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, p.source(), false) == nil })
+	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 2, Revision: 2}, 1, nil, nil, nil))
 	until(t, "b has all", func() bool { return b.rows() == "1 2" })
-	refused(t, b.Follow(ctx, Order{Epoch: 2, Revision: 1}, p.source(), true))
-	refused(t, p.Serve(ctx, Order{Epoch: 2, Revision: 1}, 0, nil, nil, nil))
+	refused(t, b.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 1}, p.source(), true))
+	refused(t, p.Serve(ctx, mysqlmember.Order{Epoch: 2, Revision: 1}, 0, nil, nil, nil))
 	if s := b.state(t); s.Acknowledges || s.Role != mysqlmember.RoleReplica || s.Source != 0 || s.Problem != "" {
 		t.Errorf("%+v", s)
 	}
@@ -62,7 +62,7 @@ func TestOrders(t *testing.T) {
 	p.waits(t, 1)
 	none(t, waiting)
 	until(t, "commits wait", func() bool { s := p.state(t); return s.Commits == mysqlmember.CommitsWait && s.Stalled > 0 })
-	if err := p.Demote(ctx, Order{Epoch: 4, Revision: 2}, nil); contract.ReasonOf(err) != contract.ReasonBusy {
+	if err := p.Demote(ctx, mysqlmember.Order{Epoch: 4, Revision: 2}, nil); contract.ReasonOf(err) != contract.ReasonBusy {
 		t.Errorf("a primary gives its epoch up while a commit waits: %v", err)
 	}
 	if s := p.state(t); !s.Writable || s.Waiting != 1 || s.Promised != 2 {
@@ -70,33 +70,33 @@ func TestOrders(t *testing.T) {
 	}
 	a.s.Kill()
 	a.again()
-	refused(t, a.Follow(ctx, Order{Epoch: 2, Revision: 3}, p.source(), true))
+	refused(t, a.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 3}, p.source(), true))
 	if s := a.state(t); s.Promised != 3 || s.Role != "" || s.Connected || s.Writable {
 		t.Errorf("%+v", s)
 	}
 
 	// b acknowledges from now on. It has the row already, so a heartbeat may be needed.
 	until(t, "b has the row that waits", func() bool { return b.rows() == "1 2 3" })
-	until(t, "b follows", func() bool { return b.Follow(ctx, Order{Epoch: 2, Revision: 3}, p.source(), true) == nil })
-	assert.NilError(t, p.Serve(ctx, Order{Epoch: 2, Revision: 3}, 1, nil, nil, nil))
+	until(t, "b follows", func() bool { return b.Follow(ctx, mysqlmember.Order{Epoch: 2, Revision: 3}, p.source(), true) == nil })
+	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 2, Revision: 3}, 1, nil, nil, nil))
 	until(t, "b is connected", func() bool { return b.state(t).Connected })
-	assert.NilError(t, p.Heartbeat(ctx, Order{Epoch: 2, Revision: 3}))
+	assert.NilError(t, p.Heartbeat(ctx, mysqlmember.Order{Epoch: 2, Revision: 3}))
 	assert.NilError(t, <-waiting)
 
 	// b is promoted. Its first commit waits until a follows and acknowledges.
 	assert.NilError(t, b.Promise(ctx, 3))
 	_, waiting = p.insert(t, 4)
 	p.waits(t, 1)
-	refused(t, b.Serve(ctx, Order{Epoch: 3, Revision: 4}, 1, nil, nil, nil))
-	refused(t, b.Heartbeat(ctx, Order{Epoch: 3, Revision: 4}))
-	until(t, "b is promoted", func() bool { return b.promote(ctx, Order{Epoch: 3, Revision: 4}, 1) == nil })
-	refused(t, b.promote(ctx, Order{Epoch: 3, Revision: 4}, 1))
+	refused(t, b.Serve(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}, 1, nil, nil, nil))
+	refused(t, b.Heartbeat(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}))
+	until(t, "b is promoted", func() bool { return b.promote(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}, 1) == nil })
+	refused(t, b.promote(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}, 1))
 	_, result = b.insert(t, 5)
 	b.waits(t, 1)
 	none(t, result)
-	until(t, "a follows", func() bool { return a.Follow(ctx, Order{Epoch: 3, Revision: 4}, b.source(), true) == nil })
+	until(t, "a follows", func() bool { return a.Follow(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}, b.source(), true) == nil })
 	none(t, result)
-	assert.NilError(t, b.Serve(ctx, Order{Epoch: 3, Revision: 4}, 1, nil, []int{0}, nil))
+	assert.NilError(t, b.Serve(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}, 1, nil, []int{0}, nil))
 	assert.NilError(t, <-result)
 	until(t, "a has all", func() bool { return a.rows() == "1 2 3 5" })
 
@@ -111,12 +111,12 @@ func TestOrders(t *testing.T) {
 	assert.Equal(t, p.s.Ask("SELECT GTID_SUBSET('"+p.state(t).Received+"', '"+b.state(t).Executed+"')"), "0")
 
 	// b gives its epoch up by an order, and refuses that epoch also after a restart.
-	refused(t, b.Demote(ctx, Order{Epoch: 3, Revision: 4}, nil))
-	assert.NilError(t, b.Demote(ctx, Order{Epoch: 4, Revision: 4}, func(s os.Signal) error { b.s.Signal(s); return nil }))
-	refused(t, b.Serve(ctx, Order{Epoch: 4, Revision: 4}, 1, nil, nil, nil))
+	refused(t, b.Demote(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}, nil))
+	assert.NilError(t, b.Demote(ctx, mysqlmember.Order{Epoch: 4, Revision: 4}, func(s os.Signal) error { b.s.Signal(s); return nil }))
+	refused(t, b.Serve(ctx, mysqlmember.Order{Epoch: 4, Revision: 4}, 1, nil, nil, nil))
 	b.s.Kill()
 	b.again()
-	refused(t, b.promote(ctx, Order{Epoch: 3, Revision: 4}, 1))
+	refused(t, b.promote(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}, 1))
 	assert.Equal(t, b.rows(), "1 2 3 5")
 
 	// A replica is stopped in order, and takes no order from then on.
@@ -129,19 +129,19 @@ func TestDemands(t *testing.T) {
 	t.Parallel()
 	p, a, b := cluster(t)
 	ctx := t.Context()
-	assert.NilError(t, p.Serve(ctx, Order{Epoch: 1, Revision: 2}, 2, nil, nil, nil))
+	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 1, Revision: 2}, 2, nil, nil, nil))
 	_, result := p.insert(t, 1)
 	assert.NilError(t, <-result)
-	assert.NilError(t, b.Promise(ctx, 2)) // it acknowledges no more
+	assert.NilError(t, b.Promise(ctx, 2)) // it does not acknowledge any more
 	_, result = p.insert(t, 2)
 	until(t, "a has the row", func() bool { return a.rows() == "1 2" })
 	p.waits(t, 1)
 	none(t, result)
-	assert.NilError(t, p.Serve(ctx, Order{Epoch: 1, Revision: 3}, 1, nil, nil, nil))
+	assert.NilError(t, p.Serve(ctx, mysqlmember.Order{Epoch: 1, Revision: 3}, 1, nil, nil, nil))
 	assert.NilError(t, <-result)
 }
 
-// stop stops a server, which gets a signal for that.
+// stop sends a signal to a server and waits until it has stopped.
 func (n *node) stop(t *testing.T, want syscall.Signal) {
 	t.Helper()
 	got, err := n.Stop(t.Context(), func(s os.Signal) error { n.s.Signal(s); return nil })

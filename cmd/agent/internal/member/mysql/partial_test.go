@@ -12,6 +12,7 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // writes inserts rows at full speed until the returned function is called. A row is as large as an event can be, and a receiver syncs each
@@ -56,12 +57,12 @@ func within(t *testing.T, what string, do func() error) {
 	})
 }
 
-// A receiver that stops while the primary is written often stops within a transaction. No order waits for the rest of that, nothing is lost,
-// and the server stops at once.
+// A receiver that stops during writes of the primary often stops within a transaction. Orders do not wait for the rest of the transaction,
+// nothing is lost, and the server stops immediately.
 func TestOrdersWithinATransaction(t *testing.T) {
 	t.Parallel()
 	p, _, b := cluster(t)
-	ctx, o := t.Context(), Order{Epoch: 1, Revision: 2}
+	ctx, o := t.Context(), mysqlmember.Order{Epoch: 1, Revision: 2}
 	stop := p.writes(t)
 	for i := range 6 {
 		o.Revision++
@@ -81,7 +82,7 @@ func TestOrdersWithinATransaction(t *testing.T) {
 			parts++
 		}
 		source := p.source()
-		source.Host = []string{"127.0.0.1", "localhost"}[o.Epoch%2] // another source, as far as the agent knows
+		source.Host = []string{"127.0.0.1", "localhost"}[o.Epoch%2] // for the agent, this is another source
 		within(t, "following another member", func() error { return b.Follow(ctx, o, source, true) })
 		if parts > 2 {
 			break

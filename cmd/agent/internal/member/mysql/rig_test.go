@@ -15,6 +15,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 func TestMain(m *testing.M) { rig.Main(m) }
@@ -48,13 +49,15 @@ func (n *node) again() {
 }
 
 // promote gives a member a ticket that was not used.
-func (n *node) promote(ctx context.Context, o Order, demands int) error {
+func (n *node) promote(ctx context.Context, o mysqlmember.Order, demands int) error {
 	return n.Promote(ctx, Ticket{Order: o, Demands: demands})
 }
 
-func (n *node) source() Source { return Source{Ordinal: n.Ordinal, Host: "127.0.0.1", Port: n.s.Port} }
+func (n *node) source() mysqlmember.Source {
+	return mysqlmember.Source{Ordinal: n.Ordinal, Host: "127.0.0.1", Port: n.s.Port}
+}
 
-func (n *node) state(t *testing.T) State {
+func (n *node) state(t *testing.T) mysqlmember.State {
 	t.Helper()
 	s, err := n.State(t.Context())
 	assert.NilError(t, err)
@@ -66,7 +69,7 @@ func cluster(t *testing.T) (primary, a, b *node) {
 	t.Helper()
 	all := nodes(t, 3)
 	primary, a, b = all[0], all[1], all[2]
-	ctx, o := t.Context(), Order{Epoch: 1, Revision: 1}
+	ctx, o := t.Context(), mysqlmember.Order{Epoch: 1, Revision: 1}
 	assert.NilError(t, primary.promote(ctx, o, 1))
 	assert.NilError(t, primary.Serve(ctx, o, 1, nil, nil, nil))
 	assert.NilError(t, a.Follow(ctx, o, primary.source(), true))

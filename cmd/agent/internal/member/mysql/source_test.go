@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // A receiver does not follow its source while it is connected to another server at that address. The state names the other server, and an
@@ -17,7 +19,7 @@ func TestOtherServerAtTheAddress(t *testing.T) {
 	t.Parallel()
 	all := nodes(t, 2)
 	p, a := all[0], all[1]
-	lead := func(o Order) string {
+	lead := func(o mysqlmember.Order) string {
 		assert.NilError(t, p.promote(t.Context(), o, 0))
 		assert.NilError(t, p.Serve(t.Context(), o, 0, nil, nil, nil))
 		return p.state(t).Server
@@ -28,7 +30,7 @@ func TestOtherServerAtTheAddress(t *testing.T) {
 	receiver := func() string {
 		return a.s.Ask("SELECT MAX(PROCESSLIST_ID) FROM performance_schema.threads WHERE NAME = 'thread/sql/replica_io'")
 	}
-	o, from := Order{Epoch: 1, Revision: 1}, p.source()
+	o, from := mysqlmember.Order{Epoch: 1, Revision: 1}, p.source()
 	from.Server = lead(o)
 	assert.NilError(t, a.Follow(t.Context(), o, from, true))
 	follows(from.Server)
@@ -39,7 +41,7 @@ func TestOtherServerAtTheAddress(t *testing.T) {
 	p.s.Kill()
 	assert.NilError(t, os.Remove(filepath.Join(p.s.Data, "auto.cnf"))) // the next start is that of another server
 	p.again()
-	o = Order{Epoch: 1, Revision: 2}
+	o = mysqlmember.Order{Epoch: 1, Revision: 2}
 	other := lead(o)
 	follows(other)
 	before = receiver()

@@ -17,17 +17,17 @@ import (
 )
 
 // State reads the state of the server.
-func (m *Member) State(ctx context.Context) (State, error) {
+func (m *Member) State(ctx context.Context) (mysqlmember.State, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.Volume.Notes()
 	if err != nil {
-		return State{}, err
+		return mysqlmember.State{}, err
 	}
 	if m.ended {
-		return State{}, contract.Errorf(contract.ReasonServerUnreachable, "the server has ended")
+		return mysqlmember.State{}, contract.Errorf(contract.ReasonServerUnreachable, "the server has ended")
 	}
-	s := State{Promised: n.Promised, Revision: n.Revision, Unprotected: m.unfinished}
+	s := mysqlmember.State{Promised: n.Promised, Revision: n.Revision, Unprotected: m.unfinished}
 	err = m.session(ctx, func(c *server.Conn) error {
 		var err error
 		if s.Server, err = c.Value("SELECT @@GLOBAL.server_uuid"); err != nil {
@@ -64,7 +64,7 @@ func (m *Member) State(ctx context.Context) (State, error) {
 }
 
 // replica adds the result of SHOW REPLICA STATUS.
-func (m *Member) replica(s *State, row map[string]string) {
+func (m *Member) replica(s *mysqlmember.State, row map[string]string) {
 	s.Received = strings.Trim(s.Executed+","+strings.ReplaceAll(row["Retrieved_Gtid_Set"], "\n", ""), ",")
 	if s.Connected = row["Replica_IO_Running"] == "Yes"; s.Connected {
 		s.SourceServer = row["Source_UUID"]
@@ -80,11 +80,11 @@ func (m *Member) replica(s *State, row map[string]string) {
 		s.Problem = row["Last_IO_Error"]
 	}
 	if s.Problem == "" && s.Role == mysqlmember.RoleReplica && row["Replica_SQL_Running"] != "Yes" {
-		s.Problem = "the applier does not run" // its lag is not known
+		s.Problem = "the applier does not run" // its lag is unknown
 	}
 }
 
-func (m *Member) ofPrimary(c *server.Conn, s *State) error {
+func (m *Member) ofPrimary(c *server.Conn, s *mysqlmember.State) error {
 	s.Role, s.Epoch, s.Demands, s.CutEnd, s.Cut = mysqlmember.RolePrimary, m.primary, m.demands, m.cutEnd, unique(append(append([]int{}, m.cutVoters...), m.cutOthers...))
 	s.Servers = m.servers()
 	var err error
@@ -100,7 +100,7 @@ func (m *Member) ofPrimary(c *server.Conn, s *State) error {
 		return fmt.Errorf("ask for the end of the binary log: %w", err)
 	}
 	if end != nil {
-		s.End = Position{File: end.File, Offset: end.Offset}
+		s.End = mysqlmember.Position{File: end.File, Offset: end.Offset}
 	}
 	if s.Waiting, err = waitingSessions(c); err != nil && !errors.Is(err, errNoSemiSync) { // the next status shows that
 		return err

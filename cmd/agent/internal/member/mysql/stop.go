@@ -30,8 +30,8 @@ const (
 // Silence holds the times since a voter, the operator and the agent last reached a primary.
 type Silence struct{ Voter, Operator, Agent time.Duration }
 
-// MustKill returns the cause for which a server must be killed at once, or "". A stop by SIGTERM would acknowledge the waiting commits.
-func MustKill(s State, since Silence) string {
+// MustKill returns the reason why a server must be killed immediately, or "". A stop by SIGTERM would acknowledge the waiting commits.
+func MustKill(s mysqlmember.State, since Silence) string {
 	switch {
 	case s.Unprotected:
 		return "the primary is not protected by semi-sync"
@@ -92,7 +92,7 @@ func (m *Member) End() {
 // Demote makes the primary give its epoch up: it becomes read-only, promises the epoch of the order, and its server is stopped. If a commit
 // still waits after two seconds, it stays the primary and becomes writable again, even without the operator. If that step or the signal
 // fails, a later Serve makes it writable.
-func (m *Member) Demote(ctx context.Context, o Order, signal func(os.Signal) error) error {
+func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os.Signal) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	n, err := m.Volume.Notes()

@@ -20,9 +20,9 @@ func TestParseTicket(t *testing.T) {
 		"none":             {},
 		"seed\n":           {Text: "seed", Verb: Seed},
 		"fence":            {Text: "fence", Verb: Fence},
-		"primary:4:9:0":    {Text: "primary:4:9:0", Verb: Primary, Order: Order{Epoch: 4, Revision: 9}},
-		"primary:4:9:2":    {Text: "primary:4:9:2", Verb: Primary, Order: Order{Epoch: 4, Revision: 9}, Demands: 2},
-		"join:9:0:" + uuid: {Text: "join:9:0:" + uuid, Verb: Join, Order: Order{Revision: 9}, Server: uuid},
+		"primary:4:9:0":    {Text: "primary:4:9:0", Verb: Primary, Order: mysqlmember.Order{Epoch: 4, Revision: 9}},
+		"primary:4:9:2":    {Text: "primary:4:9:2", Verb: Primary, Order: mysqlmember.Order{Epoch: 4, Revision: 9}, Demands: 2},
+		"join:9:0:" + uuid: {Text: "join:9:0:" + uuid, Verb: Join, Order: mysqlmember.Order{Revision: 9}, Server: uuid},
 	} {
 		got, err := ParseTicket(text)
 		assert.NilError(t, err, text)
@@ -37,9 +37,9 @@ func TestParseTicket(t *testing.T) {
 
 func TestMustKill(t *testing.T) {
 	t.Parallel()
-	primary := State{Role: mysqlmember.RolePrimary, Demands: 1}
+	primary := mysqlmember.State{Role: mysqlmember.RolePrimary, Demands: 1}
 	for name, c := range map[string]struct {
-		s               State
+		s               mysqlmember.State
 		voter, operator time.Duration
 		kill            bool
 		agent           time.Duration
@@ -49,14 +49,14 @@ func TestMustKill(t *testing.T) {
 		"no operator":                  {primary, time.Second, time.Hour, false, 0},
 		"neither":                      {primary, 11 * time.Second, 11 * time.Second, true, 0},
 		"neither, not long enough":     {primary, 11 * time.Second, 9 * time.Second, false, 0},
-		"neither, alone by the record": {State{Role: mysqlmember.RolePrimary}, time.Hour, time.Hour, false, 0},
-		"neither, of a replica":        {State{Role: mysqlmember.RoleReplica}, time.Hour, time.Hour, false, 0},
-		"semi-sync is off":             {State{Role: mysqlmember.RolePrimary, Demands: 1, Unprotected: true}, 0, 0, true, 0},
+		"neither, alone by the record": {mysqlmember.State{Role: mysqlmember.RolePrimary}, time.Hour, time.Hour, false, 0},
+		"neither, of a replica":        {mysqlmember.State{Role: mysqlmember.RoleReplica}, time.Hour, time.Hour, false, 0},
+		"semi-sync is off":             {mysqlmember.State{Role: mysqlmember.RolePrimary, Demands: 1, Unprotected: true}, 0, 0, true, 0},
 		"no answer":                    {primary, 0, 0, true, 21 * time.Second},
 		"no answer, not long enough":   {primary, 0, 0, false, 19 * time.Second},
-		"no answer, alone":             {State{Role: mysqlmember.RolePrimary}, 0, 0, false, time.Hour},
-		"no answer, of a replica":      {State{Role: mysqlmember.RoleReplica}, 0, 0, false, time.Hour},
-		"a promotion failed half-way":  {State{Unprotected: true}, 0, 0, true, 0},
+		"no answer, alone":             {mysqlmember.State{Role: mysqlmember.RolePrimary}, 0, 0, false, time.Hour},
+		"no answer, of a replica":      {mysqlmember.State{Role: mysqlmember.RoleReplica}, 0, 0, false, time.Hour},
+		"a promotion failed half-way":  {mysqlmember.State{Unprotected: true}, 0, 0, true, 0},
 	} {
 		if why := MustKill(c.s, Silence{c.voter, c.operator, c.agent}); (why != "") != c.kill {
 			t.Errorf("%s: %q", name, why)

@@ -30,7 +30,7 @@ type Ticket struct {
 	Text string
 	Verb Verb
 	// primary has Order and Demands; join has Order.Revision, Source and Server; adopt has Mark.
-	Order   Order
+	Order   mysqlmember.Order
 	Demands int
 	Source  int
 	Server  string

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"gotest.tools/v3/assert"
+
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // A pod and its claim were deleted by force, and the pod's server still runs, with the name and the account of the new member. With the
@@ -27,7 +29,7 @@ func TestTwin(t *testing.T) {
 				}
 				return map[int]string{1: one.state(t).Server, 2: b.state(t).Server}
 			}
-			o := Order{Epoch: 1, Revision: 1}
+			o := mysqlmember.Order{Epoch: 1, Revision: 1}
 			p.s.Exec("SET GLOBAL password_history = 3", "SET GLOBAL password_reuse_interval = 3")
 			assert.NilError(t, p.promote(t.Context(), o, 1))
 			for _, n := range []*node{former, b} {

@@ -12,14 +12,15 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A demotion that is refused half-way leaves a primary that can be written, also if the operator has gone. The next order to serve ends a
-// read-only mode that was left.
+// A demotion that is refused half-way leaves a writable primary, also if the operator does not run any more. The next order to serve ends a
+// remaining read-only mode.
 func TestWritableAgain(t *testing.T) {
 	t.Parallel()
 	p, _, _ := cluster(t)
-	o := Order{Epoch: 1, Revision: 2}
+	o := mysqlmember.Order{Epoch: 1, Revision: 2}
 	assert.NilError(t, p.Serve(t.Context(), o, 1, nil, nil, nil))
 	c, err := server.Connect(t.Context(), p.Root)
 	assert.NilError(t, err)
@@ -27,7 +28,7 @@ func TestWritableAgain(t *testing.T) {
 	assert.NilError(t, c.Do("LOCK TABLES d.t WRITE")) // the server cannot become read-only
 	ctx, cancel := context.WithCancel(t.Context())
 	result := make(chan error, 1)
-	go func() { result <- p.Demote(ctx, Order{Epoch: 2, Revision: 1}, nil) }()
+	go func() { result <- p.Demote(ctx, mysqlmember.Order{Epoch: 2, Revision: 1}, nil) }()
 	until(t, "the demotion is under way", func() bool {
 		return p.s.Ask("SELECT COUNT(*) FROM performance_schema.processlist WHERE INFO LIKE 'SET GLOBAL super%'") == "1"
 	})
@@ -45,8 +46,8 @@ func TestWritableAgain(t *testing.T) {
 
 	// The epoch is given up, but the server continues because no signal reaches it.
 	failed := errors.New("no signal")
-	assert.ErrorIs(t, p.Demote(t.Context(), Order{Epoch: 2, Revision: 2}, func(os.Signal) error { return failed }), failed)
+	assert.ErrorIs(t, p.Demote(t.Context(), mysqlmember.Order{Epoch: 2, Revision: 2}, func(os.Signal) error { return failed }), failed)
 	assert.Assert(t, !p.IsStopped())
-	assert.NilError(t, p.Serve(t.Context(), Order{Epoch: 2, Revision: 3}, 1, nil, nil, nil))
+	assert.NilError(t, p.Serve(t.Context(), mysqlmember.Order{Epoch: 2, Revision: 3}, 1, nil, nil, nil))
 	assert.Assert(t, p.state(t).Writable)
 }

@@ -13,6 +13,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // A read-only server refuses COMMIT, but allows XA PREPARE and XA COMMIT. An XA transaction that is committed while the server stops is
@@ -58,7 +59,7 @@ func TestXACommitDuringAStop(t *testing.T) {
 				p.s.Signal(s)
 				return nil
 			}
-			assert.NilError(t, p.Demote(t.Context(), Order{Epoch: 2, Revision: 2}, stop))
+			assert.NilError(t, p.Demote(t.Context(), mysqlmember.Order{Epoch: 2, Revision: 2}, stop))
 			select {
 			case err := <-result:
 				assert.Assert(t, err != nil, "the commit was acknowledged, and the voters have %q and %q", a.rows(), b.rows())

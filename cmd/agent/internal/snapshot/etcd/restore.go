@@ -26,7 +26,7 @@ const revisionGap = 1_000_000_000
 
 // Target is the volume of the first member of a new cluster.
 type Target struct {
-	// Volume is its root, Data the folder of the data in it, and Notes a folder that lives as long as the pod.
+	// Volume is the root of the volume, Data the folder of the data in it, and Notes a folder that lives as long as the pod.
 	Volume, Data, Notes string
 	// Server is the etcd of the pod.
 	Server *etcd.Server
@@ -43,7 +43,7 @@ func (t Target) IsTaken() (bool, error) {
 // IsRestored reports whether the volume has restored data that no member has used yet. If so, it lets the member use it.
 func (t Target) IsRestored() (bool, error) {
 	if _, err := os.Stat(member.Restored(t.Volume)); err != nil {
-		return false, nil //nolint:nilerr // it is made again
+		return false, nil //nolint:nilerr // it is created again
 	}
 	return true, member.NoteRestored(t.Notes)
 }

@@ -49,8 +49,8 @@ func (s slow) Write(p []byte) (int, error) {
 	return s.Writer.Write(p)
 }
 
-// A member that is killed or hangs while it sends its snapshot ends the backup with a reason; a slow store does not. A member that is to
-// answer has minutes, except for the slow store: that part is left to `make verify`.
+// A member that is killed or hangs while it sends its snapshot ends the backup with a reason; a slow store does not. The member has minutes
+// to answer. The slow store is tested only in `make verify`.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	const short, long = time.Second, 5 * time.Minute

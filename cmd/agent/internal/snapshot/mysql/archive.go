@@ -45,7 +45,7 @@ type Archive struct {
 // errMoved: another member must be read.
 var errMoved = errors.New("another member is read from now on")
 
-// follower is the work of an archive until it has to read another member.
+// follower reads one member for the archive, until it must read another one.
 type follower struct {
 	Archive
 	head   manifest.Head
@@ -115,7 +115,7 @@ func (f *follower) prove(members []member) (proof, error) {
 	return p, err
 }
 
-// resume finds where the store stands.
+// resume finds the position of the store.
 func (f *follower) resume(ctx context.Context) error {
 	heads, err := binlog.Heads(ctx, f.Store)
 	if err != nil {

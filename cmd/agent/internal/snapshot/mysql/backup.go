@@ -19,7 +19,6 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
@@ -164,7 +163,7 @@ func (r *Run) caughtUp(ctx context.Context, c *server.Conn, had string) error {
 }
 
 // until waits for a condition, and fails with the given reason after Patience. It retries while a member does not answer, because the
-// member may come back.
+// member may start again.
 func (r *Run) until(ctx context.Context, reason contract.Reason, what string, is func() (bool, error)) error {
 	var last error
 	limit := cmp.Or(r.Patience, catchUp)
@@ -236,7 +235,7 @@ func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest
 
 // survives waits until the primary has all transactions of the copy, and returns the primary's events. After a failover the new primary
 // must have them, too; otherwise the copy has transactions that the database has lost.
-func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (events []mysql.Event, err error) {
+func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (events []mysqlmember.Event, err error) {
 	err = r.until(ctx, contract.ReasonBusy, fmt.Sprintf("the primary has all transactions that member %d has: a copy with further transactions is not used as a backup", r.donor.ordinal), func() (bool, error) {
 		members, _ := r.look(ctx) // a member that does not answer is not a primary
 		primary, err := primaryOf(members)

@@ -43,11 +43,11 @@ const maxAnswer = 16 << 20
 // member is a member that answers with the state of its server.
 type member struct {
 	ordinal int
-	mysql.Answer
+	mysqlmember.Answer
 }
 
 // ask sends a request to a member's agent.
-func (c Cluster) ask(ctx context.Context, ordinal int, path string) (answer mysql.Answer, err error) {
+func (c Cluster) ask(ctx context.Context, ordinal int, path string) (answer mysqlmember.Answer, err error) {
 	config, err := mysql.ClientTLS(c.TLS)
 	if err != nil {
 		return answer, contract.Errorf(contract.ReasonUsage, "%w", err)
@@ -79,7 +79,7 @@ func (c Cluster) ask(ctx context.Context, ordinal int, path string) (answer mysq
 
 // look returns the members whose servers answer, by ordinal, and why the others do not.
 func (c Cluster) look(ctx context.Context) (members []member, problem error) {
-	answers, errs := make([]mysql.Answer, c.Members), make([]error, c.Members)
+	answers, errs := make([]mysqlmember.Answer, c.Members), make([]error, c.Members)
 	var all sync.WaitGroup
 	for i := range c.Members {
 		all.Go(func() { answers[i], errs[i] = c.ask(ctx, i, mysqlmember.PathState) })

@@ -15,41 +15,40 @@ import (
 	"gotest.tools/v3/assert"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 func TestDonorOf(t *testing.T) {
 	t.Parallel()
-	at := func(ordinal int, s mysql.State) member {
-		return member{ordinal: ordinal, Answer: mysql.Answer{State: &s}}
+	at := func(ordinal int, s mysqlmember.State) member {
+		return member{ordinal: ordinal, Answer: mysqlmember.Answer{State: &s}}
 	}
-	primary := mysql.State{Role: mysqlmember.RolePrimary, Writable: true, Epoch: 3, Promised: 3, Demands: 1}
-	with := func(s mysql.State, change func(*mysql.State)) mysql.State {
+	primary := mysqlmember.State{Role: mysqlmember.RolePrimary, Writable: true, Epoch: 3, Promised: 3, Demands: 1}
+	with := func(s mysqlmember.State, change func(*mysqlmember.State)) mysqlmember.State {
 		change(&s)
 		return s
 	}
-	voter := mysql.State{Role: mysqlmember.RoleReplica, Acknowledges: true, Connected: true, Source: 0, Promised: 3, Lag: 5}
+	voter := mysqlmember.State{Role: mysqlmember.RoleReplica, Acknowledges: true, Connected: true, Source: 0, Promised: 3, Lag: 5}
 	for name, c := range map[string]struct {
 		members []member
 		donor   int // -1 for none
 		why     string
 	}{
-		"the voter with the least lag":        {[]member{at(0, primary), at(1, voter), at(2, with(voter, func(s *mysql.State) { s.Lag = 1 }))}, 2, ""},
-		"a reader holds what can be lost":     {[]member{at(0, primary), at(1, voter), at(2, with(voter, func(s *mysql.State) { s.Lag, s.Acknowledges = 0, false }))}, 1, ""},
-		"not connected":                       {[]member{at(0, primary), at(1, with(voter, func(s *mysql.State) { s.Connected = false }))}, -1, "no voter"},
-		"with a problem":                      {[]member{at(0, primary), at(1, with(voter, func(s *mysql.State) { s.Problem = "broken" }))}, -1, "no voter"},
-		"of another primary":                  {[]member{at(0, primary), at(1, with(voter, func(s *mysql.State) { s.Source = 2 }))}, -1, "no voter"},
-		"cut off":                             {[]member{at(0, with(primary, func(s *mysql.State) { s.Cut = []int{1} })), at(1, voter)}, -1, "no voter"},
-		"the primary alone":                   {[]member{at(0, with(primary, func(s *mysql.State) { s.Demands = 0 }))}, 0, ""},
-		"alone by the record, and a voter":    {[]member{at(0, with(primary, func(s *mysql.State) { s.Demands = 0 })), at(1, voter)}, 1, ""},
+		"the voter with the least lag":        {[]member{at(0, primary), at(1, voter), at(2, with(voter, func(s *mysqlmember.State) { s.Lag = 1 }))}, 2, ""},
+		"a reader holds what can be lost":     {[]member{at(0, primary), at(1, voter), at(2, with(voter, func(s *mysqlmember.State) { s.Lag, s.Acknowledges = 0, false }))}, 1, ""},
+		"not connected":                       {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Connected = false }))}, -1, "no voter"},
+		"with a problem":                      {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Problem = "broken" }))}, -1, "no voter"},
+		"of another primary":                  {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Source = 2 }))}, -1, "no voter"},
+		"cut off":                             {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Cut = []int{1} })), at(1, voter)}, -1, "no voter"},
+		"the primary alone":                   {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Demands = 0 }))}, 0, ""},
+		"alone by the record, and a voter":    {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Demands = 0 })), at(1, voter)}, 1, ""},
 		"not alone, and the voters are gone":  {[]member{at(0, primary)}, -1, "not alone"},
 		"no primary":                          {[]member{at(1, voter), at(2, voter)}, -1, "no member is a writable primary"},
-		"the primary only reads":              {[]member{at(0, with(primary, func(s *mysql.State) { s.Writable = false })), at(1, voter)}, -1, "no member is a writable primary"},
-		"the primary is not protected":        {[]member{at(0, with(primary, func(s *mysql.State) { s.Unprotected = true })), at(1, voter)}, -1, "no member is a writable primary"},
-		"a newer epoch was promised":          {[]member{at(0, primary), at(1, with(voter, func(s *mysql.State) { s.Promised = 4 })), at(2, voter)}, -1, "another member is becoming the primary"},
-		"a primary that does not know it yet": {[]member{at(0, primary), at(1, with(primary, func(s *mysql.State) { s.Epoch, s.Promised = 4, 4 })), at(2, with(voter, func(s *mysql.State) { s.Source, s.Promised = 1, 4 }))}, 2, ""},
+		"the primary only reads":              {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Writable = false })), at(1, voter)}, -1, "no member is a writable primary"},
+		"the primary is not protected":        {[]member{at(0, with(primary, func(s *mysqlmember.State) { s.Unprotected = true })), at(1, voter)}, -1, "no member is a writable primary"},
+		"a newer epoch was promised":          {[]member{at(0, primary), at(1, with(voter, func(s *mysqlmember.State) { s.Promised = 4 })), at(2, voter)}, -1, "another member is becoming the primary"},
+		"a primary that does not know it yet": {[]member{at(0, primary), at(1, with(primary, func(s *mysqlmember.State) { s.Epoch, s.Promised = 4, 4 })), at(2, with(voter, func(s *mysqlmember.State) { s.Source, s.Promised = 1, 4 }))}, 2, ""},
 		"nobody answers":                      {nil, -1, "no member is a writable primary"},
 	} {
 		donor, _, err := donorOf(c.members)
@@ -62,7 +61,7 @@ func TestDonorOf(t *testing.T) {
 	}
 }
 
-// A folder goes through objects of a bounded size and comes back as it was, without what belongs to one server alone.
+// A folder is packed into objects of a bounded size and unpacked unchanged, except for the files that belong to one server.
 func TestPack(t *testing.T) {
 	t.Parallel()
 	from, to := t.TempDir(), t.TempDir()

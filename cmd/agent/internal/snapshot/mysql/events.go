@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"strings"
 
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // setEvents sets the primary's status for the events of a copy, because a replica stores each event as disabled. It returns the disabled
 // events that the primary does not have.
-func setEvents(c *server.Conn, of []mysql.Event) (missing []string, err error) {
+func setEvents(c *server.Conn, of []mysqlmember.Event) (missing []string, err error) {
 	status := map[[2]string]string{}
 	for _, e := range of {
 		status[[2]string{strings.ToLower(e.Schema), strings.ToLower(e.Name)}] = e.Status

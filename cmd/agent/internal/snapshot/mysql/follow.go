@@ -14,9 +14,9 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // stream is the connection to a member, with the position up to which it was read.
@@ -26,12 +26,12 @@ type stream struct {
 	version server.Version
 	syncer  *replication.BinlogSyncer
 	tracker binlog.Tracker
-	at      mysql.Position // in the member's log
-	format  []byte         // the event that begins each file
-	id      string         // of the transaction that is being read
-	looked  time.Time      // when the members were asked
-	proved  time.Time      // when they proved anything
-	since   time.Time      // of this connection
+	at      mysqlmember.Position // in the member's log
+	format  []byte               // the event that begins each file
+	id      string               // of the transaction that is being read
+	looked  time.Time            // when the members were asked
+	proved  time.Time            // when they proved anything
+	since   time.Time            // of this connection
 	aim     *aim
 }
 
@@ -157,7 +157,7 @@ func (f *follower) take(ctx context.Context, raw []byte) error {
 		return errors.Join(contract.Errorf(contract.ReasonRefused, "archive the log of member %d: an event of type %d at offset %d belongs to no transaction with a GTID", f.from.ordinal, raw[4], f.tracker.Offset), f.flush(ctx))
 	}
 	if e.Next != "" && e.Next != f.at.File {
-		f.at = mysql.Position{File: e.Next, Offset: binlog.FirstOffset}
+		f.at = mysqlmember.Position{File: e.Next, Offset: binlog.FirstOffset}
 	} else {
 		f.at.Offset = max(f.at.Offset, binlog.EndOf(raw)) // heartbeats carry the end of skipped events
 	}

@@ -149,7 +149,7 @@ func fetch(ctx context.Context, s restore.Source, folder string) error {
 	err := unpack(reader, folder)
 	_ = reader.CloseWithError(errors.Join(err, io.ErrClosedPipe))
 	if sourceErr := <-result; sourceErr != nil && !errors.Is(sourceErr, io.ErrClosedPipe) {
-		return sourceErr // of the store, or of what it has
+		return sourceErr // an error of the store, or of its content
 	}
 	if err != nil {
 		return fmt.Errorf("restore backup %s to %s: %w", s.Backup.ID, folder, err)

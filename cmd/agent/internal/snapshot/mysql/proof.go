@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // proof holds the facts that one query of the members proves.
@@ -73,7 +73,7 @@ func (p proof) voter(server string) (member, bool) {
 type aim struct {
 	// at is the moment, by the clock of the primary. No transaction after end was committed before it.
 	at  time.Time
-	end mysql.Position
+	end mysqlmember.Position
 	// voter is the server of a voter that has received everything up to end. The transactions that it shows in the next query include all
 	// of that.
 	voter string
@@ -101,6 +101,6 @@ func (a *aim) take(p proof) error {
 }
 
 // before reports whether a position of a server comes before another one.
-func before(a, b mysql.Position) bool {
+func before(a, b mysqlmember.Position) bool {
 	return binlog.Before(contract.Position{File: a.File, Offset: a.Offset}, contract.Position{File: b.File, Offset: b.Offset})
 }

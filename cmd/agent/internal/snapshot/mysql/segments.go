@@ -77,7 +77,7 @@ func (f *follower) reach(ctx context.Context) error {
 		return nil
 	}
 	isThere := a.all != nil && f.have.Contains(a.all)
-	if f.proof.primary.State.Demands == 0 || f.Unproven { // its own log shows that
+	if f.proof.primary.State.Demands == 0 || f.Unproven { // the primary's log shows that
 		isThere = f.from.State.Server == f.proof.primary.State.Server && f.at.File != "" && !before(f.at, a.end)
 	}
 	if !isThere {

@@ -25,7 +25,7 @@ var quiet = []string{"--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consist
 	"--plugin-load-add=mysql_clone.so"}
 
 // scratch are the options of servers on data that is deleted with the pod. These servers write to the page cache, where the next reader
-// finds the data, and do not wait for the disk: Run.store reports failed writes. They neither load nor save a buffer pool, and make no
+// finds the data, and do not wait for the disk: Run.store reports failed writes. They neither load nor save a buffer pool, and create no
 // keys.
 var scratch = []string{"--innodb-flush-method=nosync", "--innodb-log-writer-threads=OFF", "--innodb-use-native-aio=OFF",
 	"--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF",

@@ -133,7 +133,7 @@ func (b *backup) because(ctx context.Context, err error) error {
 	return err
 }
 
-// changed looks at the cluster again, and reports whether it is not what it was before the first copy.
+// changed reads the cluster again, and reports whether it differs from its state before the first copy.
 func (b *backup) changed(ctx context.Context) (bool, error) {
 	now, err := b.atRest(ctx)
 	if err != nil {

@@ -40,7 +40,7 @@ type servers struct {
 	clients map[string]*redis.Client // by address
 	known   []string                 // addresses that answered when the cluster was at rest
 
-	patience time.Duration // until the slots have to be at rest
+	patience time.Duration // time limit until the slots are at rest
 }
 
 // silence prevents the client from writing to the error output: failures are in the result.
@@ -126,7 +126,7 @@ func parseInfo(text string) info {
 	return i
 }
 
-// offset returns a place in the stream of writes; -1 for one that is not known.
+// offset returns a position in the stream of writes; -1 for an unknown one.
 func (i info) offset(name string) int64 {
 	n, err := strconv.ParseInt(i[name], 10, 64)
 	if err != nil {

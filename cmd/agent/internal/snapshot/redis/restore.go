@@ -61,9 +61,9 @@ func (t Target) IsTaken() (bool, error) {
 	return false, nil
 }
 
-// Restore makes the data of a shard's first server from a backup: the keys, and the server's own view of a cluster that has its slots. A
-// server that starts on them owns the slots at once. The caller must make the servers of all shards meet. It fails with NotEmpty where the
-// volume is taken, and with Refused where the backup does not fit.
+// Restore creates the data of a shard's first server from a backup: the keys, and the server's view of a cluster that has its slots. A
+// server that starts on this data owns the slots immediately. The caller must make the servers of all shards meet. It fails with NotEmpty
+// if the volume is in use, and with Refused if the backup does not fit.
 func Restore(ctx context.Context, s restore.Source, t Target) error {
 	part, err := t.fits(ctx, s.Backup)
 	if err != nil {
@@ -134,7 +134,7 @@ func (t Target) clear() error {
 }
 
 // writeNodes writes a server's view of a cluster that contains only itself and the slots of its shard. Each shard has a distinct config
-// epoch, as masters of one cluster must. The server fills in its own address.
+// epoch, as masters of one cluster must. The server adds its address.
 func (t Target) writeNodes(w io.Writer, part slots) error {
 	random := [20]byte{}
 	_, _ = rand.Read(random[:]) // never fails

@@ -32,7 +32,7 @@ func (s slots) String() string {
 	return strings.Join(words, ",")
 }
 
-// parseSlots reads what String writes.
+// parseSlots parses the text of String.
 func parseSlots(text string) (slots, error) {
 	var all slots
 	for word := range strings.SplitSeq(text, ",") {

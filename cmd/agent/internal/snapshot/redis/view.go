@@ -31,7 +31,7 @@ type view struct {
 	nodes []node
 }
 
-// parseView parses the answer to CLUSTER NODES. A server that has met no other does not know its own host: parseView sets the host to which
+// parseView parses the answer to CLUSTER NODES. A server that has met no other one does not have its host: parseView sets the host to which
 // the request was sent.
 func parseView(text, host string) (view, error) {
 	var v view

@@ -19,12 +19,12 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// The declared databases and passwords reach a real primary without a restart. Nothing is written if all is there, and nothing waits for an
-// acknowledgement that no voter can give.
+// The declared databases and passwords reach a real primary without a restart. Nothing is written if everything exists already, and nothing
+// waits for an acknowledgement that no voter can give.
 func TestAccounts(t *testing.T) {
 	t.Parallel()
 	all := pods(t, 2)
@@ -48,7 +48,7 @@ func TestAccounts(t *testing.T) {
 	until := func(what string, is func() error) {
 		t.Helper()
 		var err error
-		p.until(what, func(mysql.Answer) bool { err = is(); return err == nil })
+		p.until(what, func(mysqlmember.Answer) bool { err = is(); return err == nil })
 	}
 	until("clients write", func() error { return can("shop", `a'b\c"`, "CREATE TABLE shop_1.t (id INT PRIMARY KEY)") })
 	until("clients write to the other database", func() error { return can("shop", `a'b\c"`, "CREATE TABLE reports.t (id INT PRIMARY KEY)") })
@@ -71,12 +71,12 @@ func TestAccounts(t *testing.T) {
 	p.leads(1, 2, 0)
 	voter.up()
 	voter.joins(2, p)
-	p.order("/serve", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 3}, Demands: 1})
+	p.order("/serve", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 3}, Demands: 1})
 	p.declare(filepath.Join(p.Secrets, "root-password"), "another")
-	waits := p.until("the password of root waits for a voter", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "until a voter is connected") })
+	waits := p.until("the password of root waits for a voter", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "until a voter is connected") })
 	assert.Equal(t, waits.State.Executed, before)
 	assert.Equal(t, waits.State.Waiting, 0)
-	voter.order("/follow", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 3}, Source: p.source(), Acknowledge: true})
+	voter.order("/follow", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 3}, Source: p.source(), Acknowledge: true})
 	until("root has the password", func() error {
 		c, err := server.Connect(t.Context(), server.Options{Address: filepath.Join(p.Run, "mysqld.sock"), User: "root", Password: "another"})
 		if err == nil {
@@ -87,19 +87,19 @@ func TestAccounts(t *testing.T) {
 
 	for _, refused := range []string{"d3os_agent", "root", "shop reports"} {
 		p.declare(p.Users, refused)
-		p.until("the account is refused: "+refused, func(a mysql.Answer) bool {
+		p.until("the account is refused: "+refused, func(a mysqlmember.Answer) bool {
 			return strings.Contains(a.Problem, "the account "+strconv.Quote(strings.Fields(refused)[0])+" is refused")
 		})
 	}
 	p.declare(p.Users, "nobody")
-	p.until("an account without a password is named", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "read the secret nobody") })
+	p.until("an account without a password is named", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "read the secret nobody") })
 	p.declare(p.Users, "")
 	assert.NilError(t, can("reporter", "two", "INSERT INTO reports.r VALUES (1)")) // nothing is dropped
 	p.declare(user, "d3os_agent")
-	p.until("the operator's own account is refused", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "is refused") })
+	p.until("the operator's own account is refused", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "is refused") })
 	p.declare(user, "shop")
 	p.declare(p.Databases, "a`b")
-	p.until("a name is refused", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "is no name") })
+	p.until("a name is refused", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "is no name") })
 	p.declare(p.Databases, "more")
 	until("the database is there", func() error { return can("shop", "second", "CREATE TABLE more.t (id INT PRIMARY KEY)") })
 	assert.Equal(t, p.look().Problem, "")
@@ -108,7 +108,7 @@ func TestAccounts(t *testing.T) {
 	start := p.look().Instance
 	voter.signal(syscall.SIGSTOP)
 	p.declare(password, "third")
-	p.until("the server is killed", func(a mysql.Answer) bool { return a.Instance != start && a.State != nil })
+	p.until("the server is killed", func(a mysqlmember.Answer) bool { return a.Instance != start && a.State != nil })
 	assert.Assert(t, strings.Contains(p.logged(), "a change of accounts waits for an acknowledgement"))
 	voter.signal(syscall.SIGCONT)
 }
@@ -123,9 +123,9 @@ func TestLoginsThatWait(t *testing.T) {
 	first(p)
 	voter.up()
 	voter.joins(1, p)
-	voter.order("/follow", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 2}, Source: p.source(), Acknowledge: true})
-	p.order("/serve", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 2}, Demands: 1})
-	start := p.until("the voter acknowledges", func(mysql.Answer) bool {
+	voter.order("/follow", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Source: p.source(), Acknowledge: true})
+	p.order("/serve", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Demands: 1})
+	start := p.until("the voter acknowledges", func(mysqlmember.Answer) bool {
 		a := voter.look()
 		return a.State != nil && a.State.Connected && a.State.Acknowledges
 	}).Instance
@@ -141,7 +141,7 @@ func TestLoginsThatWait(t *testing.T) {
 			time.Sleep(time.Second)                                 // between two pings
 		}
 	}()
-	p.until("the server is killed, and only reads", func(a mysql.Answer) bool {
+	p.until("the server is killed, and only reads", func(a mysqlmember.Answer) bool {
 		return a.Instance != start && a.State != nil && !a.State.Writable
 	})
 	if err := <-result; err == nil {

@@ -16,10 +16,10 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 const mark = "0123456789abcdef01234567"
@@ -71,7 +71,7 @@ func TestKilledWhileAdopting(t *testing.T) {
 	all := pods(t, 2)
 	m, other := all[0], all[1]
 	m.single()
-	waits := func(a mysql.Answer) bool {
+	waits := func(a mysqlmember.Answer) bool {
 		return a.Volume == volume.Single && a.Mark == mark && strings.Contains(a.Problem, "ticket")
 	}
 	for _, wrong := range []string{"seed", "adopt:ffffffffffffffff", "join:1:1:11111111-71ca-11e1-9e33-c80aa9429562"} {
@@ -87,7 +87,7 @@ func TestKilledWhileAdopting(t *testing.T) {
 		if point.kill == "agent" {
 			<-m.done
 		} else {
-			m.until("the server was killed", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "adopt:") })
+			m.until("the server was killed", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "adopt:") })
 			m.kill()
 		}
 		c, err := m.volume().Look()
@@ -110,10 +110,10 @@ func TestKilledWhileAdopting(t *testing.T) {
 	other.up()
 	other.joins(1, m)
 	assert.Equal(t, other.rows(), "1 2 3 4")
-	other.order("/follow", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 2}, Source: m.source(), Acknowledge: true})
-	m.order("/serve", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 2}, Demands: 1})
+	other.order("/follow", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Source: m.source(), Acknowledge: true})
+	m.order("/serve", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Demands: 1})
 	m.exec("INSERT INTO d.t VALUES (5)")
-	other.until("it follows", func(a mysql.Answer) bool {
+	other.until("it follows", func(a mysqlmember.Answer) bool {
 		return a.State != nil && a.State.Problem == "" && other.rows() == "1 2 3 4 5"
 	})
 	c, err := other.session()
@@ -132,7 +132,7 @@ func TestNotAdopted(t *testing.T) {
 	m.single("CREATE TABLE d.old (id INT) ENGINE = MyISAM", "CREATE TABLE d.`lo g` (id INT) ENGINE = MEMORY")
 	m.give("adopt:" + mark)
 	m.up()
-	a := m.until("it is refused", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "InnoDB") })
+	a := m.until("it is refused", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "InnoDB") })
 	assert.Assert(t, strings.Contains(a.Problem, "d.old") && strings.Contains(a.Problem, "d.lo@0020g"), a.Problem)
 	assert.Equal(t, a.Volume, volume.Single)
 	m.kill()
@@ -142,7 +142,7 @@ func TestNotAdopted(t *testing.T) {
 		assert.NilError(t, os.Rename(file, file+".away"))
 	}
 	m.up()
-	a = m.until("it is refused", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "no transactions") })
+	a = m.until("it is refused", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "no transactions") })
 	assert.Assert(t, strings.Contains(a.Problem, "d.old (MyISAM)"), a.Problem)
 	assert.Equal(t, a.Volume, volume.Single)
 }

@@ -67,17 +67,17 @@ type running struct {
 	instance string
 
 	mu       sync.Mutex
-	state    mysql.State // the latest one
+	state    mysqlmember.State // the latest one
 	isKnown  bool
 	answered time.Time
 }
 
 // Demote makes the primary give its epoch up.
-func (r *running) Demote(ctx context.Context, o mysql.Order) error {
+func (r *running) Demote(ctx context.Context, o mysqlmember.Order) error {
 	return r.Member.Demote(ctx, o, r.signal)
 }
 
-func (r *running) latest() (mysql.State, bool) {
+func (r *running) latest() (mysqlmember.State, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.state, r.isKnown
@@ -105,7 +105,7 @@ const (
 	poll = 100 * time.Millisecond
 	// pause is the time before something that failed is tried again.
 	pause = 2 * time.Second
-	// brief is the run time of a server below which it is not started again at once.
+	// brief is the run time of a server below which the next start is delayed.
 	brief = 10 * time.Second
 )
 

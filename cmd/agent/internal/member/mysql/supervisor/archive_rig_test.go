@@ -30,6 +30,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	snapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // database has three members, of which a test replaces the primary as the operator does.
@@ -131,14 +132,14 @@ func (d *database) failover() (old *pod) {
 		if m == old {
 			continue
 		}
-		m.order("/promise", mysql.Request{Order: mysql.Order{Epoch: d.epoch, Revision: d.revision}})
+		m.order("/promise", mysqlmember.Request{Order: mysqlmember.Order{Epoch: d.epoch, Revision: d.revision}})
 		received, err := binlog.ParseSet(m.look().State.Received)
 		assert.NilError(d, err)
 		if best == nil || !has.Contains(received) {
 			best, has = m, received
 		}
 	}
-	best.until("it has applied all", func(a mysql.Answer) bool {
+	best.until("it has applied all", func(a mysqlmember.Answer) bool {
 		if a.State == nil {
 			return false
 		}
@@ -147,13 +148,13 @@ func (d *database) failover() (old *pod) {
 	})
 	d.revision++
 	best.leads(d.epoch, d.revision, 1)
-	o := mysql.Order{Epoch: d.epoch, Revision: d.revision}
+	o := mysqlmember.Order{Epoch: d.epoch, Revision: d.revision}
 	for _, m := range d.all {
 		if m != old && m != best {
-			m.order("/follow", mysql.Request{Order: o, Source: best.source(), Acknowledge: true})
+			m.order("/follow", mysqlmember.Request{Order: o, Source: best.source(), Acknowledge: true})
 		}
 	}
-	best.order("/serve", mysql.Request{Order: o, Demands: 1, CutOthers: []int{old.Ordinal}})
+	best.order("/serve", mysqlmember.Request{Order: o, Demands: 1, CutOthers: []int{old.Ordinal}})
 	d.mu.Lock()
 	d.primary = best
 	d.mu.Unlock()
@@ -169,10 +170,10 @@ func (d *database) back(old *pod) {
 	d.revision++
 	old.joins(d.revision, p)
 	d.revision++
-	o := mysql.Order{Epoch: d.epoch, Revision: d.revision}
-	old.order("/follow", mysql.Request{Order: o, Source: p.source(), Acknowledge: true})
-	p.order("/serve", mysql.Request{Order: o, Demands: 1})
-	old.until("it follows", func(a mysql.Answer) bool { return a.State != nil && a.State.Connected && a.State.Problem == "" })
+	o := mysqlmember.Order{Epoch: d.epoch, Revision: d.revision}
+	old.order("/follow", mysqlmember.Request{Order: o, Source: p.source(), Acknowledge: true})
+	p.order("/serve", mysqlmember.Request{Order: o, Demands: 1})
+	old.until("it follows", func(a mysqlmember.Answer) bool { return a.State != nil && a.State.Connected && a.State.Problem == "" })
 }
 
 // archive is a running archive with its reports.
@@ -184,7 +185,7 @@ type archive struct {
 	stop func()
 }
 
-// archives starts an archive that goes on after failures.
+// archives starts an archive that continues after failures.
 func (d *database) archives(to store.Store, change func(*snapshot.Archive)) *archive {
 	d.Helper()
 	run := d.all[0].backs(3)
@@ -254,7 +255,7 @@ func (d *database) backup(to store.Store) *manifest.Backup {
 	return made
 }
 
-// rowsAt returns the numbers of a new database that is made of a backup and the archive.
+// rowsAt returns the numbers in a new database that is restored from a backup and the archive.
 func (d *database) rowsAt(to store.Store, b *manifest.Backup, until *restore.Until, first ...func(*pod)) map[int]bool {
 	d.Helper()
 	n := pods(d.T, 1)[0]
@@ -297,13 +298,13 @@ func restoresOnce(text string) error {
 	return err
 }
 
-// brokenOff kills a restore to a volume as soon as each of some files is there. The volume has no data then, and may be restored to.
+// brokenOff kills a restore to a volume as soon as each of some files exists. The volume has no data then, and can still be restored to.
 func (d *database) brokenOff(n *pod, folder string, b *manifest.Backup, at time.Time) {
 	d.Helper()
 	for _, file := range []string{"ibdata1", "d3os-relay.000001", "d3os-relay.index"} {
 		text, err := json.Marshal(restoring{settings: n.settings, Folder: folder, ID: b.ID, Until: at})
 		assert.NilError(d, err)
-		_ = os.RemoveAll(n.volume().Restoring()) // what was restored before would show the file
+		_ = os.RemoveAll(n.volume().Restoring()) // the leftovers of an earlier restore would have the file
 		cmd := exec.CommandContext(d.Context(), os.Args[0])
 		cmd.Env = append(os.Environ(), "SUPERVISOR_TEST_RESTORE="+string(text))
 		words := &bytes.Buffer{}
@@ -329,7 +330,7 @@ func (d *database) brokenOff(n *pod, folder string, b *manifest.Backup, at time.
 func (d *database) born(n *pod) map[int]bool {
 	d.Helper()
 	n.up()
-	n.until("it waits for a ticket", func(a mysql.Answer) bool { return a.Volume == "Empty" && a.Problem != "" })
+	n.until("it waits for a ticket", func(a mysqlmember.Answer) bool { return a.Volume == "Empty" && a.Problem != "" })
 	n.give("seed")
 	n.reads()
 	defer n.kill()

@@ -18,15 +18,15 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 	snapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// Four clients write while the primary is killed three times. Each moment up to the archive's end is restored as it was.
+// Four clients write while the primary is killed three times. Each moment up to the archive's end can be restored exactly.
 func TestArchiveAcrossFailovers(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -112,7 +112,7 @@ func TestArchiveTakesWhatSurvives(t *testing.T) {
 	const lost = 1000000
 	d.begun[lost] = time.Now()
 	go func() { _ = c.Do(fmt.Sprintf("INSERT INTO d.w VALUES (%d)", lost)) }() // it is never answered
-	p.until("a commit waits", func(a mysql.Answer) bool { return a.State != nil && a.State.Waiting == 1 })
+	p.until("a commit waits", func(a mysqlmember.Answer) bool { return a.State != nil && a.State.Waiting == 1 })
 	after := time.Now()
 	d.reaches(archives[1], after)
 	archives[1].stop()

@@ -23,7 +23,6 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
 	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
@@ -31,6 +30,7 @@ import (
 	snapshot "d3os.com/d3os-operator/cmd/agent/internal/snapshot/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 	"d3os.com/d3os-operator/internal/contract"
+	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
 // small are the options of the servers that make and check backups.
@@ -44,11 +44,11 @@ func trio(t *testing.T) (p, a, b *pod) {
 	for _, m := range all[1:] {
 		m.up()
 		m.joins(1, all[0])
-		m.order("/follow", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 2}, Source: all[0].source(), Acknowledge: true})
+		m.order("/follow", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Source: all[0].source(), Acknowledge: true})
 	}
-	all[0].order("/serve", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 2}, Demands: 1})
+	all[0].order("/serve", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Demands: 1})
 	for _, m := range all[1:] {
-		m.until("it is connected", func(a mysql.Answer) bool { return a.State != nil && a.State.Connected && a.State.Problem == "" })
+		m.until("it is connected", func(a mysqlmember.Answer) bool { return a.State != nil && a.State.Connected && a.State.Problem == "" })
 	}
 	return all[0], all[1], all[2]
 }
@@ -64,7 +64,7 @@ func (p *pod) backs(members int) *snapshot.Run {
 	}
 }
 
-// content returns what a client can read of a server: definitions, accounts, zones, and sums of rows.
+// content returns everything that a client can read from a server: definitions, accounts, zones, and sums of rows.
 func (p *pod) content() map[string]string {
 	p.t.Helper()
 	c, err := p.session()
@@ -135,7 +135,7 @@ func TestBackup(t *testing.T) {
 	assert.NilError(t, err)
 	assert.Equal(t, holds(t, n.Root, "replication"+rig.Password), "")
 	n.up()
-	n.until("it waits for a ticket", func(a mysql.Answer) bool { return a.Volume == "Empty" && a.Problem != "" })
+	n.until("it waits for a ticket", func(a mysqlmember.Answer) bool { return a.Volume == "Empty" && a.Problem != "" })
 	n.give("seed")
 	s := n.reads()
 	if s.Server == made.Server.UUID || s.State.Executed != executed {
@@ -211,8 +211,8 @@ func changes(p *pod) (run func(), end func() error) {
 	}
 }
 
-// A member that must not be copied makes no backup: with a transaction that the primary lacks, during its own end, or without room. Failed
-// backups leave nothing.
+// A member that must not be copied makes no backup: with a transaction that the primary lacks, during its shutdown, or without space.
+// Failed backups leave nothing.
 func TestBackupsThatAreNone(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()
@@ -284,9 +284,9 @@ func TestBackupsThatAreNone(t *testing.T) {
 		t.Errorf("the volume may be restored to: %t %v", may, err)
 	}
 	n.up()
-	n.until("it waits for a ticket", func(a mysql.Answer) bool { return a.Volume == volume.Empty && a.Problem != "" })
+	n.until("it waits for a ticket", func(a mysqlmember.Answer) bool { return a.Volume == volume.Empty && a.Problem != "" })
 	n.give("seed")
-	n.until("it makes no empty database", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "has no restored data") })
+	n.until("it makes no empty database", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "has no restored data") })
 	assert.Equal(t, n.look().Volume, volume.Empty)
 
 	// The other voter has a transaction that the primary lacks.

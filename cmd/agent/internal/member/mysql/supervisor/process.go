@@ -107,7 +107,7 @@ func (p *process) signal(s os.Signal) error {
 
 // kill kills the server, and waits for its end.
 func (p *process) kill() {
-	_ = p.signal(syscall.SIGKILL) // fails where it has ended
+	_ = p.signal(syscall.SIGKILL) // it may have ended already
 	<-p.done
 }
 

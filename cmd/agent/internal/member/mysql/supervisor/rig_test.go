@@ -38,7 +38,7 @@ type settings struct {
 	Hosts                                                      []string
 	Ordinal                                                    int
 	Restores                                                   bool
-	// Point names a call of at, with its number, that Kill belongs to: "agent", or "server" for what the agent runs.
+	// Point names a call of at, by its number, for which Kill ends "agent", or "server" for a program of the agent.
 	Point, Kill string
 }
 
@@ -201,7 +201,7 @@ func (p *pod) up() {
 	p.cmd, p.done = cmd, done
 }
 
-// kill ends the agent at once.
+// kill ends the agent immediately.
 func (p *pod) kill() {
 	if p.cmd != nil {
 		_ = p.cmd.Process.Kill()
@@ -222,8 +222,8 @@ func (p *pod) declare(file, text string) {
 }
 
 // send sends a request with a certificate.
-func (p *pod) send(c *http.Client, method, path string, body any) (mysql.Answer, error) {
-	answer := mysql.Answer{}
+func (p *pod) send(c *http.Client, method, path string, body any) (mysqlmember.Answer, error) {
+	answer := mysqlmember.Answer{}
 	text, err := json.Marshal(body)
 	if err != nil {
 		return answer, err
@@ -247,13 +247,13 @@ func (p *pod) send(c *http.Client, method, path string, body any) (mysql.Answer,
 }
 
 // look returns the report, with a certificate that is not the operator's.
-func (p *pod) look() mysql.Answer {
+func (p *pod) look() mysqlmember.Answer {
 	answer, _ := p.send(p.other, http.MethodGet, "/state", nil) // the agent may not serve yet
 	return answer
 }
 
 // until waits until the report fulfils a condition.
-func (p *pod) until(what string, is func(mysql.Answer) bool) mysql.Answer {
+func (p *pod) until(what string, is func(mysqlmember.Answer) bool) mysqlmember.Answer {
 	p.t.Helper()
 	for end := time.Now().Add(rig.Patience); ; time.Sleep(30 * time.Millisecond) { // between two looks; only a hang uses up the patience
 		answer := p.look()
@@ -266,34 +266,34 @@ func (p *pod) until(what string, is func(mysql.Answer) bool) mysql.Answer {
 	}
 }
 
-// reads waits until the server runs on the member's own data, and only reads.
-func (p *pod) reads() mysql.Answer {
+// reads waits until the server runs read-only on the member's data.
+func (p *pod) reads() mysqlmember.Answer {
 	p.t.Helper()
-	return p.until("it runs and only reads", func(a mysql.Answer) bool {
+	return p.until("it runs and only reads", func(a mysqlmember.Answer) bool {
 		return a.Volume == volume.Own && a.State != nil && !a.State.Writable && a.Making == ""
 	})
 }
 
 // leads gives the ticket of a primary, and waits until it is used.
-func (p *pod) leads(epoch, revision int64, demands int) mysql.Answer {
+func (p *pod) leads(epoch, revision int64, demands int) mysqlmember.Answer {
 	p.t.Helper()
 	ticket := fmt.Sprintf("primary:%d:%d:%d", epoch, revision, demands)
 	p.give(ticket)
-	return p.until("it is the primary", func(a mysql.Answer) bool {
+	return p.until("it is the primary", func(a mysqlmember.Answer) bool {
 		return a.Ticket == ticket && a.State != nil && a.State.Role == mysqlmember.RolePrimary && a.State.Writable
 	})
 }
 
 // joins gives the ticket to copy the data of another member, and waits until it is used.
-func (p *pod) joins(revision int64, from *pod) mysql.Answer {
+func (p *pod) joins(revision int64, from *pod) mysqlmember.Answer {
 	p.t.Helper()
 	ticket := fmt.Sprintf("join:%d:%d:%s", revision, from.Ordinal, from.look().Server)
 	p.give(ticket)
-	return p.until("it has a copy", func(a mysql.Answer) bool { return a.Ticket == ticket && a.State != nil })
+	return p.until("it has a copy", func(a mysqlmember.Answer) bool { return a.Ticket == ticket && a.State != nil })
 }
 
 // order gives an order as the operator, until it is taken.
-func (p *pod) order(path string, q mysql.Request) {
+func (p *pod) order(path string, q mysqlmember.Request) {
 	p.t.Helper()
 	var err error
 	for end := time.Now().Add(rig.Patience); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { // before the next attempt
@@ -306,8 +306,8 @@ func (p *pod) order(path string, q mysql.Request) {
 	p.t.Fatalf("member %d does not take the order %s: %v", p.Ordinal, path, err)
 }
 
-func (p *pod) source() mysql.Source {
-	return mysql.Source{Ordinal: p.Ordinal, Host: p.Hosts[p.Ordinal], Port: 3306}
+func (p *pod) source() mysqlmember.Source {
+	return mysqlmember.Source{Ordinal: p.Ordinal, Host: p.Hosts[p.Ordinal], Port: 3306}
 }
 
 // session logs in to the server as the agent does.
@@ -325,7 +325,7 @@ func (p *pod) exec(statements ...string) {
 	}
 }
 
-// rows returns the ids in the table; the cause where it cannot be read.
+// rows returns the ids in the table, or the cause if it cannot be read.
 func (p *pod) rows() string {
 	c, err := p.session()
 	if err != nil {
@@ -356,10 +356,10 @@ func (p *pod) aside() []string {
 }
 
 // first makes a member the primary of new data, alone, with a table that has the rows 1 to 3.
-func first(p *pod) mysql.Answer {
+func first(p *pod) mysqlmember.Answer {
 	p.t.Helper()
 	p.up()
-	p.until("it waits for a ticket", func(a mysql.Answer) bool { return a.Volume == volume.Empty && a.Problem != "" })
+	p.until("it waits for a ticket", func(a mysqlmember.Answer) bool { return a.Volume == volume.Empty && a.Problem != "" })
 	p.give("seed")
 	p.reads()
 	a := p.leads(1, 1, 0)

@@ -15,7 +15,6 @@ import (
 
 	"gotest.tools/v3/assert"
 
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
@@ -36,21 +35,21 @@ func TestLife(t *testing.T) {
 		if s := m.reads(); s.Server == begun.Server || s.State.Role != "" {
 			t.Errorf("the copy is %+v, %+v", s, s.State)
 		}
-		m.order("/follow", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 2}, Source: p.source(), Acknowledge: true})
+		m.order("/follow", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Source: p.source(), Acknowledge: true})
 	}
-	p.order("/serve", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 2}, Demands: 1})
+	p.order("/serve", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Demands: 1})
 	p.exec("INSERT INTO d.t VALUES (4)")
 
 	// A user persists variables of a primary. A commit waits when the agent is killed; the server dies with it.
 	p.exec("SET PERSIST_ONLY super_read_only = OFF", "SET PERSIST_ONLY read_only = OFF", "SET PERSIST_ONLY rpl_semi_sync_source_enabled = ON", "SET PERSIST_ONLY skip_replica_start = OFF")
 	for _, m := range []*pod{a, b} {
-		m.order("/promise", mysql.Request{Order: mysql.Order{Epoch: 2, Revision: 2}})
+		m.order("/promise", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 2, Revision: 2}})
 	}
 	c, err := p.session()
 	assert.NilError(t, err)
 	result := make(chan error, 1)
 	go func() { result <- c.Do("INSERT INTO d.t VALUES (5)") }()
-	p.until("a commit waits", func(a mysql.Answer) bool { return a.State != nil && a.State.Waiting == 1 })
+	p.until("a commit waits", func(a mysqlmember.Answer) bool { return a.State != nil && a.State.Waiting == 1 })
 	p.kill()
 	if err := <-result; err == nil {
 		t.Error("a commit without an acknowledgement has the answer OK")
@@ -59,12 +58,12 @@ func TestLife(t *testing.T) {
 	rig.Until(t, "the server ends with its agent", func() bool { return !p.serves() })
 
 	a.leads(2, 3, 1)
-	b.order("/follow", mysql.Request{Order: mysql.Order{Epoch: 2, Revision: 3}, Source: a.source(), Acknowledge: true})
-	a.order("/serve", mysql.Request{Order: mysql.Order{Epoch: 2, Revision: 3}, Demands: 1, CutOthers: []int{0}})
+	b.order("/follow", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 2, Revision: 3}, Source: a.source(), Acknowledge: true})
+	a.order("/serve", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 2, Revision: 3}, Demands: 1, CutOthers: []int{0}})
 	a.exec("INSERT INTO d.t VALUES (6)")
 	served := time.Now()
 
-	// The old primary comes back with its used ticket: it only reads, and has surplus transactions.
+	// The old primary starts again with its used ticket: it is read-only, and has surplus transactions.
 	p.up()
 	if s := p.reads(); s.State.Role != "" || s.Ticket != "primary:1:1:0" || s.Server != begun.Server {
 		t.Errorf("the old primary is %+v, %+v", s, s.State)
@@ -73,7 +72,7 @@ func TestLife(t *testing.T) {
 	p.joins(3, a)
 	assert.Equal(t, p.rows(), "1 2 3 4 6")
 	assert.Equal(t, len(p.aside()), 1)
-	p.order("/follow", mysql.Request{Order: mysql.Order{Epoch: 2, Revision: 4}, Source: a.source()})
+	p.order("/follow", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 2, Revision: 4}, Source: a.source()})
 
 	watchdog(t, served, a, b)
 
@@ -100,17 +99,17 @@ func TestPurgedLogs(t *testing.T) {
 
 	a.up()
 	a.reads()
-	a.order("/follow", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 2}, Source: p.source()})
-	p.order("/serve", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 2}})
-	s := a.until("its receiver ends", func(s mysql.Answer) bool {
+	a.order("/follow", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}, Source: p.source()})
+	p.order("/serve", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 2}})
+	s := a.until("its receiver ends", func(s mysqlmember.Answer) bool {
 		return s.State != nil && s.State.Role == "" && strings.Contains(s.State.Problem, "purged")
 	})
 	assert.Equal(t, a.rows(), "1 2 3", "%+v", s.State)
 	a.joins(2, p)
 	assert.Equal(t, a.rows(), "1 2 3 4 5")
 	assert.Equal(t, len(a.aside()), 1)
-	a.order("/follow", mysql.Request{Order: mysql.Order{Epoch: 1, Revision: 3}, Source: p.source()})
-	a.until("it follows", func(s mysql.Answer) bool { return s.State != nil && s.State.Connected })
+	a.order("/follow", mysqlmember.Request{Order: mysqlmember.Order{Epoch: 1, Revision: 3}, Source: p.source()})
+	a.until("it follows", func(s mysqlmember.Answer) bool { return s.State != nil && s.State.Connected })
 }
 
 // watchdog has the server of a primary killed for each cause. It starts again, and only reads.
@@ -119,13 +118,13 @@ func watchdog(t *testing.T, served time.Time, a, voter *pod) {
 	start := a.look().Instance
 	killed := func(why string) {
 		t.Helper()
-		start = a.until("the server is killed: "+why, func(s mysql.Answer) bool {
+		start = a.until("the server is killed: "+why, func(s mysqlmember.Answer) bool {
 			return s.Instance != start && s.State != nil && s.State.Role == "" && !s.State.Writable
 		}).Instance
 		assert.Assert(t, strings.Contains(a.logged(), "killing the server: "+why))
 	}
 	// The voter's pings keep the primary alive for longer than it may be without requests from the operator.
-	a.until("twelve seconds pass", func(mysql.Answer) bool { return time.Since(served) > 12*time.Second })
+	a.until("twelve seconds pass", func(mysqlmember.Answer) bool { return time.Since(served) > 12*time.Second })
 	if s := a.look(); s.Instance != start || s.State == nil || s.State.Role != mysqlmember.RolePrimary {
 		t.Errorf("the primary is %+v, %+v", s, s.State)
 	}
@@ -179,7 +178,7 @@ func TestKilledWhileCopying(t *testing.T) {
 	for _, point := range []string{"copying", "helper answers#2"} {
 		m.Point, m.Kill = point, "server"
 		m.up()
-		m.until("the copy broke off: "+point, func(a mysql.Answer) bool { return strings.Contains(a.Problem, ticket) })
+		m.until("the copy broke off: "+point, func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, ticket) })
 		former("the server was killed: " + point)
 		m.kill()
 	}
@@ -206,11 +205,11 @@ func donorDies(t *testing.T, donor, m *pod, former func(string)) {
 		return err == nil
 	})
 	donor.kill()
-	m.until("the copy broke off", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "copy the data of member 0") })
+	m.until("the copy broke off", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "copy the data of member 0") })
 	former("the donor was killed")
 	donor.up()
 	donor.reads()
-	m.until("the donor is no primary", func(a mysql.Answer) bool { return strings.Contains(a.Problem, "read-only: 1") })
+	m.until("the donor is no primary", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "read-only: 1") })
 	former("the donor is no primary")
 	m.kill()
 	donor.leads(1, 2, 0)

@@ -29,7 +29,7 @@ const (
 	pings = 2 * time.Second
 )
 
-// hear notes that the operator or a voter reached this agent.
+// hear records that the operator or a voter reached this agent.
 func (a *Agent) hear(operator bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *Agent) observe(ctx context.Context, r *running) {
 func (a *Agent) pingSource(ctx context.Context, r *running) {
 	for ctx.Err() == nil {
 		if state, _ := r.latest(); state.Role == mysqlmember.RoleReplica && state.Acknowledges && state.Connected {
-			_ = a.ping(ctx, state.Source, state.SourceServer) // the primary judges by what reaches it
+			_ = a.ping(ctx, state.Source, state.SourceServer) // the primary counts received pings
 		}
 		select {
 		case <-ctx.Done():
@@ -165,11 +165,11 @@ func (a *Agent) serve(ctx context.Context) (stop func(), err error) {
 }
 
 // report returns the report on the member, and the Member that executes its orders.
-func (a *Agent) report() (mysql.Report, mysql.Orders) {
+func (a *Agent) report() (mysqlmember.Report, mysql.Orders) {
 	c, err := a.Volume.Look()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := mysql.Report{
+	r := mysqlmember.Report{
 		Instance: a.start, Volume: c.Kind, Mark: c.Mark, Server: c.Notes.Server, Promised: c.Notes.Promised, Revision: c.Notes.Revision,
 		Ticket: c.Notes.Ticket, Making: a.making, Failed: a.failed, Problem: cmp.Or(a.problem, a.accountsProblem),
 		Full: a.Volume.Full(), Accounts: a.accountsProblem, Orders: mysqlmember.OrdersVersion,

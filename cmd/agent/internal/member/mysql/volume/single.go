@@ -40,8 +40,8 @@ func (v *Volume) mark() (string, error) {
 	return m.ID, nil
 }
 
-// Adopt notes that the data of one server with that mark is this member's. The data stays where it is, and one write makes it the member's.
-// From then on the guard of one server refuses the volume.
+// Adopt records that the data of one server with that mark belongs to this member. The data is not moved: one write makes it the member's.
+// From then on, the guard of one server refuses the volume.
 func (v *Volume) Adopt(mark, server, ticket string) error {
 	c, err := v.Look()
 	if err != nil {

@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(0)
 }
 
-// makeNew does what a copy does. It reads the notes first: data that was complete before a crash is put in place, and not made again.
+// makeNew acts like a copy. It reads the notes first: complete data from before a crash is moved into place, and not made again.
 func makeNew(v *Volume) error {
 	if err := v.Settle(); err != nil {
 		return err
@@ -70,10 +70,10 @@ func makeNew(v *Volume) error {
 	return v.Replace(newer, ticket, 7)
 }
 
-// makers make new data, by the name of what it comes from.
+// makers create new data, by the name of its source.
 var makers = map[string]func(*Volume) error{"copy": makeNew, "backup": restore}
 
-// restore does what a restore of a backup does, and then the member that begins with it.
+// restore acts like a restore of a backup, and then like the member that uses it.
 func restore(v *Volume) error {
 	if err := v.Settle(); err != nil {
 		return err
