@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package harness holds what the suites on a simulated cluster share.
+// Package harness has the code that all suites on a simulated cluster share.
 package harness
 
 import (
@@ -35,8 +35,7 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// Connect returns a client as the configuration's user, installs the CRDs in that owner's name
-// and waits until they are served.
+// Connect returns a client that acts as the user of config, installs the CRDs with owner as field manager, and waits until they are served.
 func Connect(ctx context.Context, config *rest.Config, owner string) (client.WithWatch, error) {
 	scheme, err := manager.Scheme()
 	if err != nil {
@@ -62,10 +61,10 @@ func Connect(ctx context.Context, config *rest.Config, owner string) (client.Wit
 	return api, nil
 }
 
-// servedWithin bounds the time until a CRD is served. Only a hang exhausts it.
+// servedWithin bounds the time until a CRD is served. It is exceeded only if the API server hangs.
 const servedWithin = 5 * time.Minute
 
-// Install installs a CRD in an owner's name and waits until it is served.
+// Install applies a CRD with owner as field manager and waits until it is served.
 func Install(ctx context.Context, api client.Client, definition *unstructured.Unstructured, owner string) error {
 	if err := api.Apply(ctx, client.ApplyConfigurationFromUnstructured(definition), client.FieldOwner(owner), client.ForceOwnership); err != nil {
 		return err
@@ -94,7 +93,7 @@ func ReadYAML(path string, into any) error {
 	return nil
 }
 
-// ManagerOptions returns the options of an operator that runs in this process with others, for one namespace.
+// ManagerOptions returns the options of an operator for one namespace that shares this process with other operators.
 func ManagerOptions(namespace string) manager.Options {
 	return manager.Options{
 		WatchNamespaces:         []string{namespace},
@@ -109,7 +108,7 @@ func ManagerOptions(namespace string) manager.Options {
 	}
 }
 
-// LogBuffer keeps the operators' log.
+// LogBuffer stores the log of all operators.
 type LogBuffer struct {
 	mu   sync.Mutex
 	data bytes.Buffer
@@ -127,12 +126,12 @@ func (b *LogBuffer) String() string {
 	return b.data.String()
 }
 
-// Difference returns the difference of two lists (-want +got), in any order.
+// Difference returns the difference of two lists (-want +got) without regard to their order.
 func Difference(got, want []string) string {
 	return cmp.Diff(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got)))
 }
 
-// FinalError is an error that waiting cannot heal: Within returns it immediately.
+// FinalError is an error after which waiting is pointless: Within returns it immediately.
 type FinalError struct{ Err error }
 
 func (e *FinalError) Error() string { return e.Err.Error() }
@@ -140,8 +139,8 @@ func (e *FinalError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *FinalError) Unwrap() error { return e.Err }
 
-// Within waits until a condition holds, and returns its last error when the time is up. It checks when the channel closes that moved
-// returned before the last check, and at an interval for changes that the channel does not report.
+// Within waits until holds returns nil, and returns its last error when the time is up. It calls holds when the channel of moved closes,
+// and at an interval, because the channel does not report every change.
 func Within(limit, often time.Duration, moved func() <-chan struct{}, holds func() error) error {
 	deadline := time.NewTimer(limit)
 	defer deadline.Stop()
@@ -163,14 +162,14 @@ func Within(limit, often time.Duration, moved func() <-chan struct{}, holds func
 	}
 }
 
-// AtOnce sets the number of parallel tests of this process, unless the command line does.
+// AtOnce sets the number of parallel tests of this process, unless the command line sets it.
 func AtOnce(tests int) {
 	if !Given("test.parallel") {
 		_ = flag.Set("test.parallel", strconv.Itoa(tests)) // the flag takes any number
 	}
 }
 
-// Given reports whether a flag was given.
+// Given reports whether the command line sets a flag.
 func Given(name string) bool {
 	if !flag.Parsed() {
 		flag.Parse()
@@ -180,18 +179,18 @@ func Given(name string) bool {
 	return given
 }
 
-// Long marks a test that `make test` (go test -short), and with it .ci/run, leaves to `make verify`: the processor time of a
-// minute and more goes into it, and a shorter test of its package shows that the same parts work together.
+// Long marks a test that `make test` (go test -short) and .ci/run skip, and that `make verify` runs. It takes a minute or more of processor
+// time, and a shorter test of its package covers the same parts together.
 func Long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("it is long: make verify runs it, and go test without -short")
+		t.Skip("a long test: run make verify, or go test without -short")
 	}
 }
 
-// Bound returns how long something may take. A figure that is promised holds where a suite has the machine to itself (full:
-// make suite-etcd or redis). make test shares its cores with other packages and with whatever else runs, and allows five times
-// as much: nothing was written to an etcd of one member for 4.3 s there, because that member did not get to answer.
+// Bound returns the time limit of an operation. The promised time holds if the suite has the machine to itself (full: make suite-etcd or
+// make suite-redis). In make test, other packages use the same cores, and the limit is five times as long: an etcd with one member took no
+// write for 4.3 s there, because its process got no processor time.
 func Bound(promised time.Duration, full bool) time.Duration {
 	if full {
 		return promised
@@ -199,13 +198,13 @@ func Bound(promised time.Duration, full bool) time.Duration {
 	return 5 * promised
 }
 
-// News wakes all goroutines that wait for news.
+// News lets goroutines wait for the next event.
 type News struct {
 	mu sync.Mutex
 	ch chan struct{}
 }
 
-// Next is closed at the next Raise.
+// Next returns a channel that the next Raise closes.
 func (n *News) Next() <-chan struct{} {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -215,7 +214,7 @@ func (n *News) Next() <-chan struct{} {
 	return n.ch
 }
 
-// Raise wakes those who wait.
+// Raise wakes all waiting goroutines.
 func (n *News) Raise() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -22,13 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 )
 
-// Journal watches a namespace: what is there now, and all that happened, in order of arrival.
+// Journal watches a namespace. It stores the current objects and all changes in their order of arrival.
 type Journal struct {
 	News // of every change
 
 	mu      sync.Mutex
 	current map[string]client.Object // kind/name
-	last    map[string]string        // kind/name: the resource version of its last change, its deletion too
+	last    map[string]string        // kind/name: the resource version of its last change or of its deletion
 	history []Change
 
 	api       client.Client
@@ -36,7 +36,7 @@ type Journal struct {
 	lists     []client.ObjectList
 	cancel    context.CancelFunc
 	followers sync.WaitGroup
-	err       error // why a watch has ended
+	err       error // the cause of the end of a watch
 }
 
 // Change is one watch event.
@@ -47,7 +47,7 @@ type Change struct {
 	Object client.Object
 }
 
-// NewJournal watches kinds, given as empty lists, until it is closed.
+// NewJournal watches kinds, each given as an empty list, until Close.
 func NewJournal(ctx context.Context, api client.WithWatch, namespace string, lists ...client.ObjectList) (*Journal, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	j := &Journal{
@@ -58,7 +58,7 @@ func NewJournal(ctx context.Context, api client.WithWatch, namespace string, lis
 		list := list.DeepCopyObject().(client.ObjectList)
 		w, err := api.Watch(ctx, list, client.InNamespace(namespace))
 		if err != nil {
-			_ = j.Close() // that it cannot be opened says more
+			_ = j.Close() // the first error has the cause
 			return nil, fmt.Errorf("watch %T: %w", list, err)
 		}
 		j.followers.Go(func() {
@@ -72,16 +72,15 @@ func NewJournal(ctx context.Context, api client.WithWatch, namespace string, lis
 	return j, nil
 }
 
-// Close ends the watches, and returns why one has ended before.
+// Close ends the watches, and returns the error if one has ended earlier.
 func (j *Journal) Close() error {
 	j.cancel()
 	j.followers.Wait()
 	return j.err
 }
 
-// follow records the events of a watch until the context ends. The API server ends a watch that lags behind, and one that
-// begins while its own cache lags behind its storage (client-go's reflector watches again then, too); it then goes on where
-// it was.
+// follow records the events of a watch until the context ends. The API server ends a watch that lags behind, and a watch that begins while
+// the API server's cache is older than its storage. follow then watches again from the last version, as client-go's reflector does.
 func (j *Journal) follow(ctx context.Context, api client.WithWatch, w watch.Interface, list client.ObjectList, namespace string) error {
 	version := ""
 	for ctx.Err() == nil {
@@ -121,15 +120,15 @@ func (j *Journal) record(event watch.EventType, object client.Object) {
 	j.Raise()
 }
 
-// Since returns what happened after a mark.
+// Since returns the changes after a mark.
 func (j *Journal) Since(mark int) []Change {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.history[mark:])
 }
 
-// InOrder returns what happened after a mark, in the order in which the API server wrote it. Since has the order of arrival, which differs between
-// kinds: each has a separate watch.
+// InOrder returns the changes after a mark in the order in which the API server wrote them. The order of Since is that of arrival, which
+// differs between kinds, because each kind has a separate watch.
 func (j *Journal) InOrder(mark int) []Change {
 	changes := j.Since(mark)
 	slices.SortStableFunc(changes, func(a, b Change) int {
@@ -142,14 +141,14 @@ func (j *Journal) InOrder(mark int) []Change {
 	return changes
 }
 
-// Mark is a place in the history: now.
+// Mark returns the current place in the history.
 func (j *Journal) Mark() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.history)
 }
 
-// First returns the first change after a mark that is as asked for, or nil.
+// First returns the first change after a mark for which is returns true, or nil.
 func (j *Journal) First(mark int, id string, is func(Change) bool) *Change {
 	for _, c := range j.Since(mark) {
 		if c.ID == id && is(c) {
@@ -159,7 +158,7 @@ func (j *Journal) First(mark int, id string, is func(Change) bool) *Change {
 	return nil
 }
 
-// All returns what is there now, sorted by kind and name.
+// All returns the current objects, sorted by kind and name.
 func (j *Journal) All() []client.Object {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -171,14 +170,14 @@ func (j *Journal) All() []client.Object {
 	return found
 }
 
-// Object returns an object as last seen, or nil.
+// Object returns the last seen version of an object, or nil.
 func (j *Journal) Object(id string) client.Object {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.current[id]
 }
 
-// Lookup returns an object as last seen; the zero value when there is none.
+// Lookup returns the last seen version of an object, or the zero value.
 func Lookup[T client.Object](j *Journal, name string) T {
 	var none T
 	object, _ := j.Object(KindOf(none) + "/" + name).(T)
@@ -196,7 +195,7 @@ func Every[T client.Object](j *Journal) []T {
 	return found
 }
 
-// KindOf is the kind of an object, which a typed one need not say itself.
+// KindOf returns the kind of an object. A typed object may have an empty kind field.
 func KindOf(object client.Object) string {
 	if obj, ok := object.(*unstructured.Unstructured); ok {
 		return obj.GetKind()
@@ -204,7 +203,7 @@ func KindOf(object client.Object) string {
 	return reflect.TypeOf(object).Elem().Name()
 }
 
-// IDOf is kind and name: Deployment/auth.
+// IDOf returns kind and name, such as Deployment/auth.
 func IDOf(object client.Object) string { return KindOf(object) + "/" + object.GetName() }
 
 // IDs returns kind and name of each object.
@@ -237,7 +236,7 @@ func (j *Journal) catchUp(ctx context.Context, list client.ObjectList) error {
 			break
 		}
 		select {
-		case <-time.After(100 * time.Millisecond): // the API server may be what a test has stopped
+		case <-time.After(100 * time.Millisecond): // the test may have stopped the API server
 		case <-ctx.Done():
 			return fmt.Errorf("list %s: %w", gvk.Kind, err)
 		}
@@ -277,7 +276,7 @@ func (j *Journal) missing(kind string, live *metav1.PartialObjectMetadataList) s
 	return ""
 }
 
-// older reports whether a resource version is older than another. An empty version is older than any other.
+// older reports whether a resource version is older than another one. An empty version is the oldest.
 func older(version, than string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, than)
 	return err != nil || order < 0

@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// Operator is one that runs in this process.
+// Operator is an operator that runs in this process.
 type Operator struct {
 	Manager ctrl.Manager
 	Ended   <-chan struct{} // closed when it has ended
@@ -38,7 +38,7 @@ type Operator struct {
 	err    error
 }
 
-// Start starts an operator, with more kinds than its own if they are registered; it does not wait until it is active.
+// Start starts an operator, with additional kinds if register has any. It does not wait until the operator is active.
 func Start(ctx context.Context, config *rest.Config, options manager.Options, register ...func(*manager.Operator) error) (*Operator, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	mgr, err := manager.New(ctx, config, options)
@@ -61,7 +61,7 @@ func Start(ctx context.Context, config *rest.Config, options manager.Options, re
 	return op, nil
 }
 
-// Build builds the operator in a folder, as it is released, and returns the path of its binary.
+// Build compiles the operator's binary as for a release, into a folder, and returns its path.
 func Build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "manager")
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", binary, ".")
@@ -72,7 +72,7 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// Active waits until the operator may act, which with leader election it may not as a standby.
+// Active waits until the operator may write. With leader election, a standby may not.
 func (op *Operator) Active(limit time.Duration) error {
 	select {
 	case <-op.Manager.Elected():
@@ -90,7 +90,7 @@ func (op *Operator) Wait() error {
 	return op.err
 }
 
-// Cancel asks the operator to end.
+// Cancel requests the end of the operator.
 func (op *Operator) Cancel() { op.cancel() }
 
 // Stop ends the operator, waits until it has ended, and returns its error.
@@ -104,7 +104,7 @@ func (op *Operator) Stop(limit time.Duration) error {
 	}
 }
 
-// Sent is one request that an operator sent.
+// Sent is one request of an operator.
 type Sent struct {
 	Request
 
@@ -114,7 +114,7 @@ type Sent struct {
 
 func (s Sent) String() string { return fmt.Sprintf("%s -> %d", s.Request, s.Code) }
 
-// Record remembers the requests that were sent.
+// Record stores the requests of operators.
 type Record struct {
 	News // of every request and answer
 
@@ -122,7 +122,7 @@ type Record struct {
 	sent []Sent
 }
 
-// Before returns a transport that records what it hands on.
+// Before returns a transport that records each request and passes it to next.
 func (r *Record) Before(next http.RoundTripper) http.RoundTripper {
 	return Transport(func(req *http.Request) (*http.Response, error) {
 		answered := r.Add(Parse(req.Method, req.URL, req.Header.Get("Content-Type")))
@@ -134,7 +134,7 @@ func (r *Record) Before(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// Add records a request; what it returns records the answer.
+// Add records a request. The returned function records the answer.
 func (r *Record) Add(request Request) (answered func(code int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -149,14 +149,14 @@ func (r *Record) Add(request Request) (answered func(code int)) {
 	}
 }
 
-// Mark is a place in the record: now.
+// Mark returns the current place in the record.
 func (r *Record) Mark() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.sent)
 }
 
-// Since returns the requests after a mark that are as asked for.
+// Since returns the requests after a mark for which is returns true.
 func (r *Record) Since(mark int, is func(Sent) bool) []Sent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,7 +169,7 @@ func (r *Record) Since(mark int, is func(Sent) bool) []Sent {
 	return found
 }
 
-// Objects returns kind and name of the objects of requests, sorted, each once.
+// Objects returns kind and name of the objects of requests, sorted and without duplicates.
 func Objects(sent []Sent) []string {
 	kinds := map[string]string{}
 	for _, gvk := range object.Kinds {
@@ -191,26 +191,26 @@ type Request struct {
 	Resource  string // deployments, dataservices/status
 	Namespace string
 	Name      string
-	Initial   bool // what a cache begins with: a list of some version, or a watch that starts with one
+	Initial   bool // the start of a cache: a list of some version, or a watch that begins with a list
 }
 
 func (r Request) String() string {
 	return fmt.Sprintf("%s %s/%s/%s", r.Verb, r.Namespace, r.Resource, r.Name)
 }
 
-// Reads reports whether it only asks.
+// Reads reports whether the request reads one object or a list.
 func (r Request) Reads() bool { return r.Verb == "get" || r.Verb == "list" }
 
-// Writes reports whether it is to change something that users care for; events and leases are not.
+// Writes reports whether the request writes an object other than an event or a lease.
 func (r Request) Writes() bool {
 	return !r.Reads() && r.Verb != "watch" && r.Verb != "try" && r.Resource != "events" && r.Resource != "leases" &&
 		!strings.HasSuffix(r.Resource, "reviews")
 }
 
-// WritesStatus reports whether it is to change a status.
+// WritesStatus reports whether the request writes a status.
 func (r Request) WritesStatus() bool { return r.Writes() && strings.HasSuffix(r.Resource, "/status") }
 
-// WritesObject reports whether it is to change an object, the history of specs aside.
+// WritesObject reports whether the request writes an object that is neither a status nor a part of a history.
 func (r Request) WritesObject() bool {
 	return r.Writes() && !strings.Contains(r.Resource, "/") && r.Resource != histories
 }
@@ -218,10 +218,11 @@ func (r Request) WritesObject() bool {
 // histories is the resource that holds earlier specs.
 const histories = "controllerrevisions"
 
-// WritesHistory reports whether it is to add a spec to a history, or to drop one.
+// WritesHistory reports whether the request adds a spec to a history, or deletes one.
 func (r Request) WritesHistory() bool { return r.Writes() && r.Resource == histories }
 
-// ReadsHistory reports whether it lists the specs of a full history, so that the oldest can be deleted.
+// ReadsHistory reports whether the request lists the specs of a history. The operator does so when a history is full, to delete the oldest
+// spec.
 func (r Request) ReadsHistory() bool { return r.Verb == "list" && r.Resource == histories }
 
 // resolver reads the paths of requests as the API server does.
@@ -229,9 +230,9 @@ var resolver = request.RequestInfoFactory{
 	APIPrefixes: map[string]sets.Empty{"api": {}, "apis": {}}, GrouplessAPIPrefixes: map[string]sets.Empty{"api": {}},
 }
 
-// Parse returns the target of a request to the API server. Discovery has its path as the resource.
+// Parse returns the target of a request to the API server. A discovery request has its path as resource.
 func Parse(method string, u *url.URL, contentType string) Request {
-	info, _ := resolver.NewRequestInfo(&http.Request{Method: method, URL: u}) // an error leaves what could be read
+	info, _ := resolver.NewRequestInfo(&http.Request{Method: method, URL: u}) // after an error, the parsed part is enough
 	r := Request{
 		Verb: info.Verb, Group: info.APIGroup, Resource: path.Join(info.Resource, info.Subresource), Namespace: info.Namespace, Name: info.Name,
 	}
@@ -245,13 +246,13 @@ func Parse(method string, u *url.URL, contentType string) Request {
 		r.Verb = "apply"
 	}
 	if r.Resource == "namespaces" {
-		r.Namespace = "" // it is in none itself
+		r.Namespace = "" // a namespace is not inside a namespace
 	}
 	r.Initial = query.Get("sendInitialEvents") == "true" || r.Verb == "list" && query.Has("resourceVersion")
 	return r
 }
 
-// Transport is a function that is a http.RoundTripper.
+// Transport is a function that implements http.RoundTripper.
 type Transport func(*http.Request) (*http.Response, error)
 
 // RoundTrip implements http.RoundTripper.

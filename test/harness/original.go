@@ -19,12 +19,12 @@ import (
 type OriginalComponent struct {
 	Name    string
 	Port    int32
-	Configs map[string]string // ConfigMap to the name of its file
+	Configs map[string]string // name of a ConfigMap to the name of its file
 }
 
 const applicationFile = "application.yml"
 
-// OriginalComponents are the components of the sample with objects. The twelfth, uuc, runs elsewhere and has none.
+// OriginalComponents are the sample's components that have objects. The twelfth, uuc, is a third party and has none.
 var OriginalComponents = []OriginalComponent{
 	{"mysql-dataservice", 3306, map[string]string{"mysql-dataservice": "my.cnf", "mysql-dataservice-init": "sdh_auth.sql"}},
 	{"eureka", 8761, nil},
@@ -46,7 +46,7 @@ const (
 	OriginalGatewayPassword = "the-gateway"
 )
 
-// originalConfig returns the part of a file of the original operator that has a password.
+// originalConfig returns the part of the original operator's file that has a password.
 func originalConfig(config string) string {
 	switch config {
 	case "auth":
@@ -91,7 +91,8 @@ func (c OriginalComponent) Objects(ds *dsv1.DataService) []client.Object {
 	return append(made, &appsv1.Deployment{ObjectMeta: meta(c.Name), Spec: appsv1.DeploymentSpec{Replicas: ptr.To[int32](1), Selector: selector, Template: pods}})
 }
 
-// OriginalsRun returns why a workload of the original operator has no available pod, or nil. The journal must follow them.
+// OriginalsRun returns an error that names a workload of the original operator without an available pod, or nil. The journal must watch the
+// workloads' kinds.
 func OriginalsRun(j *Journal) error {
 	for _, c := range OriginalComponents {
 		ready := int32(0)
@@ -101,7 +102,7 @@ func OriginalsRun(j *Journal) error {
 			ready = deployment.Status.AvailableReplicas
 		}
 		if ready != 1 {
-			return fmt.Errorf("%s has no pod that is available", c.Name)
+			return fmt.Errorf("%s has no available pod", c.Name)
 		}
 	}
 	return nil

@@ -24,10 +24,10 @@ import (
 // SampleFile is the sample of the whole platform.
 const SampleFile = "config/samples/d3os-product.com_v1_dataservice.yaml"
 
-// Fields are parts of a resource, as in a patch.
+// Fields are fields of a resource, as in a merge patch.
 type Fields = map[string]any
 
-// Read returns the DataService of a file with changes: merge patches of its spec.
+// Read returns the DataService of a file, with merge patches of its spec applied.
 func Read(file string, changes ...Fields) *unstructured.Unstructured {
 	ds := &unstructured.Unstructured{}
 	if err := ReadYAML(file, &ds.Object); err != nil {
@@ -36,12 +36,12 @@ func Read(file string, changes ...Fields) *unstructured.Unstructured {
 	return With(ds, changes...)
 }
 
-// With changes a DataService: merge patches of its spec.
+// With applies merge patches to the spec of a DataService.
 func With(ds *unstructured.Unstructured, changes ...Fields) *unstructured.Unstructured {
 	for _, c := range changes {
 		Merge(ds.Object, Fields{"spec": c})
 	}
-	data, err := json.Marshal(ds) // leaves only the types that an unstructured object may hold
+	data, err := json.Marshal(ds) // leaves only types that an unstructured object can have
 	if err == nil {
 		err = json.Unmarshal(data, ds)
 	}
@@ -51,8 +51,7 @@ func With(ds *unstructured.Unstructured, changes ...Fields) *unstructured.Unstru
 	return ds
 }
 
-// Sample returns the sample with changes. The node port goes, because it is one for the whole
-// cluster.
+// Sample returns the sample with changes, without its node port: a node port can be used only once in a cluster.
 func Sample(changes ...Fields) *unstructured.Unstructured {
 	return Read(SampleFile, append([]Fields{{"web": Fields{"nodePort": nil}}}, changes...)...)
 }
@@ -86,7 +85,7 @@ func Merge(to, from Fields) {
 	}
 }
 
-// Prerequisites creates what the samples say that they need.
+// Prerequisites creates the objects that the samples require.
 func Prerequisites(ctx context.Context, api client.Client, namespace string) error {
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "dataservice-high"}, Value: 1000}
 	if err := client.IgnoreAlreadyExists(api.Create(ctx, class)); err != nil {
@@ -114,18 +113,18 @@ func Prerequisites(ctx context.Context, api client.Client, namespace string) err
 	return nil
 }
 
-// Observed returns why the operator has not seen a generation of a DataService, or nil.
+// Observed returns an error if the operator has not observed a generation of a DataService, or nil.
 func Observed(ds *dsv1.DataService, generation int64) error {
 	switch {
 	case ds == nil:
-		return errors.New("the DataService is not there")
+		return errors.New("the DataService does not exist")
 	case ds.Generation < generation || ds.Status.ObservedGeneration < generation:
 		return fmt.Errorf("%s has not observed generation %d", ds.Name, generation)
 	}
 	return nil
 }
 
-// IsReady returns why a DataService is not ready in a generation, or nil.
+// IsReady returns the reason why a DataService is not ready in a generation, or nil.
 func IsReady(ds *dsv1.DataService, generation int64) error {
 	if err := Observed(ds, generation); err != nil {
 		return err
@@ -144,10 +143,10 @@ func IsReady(ds *dsv1.DataService, generation int64) error {
 	return nil
 }
 
-// HasCondition returns how a condition differs from what is asked for, or nil.
+// HasCondition returns the difference between a condition and the expected one, or nil.
 func HasCondition(ds *dsv1.DataService, kind string, status metav1.ConditionStatus, reason string, words ...string) error {
 	if ds == nil {
-		return errors.New("the DataService is not there")
+		return errors.New("the DataService does not exist")
 	}
 	c := meta.FindStatusCondition(ds.Status.Conditions, kind)
 	if c == nil {
@@ -159,8 +158,8 @@ func HasCondition(ds *dsv1.DataService, kind string, status metav1.ConditionStat
 	return Mentions(c.Message, words...)
 }
 
-// Mentions returns what a text lacks, or nil. The length of white space does not count: conditions have single spaces, and
-// errors of the API server that they quote do not.
+// Mentions returns an error if a text lacks one of the words, or nil. It treats any white space as one space, because conditions replace
+// the white space of the API server's errors that they quote.
 func Mentions(text string, words ...string) error {
 	for _, word := range words {
 		if !strings.Contains(oneSpaced(text), oneSpaced(word)) {
@@ -175,8 +174,8 @@ func oneSpaced(text string) string { return strings.Join(strings.Fields(text), "
 // RestoredTo is the moment to which the database of a RestoredClaim was restored.
 const RestoredTo = "2026-01-02T15:29:59Z"
 
-// RestoredClaim is the claim of a database as a DataRestore leaves it, with the passwords of the database that it was
-// restored from.
+// RestoredClaim returns the claim of a database as a DataRestore leaves it. The claim names the passwords of the database that was backed
+// up.
 func RestoredClaim(namespace, platform, from, database string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{

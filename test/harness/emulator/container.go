@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// backoff is the wait before the second restart of a container; it doubles up to 30 times itself. A kubelet waits 10 s at first.
+// backoff is the wait before the second restart of a container. The wait doubles up to 30 times this value. A kubelet begins with 10 s.
 const backoff = 200 * time.Millisecond
 
 // container runs one container of a pod, and restarts it by the restart policy.
@@ -36,7 +36,7 @@ func (c *container) again(code int) bool {
 	return !c.init && policy == corev1.RestartPolicyAlways || code != 0 && policy != corev1.RestartPolicyNever
 }
 
-// sleep reports whether a context lasted for as long.
+// sleep waits, and reports whether the context was still valid at the end.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -50,7 +50,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // run runs the container until it has ended for good, and returns its last exit code.
 func (c *container) run() int {
-	wait := time.Duration(0) // as a kubelet: the first restart is at once
+	wait := time.Duration(0) // the first restart is immediate, as with a kubelet
 	for {
 		v := c.prepare()
 		if v == nil {
@@ -75,7 +75,7 @@ func (c *container) run() int {
 	}
 }
 
-// prepare waits until all that the container needs is there; nil when it is to end before.
+// prepare waits until everything that the container needs exists. It returns nil if the container must end earlier.
 func (c *container) prepare() *view {
 	for c.pod.alive.Err() == nil {
 		if c.isHeld() {
@@ -143,10 +143,10 @@ func (c *container) execute(v *view) int {
 	return run.Code
 }
 
-// lastWords returns the termination message of a program: the contents of its file, or, if the policy allows, the end of its output since
-// its start. The limits are the kubelet's.
+// lastWords returns the termination message of a program: the contents of its file, or, if the policy allows, the end of the output of this
+// run. The limits are those of the kubelet.
 func (c *container) lastWords(v *view, code int, printed int64) string {
-	text, _ := os.ReadFile(v.lastWords) // none is as good as an empty one
+	text, _ := os.ReadFile(v.lastWords) // a missing file counts as an empty one
 	if len(text) > 0 || code == 0 || c.spec.TerminationMessagePolicy != corev1.TerminationMessageFallbackToLogsOnError {
 		return string(text[:min(len(text), 4096)])
 	}
@@ -181,7 +181,7 @@ func (c *container) launch(v *view) (*process.Process, error) {
 	return c.start(v, argv)
 }
 
-// start starts a program in the container; what it writes goes to the container's log.
+// start starts a program in the container. Its output is written to the container's log.
 func (c *container) start(v *view, argv []string) (*process.Process, error) {
 	file := c.pod.logFile(c.spec.Name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
@@ -191,12 +191,12 @@ func (c *container) start(v *view, argv []string) (*process.Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close() // the process has it
+	defer out.Close() // the process has its own descriptor
 	return c.pod.emulator.guard.Start(argv, v.environ(), v.dir, out)
 }
 
-// terminate ends a program, if the context says that it runs, as a kubelet does: preStop, SIGTERM, and SIGKILL at the end of
-// the grace period.
+// terminate ends a running program as a kubelet does: preStop, then SIGTERM, then SIGKILL at the end of the grace period. Without a running
+// program it does nothing.
 func (c *container) terminate(ctx context.Context, v *view, run *process.Process) {
 	grace, cancel := context.WithTimeout(ctx, c.pod.grace())
 	defer cancel()
@@ -204,7 +204,7 @@ func (c *container) terminate(ctx context.Context, v *view, run *process.Process
 		if hooks.PreStop.Sleep != nil {
 			sleep(grace, time.Duration(hooks.PreStop.Sleep.Seconds)*time.Second)
 		} else {
-			_ = c.exec(grace, v, hooks.PreStop.Exec.Command) // its failure stops nothing
+			_ = c.exec(grace, v, hooks.PreStop.Exec.Command) // a failed hook does not stop the termination
 		}
 	}
 	if grace.Err() == nil {

@@ -1,9 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package emulator is a kubelet for tests that needs neither containers nor root: for each pod that
-// the scheduler binds to one of its nodes, it runs real programs as processes of this machine.
-// Day-2 logic is thereby tested against real servers on the simulated cluster (test/cluster).
+// Package emulator is a kubelet for tests that needs neither containers nor root. For each pod that the scheduler binds to one of its
+// nodes, it runs real programs as processes of this machine. So tests on the simulated cluster (test/cluster) run the operator against real
+// servers.
 //
 // What it emulates:
 //
@@ -57,14 +57,14 @@ import (
 
 // Options configure an emulator.
 type Options struct {
-	// Namespace is the one whose pods are emulated. The scheduler binds them to the emulator's nodes.
+	// Namespace has the emulated pods. The scheduler binds them to the emulator's nodes.
 	Namespace string
-	// Images are the programs, by the image's name with or without its tag, or by the container's name.
+	// Images are the programs, by the name of the image (with or without its tag) or of the container.
 	Images map[string]Image
 	// Nodes is the number of nodes. Default: 1.
 	Nodes int
-	// Names lets programs reach pods by their names in DNS, if they heed HTTP_PROXY and HTTPS_PROXY, and tests cut such
-	// connections (Cut, Mend).
+	// Names lets programs that heed HTTP_PROXY and HTTPS_PROXY reach pods by their DNS names. Tests can cut and mend such connections (Cut,
+	// Mend).
 	Names bool
 }
 
@@ -73,7 +73,7 @@ type Emulator struct {
 	api     kubernetes.Interface
 	options Options
 	guard   *process.Guard
-	dir     string // everything that pods and claims keep
+	dir     string // the files of all pods and claims
 	network *process.Network
 	names   *names // nil without Options.Names
 	ctx     context.Context
@@ -85,10 +85,10 @@ type Emulator struct {
 	nodes     map[string]*node
 	pods      map[types.UID]*pod
 	held      map[[2]string]bool // names of pods and their containers
-	addresses map[string]string  // of the next pods of these names
+	addresses map[string]string  // the addresses of the next pods of these names
 }
 
-// Start makes nodes and runs the namespace's pods on them until Stop.
+// Start creates the nodes, and runs the namespace's pods on them until Stop.
 func Start(ctx context.Context, config *rest.Config, options Options) (*Emulator, error) {
 	options.Nodes = max(options.Nodes, 1)
 	api, err := kubernetes.NewForConfig(config)
@@ -147,7 +147,7 @@ func (e *Emulator) start(ctx context.Context) error {
 	return e.attract(ctx)
 }
 
-// Stop kills all processes, removes the nodes and all files. Pods stay in the API server as they are.
+// Stop kills all processes, and removes the nodes and all files. The Pod objects stay unchanged in the API server.
 func (e *Emulator) Stop() error {
 	e.mu.Lock()
 	e.cancel()
@@ -165,13 +165,13 @@ func (e *Emulator) Stop() error {
 	if e.guard != nil {
 		errs = append(errs, e.guard.End())
 	}
-	if e.network != nil { // when nothing listens on its addresses any more
+	if e.network != nil { // the listeners on its addresses are closed
 		errs = append(errs, e.network.Release())
 	}
 	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
 }
 
-// handler calls one function for what is there and one for what is gone.
+// handler returns an event handler with one function for existing objects and one for deleted objects.
 func handler[T any](there, gone func(T)) cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { there(o.(T)) },
@@ -185,7 +185,7 @@ func handler[T any](there, gone func(T)) cache.ResourceEventHandler {
 	}
 }
 
-// see starts a pod that is bound to one of the nodes, and passes its latest version to a running one.
+// see starts a pod that is bound to one of the nodes, and passes later versions to the running pod.
 func (e *Emulator) see(object *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -203,7 +203,7 @@ func (e *Emulator) see(object *corev1.Pod) {
 	e.running.Go(p.run)
 }
 
-// gone kills what a pod has left when it is removed without its node's consent.
+// gone kills the remaining processes of a pod that was removed without its node's consent.
 func (e *Emulator) gone(object *corev1.Pod) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -214,14 +214,14 @@ func (e *Emulator) gone(object *corev1.Pod) {
 }
 
 func (e *Emulator) claimGone(claim *corev1.PersistentVolumeClaim) {
-	_ = os.RemoveAll(e.claimFolder(claim.UID)) // what stays goes with the emulator's folder
+	_ = os.RemoveAll(e.claimFolder(claim.UID)) // Stop removes the rest with the emulator's folder
 }
 
 func (e *Emulator) claimFolder(uid types.UID) string {
 	return filepath.Join(e.dir, "claims", string(uid))
 }
 
-// find returns a pod that runs.
+// find returns a running pod.
 func (e *Emulator) find(name string) (*pod, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -233,7 +233,7 @@ func (e *Emulator) find(name string) (*pod, error) {
 	return nil, fmt.Errorf("pod %s/%s does not run here", e.options.Namespace, name)
 }
 
-// claim reads a claim and makes its folder.
+// claim reads a claim and creates its folder.
 func (e *Emulator) claim(ctx context.Context, name string) (string, error) {
 	claim, err := e.api.CoreV1().PersistentVolumeClaims(e.options.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// variables returns the environment of a container as its spec has it, sources and references resolved.
+// variables returns the environment of a container. Sources and references are resolved.
 func (e *Emulator) variables(ctx context.Context, v *view, c *corev1.Container) ([]corev1.EnvVar, error) {
 	var found []corev1.EnvVar
 	for _, variable := range c.Env {
@@ -39,7 +39,7 @@ func (e *Emulator) variables(ctx context.Context, v *view, c *corev1.Container) 
 	return found, nil
 }
 
-// value returns the value of a variable, and whether there is one: a source may be optional.
+// value returns the value of a variable, and false if it has none because its source is optional.
 func (e *Emulator) value(ctx context.Context, v *view, c *corev1.Container, variable corev1.EnvVar, earlier []corev1.EnvVar) (string, bool, error) {
 	switch from := variable.ValueFrom; {
 	case from == nil:
@@ -63,7 +63,7 @@ func (e *Emulator) value(ctx context.Context, v *view, c *corev1.Container, vari
 	}
 }
 
-// configMap returns the data of a ConfigMap; none for an optional one that is not there.
+// configMap returns the data of a ConfigMap, or none if the ConfigMap is optional and does not exist.
 func (e *Emulator) configMap(ctx context.Context, name string, optional *bool) (map[string]string, error) {
 	object, err := e.api.CoreV1().ConfigMaps(e.options.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if len(object.BinaryData) > 0 {
@@ -72,7 +72,7 @@ func (e *Emulator) configMap(ctx context.Context, name string, optional *bool) (
 	return object.Data, unlessOptional(err, optional)
 }
 
-// secret returns the data of a Secret; none for an optional one that is not there.
+// secret returns the data of a Secret, or none if the Secret is optional and does not exist.
 func (e *Emulator) secret(ctx context.Context, name string, optional *bool) (map[string]string, error) {
 	object, err := e.api.CoreV1().Secrets(e.options.Namespace).Get(ctx, name, metav1.GetOptions{})
 	data := map[string]string{}
@@ -91,7 +91,7 @@ func unlessOptional(err error, optional *bool) error {
 
 var annotation = regexp.MustCompile(`^metadata\.annotations\['(.*)'\]$`)
 
-// field returns a field of a pod, as downward API and fieldRef name it.
+// field returns a field of a pod by the path that the downward API and fieldRef use.
 func field(pod *corev1.Pod, path string) (string, error) {
 	if m := annotation.FindStringSubmatch(path); m != nil {
 		return pod.Annotations[m[1]], nil
@@ -105,7 +105,7 @@ func field(pod *corev1.Pod, path string) (string, error) {
 	return value, nil
 }
 
-// limit returns what a container may have of a resource, in whole units.
+// limit returns the limit of a container for a resource, in whole units.
 func limit(c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, error) {
 	name, isLimit := strings.CutPrefix(ref.Resource, "limits.")
 	most, given := c.Resources.Limits[corev1.ResourceName(name)]
@@ -115,8 +115,7 @@ func limit(c *corev1.Container, ref *corev1.ResourceFieldSelector) (string, erro
 	return strconv.FormatInt(most.Value(), 10), nil
 }
 
-// watchHealth runs the probes of a container that has just started, until the context ends, and calls sick when the container has to be
-// restarted.
+// watchHealth runs the probes of a container that has just started, until the context ends. It calls sick when the container must restart.
 func (c *container) watchHealth(ctx context.Context, v *view, sick func()) {
 	hasStarted := c.spec.StartupProbe == nil
 	for hasStarted = range c.results(ctx, v, c.spec.StartupProbe) {
@@ -146,8 +145,8 @@ func (c *container) watchHealth(ctx context.Context, v *view, sick func()) {
 	probing.Wait()
 }
 
-// results checks every period until the context ends. Its results are those that came as often in a row as the threshold asks
-// for. There are none without a probe.
+// results runs a probe every period until the context ends. It yields a result once as many equal results in a row came as the threshold
+// requires. Without a probe it yields none.
 func (c *container) results(ctx context.Context, v *view, probe *corev1.Probe) iter.Seq[bool] {
 	return func(yield func(ok bool) bool) {
 		if probe == nil || !sleep(ctx, seconds(probe.InitialDelaySeconds)) {
@@ -178,7 +177,7 @@ func (c *container) results(ctx context.Context, v *view, probe *corev1.Probe) i
 
 func seconds(n int32) time.Duration { return time.Duration(n) * time.Second }
 
-// canCheck reports whether check does what a probe asks for: nothing but a port by its number, and no more to HTTP than a path.
+// canCheck reports whether check supports a probe: only ports by number, and only a path for HTTP.
 func canCheck(probe *corev1.Probe) bool {
 	get, socket := probe.HTTPGet, probe.TCPSocket
 	return probe.Exec != nil ||
@@ -201,7 +200,7 @@ func (c *container) check(ctx context.Context, v *view, probe *corev1.ProbeHandl
 	}
 }
 
-// exec runs a command in the container until it ends, or the context does.
+// exec runs a command in the container until the command or the context ends.
 func (c *container) exec(ctx context.Context, v *view, command []string) error {
 	var argv []string
 	for _, arg := range command {

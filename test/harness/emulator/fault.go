@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Kill sends a signal to all processes of a pod's container: SIGKILL is a crash, SIGSTOP a program that hangs until SIGCONT.
-// What a signal leaves to be done is the node's business, as ever.
+// Kill sends a signal to all processes of a pod's container. SIGKILL is a crash. SIGSTOP makes the program hang until SIGCONT. The emulator
+// then reacts as to any other end of a program.
 func (e *Emulator) Kill(pod string, signal syscall.Signal, container string) error {
 	p, err := e.find(pod)
 	if err != nil {
@@ -38,8 +38,8 @@ func (e *Emulator) Kill(pod string, signal syscall.Signal, container string) err
 	return nil
 }
 
-// Hold ends a container with a signal, waits for its end, and keeps it from starting until the returned function is called. The same
-// goes for a pod of that name that takes the place of this one.
+// Hold ends a container with a signal, waits for its end, and prevents its start until the returned function is called. A new pod of the
+// same name is held, too.
 func (e *Emulator) Hold(pod, container string, signal syscall.Signal) (release func()) {
 	at := [2]string{pod, container}
 	e.mu.Lock()
@@ -69,7 +69,7 @@ func (c *container) isHeld() bool {
 	return e.held[[2]string{c.pod.name, c.spec.Name}]
 }
 
-// outOfMemory ends a pod's container as the kernel does when the container is at its limit of memory.
+// outOfMemory ends a container as the kernel does when the container reaches its memory limit.
 func (e *Emulator) outOfMemory(pod, container string) error {
 	p, err := e.find(pod)
 	if err != nil {
@@ -81,7 +81,7 @@ func (e *Emulator) outOfMemory(pod, container string) error {
 	return e.Kill(pod, syscall.SIGKILL, container)
 }
 
-// Starve ends a pod's container for lack of memory whenever it runs, until the function is called that it returns.
+// Starve ends a pod's container for lack of memory whenever it runs, until the returned function is called.
 func (e *Emulator) Starve(pod, container string) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var starving sync.WaitGroup
@@ -96,7 +96,7 @@ func (e *Emulator) Starve(pod, container string) (end func()) {
 	}
 }
 
-// WipeVolume empties the folder of a claim, under a program that runs too.
+// WipeVolume empties the folder of a claim, even while a program uses it.
 func (e *Emulator) WipeVolume(ctx context.Context, claim string) error {
 	folder, err := e.claim(ctx, claim)
 	if err != nil {
@@ -112,7 +112,7 @@ func (e *Emulator) WipeVolume(ctx context.Context, claim string) error {
 	return nil
 }
 
-// VolumeFolder returns where the files of a claim are.
+// VolumeFolder returns the folder of a claim.
 func (e *Emulator) VolumeFolder(ctx context.Context, claim string) (string, error) {
 	return e.claim(ctx, claim)
 }
@@ -126,8 +126,8 @@ func (e *Emulator) Nodes() []string {
 	return names
 }
 
-// StopNode takes the power from a node: its processes are gone, and it reports nothing. The node and its pods are
-// not ready at once, as the control plane writes it after 40 s without a heartbeat.
+// StopNode cuts the power of a node: its processes end, and it reports nothing. The node and its pods become not ready immediately. (A real
+// control plane writes that after 40 s without a heartbeat.)
 func (e *Emulator) StopNode(ctx context.Context, name string) error {
 	e.mu.Lock()
 	n := e.nodes[name]
@@ -151,7 +151,7 @@ func (e *Emulator) StopNode(ctx context.Context, name string) error {
 		return err
 	}
 	for _, p := range ended {
-		// Kubernetes' node lifecycle controller changes nothing else, and gives no reason.
+		// Kubernetes' node lifecycle controller changes only this, and gives no reason.
 		patch := fmt.Appendf(nil, `{"status":{"conditions":[{"type":"Ready","status":"False","lastTransitionTime":%q}]}}`, time.Now().UTC().Format(time.RFC3339))
 		_, err := p.api().Patch(ctx, p.name, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -161,7 +161,7 @@ func (e *Emulator) StopNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// StartNode lets a node come back. Its pods start again, with new addresses.
+// StartNode starts a stopped node. Its pods start again with new addresses.
 func (e *Emulator) StartNode(ctx context.Context, name string) error {
 	e.mu.Lock()
 	n := e.nodes[name]
@@ -177,7 +177,7 @@ func (e *Emulator) StartNode(ctx context.Context, name string) error {
 	return e.setReady(ctx, name, corev1.ConditionTrue)
 }
 
-// Readdress gives an address to the next pod of a name, or to that pod when its node comes back. Another pod must have left it: two
+// Readdress gives an address to the next pod of a name, or to the present pod when its node starts again. The address must be free: two
 // programs cannot listen at one address.
 func (e *Emulator) Readdress(pod, address string) {
 	e.mu.Lock()
@@ -185,7 +185,7 @@ func (e *Emulator) Readdress(pod, address string) {
 	e.addresses[pod] = address
 }
 
-// address returns the address of a new pod. The caller holds the lock.
+// address returns the address for a new pod. The caller holds the lock.
 func (e *Emulator) address(pod string) string {
 	address, chosen := e.addresses[pod]
 	if !chosen {
@@ -195,7 +195,7 @@ func (e *Emulator) address(pod string) string {
 	return address
 }
 
-// ChangeAddresses lets all nodes fail and come back at once: every pod is back with a new address.
+// ChangeAddresses stops and starts all nodes at once: every pod gets a new address.
 func (e *Emulator) ChangeAddresses(ctx context.Context) error {
 	for _, name := range e.Nodes() {
 		if err := e.StopNode(ctx, name); err != nil {
@@ -210,7 +210,7 @@ func (e *Emulator) ChangeAddresses(ctx context.Context) error {
 	return nil
 }
 
-// Log returns what a container of a running pod has written.
+// Log returns the output of a container of a running pod.
 func (e *Emulator) Log(pod, container string) (string, error) {
 	p, err := e.find(pod)
 	if err != nil {
@@ -226,7 +226,7 @@ func (e *Emulator) Log(pod, container string) (string, error) {
 // PodLog is the output of a container of a pod.
 type PodLog struct{ Pod, Text string }
 
-// Logs returns what a container has written in each pod that ever ran here, those that are gone among them.
+// Logs returns the output of a container in every pod that ever ran here, including deleted pods.
 func (e *Emulator) Logs(container string) ([]PodLog, error) {
 	files, err := filepath.Glob(filepath.Join(e.dir, "logs", "*", "*", container+".log"))
 	if err != nil {

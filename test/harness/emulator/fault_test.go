@@ -29,7 +29,7 @@ func first(pod *corev1.Pod) corev1.ContainerStatus {
 	return pod.Status.ContainerStatuses[0]
 }
 
-// Whatever ends the program, or its node, it starts again and has its data.
+// A program starts again with its data after each kind of end of the program or its node.
 func TestWhatEndsStartsAgain(t *testing.T) {
 	s := start(t)
 	before := s.statefulSet(nil)
@@ -71,7 +71,7 @@ func TestWhatEndsStartsAgain(t *testing.T) {
 	s.ask(again, http.MethodPut, "/file/sick", "")
 	s.pod("server-0", "is restarted", func(p *corev1.Pod) bool {
 		last := first(p).LastTerminationState.Terminated
-		return first(p).RestartCount > 5 && last != nil && last.ExitCode == 0 // it heeds SIGTERM
+		return first(p).RestartCount > 5 && last != nil && last.ExitCode == 0 // it ends on SIGTERM
 	})
 	s.Must(s.WipeVolume(s.Context(), claim))
 	s.ready("server-0")
@@ -129,7 +129,7 @@ func TestJobs(t *testing.T) {
 			return err
 		})
 	}
-	s.Until("a job's pod says how it ended", func() error {
+	s.Until("a job's pod has a termination message", func() error {
 		pods, err := api.CoreV1().Pods(s.Namespace).List(s.Context(), metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=succeeds-at-the-second-try"})
 		if err != nil || len(pods.Items) != 1 {
 			return fmt.Errorf("%d pods: %w", len(pods.Items), err)

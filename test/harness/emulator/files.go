@@ -16,7 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// emulated returns what of a container the emulator cannot do, or nil. No chart asks for any of it.
+// emulated returns an error that names what the emulator does not support in a container, or nil. No chart uses any of it.
 func (p *pod) emulated(c *corev1.Container) error {
 	hooks := ptr.Deref(c.Lifecycle, corev1.Lifecycle{})
 	probes := []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe}
@@ -39,7 +39,7 @@ func (p *pod) emulated(c *corev1.Container) error {
 	return nil
 }
 
-// see makes what a container's process sees: its folders, its environment.
+// see creates the folders and the environment of a container's process.
 func (p *pod) see(ctx context.Context, c *corev1.Container, image Image) (*view, error) {
 	if err := p.emulated(c); err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (p *pod) see(ctx context.Context, c *corev1.Container, image Image) (*view,
 	return v, nil
 }
 
-// folder returns where a mount of a container is on this machine, and makes it.
+// folder creates the folder for a mount of a container, and returns its path on this machine.
 func (p *pod) folder(ctx context.Context, c *corev1.Container, mount corev1.VolumeMount) (string, error) {
 	i := slices.IndexFunc(p.spec.Volumes, func(v corev1.Volume) bool { return v.Name == mount.Name })
 	var folder string
@@ -87,7 +87,7 @@ func (p *pod) folder(ctx context.Context, c *corev1.Container, mount corev1.Volu
 		folder, err = p.emulator.claim(ctx, p.name+"-"+v.Name)
 	case v.EmptyDir != nil:
 		folder = filepath.Join(p.dir, "volumes", v.Name)
-	case sources(v) != nil: // whose files make their folders
+	case sources(v) != nil: // writing its files creates its folders
 		return filepath.Join(p.dir, "rendered", c.Name, v.Name, mount.SubPath), nil
 	default:
 		err = fmt.Errorf("its type is not emulated")
@@ -99,7 +99,7 @@ func (p *pod) folder(ctx context.Context, c *corev1.Container, mount corev1.Volu
 	return folder, os.MkdirAll(folder, 0o755)
 }
 
-// render writes the files of a container's Secrets, ConfigMaps and downward API, as they are now.
+// render writes the present content of a container's Secrets, ConfigMaps and downward API into files.
 func (p *pod) render(ctx context.Context, c *corev1.Container, v *view) error {
 	for _, volume := range p.spec.Volumes {
 		from := sources(volume)
@@ -117,7 +117,7 @@ func (p *pod) render(ctx context.Context, c *corev1.Container, v *view) error {
 	return nil
 }
 
-// refresh renders the files of all containers that run as they are now. What cannot be read now stays as it was.
+// refresh renders the files of all running containers again. A source that cannot be read leaves its files unchanged.
 func (p *pod) refresh(ctx context.Context) {
 	p.mu.Lock()
 	views := maps.Clone(p.views)
@@ -131,7 +131,7 @@ func (p *pod) refresh(ctx context.Context) {
 	}
 }
 
-// sources has all rendered volumes in the form of a projected one; nil for others.
+// sources returns the sources of any rendered volume in the form of a projected volume, or nil for other volumes.
 func sources(v corev1.Volume) []corev1.VolumeProjection {
 	switch {
 	case v.Secret != nil:
@@ -149,7 +149,7 @@ func sources(v corev1.Volume) []corev1.VolumeProjection {
 	}
 }
 
-// files returns what a volume holds, by path.
+// files returns the content of a volume, by path.
 func (p *pod) files(ctx context.Context, v *view, sources []corev1.VolumeProjection) (map[string]string, error) {
 	files := map[string]string{}
 	for _, s := range sources {
@@ -181,7 +181,7 @@ func (p *pod) files(ctx context.Context, v *view, sources []corev1.VolumeProject
 	return files, nil
 }
 
-// pick adds keys of an object to files: all, or those that items name.
+// pick adds keys of an object to files: all keys, or those that items names.
 func pick(
 	files, data map[string]string, err error, items []corev1.KeyToPath, optional *bool, change func(string) string,
 ) error {
@@ -204,7 +204,7 @@ func pick(
 	return nil
 }
 
-// writeFiles makes a folder hold these files. A program that reads one sees it whole, old or new.
+// writeFiles makes these files the only ones of a folder. A program that reads a file sees its old or its new content, never a mix.
 func writeFiles(folder string, files map[string]string) error {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err

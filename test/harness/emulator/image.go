@@ -20,23 +20,23 @@ import (
 type Image struct {
 	// Missing reports whether no registry has the image.
 	Missing bool
-	// Entrypoint and Cmd run where a container has no command and no args, as in a Dockerfile.
+	// Entrypoint and Cmd run if a container has no command and no args, as in a Dockerfile.
 	Entrypoint, Cmd []string
-	// Env has the variables that the image sets, as ENV does in a Dockerfile. A process inherits no variable of the test.
+	// Env has the variables that the image sets, as ENV in a Dockerfile. A process inherits no variable of the test.
 	Env map[string]string
 	// Paths are variables, too. Their values are paths in the container; a process gets the paths on this machine.
 	Paths map[string]string
-	// Executables are the programs of the image by their name in it, with or without a folder, and their paths on
-	// this machine. Names without a folder are on the PATH of the container's processes, the machine's PATH after them.
+	// Executables maps the programs of the image, by name with or without a folder, to their paths on this machine. Names without a folder
+	// are on the PATH of the container's processes, before the machine's PATH.
 	Executables map[string]string
-	// Rewrite changes what the replacement of paths (see the package) does not cover, such as 0.0.0.0: it gets each
-	// argument, each value of env and each file of a ConfigMap. Default: none.
+	// Rewrite changes text that the replacement of paths (see the package) does not cover, such as 0.0.0.0. It gets each argument, each
+	// value of env and each file of a ConfigMap. Default: none.
 	Rewrite func(pod *corev1.Pod, text string) string
 
 	bin string // folder of links to the executables
 }
 
-// layOutImages makes a folder of executables for each image.
+// layOutImages creates a folder of executables for each image.
 func (e *Emulator) layOutImages() error {
 	images := map[string]Image{}
 	for name, image := range e.options.Images {
@@ -78,12 +78,12 @@ type view struct {
 	paths process.Paths
 	env   []corev1.EnvVar
 	dir   string // working directory
-	names *names // nil for none
+	names *names // nil if pods have no names
 
 	lastWords string // file of the termination message
 }
 
-// translate replaces the container's paths in a text by this machine's.
+// translate replaces the container's paths in a text by paths on this machine.
 func (v *view) translate(text string) string {
 	text = v.paths.Translate(text)
 	if v.image.Rewrite != nil {
@@ -92,7 +92,7 @@ func (v *view) translate(text string) string {
 	return text
 }
 
-// argv is the command line of a container.
+// argv returns the command line of a container.
 func (v *view) argv(c *corev1.Container) []string {
 	command, args := c.Command, c.Args
 	if len(command) == 0 {
@@ -108,7 +108,7 @@ func (v *view) argv(c *corev1.Container) []string {
 	return argv
 }
 
-// environ is the environment of the container's processes.
+// environ returns the environment of the container's processes.
 func (v *view) environ() []string {
 	values := map[string]string{"PATH": v.image.bin + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOSTNAME": v.pod.Name, "HOME": v.dir}
 	if v.names != nil {

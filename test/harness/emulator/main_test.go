@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// What all tests share.
+// The state that all tests share.
 var (
 	suite = &stage.Suite{Patience: func() time.Duration { return 2 * time.Minute }}
 	api   kubernetes.Interface
@@ -45,8 +45,8 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// serve is the program of the tests, this test binary itself: an HTTP server that keeps files in a folder and
-// shows its environment, or a client that writes a word into a file of it.
+// serve is the program of the tests, in this test binary: an HTTP server that stores files in a folder and shows its environment, or a
+// client that appends a word to a file of the server.
 //
 //	server <folder> [stubborn]      stubborn: SIGTERM does not end it
 //	say <file> <word>
@@ -109,13 +109,13 @@ var image = emulator.Image{
 	Executables: map[string]string{"/bin/server": os.Args[0]},
 }
 
-// scene is a namespace whose pods run.
+// scene is a namespace with running pods.
 type scene struct {
 	*stage.Stage
 	*emulator.Emulator
 }
 
-// start starts an emulator. make test does not link its tests: the suites with real servers in the gate use what they show.
+// start starts an emulator. make test does not link these tests: the suites with real servers cover the emulator in the gate.
 func start(t *testing.T) *scene {
 	t.Parallel()
 	s := &scene{Stage: suite.New(t)}
@@ -131,7 +131,7 @@ func start(t *testing.T) *scene {
 	return s
 }
 
-// pod waits until a pod is as asked for, and returns it.
+// pod waits until is returns true for a pod, and returns the pod.
 func (s *scene) pod(name, what string, is func(*corev1.Pod) bool) *corev1.Pod {
 	s.Helper()
 	var pod *corev1.Pod
@@ -173,7 +173,7 @@ func (s *scene) ask(pod *corev1.Pod, method, path, body string) string {
 	return string(text)
 }
 
-// answers fails the test unless a pod answers as asked for.
+// answers fails the test unless a pod gives the expected answer.
 func (s *scene) answers(pod *corev1.Pod, path, want string) {
 	s.Helper()
 	if got := s.ask(pod, http.MethodGet, path, ""); got != want {

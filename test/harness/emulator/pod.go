@@ -26,10 +26,10 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// often is the interval between checks of what is not watched: the conditions that a container waits for, and the files of volumes.
+// often is the interval between checks of conditions without a watch: those that a container waits for, and the files of volumes.
 const often = 200 * time.Millisecond
 
-// pod is a pod that runs on a node of the emulator.
+// pod is a pod on a node of the emulator.
 type pod struct {
 	emulator *Emulator
 	node     *node
@@ -38,20 +38,20 @@ type pod struct {
 	spec     *corev1.PodSpec
 	address  string
 	dir      string
-	ctx      context.Context // ends when nothing of the pod may go on, and nothing be written
+	ctx      context.Context // ends when the pod's processes must end and its status must not be written any more
 	cancel   context.CancelFunc
-	alive    context.Context // ends when the pod is to end by its grace period, too
+	alive    context.Context // ends also when the pod must end within its grace period
 	end      context.CancelFunc
 	ended    chan struct{} // closed when it has ended
-	dirty    chan struct{} // something to report
+	dirty    chan struct{} // the status must be reported
 
 	mu       sync.Mutex
 	object   *corev1.Pod // as last seen or written
 	statuses map[string]*corev1.ContainerStatus
 	runs     map[string]*process.Process
-	starved  map[string]*process.Process // that ended for lack of memory
+	starved  map[string]*process.Process // those that ended for lack of memory
 	views    map[string]*view
-	ready    bool // its init containers are done
+	ready    bool // its init containers have ended
 	phase    corev1.PodPhase
 	began    metav1.Time
 }
@@ -68,7 +68,7 @@ func newPod(e *Emulator, n *node, object *corev1.Pod) *pod {
 	return p
 }
 
-// learn takes note of what is newer than what is known.
+// learn stores the object if it is newer than the stored one.
 func (p *pod) learn(object *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +77,7 @@ func (p *pod) learn(object *corev1.Pod) {
 	}
 }
 
-// update does what others have written to the pod.
+// update carries out changes that other clients have written to the pod.
 func (p *pod) update(object *corev1.Pod) {
 	p.learn(object)
 	if object.DeletionTimestamp != nil {
@@ -86,7 +86,7 @@ func (p *pod) update(object *corev1.Pod) {
 	p.touch()
 }
 
-// touch asks for the status to be written and the files to be rendered.
+// touch requests a write of the status and a rendering of the files.
 func (p *pod) touch() {
 	select {
 	case p.dirty <- struct{}{}:
@@ -94,7 +94,7 @@ func (p *pod) touch() {
 	}
 }
 
-// run is the life of a pod.
+// run runs the pod from its start to its removal.
 func (p *pod) run() {
 	defer close(p.ended)
 	defer p.cancel()
@@ -110,14 +110,14 @@ func (p *pod) run() {
 	p.write()
 	<-p.alive.Done()
 	p.remove()
-	if p.node.ctx.Err() == nil { // else it comes back with the node
-		_ = os.RemoveAll(p.dir) // what stays goes with the emulator's folder
+	if p.node.ctx.Err() == nil { // otherwise it starts again with the node
+		_ = os.RemoveAll(p.dir) // Stop removes the rest with the emulator's folder
 	}
 }
 
-// runContainers runs the containers until they have ended for good, and returns the pod's phase then.
+// runContainers runs the containers until none will start again, and returns the pod's phase.
 func (p *pod) runContainers() corev1.PodPhase {
-	if p.phase != "" { // it has ended in an earlier life of its node, or with it
+	if p.phase != "" { // it ended before or with a stop of its node
 		return p.phase
 	}
 	for i := range p.spec.InitContainers {
@@ -143,7 +143,7 @@ func (p *pod) runContainers() corev1.PodPhase {
 	return corev1.PodSucceeded
 }
 
-// grace returns the time that the containers have for ending.
+// grace returns the grace period of the containers.
 func (p *pod) grace() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *pod) grace() time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// addressed returns the pod with the address that it has here.
+// addressed returns the pod with its address on this machine.
 func (p *pod) addressed() *corev1.Pod {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -164,20 +164,20 @@ func (p *pod) logFile(container string) string {
 	return filepath.Join(p.emulator.dir, "logs", p.name, string(p.uid), container+".log")
 }
 
-// label is on an emulator's nodes; its value is the namespace. kwok leaves nodes without its own annotation alone.
+// label marks the emulator's nodes; its value is the namespace. kwok ignores nodes without kwok's own annotation.
 const label = "d3os.test/emulates"
 
-// heartbeat is the interval between renewals of a node's lease. After 40 s without one the control plane marks the node unreachable.
+// heartbeat is the interval between renewals of a node's lease. The control plane marks a node unreachable after 40 s without a renewal.
 const heartbeat = 5 * time.Second
 
-// node is one that pods run on.
+// node is a node that runs pods.
 type node struct {
 	name   string
 	ctx    context.Context // ends when the node stops
 	cancel context.CancelFunc
 }
 
-// addNode makes a Node object and keeps it alive.
+// addNode creates a Node object and keeps it alive.
 func (e *Emulator) addNode(ctx context.Context, name string) error {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("64"), corev1.ResourceMemory: resource.MustParse("256Gi"), corev1.ResourcePods: resource.MustParse("1000"),
@@ -187,7 +187,7 @@ func (e *Emulator) addNode(ctx context.Context, name string) error {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			label: e.options.Namespace, corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 		}},
-		// Other namespaces' pods go elsewhere.
+		// The taint keeps pods of other namespaces away.
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: label, Value: e.options.Namespace, Effect: corev1.TaintEffectPreferNoSchedule}}},
 		Status: corev1.NodeStatus{
 			Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{nodeReady(corev1.ConditionTrue)},
@@ -203,8 +203,8 @@ func (e *Emulator) addNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// attract lets the scheduler bind the namespace's pods to the nodes of this emulator alone: the admission
-// plugin PodNodeSelector gives them the namespace's node selector.
+// attract makes the scheduler bind the namespace's pods only to nodes of this emulator: the admission plugin PodNodeSelector gives them the
+// namespace's node selector.
 func (e *Emulator) attract(ctx context.Context) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"scheduler.alpha.kubernetes.io/node-selector":"%s=%s"}}}`, label, e.options.Namespace)
 	if _, err := e.api.CoreV1().Namespaces().Patch(ctx, e.options.Namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
@@ -215,7 +215,7 @@ func (e *Emulator) attract(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		made, err := e.api.CoreV1().Pods(e.options.Namespace).Create(ctx, trial, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if last = err; err != nil {
-			return false, nil //nolint:nilerr // the service account may come a little later than the namespace
+			return false, nil //nolint:nilerr // the service account may appear a little later than the namespace
 		}
 		last = errors.New("pods get no node selector: is the API server's admission plugin PodNodeSelector on?")
 		return made.Spec.NodeSelector[label] == e.options.Namespace, nil
@@ -226,7 +226,7 @@ func (e *Emulator) attract(ctx context.Context) error {
 	return nil
 }
 
-// bringUp lets a node report to the control plane.
+// bringUp makes a node report to the control plane.
 func (e *Emulator) bringUp(n *node) {
 	n.ctx, n.cancel = context.WithCancel(e.ctx)
 	ctx := n.ctx
@@ -239,7 +239,7 @@ func (e *Emulator) bringUp(n *node) {
 	})
 }
 
-// setReady writes the condition of a node that has stopped or come back.
+// setReady writes the condition Ready of a node that has stopped or started.
 func (e *Emulator) setReady(ctx context.Context, name string, status corev1.ConditionStatus) error {
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{nodeReady(status)}}})
 	if err == nil {

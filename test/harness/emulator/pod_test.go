@@ -25,12 +25,12 @@ import (
 
 const claim = "data-server-0"
 
-// server is a container with the program of the tests and all that the tests look at.
+// server returns a container with the program of the tests and all features that the tests check.
 func server() corev1.Container {
 	probe := func(handler corev1.ProbeHandler) *corev1.Probe {
 		return &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, ProbeHandler: handler}
 	}
-	patient := func(handler corev1.ProbeHandler) *corev1.Probe { // a busy machine does not end the program
+	patient := func(handler corev1.ProbeHandler) *corev1.Probe { // a busy machine must not end the program
 		return &corev1.Probe{PeriodSeconds: 1, FailureThreshold: 1, TimeoutSeconds: 60, ProbeHandler: handler}
 	}
 	port := intstr.FromInt32(8080)
@@ -71,7 +71,7 @@ func template() corev1.PodTemplateSpec {
 	}
 }
 
-// settings creates what the pods of the template need.
+// settings creates the objects that the pods of the template need.
 func (s *scene) settings() {
 	s.Helper()
 	named := metav1.ObjectMeta{Name: "settings"}
@@ -81,7 +81,7 @@ func (s *scene) settings() {
 	s.Must(err)
 }
 
-// statefulSet creates a StatefulSet of one server with what it needs, and returns its pod when it is ready.
+// statefulSet creates a StatefulSet of one server with the objects that it needs, and returns its pod when the pod is ready.
 func (s *scene) statefulSet(change func(*corev1.PodTemplateSpec)) *corev1.Pod {
 	s.Helper()
 	s.settings()
@@ -126,7 +126,7 @@ func TestProgramSeesItsContainer(t *testing.T) {
 	})
 }
 
-// Init containers run in order. A deleted pod hears of it before it ends. Its data stay as long as the claim.
+// Init containers run in order. A deleted pod runs its preStop hook and gets SIGTERM. Its data stays as long as the claim.
 func TestVolumeLivesAsLongAsItsClaim(t *testing.T) {
 	s := start(t)
 	first := s.statefulSet(func(t *corev1.PodTemplateSpec) {
@@ -157,12 +157,12 @@ func TestVolumeLivesAsLongAsItsClaim(t *testing.T) {
 		if os.IsNotExist(err) {
 			return nil
 		}
-		return fmt.Errorf("it is still there: %w", err)
+		return fmt.Errorf("it still exists: %w", err)
 	})
 }
 
-// What is not emulated is not passed over in silence.
-func TestWhatIsNotEmulatedIsSaid(t *testing.T) {
+// A feature that is not emulated is reported in the pod's status.
+func TestUnsupportedFeaturesAreReported(t *testing.T) {
 	s := start(t)
 	s.settings()
 	pods := map[string]struct {
@@ -191,7 +191,7 @@ func TestWhatIsNotEmulatedIsSaid(t *testing.T) {
 		s.create(name, spec)
 	}
 	for name, each := range pods {
-		s.pod(name, "says what is missing", func(p *corev1.Pod) bool {
+		s.pod(name, "reports what is missing", func(p *corev1.Pod) bool {
 			return p.Status.Phase == corev1.PodPending != (name == "executable") && len(p.Status.ContainerStatuses) == 1 && p.Status.ContainerStatuses[0].State.Waiting != nil &&
 				p.Status.ContainerStatuses[0].State.Waiting.Reason == each.reason && strings.Contains(p.Status.ContainerStatuses[0].State.Waiting.Message, each.message)
 		})
@@ -200,7 +200,7 @@ func TestWhatIsNotEmulatedIsSaid(t *testing.T) {
 	s.Until("they go", func() error {
 		pods, err := api.CoreV1().Pods(s.Namespace).List(s.Context(), metav1.ListOptions{})
 		if err == nil && len(pods.Items) > 0 {
-			err = fmt.Errorf("%s is still there", pods.Items[0].Name)
+			err = fmt.Errorf("%s still exists", pods.Items[0].Name)
 		}
 		return err
 	})

@@ -16,7 +16,7 @@ import (
 	clientcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// change changes the status of a container and has it reported.
+// change changes the status of a container and requests a report.
 func (c *container) change(f func(*corev1.ContainerStatus)) {
 	c.pod.mu.Lock()
 	f(c.pod.statuses[c.spec.Name])
@@ -48,7 +48,7 @@ func (c *container) terminated(id string, code int, reason, message string, bega
 	})
 }
 
-// restarting counts the next run, and moves the last end out of its way.
+// restarting counts the next run, and moves the present state to the last state.
 func (c *container) restarting() {
 	c.change(func(s *corev1.ContainerStatus) {
 		s.RestartCount++
@@ -58,10 +58,10 @@ func (c *container) restarting() {
 	})
 }
 
-// now is the time with the precision that the API server keeps.
+// now returns the time with the API server's precision.
 func now() metav1.Time { return metav1.Now().Rfc3339Copy() }
 
-// remember reads the pod and takes over from its status what a node's earlier life has left: restarts are counted on.
+// remember reads the pod and continues its status from before its node stopped: restarts are counted further.
 func (p *pod) remember() bool {
 	object, err := p.read()
 	if err != nil {
@@ -94,7 +94,7 @@ func (p *pod) remember() bool {
 	return true
 }
 
-// lost writes into the status of a container that its node has failed under it.
+// lost records in the status of a container that its node failed while it ran.
 func (p *pod) lost(s *corev1.ContainerStatus) {
 	if s.State.Terminated == nil {
 		s.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
@@ -110,7 +110,7 @@ func (p *pod) lost(s *corev1.ContainerStatus) {
 	s.RestartCount++
 }
 
-// read reads the pod until that succeeds; an error says that there is no such pod any more.
+// read reads the pod until that succeeds. It returns an error if the pod does not exist any more.
 func (p *pod) read() (*corev1.Pod, error) {
 	for {
 		object, err := p.api().Get(p.ctx, p.name, metav1.GetOptions{})
@@ -127,7 +127,7 @@ func (p *pod) api() clientcorev1.PodInterface {
 	return p.emulator.api.CoreV1().Pods(p.emulator.options.Namespace)
 }
 
-// report writes the status whenever it has changed, and renders files, until the function is called that it returns.
+// report writes the status whenever it has changed, and renders files, until the returned function is called.
 func (p *pod) report() func() {
 	ctx, cancel := context.WithCancel(p.ctx)
 	done := make(chan struct{})
@@ -150,7 +150,7 @@ func (p *pod) report() func() {
 	return func() { cancel(); <-done }
 }
 
-// write writes the status, if it is not what the API server has.
+// write writes the status if it differs from the API server's.
 func (p *pod) write() {
 	for p.ctx.Err() == nil {
 		p.mu.Lock()
@@ -176,7 +176,7 @@ func (p *pod) write() {
 	}
 }
 
-// remove takes the pod out of the API server: all that ran has ended.
+// remove deletes the pod from the API server after all its processes have ended.
 func (p *pod) remove() {
 	none := int64(0)
 	for p.ctx.Err() == nil {
@@ -189,7 +189,7 @@ func (p *pod) remove() {
 	}
 }
 
-// status returns the status of the pod, in a kubelet's form.
+// status returns the status of the pod as a kubelet writes it.
 func (p *pod) status(object *corev1.Pod) corev1.PodStatus {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package process runs programs as processes of this machine for tests, and gives them loopback addresses. Nothing is
-// left of them when the process of the test has ended, however that came about.
+// Package process runs programs as processes of this machine for tests, and gives them loopback addresses. When the process of the test
+// ends, in whatever way, all of them are killed.
 package process
 
 import (
@@ -25,17 +25,17 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// Process is a program that runs, with all that it starts in its process group.
+// Process is a running program, with all processes that it starts in its process group.
 type Process struct {
 	cmd    *exec.Cmd
 	Began  metav1.Time
-	Code   int           // its exit code, 128 and the signal that ended it; when Done is closed
+	Code   int           // its exit code, or 128 plus the signal that ended it; set when Done is closed
 	Done   chan struct{} // closed when it has ended
 	mu     sync.Mutex
-	reaped bool // its number may be another's
+	reaped bool // its process id may belong to another process now
 }
 
-// Start runs a program. The guard's mark is in its environment.
+// Start runs a program. Its environment has the guard's mark.
 func (g *Guard) Start(argv, env []string, dir string, out *os.File) (*Process, error) {
 	if len(argv) == 0 {
 		return nil, errors.New("there is no command")
@@ -53,7 +53,7 @@ func (g *Guard) Start(argv, env []string, dir string, out *os.File) (*Process, e
 	return p, nil
 }
 
-// lookPath finds a program on the PATH of an environment.
+// lookPath finds a program in the PATH of an environment.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -68,14 +68,14 @@ func lookPath(name string, env []string) (string, error) {
 	return "", fmt.Errorf("executable %q is neither in the image nor on the machine's PATH", name)
 }
 
-// wait waits for the program's end and kills what it leaves, as the end of a container does.
+// wait waits for the program's end, and then kills its remaining processes, as the end of a container does.
 func (p *Process) wait() {
 	for errors.Is(unix.Waitid(unix.P_PID, p.cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
 	}
 	p.mu.Lock()
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	p.reaped = true
-	_ = p.cmd.Wait() // the state has it
+	_ = p.cmd.Wait() // the state has the result
 	p.mu.Unlock()
 	if status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		p.Code = 128 + int(status.Signal())
@@ -85,7 +85,7 @@ func (p *Process) wait() {
 	close(p.Done)
 }
 
-// Signal sends a signal to the program and all that it has started.
+// Signal sends a signal to the program and to all processes that it has started.
 func (p *Process) Signal(signal syscall.Signal) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -101,8 +101,8 @@ func (p *Process) Kill() {
 	<-p.Done
 }
 
-// Guard outlives this process: at its end, however that comes about, the guard kills every process that has its mark
-// in the environment, and removes the files. It waits until the pipe that only this process writes to closes.
+// Guard is a process that outlives this one. When this process ends in whatever way, a pipe closes that only this process writes to. The
+// guard then kills every process that has its mark in the environment, and removes the files.
 type Guard struct {
 	mark     string
 	cmd      *exec.Cmd
@@ -119,11 +119,11 @@ for i in 1 2 3 4 5; do
 	done
 done; rm -rf "$1"`
 
-// NewGuard starts a guard of the processes that it starts itself, and of a folder of files.
+// NewGuard starts a guard of the processes that its Start starts, and of a folder of files.
 func NewGuard(dir string) (*Guard, error) {
 	g := &Guard{mark: "D3OS_EMULATOR=" + dir}
 	g.cmd = exec.Command("sh", "-c", guardScript, g.mark, dir)
-	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard is not for it
+	g.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // an interrupt from the keyboard must not end it
 	var err error
 	if g.lifeline, err = g.cmd.StdinPipe(); err == nil {
 		err = g.cmd.Start()
@@ -134,7 +134,7 @@ func NewGuard(dir string) (*Guard, error) {
 	return g, nil
 }
 
-// End kills what is left.
+// End kills the remaining processes.
 func (g *Guard) End() error {
 	if err := errors.Join(g.lifeline.Close(), g.cmd.Wait()); err != nil {
 		return fmt.Errorf("end processes: %w", err)
@@ -142,18 +142,18 @@ func (g *Guard) End() error {
 	return nil
 }
 
-// Network is the addresses of a test process: 127.x.0.0/16. Linux answers on each without set-up.
+// Network holds the addresses of a test process: 127.x.0.0/16. Linux accepts connections to all of them without set-up.
 type Network struct {
 	second int
-	claim  net.Listener // who holds it has the network
+	claim  net.Listener // the process that listens here owns the network
 	mu     sync.Mutex
 	last   int
 }
 
-// claimPort is outside the range of ports that Linux gives away itself.
+// claimPort is outside the range of ports that Linux assigns.
 const claimPort = 61397
 
-// ClaimNetwork returns a network that no other test process of this machine has.
+// ClaimNetwork returns a network that no other test process of this machine uses.
 func ClaimNetwork() (*Network, error) {
 	var last error
 	for try := range 253 {
@@ -167,10 +167,10 @@ func ClaimNetwork() (*Network, error) {
 	return nil, fmt.Errorf("find free loopback addresses: %w", last)
 }
 
-// Host is an address that Next does not give.
+// Host returns an address of the network that Next never returns.
 func (n *Network) Host() string { return fmt.Sprintf("127.%d.0.1", n.second) }
 
-// Next returns an address that it has not given before, until all have been given away.
+// Next returns an unused address of the network. When all have been used, it begins again.
 func (n *Network) Next() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -178,11 +178,11 @@ func (n *Network) Next() string {
 	return fmt.Sprintf("127.%d.%d.%d", n.second, n.last/256, n.last%256)
 }
 
-// Release gives the network back.
+// Release makes the network available to other processes.
 func (n *Network) Release() error { return n.claim.Close() }
 
-// Program returns the path of a program that make builds: in the folder that a variable of the environment names, as make test
-// does, or in that of bin/tools where make puts it.
+// Program returns the path of a program that make builds. Its folder is the value of an environment variable, which make test sets, or the
+// one in bin/tools where make puts it.
 func Program(variable, tools, name string) (string, error) {
 	folder := os.Getenv(variable)
 	if folder == "" {
@@ -190,12 +190,12 @@ func Program(variable, tools, name string) (string, error) {
 	}
 	path := filepath.Join(folder, name)
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("no %s: run `make tools`, or name its folder in %s: %w", name, variable, err)
+		return "", fmt.Errorf("%s not found: run `make tools`, or set %s to its folder: %w", name, variable, err)
 	}
 	return path, nil
 }
 
-// Runs reports whether the program runs; there may be none yet.
+// Runs reports whether p is a running program. p may be nil.
 func (p *Process) Runs() bool {
 	if p == nil {
 		return false
@@ -208,7 +208,7 @@ func (p *Process) Runs() bool {
 	}
 }
 
-// Wait waits until a condition holds, and returns why it does not hold after a time.
+// Wait waits until holds returns nil, and returns its last error when the time is up.
 func Wait(ctx context.Context, within time.Duration, holds func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()

@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// orphan runs in the test binary if FOLDER is set: it starts a process that starts another one in a new session, prints their numbers and
-// waits to be killed.
+// orphan runs in the test binary if FOLDER is set. It starts a process that starts a second one in a new session, prints both process ids,
+// and waits to be killed.
 func orphan() {
 	g, err := NewGuard(os.Getenv("FOLDER"))
 	if err == nil {
@@ -54,23 +54,23 @@ func TestProcessesEndWithTheTestsProcess(t *testing.T) {
 	line, err := bufio.NewReader(out).ReadString('\n')
 	numbers := strings.Fields(line)
 	if err != nil || len(numbers) != 2 {
-		t.Fatalf("the process says %q: %v", line, err)
+		t.Fatalf("the process printed %q: %v", line, err)
 	}
 	if alive := alive(numbers); len(alive) != 2 {
-		t.Fatalf("of %v only %v run", numbers, alive)
+		t.Fatalf("of the processes %v only %v run", numbers, alive)
 	}
 	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // by the signal
+	_ = cmd.Wait() // a signal ended it
 	err = wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, 2*time.Minute, true, func(context.Context) (bool, error) {
 		_, err := os.Stat(folder)
 		return os.IsNotExist(err) && len(alive(numbers)) == 0, nil
 	})
 	if err != nil {
-		t.Errorf("%v are still there, or %s is: %v", alive(numbers), folder, err)
+		t.Errorf("processes %v still run, or %s still exists: %v", alive(numbers), folder, err)
 	}
 }
 
-// alive returns the running processes; a zombie does not count.
+// alive returns the running processes of a list, without zombies.
 func alive(numbers []string) []string {
 	var found []string
 	for _, number := range numbers {

@@ -19,13 +19,13 @@ type Paths struct {
 	places []place // longest first
 }
 
-// Add maps a path, and with it all paths below.
+// Add maps a path and all paths below it.
 func (p *Paths) Add(inside, here string) {
 	p.places = append(p.places, place{inside, here})
 	slices.SortStableFunc(p.places, func(a, b place) int { return len(b.inside) - len(a.inside) })
 }
 
-// Translate replaces the container's paths in a text by this machine's.
+// Translate replaces the container's paths in a text by paths on this machine.
 func (p *Paths) Translate(text string) string {
 	var out strings.Builder
 next:
@@ -45,12 +45,12 @@ next:
 	return out.String()
 }
 
-// begins reports whether a path may begin after a text: 'dir=', but not '/srv'.
+// begins reports whether a path can begin after a text: after 'dir=', but not after '/srv'.
 func begins(before string) bool {
 	return before == "" || strings.HasSuffix(before, "://") || !strings.ContainsAny(before[len(before)-1:], nameBytes+"/")
 }
 
-// ends reports whether a path that is followed by a text is whole up to a '/': '/file', but not '2/file'.
+// ends reports whether a path is complete before a text: before '/file', but not before '2/file'.
 func ends(after string) bool {
 	return after == "" || !strings.ContainsAny(after[:1], nameBytes)
 }
@@ -59,7 +59,7 @@ const nameBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ012345678
 
 var reference = regexp.MustCompile(`\$\$|\$\(([^()]*)\)`)
 
-// Expand replaces $(NAME) by a variable's value. $$ is a dollar sign; what is not known stays as it is.
+// Expand replaces $(NAME) by the value of the variable. $$ becomes a dollar sign. An unknown name stays unchanged.
 func Expand(text string, env []corev1.EnvVar) string {
 	return reference.ReplaceAllStringFunc(text, func(found string) string {
 		if found == "$$" {

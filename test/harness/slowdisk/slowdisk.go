@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package slowdisk makes the disks of programs slow or full, without privileges and without a separate file system.
+// Package slowdisk makes the disks of programs slow or full. It needs no privileges and no separate file system.
 package slowdisk
 
 import (
@@ -20,8 +20,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Disks let a program wait whenever it asks the kernel to bring what it wrote to the disk (fsync, fdatasync): the kernel asks
-// the test first, by a seccomp filter that the program gets before it begins. Everything else goes on at full speed.
+// Disks delay the system calls fsync and fdatasync of a program. A seccomp filter, which the program gets before it begins, sends each such
+// call to the test first. No other call is delayed.
 type Disks struct {
 	t      *testing.T
 	listen *net.UnixListener
@@ -29,17 +29,17 @@ type Disks struct {
 
 	mu    sync.Mutex
 	delay map[string]time.Duration // by pod
-	syncs map[string]int           // that were delayed
+	syncs map[string]int           // the number of delayed calls
 	full  map[string]bool          // by pod
 }
 
-// What a wrapped program finds in its environment: the program that it becomes, and where it gets leave for that.
+// The environment variables of a wrapped program: the program to run, and the socket at which it gets permission.
 const (
 	program = "SLOW_DISK_PROGRAM"
 	socket  = "SLOW_DISK_SOCKET"
 )
 
-// New returns disks that are as fast as the machine's until Slow says otherwise.
+// New returns disks that are as fast as the machine's until Slow is called.
 func New(t *testing.T) *Disks {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "d3os-disks-") // the path of a socket must be short
@@ -70,7 +70,7 @@ func New(t *testing.T) *Disks {
 	return d
 }
 
-// Program returns a program that runs another one on these disks. Which disk it has is said by its host's name.
+// Program returns a program that runs another one on these disks. The host name of the process selects its disk.
 func (d *Disks) Program(path string) string {
 	self, err := os.Executable()
 	if err != nil {
@@ -84,21 +84,21 @@ func (d *Disks) Program(path string) string {
 	return wrapper
 }
 
-// Slow sets how long each sync of a pod takes from now on.
+// Slow sets the duration of each further sync of a pod.
 func (d *Disks) Slow(pod string, delay time.Duration) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.delay[pod], d.syncs[pod] = delay, 0
 }
 
-// Fill sets whether each sync of a pod fails from now on, as on a volume without space (ENOSPC).
+// Fill sets whether each further sync of a pod fails as on a full volume (ENOSPC).
 func (d *Disks) Fill(pod string, full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.full[pod] = full
 }
 
-// Delayed returns how many syncs of a pod took long.
+// Delayed returns the number of a pod's delayed syncs.
 func (d *Disks) Delayed(pod string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -120,7 +120,7 @@ type (
 	}
 )
 
-// serve lets the syncs of one process happen, each after the delay of its pod.
+// serve answers the syncs of one process, each after the delay of its pod.
 func (d *Disks) serve(conn *net.UnixConn) {
 	defer conn.Close()
 	pod, listener, err := receive(conn)
@@ -146,7 +146,7 @@ func (d *Disks) serve(conn *net.UnixConn) {
 		}
 		var asked notification
 		if err := control(listener, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&asked)); err != nil {
-			continue // it was killed in between
+			continue // it was killed in the meantime
 		}
 		pending.Go(func() { d.answer(listener, pod, asked.id) })
 	}
@@ -177,7 +177,7 @@ func control(fd int, request uintptr, what unsafe.Pointer) error {
 	return nil
 }
 
-// receive gets the name of a pod and the listener of its filter, and gives leave to go on.
+// receive receives the name of a pod and the listener of its filter, and permits the process to continue.
 func receive(conn *net.UnixConn) (pod string, listener int, err error) {
 	text, rights := make([]byte, 256), make([]byte, unix.CmsgSpace(4))
 	n, m, _, _, err := conn.ReadMsgUnix(text, rights)
@@ -196,12 +196,12 @@ func receive(conn *net.UnixConn) (pod string, listener int, err error) {
 	return string(text[:n]), fds[0], err
 }
 
-// Main becomes the program that Program wraps, in a test binary that runs as such. It comes first in TestMain.
+// Main runs the wrapped program if this test binary runs in the place of one. TestMain must call it first.
 func Main() {
 	if os.Getenv(program) == "" {
 		return
 	}
-	runtime.LockOSThread() // a filter is a thread's, and the thread that becomes the program keeps it
+	runtime.LockOSThread() // a filter belongs to a thread, and this thread becomes the program
 	err := handOver()
 	if err == nil {
 		err = syscall.Exec(os.Getenv(program), os.Args, os.Environ())

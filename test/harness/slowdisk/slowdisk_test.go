@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// What a program syncs waits for its disk, what it only writes does not, and the disk of another one is as fast as ever.
+// A sync waits for the program's disk, and a write without a sync does not. The disk of another program stays fast.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	d := New(t)
@@ -45,7 +45,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// A program cannot sync on a full disk, and can again when there is space.
+// A sync fails on a full disk, and succeeds again when there is space.
 func TestFull(t *testing.T) {
 	t.Parallel()
 	d := New(t)

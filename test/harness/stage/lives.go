@@ -23,11 +23,11 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Lives are processes of the operator, one after the other, each of which ends at one of its effects.
+// Lives are successive processes of the operator. Each ends at one of its effects.
 type Lives struct {
-	Skip  int            // how many effects each life may have first; 0 in the full form
-	Begun int            // how many there were
-	Ends  map[string]int // where they ended
+	Skip  int            // number of effects that each life may have before its end; 0 in the full form
+	Begun int            // number of lives so far
+	Ends  map[string]int // number of ends at each effect
 }
 
 // Life is one process of the operator.
@@ -58,7 +58,7 @@ func (l *Life) Due(effect string) bool {
 	return true
 }
 
-// End notes where the life ends, whatever it has counted. It returns true.
+// End records that the life ends at an effect, whatever number of effects it had. It returns true.
 func (l *Life) End(effect string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ func IsDead(p *fault.Process) bool {
 	}
 }
 
-// Live lets one operator after the other live until a condition holds that outlasts one of them. begin starts the next one.
+// Live starts one operator after the other, until a condition holds and the present operator has not crashed. begin starts an operator.
 func (l *Lives) Live(s *Stage, within time.Duration, begin func() (*Life, *Operator), holds func() error) {
 	s.Helper()
 	began, lives := time.Now(), l.Begun
@@ -106,10 +106,11 @@ func (l *Lives) Live(s *Stage, within time.Duration, begin func() (*Life, *Opera
 	s.Fatalf("not within %s and %d lives; they ended at %v", within, l.Begun-lives, l.Ends)
 }
 
-// Crashes are the ways in which an operator ends at a write: before it is sent, after it took effect, and with its answer lost.
+// Crashes are the ways in which an operator ends at a write: before it is sent, after it took effect, or with its answer lost.
 var Crashes = map[string]fault.Action{"before": fault.CrashBefore, "after": fault.CrashAfter, "lost": fault.CrashLost}
 
-// CrashAt replaces an operator, nil for none, by one that crashes as a test acts, and that one by the next, which it returns.
+// CrashAt stops op, if it is not nil, starts an operator that crashes at a write of the rule, and calls act. After the crash it starts and
+// returns the next operator.
 func (s *Stage) CrashAt(op *Operator, start func(...func(*rest.Config, *manager.Options)) *Operator, rule *fault.Rule, act func()) *Operator {
 	s.Helper()
 	if op != nil {
@@ -124,21 +125,21 @@ func (s *Stage) CrashAt(op *Operator, start func(...func(*rest.Config, *manager.
 	return start()
 }
 
-// plugin is the plugin of kubectl, which is built when the first test needs it.
+// plugin is the kubectl plugin. It is built when the first test needs it.
 type plugin struct {
 	once sync.Once
 	path string
 	err  error
 }
 
-// Screens holds what a terminal shows of the cause why a resource is not well.
+// Screens holds what a terminal shows of the reason why a resource is not well.
 type Screens struct {
 	Get      string // MESSAGE of kubectl get: its first 120 characters
 	Describe string // the message of the first condition of kubectl describe: its first 120 characters
 	Why      string // the first two lines of kubectl dataservice why
 }
 
-// wide counts the characters of a line that a terminal shows.
+// wide is the number of characters of a line that a terminal shows.
 const wide = 120
 
 var firstMessage = regexp.MustCompile(`(?m)^ +Message: +(.*)$`)
@@ -162,7 +163,7 @@ func (s *Stage) Screens(kind, name string) (Screens, error) {
 	shown := Screens{Why: strings.Join(strings.SplitN(why, "\n", 3)[:2], "\n")}
 	if header, row, _ := strings.Cut(got, "\n"); strings.Contains(header, "MESSAGE") && len(row) > strings.Index(header, "MESSAGE") {
 		row = row[strings.Index(header, "MESSAGE"):]
-		shown.Get = health.Clip(strings.TrimSpace(row[:max(0, strings.LastIndex(strings.TrimSpace(row), " "))]), wide) // without AGE
+		shown.Get = health.Clip(strings.TrimSpace(row[:max(0, strings.LastIndex(strings.TrimSpace(row), " "))]), wide) // without the column AGE
 	}
 	if found := firstMessage.FindStringSubmatch(described); found != nil {
 		shown.Describe = health.Clip(found[1], wide)

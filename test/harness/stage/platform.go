@@ -22,10 +22,10 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Platform is the name of the DataService of tests of another kind.
+// Platform is the name of the DataService in tests of other kinds.
 const Platform = "platform"
 
-// NewPlatform is a DataService with a spec in YAML.
+// NewPlatform returns a DataService with a spec in YAML.
 func (s *Stage) NewPlatform(spec string) *unstructured.Unstructured {
 	s.Helper()
 	ds := &unstructured.Unstructured{Object: harness.Fields{}}
@@ -56,7 +56,7 @@ func (s *Stage) DeletePlatform() {
 	s.Must(s.Suite.API.Delete(s.Ctx, &dsv1.DataService{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: Platform}}))
 }
 
-// Stalls waits until the DataService is stalled for a reason, in these words.
+// Stalls waits until the DataService is stalled for a reason, with these words in the message.
 func (s *Stage) Stalls(reason string, words ...string) {
 	s.Helper()
 	s.Until("it is told", func() error {
@@ -64,7 +64,7 @@ func (s *Stage) Stalls(reason string, words ...string) {
 	})
 }
 
-// Component returns a component from the status of the DataService.
+// Component returns the status of a component of the DataService.
 func (s *Stage) Component(name string) dsv1.ComponentStatus {
 	if ds := s.DataService(Platform); ds != nil {
 		for _, c := range ds.Status.Components {
@@ -76,34 +76,34 @@ func (s *Stage) Component(name string) dsv1.ComponentStatus {
 	return dsv1.ComponentStatus{}
 }
 
-// AwaitsThirdParty waits until the status says that a component was moved elsewhere, and does not answer there.
+// AwaitsThirdParty waits until the status reports that a component is a third party now, and that the third party does not answer.
 func (s *Stage) AwaitsThirdParty(component string) {
 	s.Helper()
-	s.Until("it is said that the other does not answer", func() error {
+	s.Until("the status reports that the third party does not answer", func() error {
 		c := s.Component(component)
 		return Unless(c.Kind == "ThirdParty" && c.Phase != dsv1.PhaseRunning, fmt.Sprintf("%+v", c))
 	})
 }
 
-// WaitsFor fails the test if an object of a component was there before an object said that it is ready.
+// WaitsFor fails the test if an object of a component existed before isReady returned true for some change.
 func (s *Stage) WaitsFor(component string, isReady func(harness.Change) bool) {
 	s.Helper()
 	ready := false
 	for _, c := range s.Since(0) {
 		ready = ready || isReady(c)
 		if c.Object.GetLabels()["app.kubernetes.io/name"] == component && !ready {
-			s.Errorf("%s was there before what it uses was ready", c.ID)
+			s.Errorf("%s was created before its dependency was ready", c.ID)
 		}
 	}
 	if !ready {
-		s.Errorf("what %s uses was never ready", component)
+		s.Errorf("the dependency of %s was never ready", component)
 	}
 }
 
-// Backups are the kinds that a suite's journal follows besides its own to use BackUp and Lose.
+// Backups are the kinds that a suite's journal must watch for BackUp and Lose, in addition to the suite's kinds.
 var Backups = []client.ObjectList{&backupv1.DataBackupList{}, &batchv1.JobList{}, &batchv1.CronJobList{}}
 
-// Claim creates a claim that many pods may have at a time.
+// Claim creates a claim that several pods can mount at the same time.
 func (s *Stage) Claim(name string) {
 	s.Helper()
 	s.Must(s.Suite.API.Create(s.Ctx, &corev1.PersistentVolumeClaim{
@@ -115,7 +115,7 @@ func (s *Stage) Claim(name string) {
 	}))
 }
 
-// BackUp has a resource backed up by a DataBackup, and returns its status when it has ended.
+// BackUp creates a DataBackup of a resource, waits until it has ended, and returns its status.
 func (s *Stage) BackUp(called, kind, of string) backupv1.DataBackupStatus {
 	s.Helper()
 	b := &backupv1.DataBackup{ObjectMeta: metav1.ObjectMeta{Name: called}}
@@ -130,7 +130,7 @@ func (s *Stage) BackUp(called, kind, of string) backupv1.DataBackupStatus {
 	return b.Status
 }
 
-// IsBackedUp waits until the status of a cluster has a backup as its last, and says that backups are well.
+// IsBackedUp waits until the status of a cluster names a backup as the last one, and reports that backups work.
 func (s *Stage) IsBackedUp(id string, status func() (*backupv1.ClusterBackupStatus, []metav1.Condition)) {
 	s.Helper()
 	s.Until("the status reports the backup", func() error {

@@ -22,17 +22,17 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Stage is a namespace, and what a test does and sees in it.
+// Stage is a namespace with the functions by which a test acts and observes.
 type Stage struct {
 	*testing.T
 	*harness.Journal
 
 	Suite     *Suite
-	Ctx       context.Context // goes on while the test is cleaned up
+	Ctx       context.Context // stays valid during the clean-up of the test
 	Namespace string
 }
 
-// New gives a test a namespace.
+// New creates a namespace for a test.
 func (s *Suite) New(t *testing.T) *Stage {
 	t.Helper()
 	st := &Stage{T: t, Suite: s, Ctx: context.WithoutCancel(t.Context())}
@@ -47,7 +47,7 @@ func (s *Suite) New(t *testing.T) *Stage {
 			st.Must(client.IgnoreNotFound(s.API.Delete(st.Ctx, namespace)))
 			return
 		}
-		// The namespace is deleted with the cluster; only its addresses are scarce.
+		// The namespace is deleted with the cluster. Only the addresses of its Services are scarce.
 		st.Must(s.API.DeleteAllOf(st.Ctx, &corev1.Service{}, client.InNamespace(namespace.Name)))
 	})
 	var err error
@@ -61,7 +61,7 @@ func (s *Suite) New(t *testing.T) *Stage {
 	return st
 }
 
-// excerpt is the end of the log about the namespace.
+// excerpt returns the end of the operators' log about the namespace.
 func (s *Stage) excerpt() string {
 	var lines []string
 	for line := range strings.Lines(s.Suite.Logs.String()) {
@@ -80,16 +80,16 @@ func (s *Stage) Must(err error) {
 	}
 }
 
-// Until waits until a condition holds, which returns what is missing, or nil. What the journal says after that is not
-// older than what the condition was about.
+// Until waits until holds returns nil; otherwise holds returns what is missing. Afterwards the journal is at least as new as the state that
+// holds has seen.
 func (s *Stage) Until(what string, holds func() error) {
 	s.Helper()
 	s.Try(what, holds)
 	s.CatchUp()
 }
 
-// Try does something until it succeeds. It is for what is done hundreds of times, as Until is not: that asks the API server
-// for each of its kinds.
+// Try repeats an action until it succeeds. It is for actions that tests repeat hundreds of times: Until sends a request to the API server
+// for each kind of the journal.
 func (s *Stage) Try(what string, do func() error) {
 	s.Helper()
 	if err := s.Within(s.Suite.Patience(), do); err != nil {
@@ -97,8 +97,8 @@ func (s *Stage) Try(what string, do func() error) {
 	}
 }
 
-// CatchUp waits until the journal has everything that the API server has now. Each kind has a separate watch: that of DataServices may
-// report ready before that of Services has delivered the operator's write.
+// CatchUp waits until the journal has everything that the API server has now. Each kind has a separate watch: the watch of DataServices may
+// report ready before the watch of Services has delivered the operator's write.
 func (s *Stage) CatchUp() {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Ctx, s.Suite.Patience())
@@ -106,9 +106,9 @@ func (s *Stage) CatchUp() {
 	s.Must(s.Journal.CatchUp(ctx))
 }
 
-// Within waits until a condition holds and returns what is still missing when time is up.
+// Within waits until holds returns nil, and returns its last error when the time is up.
 func (s *Stage) Within(limit time.Duration, holds func() error) error {
-	// Now and then for conditions that look beyond the journal.
+	// The interval is for conditions that look beyond the journal.
 	return harness.Within(limit, 50*time.Millisecond, s.Next, holds)
 }
 
@@ -139,7 +139,7 @@ func (s *Stage) Change(name string, spec harness.Fields) int64 {
 	return ds.Generation
 }
 
-// ChangeReady patches the spec of a DataService and waits until that is carried out.
+// ChangeReady patches the spec of a DataService and waits until it is ready in the new generation.
 func (s *Stage) ChangeReady(name string, spec harness.Fields) {
 	s.Helper()
 	generation := s.Change(name, spec)
@@ -154,17 +154,17 @@ func (s *Stage) Ready(name string) {
 	s.Until("ready", func() error { return s.IsReady(name, ds.Generation) })
 }
 
-// IsReady returns why a DataService is not ready in a generation, or nil.
+// IsReady returns the reason why a DataService is not ready in a generation, or nil.
 func (s *Stage) IsReady(name string, generation int64) error {
 	return harness.IsReady(s.DataService(name), generation)
 }
 
-// DataService returns one as last seen, or nil.
+// DataService returns the last seen version of a DataService, or nil.
 func (s *Stage) DataService(name string) *dsv1.DataService {
 	return harness.Lookup[*dsv1.DataService](s.Journal, name)
 }
 
-// Operator is one that runs for a stage.
+// Operator is an operator that runs for a stage.
 type Operator struct {
 	*harness.Operator
 	*harness.Record

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package stage gives tests a namespace each, and operators for it.
+// Package stage gives each test a namespace, and operators for it.
 package stage
 
 import (
@@ -37,11 +37,11 @@ type Suite struct {
 
 	API   client.WithWatch    // as the cluster's administrator
 	Logs  harness.LogBuffer   // of all operators
-	Lists []client.ObjectList // the kinds that a stage's journal follows
-	// Patience returns the time limit for anything without a promised time; the machine may be busy.
+	Lists []client.ObjectList // the kinds that a stage's journal watches
+	// Patience returns the time limit for everything without a promised time: the machine may be busy.
 	Patience func() time.Duration
-	// Parallel is the number of parallel tests, unless the command line sets it; 0 is eight, because most tests wait. Real servers with
-	// clients at full speed leave probes no processor time: such suites run two.
+	// Parallel is the number of parallel tests, unless the command line sets it. 0 means eight, because most tests wait. Suites whose real
+	// servers have clients at full speed run two, because probes need processor time.
 	Parallel int
 
 	plugin plugin
@@ -75,7 +75,8 @@ func (s *Suite) Main(m *testing.M, options cluster.Options, prepare func(context
 	return m.Run()
 }
 
-// startPatience bounds each step of a suite's start. Only a hang exhausts it: clusters start one at a time on a machine (hack/cluster.sh).
+// startPatience bounds each step of a suite's start. It is exceeded only in a hang: the clusters of a machine start one after the other
+// (hack/cluster.sh).
 const startPatience = 10 * time.Minute
 
 // within runs a step of a suite's start.
@@ -85,7 +86,7 @@ func within[T any](ctx context.Context, step func(context.Context) (T, error)) (
 	return step(ctx)
 }
 
-// MainWithAgent is Main for a suite whose pods run the agent's program. It builds that before the cluster starts, and writes its path into agent.
+// MainWithAgent is Main for a suite whose pods run the agent. It builds the agent before the cluster starts, and stores its path in agent.
 func (s *Suite) MainWithAgent(m *testing.M, options cluster.Options, agent *string) int {
 	dir, err := os.MkdirTemp("", "d3os-agent-")
 	if err != nil {
@@ -104,7 +105,7 @@ func (s *Suite) MainWithAgent(m *testing.M, options cluster.Options, agent *stri
 // The operator's account in config/default.
 const accountNamespace, accountName = "d3os-operator-system", "d3os-operator-controller-manager"
 
-// Grant binds the role of config/rbac to the operator's account. Main takes it as prepare.
+// Grant binds the role of config/rbac to the operator's account. It is the argument prepare of Main.
 func (s *Suite) Grant(ctx context.Context) error {
 	role := &unstructured.Unstructured{}
 	if err := harness.ReadYAML("config/rbac/role.yaml", &role.Object); err != nil {
@@ -123,12 +124,12 @@ func (s *Suite) Grant(ctx context.Context) error {
 	return nil
 }
 
-// AsInstalled is a setting of Start: the operator has the rights of Grant alone. Without it, it has all rights.
+// AsInstalled is an argument of Start: the operator has only the rights of Grant. By default it has all rights.
 func AsInstalled(config *rest.Config, _ *manager.Options) {
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:serviceaccount:" + accountNamespace + ":" + accountName}
 }
 
-// CreateWith creates a resource with a spec in YAML, which is read strictly into that field of it.
+// CreateWith creates a resource. It decodes spec, in YAML, strictly into the field.
 func (s *Stage) CreateWith(resource client.Object, field any, spec string) {
 	s.Helper()
 	s.Must(yaml.UnmarshalStrict([]byte(spec), field))
@@ -145,7 +146,7 @@ func (s *Stage) Patch(resource client.Object, spec string) {
 	s.Must(s.Suite.API.Patch(s.Ctx, resource, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// Read reads the resource of that name as it is.
+// Read reads the resource from the API server.
 func (s *Stage) Read(resource client.Object) {
 	s.Helper()
 	s.Must(s.Suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: resource.GetName()}, resource))
@@ -161,7 +162,7 @@ func IsReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// Unless returns nil when something holds, and otherwise an error with these words.
+// Unless returns nil if holds is true, and otherwise an error with a text.
 func Unless(holds bool, otherwise string) error {
 	if holds {
 		return nil
@@ -169,28 +170,28 @@ func Unless(holds bool, otherwise string) error {
 	return errors.New(otherwise)
 }
 
-// Eventually waits until something is so. It is for what says by its name what is missing; Until is for the rest.
+// Eventually waits until is returns true. It is for conditions whose name describes the missing state; Until is for all others.
 func (s *Stage) Eventually(what string, is func() bool) {
 	s.Helper()
-	s.Until(what, func() error { return Unless(is(), "it is not so yet") })
+	s.Until(what, func() error { return Unless(is(), "it is not true yet") })
 }
 
-// Pass lets a while pass.
+// Pass waits for a duration.
 func (s *Stage) Pass(while time.Duration) {
-	_ = s.Within(while, func() error { return errors.New("it is not over") })
+	_ = s.Within(while, func() error { return errors.New("the time is not over") })
 }
 
-// Rests waits until an operator has written no object for a while.
+// Rests waits until an operator has written no object for a duration.
 func (s *Stage) Rests(op *Operator, while time.Duration) {
 	s.Helper()
 	s.Until("the operator rests", func() error {
 		mark := op.Mark()
 		wrote := func() error { return Unless(len(op.Since(mark, harness.Sent.WritesObject)) > 0, "not yet") }
-		return Unless(s.Within(while, wrote) != nil, "it goes on writing")
+		return Unless(s.Within(while, wrote) != nil, "it still writes")
 	})
 }
 
-// AsksNothing fails the test if an operator sends a request to the API server within a time.
+// AsksNothing fails the test if an operator sends a request to the API server within a duration.
 func (s *Stage) AsksNothing(op *Operator, while time.Duration) {
 	s.Helper()
 	mark := op.Mark()
@@ -210,8 +211,7 @@ func (s *Stage) Events() []eventsv1.Event {
 	return list.Items
 }
 
-// Story logs the lines of objects since a mark of the journal, in order. line returns the text of an object, or "" for one that does not
-// count.
+// Story logs the text of objects since a mark of the journal, in order. line returns the text of an object, or "" to omit it.
 func (s *Stage) Story(from int, line func(client.Object) string) {
 	last, began := "", time.Time{}
 	for _, c := range s.Since(from) {
@@ -227,7 +227,7 @@ func (s *Stage) Story(from int, line func(client.Object) string) {
 	}
 }
 
-// LastWords logs what the containers of pods that are not ready printed last. log returns what a container has printed.
+// LastWords logs the last output of the containers of pods that are not ready. log returns the output of a container.
 func (s *Stage) LastWords(log func(pod, container string) (string, error)) {
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
 		if IsReady(pod) {
