@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/test/chaos/fault"
 )
 
-// seed chooses what is tried unless CHAOS=full. SEED sets it.
+// seed selects the tested writes unless CHAOS=full. The variable SEED sets it.
 var seed = func() uint64 {
 	given := os.Getenv("SEED")
 	if given == "" {
@@ -29,14 +29,14 @@ var seed = func() uint64 {
 	return n
 }()
 
-// How many writes of a scenario are tried in each mode unless CHAOS=full, or all are (everyWrite).
+// The number of writes of a scenario that are tested in each mode, unless CHAOS=full or everyWrite names the scenario.
 const (
 	chosenCrashes = 2
 	chosenAnswers = 1
 )
 
-// points returns the writes at which the scenario is disturbed. Repeated ones, which not every run
-// has, are left to CHAOS=full where they are not the point of it.
+// points returns the writes at which the scenario is disturbed. Only CHAOS=full has the repeated writes, which not every run makes, unless
+// the scenario is about them.
 func (sc *scenario) points(base *baseline, m mode) []fault.Point {
 	all := fault.Points(base.writes)
 	if full {
@@ -50,7 +50,7 @@ func (sc *scenario) points(base *baseline, m mode) []fault.Point {
 	case m.crash:
 		n = chosenCrashes
 	}
-	// Components are written at the same time: their order is not the same in each run.
+	// Components are written at the same time: their order differs between runs.
 	slices.SortFunc(all, func(a, b fault.Point) int { return strings.Compare(a.String(), b.String()) })
 	random := rand.New(rand.NewPCG(seed, uint64(len(m.name))))
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
@@ -72,9 +72,8 @@ var modes = []mode{
 	{"timed-out", fault.TimeOut, false},
 }
 
-// The operator crashes at every write: before the request is sent, after its effect, and with its
-// answer lost. The next operator reaches the state of a run without a crash. An operator that only
-// loses an answer reaches it, too.
+// The operator crashes at every write: before the request is sent, after its effect, and with its answer lost. The next operator reaches
+// the end state of a run without a crash. So does an operator that only loses an answer.
 func TestCrash(t *testing.T) {
 	for _, sc := range scenarios {
 		if sc.full && !full {
@@ -102,7 +101,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// disturb runs the scenario and lets something happen at one of its writes.
+// disturb runs the scenario with a fault at one of its writes.
 func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p fault.Point) {
 	missed := results.count(t, sc.name, m.name, m.crash)
 	s := newStage(t)
@@ -111,18 +110,18 @@ func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p fault.Point)
 	rule := p.Rule(m.do)
 	op.Rule(rule)
 	sc.act(s)
-	s.Until("the write, or the end", func() error {
+	s.Until("the write happens, or the scenario ends", func() error {
 		if op.Hits(rule) > 0 {
 			return nil
 		}
 		return sc.ended(s)
 	})
-	op.Clear() // or the rule could meet the write later, with no operator to take over
+	op.Clear() // otherwise the rule could match the write later, when no operator follows
 	switch {
 	case op.Hits(rule) == 0 && (p.Status() || p.Nth > 1):
-		missed() // the status is written, and a refused write repeated, as often as the moment asks for
+		missed() // the number of status writes and of repeated writes differs between runs
 	case op.Hits(rule) == 0:
-		s.Fatalf("the write %s, which a run without faults has, did not happen", p)
+		s.Fatalf("the write %s did not happen, but a run without faults makes it", p)
 	case m.crash:
 		<-op.Crashed()
 		op = s.start()
@@ -132,7 +131,7 @@ func (sc *scenario) disturb(t *testing.T, base *baseline, m mode, p fault.Point)
 	}
 }
 
-// down runs the scenario while no operator runs; the next one finds it done.
+// down runs the scenario while no operator runs. The next operator finds it done.
 func (sc *scenario) down(t *testing.T, base *baseline) {
 	results.count(t, sc.name, "down", true)
 	s := newStage(t)
@@ -145,6 +144,6 @@ func (sc *scenario) down(t *testing.T, base *baseline) {
 		s.Error(err)
 	}
 	if made := op.Since(0, objects); len(made) > 0 && sc.gone {
-		s.Errorf("written although all is deleted: %v", made)
+		s.Errorf("written although everything is deleted: %v", made)
 	}
 }

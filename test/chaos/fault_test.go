@@ -18,16 +18,16 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// disturbance is a fault that lasts while a scenario is carried out.
+// disturbance is a fault that lasts for a whole scenario.
 type disturbance struct {
 	name   string
 	rules  func() []*fault.Rule
-	during func(*scene, *operator) // runs when the scenario has begun; what it leaves must end by itself
-	least  int                     // how many requests must have met it
-	role   bool                    // the operator has its role's rights, and not the administrator's
+	during func(*scene, *operator) // runs when the scenario has begun; its effects must end by themselves
+	least  int                     // minimum number of requests that the fault affects
+	role   bool                    // the operator has the rights of its role, and not the administrator's
 }
 
-// firstOf lets something happen to the first request of each name.
+// firstOf returns a rule for the first request of each name.
 func firstOf(is func(harness.Request) bool, do fault.Action) func() []*fault.Rule {
 	return func() []*fault.Rule {
 		var mu sync.Mutex
@@ -44,7 +44,7 @@ func firstOf(is func(harness.Request) bool, do fault.Action) func() []*fault.Rul
 	}
 }
 
-// the first n requests of a sort.
+// first returns a rule for the first n requests for which is returns true.
 func first(n int, is func(harness.Request) bool, do fault.Action) func() []*fault.Rule {
 	return func() []*fault.Rule { return []*fault.Rule{{When: is, Times: n, Do: do}} }
 }
@@ -91,7 +91,7 @@ func breakAll(s *scene, op *operator) {
 	for range 5 {
 		mark := op.Mark()
 		op.Break("")
-		_ = s.Within(5*time.Second, func() error { // the faster it is through the better
+		_ = s.Within(5*time.Second, func() error { // the sooner the work is done, the better
 			if len(op.Since(mark, func(r harness.Sent) bool { return watches(r.Request) })) > 0 {
 				return nil
 			}
@@ -100,7 +100,7 @@ func breakAll(s *scene, op *operator) {
 	}
 }
 
-// hold keeps events back until the operator does no more, or waits for them.
+// hold holds events back until the operator is idle or waits for them.
 func hold(resources ...string) func(*scene, *operator) {
 	return func(s *scene, op *operator) {
 		op.Hold(resources...)
@@ -123,7 +123,7 @@ func unseen(resources ...string) func(*scene, *operator) {
 	}
 }
 
-// idle waits until an operator sends nothing for a while.
+// idle waits until an operator has sent nothing for a while.
 func (s *scene) idle(op *operator) {
 	s.Helper()
 	s.Until("the operator idles", func() error {
@@ -141,8 +141,7 @@ func (s *scene) idle(op *operator) {
 	})
 }
 
-// Whatever the API server answers for a while, and however watches fail, the end state is the one
-// of a run without faults.
+// Under any temporary answers of the API server and failures of watches, the end state is that of a run without faults.
 func TestFaults(t *testing.T) {
 	for turn, name := range []string{"create", "config", "volume", "headless", "drift"} {
 		sc := scenarioOf(name)
@@ -191,8 +190,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// due reports whether the i-th case is tried in this of several turns: in one of them that the seed
-// chooses, or in all with CHAOS=full.
+// due reports whether the i-th case is tested in this turn: in one turn that the seed selects, or in all with CHAOS=full.
 func due(i, turn, turns int) bool {
 	return full || (i+int(seed%uint64(turns)))%turns == turn
 }

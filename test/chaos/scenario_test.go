@@ -26,7 +26,7 @@ import (
 
 type fields = harness.Fields
 
-// compact returns a DataService of a few components of different sorts.
+// compact returns a DataService with a few components of different kinds.
 func compact(changes ...fields) *unstructured.Unstructured {
 	only := fields{
 		"uuc": nil, "web": nil, "auth": nil,
@@ -35,14 +35,14 @@ func compact(changes ...fields) *unstructured.Unstructured {
 	return harness.Small(append([]fields{only}, changes...)...)
 }
 
-// scenario is something that the operator has to carry out.
+// scenario is a task of the operator.
 type scenario struct {
 	name   string
-	before *unstructured.Unstructured // the DataService that is there and ready; nil for none
-	then   func(*scene)               // what else happens before, with an operator
+	before *unstructured.Unstructured // a DataService that exists and is ready; nil for none
+	then   func(*scene)               // further preparation while an operator runs
 	act    func(*scene)
-	gone   bool                     // in the end there is no DataService
-	check  func(oracle.State) error // whether the run without faults did what it should
+	gone   bool                     // no DataService exists at the end
+	check  func(oracle.State) error // checks the end of the run without faults
 	full   bool                     // only with CHAOS=full
 
 	repeats bool // some objects are written in several steps
@@ -55,17 +55,17 @@ type scenario struct {
 // baseline is a run without faults.
 type baseline struct {
 	end    oracle.State
-	writes []harness.Sent // of the act
+	writes []harness.Sent // writes of act
 }
 
-// changes makes a scenario of a patch of a compact DataService's spec.
+// changes returns a scenario that patches the spec of a compact DataService.
 func changes(name string, spec fields, has ...string) *scenario {
 	return &scenario{
 		name: name, before: compact(), act: func(s *scene) { s.change(spec) }, check: contains(has...),
 	}
 }
 
-// contains expects words in the state, or their absence where they begin with an exclamation mark.
+// contains expects words in the state. A word that begins with an exclamation mark must be absent.
 func contains(words ...string) func(oracle.State) error {
 	return func(state oracle.State) error {
 		text := fmt.Sprint(map[string]any(state))
@@ -107,12 +107,12 @@ func removeForeground(s *scene) {
 		client.PropagationPolicy(metav1.DeletePropagationForeground)))
 }
 
-// mysqlAs makes the database one of a kind, with its volume retained or deleted.
+// mysqlAs returns a patch that sets the kind of the database and the retention of its volume.
 func mysqlAs(kind, retention string) fields {
 	return fields{"mysql": fields{"kind": kind, "storage": fields{"retention": retention}}}
 }
 
-// drift changes what runs, in ways that take the operator several writes to undo.
+// drift changes running objects so that the operator needs several writes to undo it.
 func drift(s *scene) {
 	s.Helper()
 	patch := func(object client.Object, name, body string) {
@@ -126,20 +126,20 @@ func drift(s *scene) {
 	s.Must(api.Delete(s.Ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "hello"}}))
 }
 
-// undrifted waits until the operator has undone that.
+// undrifted waits until the operator has undone drift.
 func undrifted(s *scene) error {
 	state := fmt.Sprint(map[string]any(s.state(true)))
 	if strings.Contains(strings.ToLower(state), "stray") || strings.Contains(state, "1234") || !strings.Contains(state, "Lives/Service/hello:2") {
-		return fmt.Errorf("what others changed is still there")
+		return fmt.Errorf("a change by another writer is still there")
 	}
 	return nil
 }
 
-// everyWrite are scenarios with a crash at each of their writes also without CHAOS=full: a create, updates
-// in one step and in several, deletes, and what is put back.
+// everyWrite names the scenarios with a crash at each write also without CHAOS=full: a create, updates in one step and in several, deletes,
+// and corrections of changed objects.
 var everyWrite = []string{"create", "image", "kind-delete", "kind-retain", "volume", "delete", "delete-data", "delete-foreground", "drift"}
 
-// scenarios are the operator's tasks under faults.
+// scenarios are the tasks of the operator that run under faults.
 var scenarios = []*scenario{
 	{name: "create", act: func(s *scene) { s.create(compact()) }, check: contains("Deployment/hello", "StatefulSet/mysql-dataservice", "4/4")},
 	changes("image", fields{"proxy": fields{"image": "registry.example/proxy:v2"}}, "registry.example/proxy:v2"),
@@ -171,8 +171,8 @@ var scenarios = []*scenario{
 	}},
 }
 
-// everything returns the sample that uses every field, without node ports: they are one for the
-// whole cluster. Nor has it what needs the agent's image, which this operator does not know.
+// everything returns the sample that uses every field, but without node ports, which can be used only once in a cluster, and without fields
+// that need the agent's image, which this operator does not have.
 func everything() *unstructured.Unstructured {
 	ds := harness.Read("config/samples/everything.yaml", fields{"web": fields{"nodePort": nil}, "mysql": fields{"restoreFrom": nil}})
 	services, _, _ := unstructured.NestedSlice(ds.Object, "spec", "additionalServices")
@@ -200,7 +200,7 @@ func scenarioOf(name string) *scenario {
 	panic("no scenario " + name)
 }
 
-// prepare brings the stage to where the scenario begins, with an operator that lives.
+// prepare brings the stage to the start of the scenario, with a running operator.
 func (sc *scenario) prepare(s *scene) {
 	s.Helper()
 	if sc.before != nil {
@@ -212,7 +212,7 @@ func (sc *scenario) prepare(s *scene) {
 	}
 }
 
-// ended returns what the scenario still lacks, as far as that is visible without a comparison.
+// ended returns the part of the scenario that is not done yet, as far as it shows without a comparison of states.
 func (sc *scenario) ended(s *scene) error {
 	switch {
 	case sc.gone:
@@ -224,7 +224,7 @@ func (sc *scenario) ended(s *scene) error {
 	}
 }
 
-// leaving is an error while pods are still being deleted: a machine under load may need longer for that than a look takes.
+// leaving returns an error while pods are still being deleted. A busy machine may take longer for that than the operator's idle time.
 func leaving(state oracle.State) error {
 	for id := range state {
 		if strings.HasPrefix(id, "Pods/") && strings.HasSuffix(id, " being deleted") {
@@ -238,15 +238,15 @@ func leaving(state oracle.State) error {
 func (sc *scenario) without(t *testing.T) *baseline {
 	t.Helper()
 	sc.once.Do(func() {
-		sc.err = fmt.Errorf("the run without faults has failed")
+		sc.err = fmt.Errorf("the run without faults failed")
 		s := newStage(t)
 		op := s.start()
 		sc.prepare(s)
 		mark := op.Mark()
 		sc.act(s)
-		s.Until("it is carried out", func() error { return sc.ended(s) })
+		s.Until("the scenario is carried out", func() error { return sc.ended(s) })
 		var end oracle.State
-		s.Until("it comes to rest", func() (err error) {
+		s.Until("the state is stable", func() (err error) {
 			if end, err = s.quiet(op, stare, true); err != nil {
 				return err
 			}

@@ -3,8 +3,8 @@
 
 //go:build chaos
 
-// Package chaos_test lets the operator crash at every write and lets everything below it fail,
-// and compares what comes of it with a run in which nothing failed: make suite-chaos.
+// Package chaos_test makes the operator crash at every write, and makes its requests and watches fail. It compares the end states with that
+// of a run without faults: make suite-chaos.
 package chaos_test
 
 import (
@@ -30,13 +30,14 @@ import (
 )
 
 const (
-	// glance is the time without a write after which an operator counts as idle. A write after it fails no test: all look again until they are out of patience.
+	// glance is the time without a write after which an operator counts as idle. A later write fails no test: every check repeats until
+	// patience is over.
 	glance = 400 * time.Millisecond
-	// stare is the longer glance of the run with which all other runs are compared.
+	// stare is the longer idle time in the run with which all other runs are compared.
 	stare = 1500 * time.Millisecond
 )
 
-// patience limits each wait. Only a hang exhausts it. After many failed cases the other cases get less time.
+// patience limits each wait. It is exceeded only in a hang. After many failed cases, the remaining cases get less time.
 func patience() time.Duration {
 	if results.sum().failed > 4 {
 		return 20 * time.Second
@@ -44,7 +45,7 @@ func patience() time.Duration {
 	return 3 * time.Minute
 }
 
-// scene is a namespace of a case.
+// scene is the namespace of a case.
 type scene struct {
 	*stage.Stage
 
@@ -76,7 +77,7 @@ func (s *scene) change(spec harness.Fields) {
 	s.Change(s.name, spec)
 }
 
-// isReady returns why the DataService is not ready in its latest generation, or nil.
+// isReady returns the reason why the DataService is not ready in its latest generation, or nil.
 func (s *scene) isReady() error {
 	ds := &dsv1.DataService{}
 	if err := api.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.name}, ds); err != nil {
@@ -85,33 +86,33 @@ func (s *scene) isReady() error {
 	return harness.IsReady(ds, ds.Generation)
 }
 
-// isGone returns what is left of the DataService, or nil.
+// isGone returns an error that names a remaining object of the DataService, or nil.
 func (s *scene) isGone() error {
 	for id, object := range s.state(false) {
 		if strings.HasPrefix(id, "DataService/") || strings.HasPrefix(id, "Pods/") {
-			return fmt.Errorf("%s is still there", id)
+			return fmt.Errorf("%s still exists", id)
 		}
 		if fields, ok := object.(map[string]any); ok && strings.Contains(fmt.Sprint(fields["owners"]), "gone:") {
-			return fmt.Errorf("%s is still there", id)
+			return fmt.Errorf("%s still exists", id)
 		}
 	}
 	return nil
 }
 
-// operator runs in this process and behaves like a pod: when it ends, it is started again.
+// operator runs in this process and behaves like a pod: when it ends, it starts again.
 type operator struct {
 	*fault.Process
 	cancel  context.CancelFunc
 	stopped chan struct{}
 }
 
-// start starts an operator for the namespace; it ends with the case, or when it crashes.
+// start starts an operator for the namespace. It ends with the case, or at its crash.
 func (s *scene) start() *operator {
 	s.Helper()
 	return s.run(fault.New())
 }
 
-// run starts an operator as a process that something happens to.
+// run starts an operator as a process with faults.
 func (s *scene) run(process *fault.Process) *operator {
 	s.Helper()
 	op := &operator{Process: process, stopped: make(chan struct{})}
@@ -122,7 +123,7 @@ func (s *scene) run(process *fault.Process) *operator {
 	}
 	cfg.Wrap(op.Wrap)
 	options := harness.ManagerOptions(s.Namespace)
-	options.RetryRefused = 10 * time.Second // or what a fault refused would wait longer than a case is patient
+	options.RetryRefused = 10 * time.Second // otherwise a request that a fault refused would wait longer than patience
 	ctx, cancel := context.WithCancel(s.Ctx)
 	op.cancel = cancel
 	go func() {
@@ -163,13 +164,13 @@ func (s *scene) stop(op *operator) {
 func writes(r harness.Sent) bool  { return r.Writes() }
 func objects(r harness.Sent) bool { return r.WritesObject() }
 
-// quiet returns whether an operator wrote nothing, and nothing changed, for a while.
+// quiet returns the state if the operator wrote nothing, and nothing changed, for a while.
 func (s *scene) quiet(op *operator, while time.Duration, history bool) (oracle.State, error) {
 	mark, before := op.Mark(), s.state(history)
 	var err error
 	_ = s.Within(while, func() error {
 		if wrote := op.Since(mark, writes); len(wrote) > 0 {
-			err = fmt.Errorf("it goes on writing: %v", wrote)
+			err = fmt.Errorf("the operator still writes: %v", wrote)
 			return nil
 		}
 		return errors.New("quiet so far")
@@ -179,19 +180,18 @@ func (s *scene) quiet(op *operator, while time.Duration, history bool) (oracle.S
 	}
 	after := s.state(history)
 	if diff := oracle.Diff(before, after); diff != "" {
-		return nil, fmt.Errorf("it goes on changing:\n%s", diff)
+		return nil, fmt.Errorf("the state still changes:\n%s", diff)
 	}
 	return after, nil
 }
 
-// ends is the oracle: the namespace gets into the state that is wanted, and stays in it without
-// a further write.
+// ends is the oracle: the namespace reaches the wanted state and stays in it without a further write.
 func (s *scene) ends(op *operator, want oracle.State, history bool) error {
 	deadline := time.Now().Add(patience())
 	for {
 		err := s.Within(time.Until(deadline), func() error {
 			if diff := oracle.Diff(want, s.state(history)); diff != "" {
-				return fmt.Errorf("it is not as after a run without faults (-want +got):\n%s", diff)
+				return fmt.Errorf("the state differs from a run without faults (-want +got):\n%s", diff)
 			}
 			return nil
 		})
@@ -207,10 +207,10 @@ func (s *scene) ends(op *operator, want oracle.State, history bool) error {
 	}
 }
 
-// leastCrashes is the minimum number of crashes: with fewer, the suite has not tested what it promises.
+// leastCrashes is the minimum number of crashes. With fewer crashes, the suite does not test what it promises.
 const leastCrashes = 120
 
-// What all cases share.
+// The state that all cases share.
 var (
 	suite   = &stage.Suite{Patience: patience, Lists: lists()}
 	config  *rest.Config
@@ -231,7 +231,7 @@ func run(m *testing.M) int {
 	fmt.Print(results)
 	fmt.Printf("%s; SEED=%d make suite-chaos replays the choice\n", time.Since(start).Round(time.Second), seed)
 	if n := results.sum().crashes; code == 0 && !harness.Given("test.run") && !harness.Given("test.skip") && n < leastCrashes {
-		fmt.Printf("only %d crashes; %d were to be seen\n", n, leastCrashes)
+		fmt.Printf("%d crashes, at least %d are expected\n", n, leastCrashes)
 		return 1
 	}
 	return code

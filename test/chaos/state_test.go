@@ -35,7 +35,7 @@ var kinds = append([]schema.GroupVersionKind{
 	dsv1.GroupVersion.WithKind(dsv1.Kind), corev1.SchemeGroupVersion.WithKind("Pod"),
 }, object.Kinds...)
 
-// lists are the kinds, for journals.
+// lists are lists of the kinds, for journals.
 func lists() []client.ObjectList {
 	var all []client.ObjectList
 	for _, gvk := range kinds {
@@ -48,13 +48,13 @@ func lists() []client.ObjectList {
 
 // past is the history of a namespace.
 type past struct {
-	read    int                                   // how far in the journal
+	read    int                                   // length of the journal that was read
 	lives   map[string]map[types.UID]bool         // kind/name -> every object that had it
 	secrets map[string]*unstructured.Unstructured // as last seen
-	rotten  []string                              // what must never happen, but did
+	rotten  []string                              // events that must never happen, but did
 }
 
-// catchUp reads what has happened since the last time.
+// catchUp reads the events since the last call.
 func (p *past) catchUp(j *harness.Journal) {
 	changes := j.Since(p.read)
 	p.read += len(changes)
@@ -74,7 +74,7 @@ func (p *past) catchUp(j *harness.Journal) {
 	}
 }
 
-// rotated reports whether a generated password changed under those who use it.
+// rotated reports whether a generated password changed while clients used it.
 func rotated(before, after *unstructured.Unstructured) bool {
 	if after.GetKind() != "Secret" || before.GetUID() != after.GetUID() || after.GetLabels()["app.kubernetes.io/managed-by"] == "" {
 		return false
@@ -89,8 +89,7 @@ func rotated(before, after *unstructured.Unstructured) bool {
 	return false
 }
 
-// state returns the state of the namespace; with history, also how many objects had each name, and
-// what must not have happened.
+// state returns the state of the namespace. With history, it also has the number of objects that had each name, and the forbidden events.
 func (s *scene) state(history bool) oracle.State {
 	var objects []*unstructured.Unstructured
 	for _, object := range s.All() {
@@ -121,8 +120,7 @@ func (s *scene) state(history bool) oracle.State {
 	return state
 }
 
-// The oracle is no rubber stamp: it finds a state that is wrong, a password that was replaced, and
-// an operator that goes on writing.
+// The oracle finds a wrong state, a replaced password, and an operator that writes without end.
 func TestOracleFinds(t *testing.T) {
 	t.Parallel()
 	sc := scenarioOf("create")
@@ -134,7 +132,7 @@ func TestOracleFinds(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// A writer that always reverts the operator's writes makes it write without end.
+	// This writer reverts each write of the operator, which then writes without end.
 	fight, give := context.WithCancel(s.Ctx)
 	var fighter sync.WaitGroup
 	fighter.Go(func() {
@@ -149,7 +147,7 @@ func TestOracleFinds(t *testing.T) {
 	give()
 	fighter.Wait()
 	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "proxy", Namespace: s.Namespace}}
-	s.Until("the last that was deleted is back", func() error {
+	s.Until("the object that was deleted last is back", func() error {
 		return api.Get(s.Ctx, client.ObjectKeyFromObject(config), config)
 	})
 
@@ -172,12 +170,12 @@ func TestOracleFinds(t *testing.T) {
 type table struct {
 	mu     sync.Mutex
 	lines  map[string]*line // by scenario and mode
-	missed []string         // cases that did not meet what they waited for
+	missed []string         // cases whose awaited write did not happen
 }
 
 type line struct{ cases, passed, failed, missed, crashes int }
 
-// count counts a case when it ends. A case may say that what it waited for did not happen.
+// count counts a case at its end. The case calls miss if the write that it waited for did not happen.
 func (t *table) count(test *testing.T, scenario, mode string, crash bool) (miss func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -217,8 +215,8 @@ func (t *table) sum() (sum line) {
 	return sum
 }
 
-// String is the table for people. "Not met" are runs in which the status was written, or a write that another made void repeated, fewer times
-// than in the recorded one, so that there was no such write to crash at; what came of them was compared all the same.
+// String returns the table. "Not met" counts runs without the write to crash at: the number of status writes, and of writes repeated after
+// a conflict, differs between runs. Their end states were compared all the same.
 func (t *table) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

@@ -24,8 +24,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// A DataService that goes while the operator does not see it, after the operator wrote its status:
-// the cache never shows that write, so the API server is asked, which the operator's role allows.
+// A DataService is deleted while the operator's watches are held, after the operator wrote its status. The cache never shows that write, so
+// the operator reads the DataService from the API server. Its role allows that.
 func TestADeletionIsUnseen(t *testing.T) {
 	t.Parallel()
 	results.count(t, "delete", "dataservice-unseen", false)
@@ -48,7 +48,7 @@ func TestADeletionIsUnseen(t *testing.T) {
 	op.Rule(&fault.Rule{When: func(r harness.Request) bool { return watches(r) && r.Resource == "dataservices" }, Times: 1, Do: expired})
 	op.Break("dataservices")
 	op.Release()
-	s.Until("the operator asks for the DataService", func() error {
+	s.Until("the operator reads the DataService", func() error {
 		if len(op.Since(mark, func(r harness.Sent) bool { return r.Verb == "get" && r.Resource == "dataservices" && r.Code != 0 })) == 0 {
 			return errors.New("it does not")
 		}
@@ -58,13 +58,13 @@ func TestADeletionIsUnseen(t *testing.T) {
 	s.notRefused(op, mark)
 }
 
-// useRole gives the stage's operators the operator's role, and no more, for the whole case.
+// useRole gives the stage's operators only the rights of the operator's role, for the whole case.
 func (s *scene) useRole() {
 	s.Helper()
 	binding := s.account()
 	s.Must(api.Create(s.Ctx, binding))
 	s.Cleanup(func() { s.Must(api.Delete(s.Ctx, binding)) })
-	s.Until("the API server knows the role", func() error { // it learns of it by a watch
+	s.Until("the API server knows the role", func() error { // it reads roles by a watch
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
 			User:               "system:serviceaccount:" + s.Namespace + ":operator",
 			ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: s.Namespace, Verb: "patch", Group: "apps", Resource: "deployments"},
@@ -76,7 +76,7 @@ func (s *scene) useRole() {
 	})
 }
 
-// notRefused fails the case when a request of the operator's after a mark was beyond its rights.
+// notRefused fails the case if the API server refused a request of the operator after a mark for lack of rights.
 func (s *scene) notRefused(op *operator, mark int) {
 	s.Helper()
 	for _, r := range op.Since(mark, func(r harness.Sent) bool { return r.Code == http.StatusForbidden }) {
@@ -121,7 +121,7 @@ func TestRightsWithdrawn(t *testing.T) {
 	}
 }
 
-// account makes the stage's operators use an account, and returns what gives it the operator's role.
+// account makes the stage's operators use an account, and returns the binding that gives it the operator's role.
 func (s *scene) account() *rbacv1.ClusterRoleBinding {
 	s.Helper()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "operator", Namespace: s.Namespace}}
@@ -141,9 +141,8 @@ func (s *scene) account() *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// A fresh operator that is shown the past, as by an API server whose cache lags, does no harm
-// with it, and does what is due when the present comes. So with a DataService that was deleted
-// and created again.
+// A new operator reads old lists first, as from an API server whose cache lags. It does no harm with them, and does what is due once it
+// reads the present state. Some scenarios delete the DataService, or delete it and create it again.
 func TestPast(t *testing.T) {
 	everything := []string{"dataservices", "secrets", "configmaps", "persistentvolumeclaims", "services",
 		"deployments", "statefulsets", "horizontalpodautoscalers", "pods"}
@@ -182,7 +181,7 @@ func (sc *scenario) past(t *testing.T, base *baseline, stale []string) {
 	list := &corev1.ConfigMapList{}
 	s.Must(api.List(s.Ctx, list))
 	sc.act(s)
-	s.Until("it is carried out", func() error { return sc.ended(s) })
+	s.Until("the scenario is carried out", func() error { return sc.ended(s) })
 	op.Crash()
 	s.stop(op)
 
@@ -199,7 +198,7 @@ func (sc *scenario) past(t *testing.T, base *baseline, stale []string) {
 	rule := &fault.Rule{When: is, Do: fault.Past(list.ResourceVersion)}
 	next.Rule(rule)
 	op = s.run(next)
-	s.Until("it has read the past", func() error {
+	s.Until("the operator has read the old lists", func() error {
 		for _, resource := range stale {
 			if op.Watching(resource) == 0 {
 				return fmt.Errorf("%s are not watched yet", resource)
@@ -207,21 +206,21 @@ func (sc *scenario) past(t *testing.T, base *baseline, stale []string) {
 		}
 		return nil
 	})
-	// For a DataService that is gone it does not idle: what it creates has no owner and is collected, again and again.
+	// For a deleted DataService the operator never becomes idle: the objects that it creates have no owner, and are collected again and
+	// again.
 	if !sc.gone || !slices.Contains(stale, "dataservices") {
 		s.idle(op)
 	}
 	op.Clear()
 	op.Release()
-	// What the spec said in the past is carried out first, and what is created for a DataService
-	// that is gone goes again.
+	// The operator first carries out the old spec, and the objects that it creates for a deleted DataService are deleted again.
 	history := !slices.Contains(stale, "dataservices") && !sc.gone
 	if err := s.ends(op, without(base.end, history), history); err != nil {
 		s.Error(err)
 	}
 }
 
-// without leaves the history out of a state unless it is asked for.
+// without removes the history from a state unless history is true.
 func without(state map[string]any, history bool) map[string]any {
 	kept := map[string]any{}
 	for id, object := range state {

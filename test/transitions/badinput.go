@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/test/inject"
 )
 
-// badInput returns the suite of harmful and mistaken input into a DataService.
+// badInput runs the suite of harmful and wrong input for a DataService.
 func badInput(ctx context.Context, s *suite) error {
 	jobs := []job{
 		{name: "inputs", base: "middleware", do: inputs},
@@ -38,21 +38,21 @@ func badInput(ctx context.Context, s *suite) error {
 	return s.run(ctx, append(jobs, surroundings()...))
 }
 
-// payloads are texts that must be kept as plain text.
+// payloads are texts that must stay plain text.
 var payloads = map[string]string{
 	"template": `{{ fail "injected" }}{{ .Values }}`, "YAML": "a\nkind: Secret\nmetadata: {name: injected}\n---\n- x",
 	"NUL": "a\x00b", "right-to-left": "a\u202eb", "delete": "a\x7fb", "next line": "a\u0085b",
 }
 
-// place is where a text is given.
+// place is the place of a text in a spec.
 type place struct {
 	*property
 	of    string
-	value any // with the neutral text
+	value any // with a neutral text in the place
 }
 
-// placesOf are the texts of a property: its own, the names and values of a map, the items of a list,
-// and those in the parts of Kubernetes' own API.
+// placesOf returns the places for texts in a property: its value, the names and values of a map, the items of a list, and the texts in
+// fields of Kubernetes' own types.
 func placesOf(p *property) []place {
 	if p.entry.Elsewhere != "" {
 		return nil
@@ -75,7 +75,7 @@ func placesOf(p *property) []place {
 	return nil
 }
 
-// spec returns the base with a text in the place.
+// spec returns the base with a text at the place.
 func (l place) spec(base map[string]any, text string) map[string]any {
 	spec := clone(base)
 	value := inject.Set(l.value, text)
@@ -89,7 +89,7 @@ func (l place) spec(base map[string]any, text string) map[string]any {
 	return spec
 }
 
-// turn returns the names of the payloads for a place: in the short form one, alternately.
+// turn returns the names of the payloads for a place. The short form returns one, and alternates between them.
 func (s *suite) turn(place int) []string {
 	names := slices.Sorted(maps.Keys(payloads))
 	if !s.full {
@@ -98,8 +98,8 @@ func (s *suite) turn(place int) []string {
 	return names
 }
 
-// texts puts each text into every place of a part of the properties: it is refused or named as a
-// mistake, or it is in the manifests as it is and nothing else is. What is accepted then runs.
+// texts puts each text into every place of a part of the properties. Each must be refused, named as a mistake, or appear unchanged in the
+// manifests without any other change. Accepted texts then run.
 func texts(ctx context.Context, w *walker, part, parts int) error {
 	accepted := map[string][]chain{}
 	for i, p := range w.all {
@@ -112,7 +112,7 @@ func texts(ctx context.Context, w *walker, part, parts int) error {
 		}
 		runs := map[string]any{} // by payload
 		_, runsHere := w.spec[p.component()]
-		runsHere = runsHere && p.component() != "uuc" && !slices.Contains(p.path, "thirdParty") // which runs elsewhere here
+		runsHere = runsHere && p.component() != "uuc" && !slices.Contains(p.path, "thirdParty") // uuc and third parties run elsewhere
 		for n, l := range placesOf(p) {
 			for _, name := range w.turn(i + n) {
 				payload := payloads[name]
@@ -123,7 +123,7 @@ func texts(ctx context.Context, w *walker, part, parts int) error {
 				}
 			}
 		}
-		if names := slices.Sorted(maps.Keys(runs)); len(names) > 0 { // one each, alternately
+		if names := slices.Sorted(maps.Keys(runs)); len(names) > 0 { // one for each place, alternately
 			value := runs[names[i%len(names)]]
 			accepted[p.component()] = append(accepted[p.component()], chain{property: p, values: []any{value}})
 		}
@@ -152,16 +152,16 @@ func (w *walker) judgeText(ctx context.Context, l place, spec map[string]any, pa
 		return reported, harness.Mentions(mistake.Field, l.where())
 	}
 	if ds, err = w.stored(ctx, l.spec(spec, inject.Neutral)); err != nil {
-		return "", fmt.Errorf("a neutral text is refused, this one is not: %w", err)
+		return "", fmt.Errorf("a neutral text is refused, but this text is accepted: %w", err)
 	}
 	neutral, err := w.planOf(ds)
 	if err != nil {
-		return "", fmt.Errorf("a neutral text is a mistake, this one is not: %w", err)
+		return "", fmt.Errorf("a neutral text is a mistake, but this text is not: %w", err)
 	}
 	return carriedOut, inject.Same(with, neutral, payload)
 }
 
-// stored returns the DataService as the API server would store it and the operator read it.
+// stored returns the DataService as the operator reads it after the API server stored it.
 func (w *walker) stored(ctx context.Context, spec map[string]any) (*dsv1.DataService, error) {
 	asked := w.resource("another", spec)
 	if err := w.api.Create(ctx, asked, client.DryRunAll); err != nil {
@@ -179,8 +179,8 @@ func (w *walker) planOf(ds *dsv1.DataService) ([]*unstructured.Unstructured, err
 	return plan.Planned(ds, w.planner, plan.NewPreview(), none)
 }
 
-// runTexts gives what runs a text in every property that takes one, a property of each component
-// at once, and takes all of it back.
+// runTexts sets a text in every property of the running platform that takes one, one property of each component at a time, and then
+// restores the spec.
 func (w *walker) runTexts(ctx context.Context, accepted map[string][]chain) error {
 	for i := 0; ; i++ {
 		spec := clone(w.spec)
@@ -196,11 +196,11 @@ func (w *walker) runTexts(ctx context.Context, accepted map[string][]chain) erro
 			break
 		}
 		v, err := w.judge(ctx, spec)
-		w.report.add(result{kind: "texts on what runs", what: strings.Join(what, ", "), verdict: v, err: err})
+		w.report.add(result{kind: "texts in a running platform", what: strings.Join(what, ", "), verdict: v, err: err})
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
 	}
-	w.report.add(result{kind: "texts on what runs", what: fmt.Sprintf("all of %s taken back", w.space.Name), verdict: carriedOut, err: w.recovered(ctx)})
+	w.report.add(result{kind: "texts in a running platform", what: fmt.Sprintf("all of %s restored", w.space.Name), verdict: carriedOut, err: w.recovered(ctx)})
 	return ctx.Err()
 }

@@ -22,7 +22,7 @@ import (
 //go:embed corpus.yaml bases
 var files embed.FS
 
-// entry is the corpus' entry of a property.
+// entry is the entry of a property in the corpus.
 type entry struct {
 	Values    []any          `json:"values"`
 	With      map[string]any `json:"with"`
@@ -31,11 +31,11 @@ type entry struct {
 	Silent    string         `json:"silent"`
 	All       bool           `json:"all"`
 	Shares    bool           `json:"shares"`
-	Replaces  bool           `json:"replaces"` // an object is deleted and created again for it
+	Replaces  bool           `json:"replaces"` // the change deletes and creates an object
 	Elsewhere string         `json:"elsewhere"`
 }
 
-// load reads the properties of the CRD and gives each its values.
+// load reads the properties of the CRD and their values.
 func load() ([]*property, error) {
 	schema, err := specSchema()
 	if err != nil {
@@ -61,13 +61,13 @@ func load() ([]*property, error) {
 	return found, nil
 }
 
-// reaches reports whether others' manifests follow a property: it is of the whole, or part of the
-// address of a component that others call.
+// reaches reports whether a property changes the manifests of other components: it belongs to the whole platform, or to the address of a
+// component that others call.
 func reaches(p *property) bool {
 	switch p.component() {
 	case "defaults", "networkPolicy", "rollout", "paused":
 		return true
-	case "additionalServices", "cronJobs": // by its name, the component is another
+	case "additionalServices", "cronJobs": // with another name, the component is another one
 		return len(p.path) == 2 && p.leaf() == "name"
 	case "mysql", "uuc", "eureka", "proxy", "gateway-master":
 		return len(p.path) == 2 && (p.leaf() == "name" || p.leaf() == "port")
@@ -86,7 +86,7 @@ func lookup(corpus map[string]*entry, p *property) *entry {
 	return &entry{}
 }
 
-// derived are the values of a property that the schema alone gives.
+// derived returns the values of a property that follow from its schema alone.
 func derived(schema *apiextensionsv1.JSONSchemaProps) []any {
 	var values []any
 	switch {
@@ -108,7 +108,7 @@ func derived(schema *apiextensionsv1.JSONSchemaProps) []any {
 	return values
 }
 
-// limits of a number; where the schema has none, those of its type.
+// limits returns the limits of a number: those of the schema, or those of its type.
 func limits(schema *apiextensionsv1.JSONSchemaProps) (least, most int64) {
 	least, most = math.MinInt32, math.MaxInt32
 	if schema.Minimum != nil {
@@ -120,7 +120,7 @@ func limits(schema *apiextensionsv1.JSONSchemaProps) (least, most int64) {
 	return least, most
 }
 
-// wrongType is a value of another type.
+// wrongType returns a value of another type.
 func wrongType(schema *apiextensionsv1.JSONSchemaProps) any {
 	switch {
 	case schema.XIntOrString:
@@ -141,10 +141,10 @@ func decode(raw []byte) any {
 	return value
 }
 
-// clone copies a spec.
+// clone returns a copy of a spec.
 func clone(spec map[string]any) map[string]any { return fields.Plain(spec) }
 
-// base reads one of the specs that are changed.
+// base reads one of the specs that the suite changes.
 func base(name string) (map[string]any, error) {
 	data, err := files.ReadFile("bases/" + name + ".yaml")
 	if err != nil {
@@ -159,20 +159,20 @@ func base(name string) (map[string]any, error) {
 
 const crdFile = "config/crd/bases/d3os-product.com.d3os_dataservices.yaml"
 
-// property is a property of the spec without further properties in the schema.
+// property is a leaf of the spec's schema.
 type property struct {
-	path   []string // the parts of lists of named things end in []
+	path   []string // names of lists of named things end in []
 	schema *apiextensionsv1.JSONSchemaProps
 	entry  *entry // of the corpus
-	left   bool   // by the short form to another component, which has it alike
+	left   bool   // the short form leaves it to another component with the same property
 }
 
 func (p *property) String() string { return strings.Join(p.path, ".") }
 
-// leaf is the property's own name.
+// leaf returns the last part of the property's path.
 func (p *property) leaf() string { return strings.TrimSuffix(p.path[len(p.path)-1], "[]") }
 
-// component is the part of the spec that the property belongs to.
+// component returns the part of the spec that the property belongs to.
 func (p *property) component() string { return strings.TrimSuffix(p.path[0], "[]") }
 
 // specSchema reads the schema of the spec from the CRD.
@@ -182,24 +182,23 @@ func specSchema() (*apiextensionsv1.JSONSchemaProps, error) {
 		return nil, err
 	}
 	spec := crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
-	// The simulated pods of this suite run no servers, so that no Redis Cluster and no etcd would ever become ready. A
-	// DataService only hands spec.redis and spec.etcd on to a RedisCluster and an EtcdCluster: test/fields has what each field
-	// becomes there, and test/rediscluster and test/etcdcluster change every field of these, and the DataService around
-	// them, with real servers.
+	// The simulated pods of this suite run no servers, so no Redis Cluster and no etcd becomes ready. A DataService copies spec.redis and
+	// spec.etcd to a RedisCluster and an EtcdCluster: test/fields checks each field there. test/rediscluster and test/etcdcluster change
+	// every field, alone and within a DataService, with real servers.
 	delete(spec.Properties, "redis")
 	delete(spec.Properties, "etcd")
-	// Nor would a mysql of several members: test/fields and test/mysqlcluster.
+	// The same is true for a mysql with several members: see test/fields and test/mysqlcluster.
 	delete(spec.Properties["mysql"].Properties, "replication")
-	// spec.mongodb becomes a resource of another operator: test/fields has what each field becomes, and test/behaviour its readiness.
+	// spec.mongodb becomes a resource of another operator: test/fields checks each field, and test/behaviour its readiness.
 	delete(spec.Properties, "mongodb")
-	// Nor would a backup ever be made or restored: test/backup has spec.mysql.backup and spec.mysql.restoreFrom.
+	// No backup can be made or restored here: test/backup has spec.mysql.backup and spec.mysql.restoreFrom.
 	delete(spec.Properties["mysql"].Properties, "backup")
 	delete(spec.Properties["mysql"].Properties, "restoreFrom")
-	delete(spec.Properties["mysql"].Properties, "importFrom") // the agent copies: cmd/agent/test
+	delete(spec.Properties["mysql"].Properties, "importFrom") // the agent copies the data: cmd/agent/test
 	return &spec, nil
 }
 
-// properties returns every property of a schema without further properties, sorted.
+// properties returns every leaf of a schema, sorted.
 func properties(schema *apiextensionsv1.JSONSchemaProps, at ...string) []*property {
 	var found []*property
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
@@ -221,8 +220,8 @@ var items = map[string]string{
 	"additionalServices[]": "reports", "cronJobs[]": "clean-up", "users[]": "reporter", "initScripts[]": "more-tables",
 }
 
-// alike returns a key that is equal for like properties: those with the same name of the same chart, and those of middleware and cron jobs,
-// whose charts share them. It is empty for a property without like ones.
+// alike returns a key that is equal for similar properties: those with the same name in the same chart, and those of middleware and cron
+// jobs, whose charts share them. It is empty for a property without similar ones.
 func alike(p *property) string {
 	name := strings.Join(p.path[1:], ".")
 	switch {
@@ -238,7 +237,7 @@ func alike(p *property) string {
 	return "others " + name
 }
 
-// takeTurns leaves each property that several components share to one of them, alternately.
+// takeTurns assigns each property that several components share to one of them, alternately.
 func takeTurns(all []*property) {
 	holders := map[string][]*property{}
 	for _, p := range all {
@@ -253,7 +252,7 @@ func takeTurns(all []*property) {
 	}
 }
 
-// holderOf finds the object that holds a property, and makes what is missing on the way.
+// holderOf returns the object that contains a property, and creates missing objects on the path.
 func holderOf(spec map[string]any, path []string) map[string]any {
 	at := spec
 	for _, part := range path[:len(path)-1] {
@@ -279,7 +278,7 @@ func holderOf(spec map[string]any, path []string) map[string]any {
 	return at
 }
 
-// set gives a property a value, and its object what else it needs then.
+// set sets the value of a property, and the other fields that this value requires.
 func (p *property) set(spec map[string]any, value any, with map[string]any) {
 	at := holderOf(spec, p.path)
 	maps.Copy(at, clone(with))

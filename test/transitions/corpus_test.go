@@ -10,14 +10,14 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Every property of the CRD has values, or the corpus names the place where it is varied. Its base has its component.
+// Every property of the CRD has values, or the corpus names the suite that varies it. Its base has its component.
 func TestEveryPropertyHasValues(t *testing.T) {
 	t.Parallel()
 	all, err := load()
 	assert.NilError(t, err)
 	assert.Assert(t, len(all) > 600, "the schema is incomplete")
 	for _, p := range all {
-		assert.Check(t, len(p.entry.Values) > 0 || p.leaf() == "nodePort", "%s has no values", p)
+		assert.Check(t, len(p.entry.Values) > 0 || p.leaf() == "nodePort", "the property %s has no values", p)
 		spec, err := base(where(p))
 		assert.NilError(t, err)
 		whole := []string{"defaults", "networkPolicy", "rollout", "paused"}

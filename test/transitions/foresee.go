@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// eachOf: in the short form one of so many changes is foreseen, and one of so many in a random sequence.
+// eachOf: the short form runs diff before one of this many changes, and before one of this many in a random sequence.
 const (
 	eachOf         = 6
 	eachOfSequence = 2
@@ -30,15 +30,15 @@ const (
 type forecast struct {
 	*plugin.Diff
 
-	mark   int // in the record of what the operator wrote
+	mark   int // in the record of the operator's writes
 	before pods
 }
 
-// pods are the pods of each component, those of jobs aside.
+// pods are the pods of each component, without those of jobs.
 type pods map[string][]types.UID
 
-// foresee predicts the operator's actions for a spec. It returns nil most times in the short form, and while the operator still works on an
-// earlier spec.
+// foresee predicts the operator's actions for a spec. It returns nil for most changes of the short form, and while the operator still
+// carries out an earlier spec.
 func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*forecast, error) {
 	if w.changes++; !w.full && w.changes%each != 0 {
 		return nil, nil
@@ -68,8 +68,8 @@ func (w *walker) foresee(ctx context.Context, spec map[string]any, each int) (*f
 	return f, nil
 }
 
-// came expects the operator to have done what was foreseen: these objects were written, replaced and deleted and no
-// others, and these pods were replaced.
+// came expects exactly the foreseen actions: the operator wrote, replaced and deleted these objects and no others, and these pods were
+// replaced.
 func (w *walker) came(ctx context.Context, f *forecast) error {
 	if f == nil {
 		return nil
@@ -87,7 +87,7 @@ func (w *walker) came(ctx context.Context, f *forecast) error {
 	})
 }
 
-// writes are the objects that are written or deleted, each once.
+// writes returns the objects that are written or deleted, without duplicates.
 func (f *forecast) writes() []string {
 	var found []string
 	for i := range f.Changes {
@@ -108,7 +108,7 @@ func (f *forecast) writes() []string {
 	return slices.Compact(found)
 }
 
-// writtenSince are the objects that the operator wrote or deleted.
+// writtenSince returns the objects that the operator wrote or deleted after a mark.
 func (w *walker) writtenSince(mark int) []string {
 	var found []string
 	for verb, deletes := range map[string]bool{"write ": false, "delete ": true} {
@@ -122,15 +122,15 @@ func (w *walker) writtenSince(mark int) []string {
 	return found
 }
 
-// restarted returns which component lost other pods than was foreseen, or nil.
+// restarted returns an error if other pods of a component ended than foreseen, or nil.
 func (f *forecast) restarted(after pods) error {
 	gone, scaled := map[string]int64{}, map[string]bool{}
 	for i := range f.Changes {
 		c := &f.Changes[i]
-		workload := slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, c.Kind) // which have pods that diff counts
+		workload := slices.Contains([]string{"Deployment", "StatefulSet", "DaemonSet"}, c.Kind) // kinds whose pods diff counts
 		switch {
 		case c.Kind == "HorizontalPodAutoscaler":
-			scaled[c.Component] = true // it decides on the number by itself
+			scaled[c.Component] = true // its controller chooses the number of pods
 		case workload && c.Action == apply.Deleted:
 			gone[c.Component] = int64(len(f.before[c.Component]))
 		case workload && c.Pods > 0:
@@ -147,13 +147,13 @@ func (f *forecast) restarted(after pods) error {
 			}
 		}
 		if went != gone[component] && !scaled[component] {
-			return fmt.Errorf("%d of %d pods of %s went; diff had foreseen %d", went, len(before), component, gone[component])
+			return fmt.Errorf("%d of %d pods of %s ended; diff had foreseen %d", went, len(before), component, gone[component])
 		}
 	}
 	return nil
 }
 
-// fewer is by how many pods a workload is scaled down.
+// fewer returns the number of pods that a change removes from a workload.
 func fewer(c *plugin.Change) int64 {
 	for _, field := range c.Fields {
 		was, isNumber := field.Old.(int64)

@@ -1,9 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command transitions tests every property of the CRD on running DataServices, with each value of the schema or of corpus.yaml: it sets the
-// value and then restores the old one. Each change must show, each wrong value must be refused or named, and afterwards everything must be
-// as before. With -suite bad-input it tries harmful and mistaken input.
+// Command transitions tests every property of the CRD in running DataServices, with each value of the schema or of corpus.yaml. It sets the
+// value, and then restores the old one. Each change must have an effect, each wrong value must be refused or named, and in the end
+// everything must be as before. With -suite bad-input it sets harmful and wrong values.
 package main
 
 import (
@@ -40,21 +40,21 @@ import (
 	"d3os.com/d3os-operator/test/live"
 )
 
-// suite holds the state that all walkers share.
+// suite holds the state of all walkers.
 type suite struct {
 	config  *rest.Config
 	api     client.WithWatch // as the cluster's administrator
 	dynamic dynamic.Interface
 	client  kubernetes.Interface
 	planner *plan.Planner
-	oracle  *plugin.Operator  // predicts as the plugin's diff does
+	oracle  *plugin.Operator  // predicts as the plugin's diff
 	logs    harness.LogBuffer // the errors of all operators
 	report  *report
 	all     []*property
 	full    bool
 	first   int64  // the seed of the first random sequence
 	only    int64  // the seed of the only random sequence to walk; 0 for everything
-	jobs    string // only those whose names hold this
+	jobs    string // substring of the names of the jobs to run
 	ports   atomic.Int64
 }
 
@@ -67,9 +67,9 @@ func main() {
 
 func run() error {
 	which := flag.String("suite", "transitions", "transitions or bad-input")
-	only := flag.Int64("seed", 0, "replay the random sequence of this seed and do nothing else")
-	jobs := flag.String("jobs", "", "do only the parts whose names hold this")
-	full := flag.Bool("full", os.Getenv("TRANSITIONS") == "full", "try every value, not just some of each property (TRANSITIONS=full)")
+	only := flag.Int64("seed", 0, "run only the random sequence with this seed")
+	jobs := flag.String("jobs", "", "run only the parts whose names contain this text")
+	full := flag.Bool("full", os.Getenv("TRANSITIONS") == "full", "test every value, not only some of each property (TRANSITIONS=full)")
 	flag.Parse()
 	parts := map[string]func(context.Context, *suite) error{"transitions": transitions, "bad-input": badInput}[*which]
 	if parts == nil {
@@ -105,7 +105,7 @@ func run() error {
 		err = parts(ctx, s)
 	}
 	s.report.table()
-	fmt.Printf("%s without the cluster's start\n", time.Since(start).Round(time.Second))
+	fmt.Printf("%s after the start of the cluster\n", time.Since(start).Round(time.Second))
 	for line := range strings.Lines(s.logs.String()) {
 		if strings.Contains(line, "Observed a panic") || strings.Contains(line, `"error":"panic`) || strings.Contains(line, "goroutine ") {
 			err = errors.Join(err, fmt.Errorf("the operator panicked: %s", shorten(line, 2000)))
@@ -148,9 +148,9 @@ func (s *suite) prepare(ctx context.Context, config *rest.Config) error {
 type verdict string
 
 const (
-	carriedOut verdict = "passed"             // it runs as planned, and is well
-	refused    verdict = "refused"            // by the API server, with the name of the field
-	reported   verdict = "named in condition" // it changes nothing, and a condition names the field
+	carriedOut verdict = "passed"             // it runs as planned, and is healthy
+	refused    verdict = "refused"            // by the API server, which names the field
+	reported   verdict = "named in condition" // no object changes, and a condition names the field
 	troubled   verdict = "trouble named"      // it runs as planned, is not healthy, and the status has the reason
 	failed     verdict = "failed"             // none of these
 )
@@ -165,17 +165,17 @@ type result struct {
 	err error
 }
 
-// report counts cases.
+// report counts results.
 type report struct {
 	mu    sync.Mutex
 	cases map[string]map[verdict]int // by kind
 	all   map[verdict]int
 
-	varied               atomic.Int64 // properties that were changed one by one on what runs
-	foreseen, rolledBack atomic.Int64 // transitions that diff was held against, and those that were rolled back
+	varied               atomic.Int64 // properties that were changed one by one in a running platform
+	foreseen, rolledBack atomic.Int64 // transitions that were compared with diff, and those that were rolled back
 }
 
-// add records a case, a failure at once on the screen.
+// add counts a result, and prints a failure immediately.
 func (r *report) add(c result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +197,7 @@ func shorten(text string, limit int) string {
 	return text
 }
 
-// text shows a value in the name of a case.
+// text formats a value for the name of a case.
 func text(value any) string {
 	return shorten(strings.ReplaceAll(fmt.Sprint(value), "\n", `\n`), 80)
 }
@@ -228,6 +228,6 @@ func (r *report) table() {
 	}
 	show("all", r.all)
 	_ = w.Flush()
-	fmt.Printf("\ndiff was held against what the operator then did %d times; %d changes were rolled back\n",
+	fmt.Printf("\ndiff was compared with the operator's actions %d times; %d changes were rolled back\n",
 		r.foreseen.Load(), r.rolledBack.Load())
 }

@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// where returns the base on which a property is varied: one on which it has an effect.
+// where returns the base in which a property has an effect.
 func where(p *property) string {
 	switch component := p.component(); component {
 	case "mysql", "eureka":
@@ -45,10 +45,10 @@ type job struct {
 	seed int64
 }
 
-// walkersAtOnce: they mostly wait.
+// walkersAtOnce is the number of parallel walkers. Most of the time they wait.
 const walkersAtOnce = 8
 
-// transitions is the whole suite.
+// transitions runs the whole suite.
 func transitions(ctx context.Context, s *suite) error {
 	jobs := s.sequences()
 	if s.only == 0 {
@@ -60,7 +60,7 @@ func transitions(ctx context.Context, s *suite) error {
 	return s.coverage()
 }
 
-// run does jobs, several at once.
+// run runs jobs, several in parallel.
 func (s *suite) run(ctx context.Context, jobs []job) error {
 	var group errgroup.Group
 	group.SetLimit(walkersAtOnce)
@@ -104,10 +104,10 @@ func (s *suite) runJob(ctx context.Context, j job) (err error) {
 	return j.do(ctx, w)
 }
 
-// alone reports whether a property is varied by itself.
+// alone reports whether a property is varied separately.
 func (p *property) alone() bool { return p.entry.Elsewhere == "" && !p.left }
 
-// coverage fails when a property was not varied that should have been.
+// coverage fails if a property was not varied that should have been.
 func (s *suite) coverage() error {
 	alone, left := 0, 0
 	for _, p := range s.all {
@@ -119,18 +119,18 @@ func (s *suite) coverage() error {
 		}
 	}
 	varied := int(s.report.varied.Load())
-	fmt.Printf("of %d properties %d were varied one by one, %d left to another component, %d to scenarios and other suites\n",
+	fmt.Printf("of %d properties, %d were varied one by one, %d are tested in another component, %d in scenarios and other suites\n",
 		len(s.all), varied, left, len(s.all)-alone-left)
 	if varied != alone {
-		return fmt.Errorf("%d properties were to be varied, %d were", alone, varied)
+		return fmt.Errorf("%d properties should have been varied, %d were", alone, varied)
 	}
 	return nil
 }
 
-// shares is the number of walkers for the batches of a base.
+// shares is the number of walkers of each base.
 var shares = map[string]int{"services": 1, "middleware": 3, "elsewhere": 3}
 
-// chains gives every property its values.
+// chains returns the jobs that give every property its values.
 func (s *suite) chains() []job {
 	of := map[string][]*property{} // by base
 	for _, p := range s.all {
@@ -145,7 +145,7 @@ func (s *suite) chains() []job {
 	return jobs
 }
 
-// share deals what is to be done on a base to several walkers.
+// share distributes the items of a base among several walkers.
 func share[T any](name, base string, walkers int, items []T, do func(*walker, context.Context, T) error) []job {
 	var jobs []job
 	for first := range walkers {
@@ -162,11 +162,11 @@ func share[T any](name, base string, walkers int, items []T, do func(*walker, co
 	return jobs
 }
 
-// sorts are the components that stand for others of their sort, as the base middleware has them.
+// sorts are the components that represent others of their kind in the base middleware.
 var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cronJobs", "defaults", "networkPolicy", "rollout", "paused"}
 
-// wrong tries values that the operator has to name as wrong: in the short form one per property, alternately. Refusals by the API server
-// are tested in test/schema, and by the random sequences.
+// wrong returns the jobs that set wrong values which the operator must name. The short form has one value for each property, alternately.
+// test/schema and the random sequences test refusals by the API server.
 func (s *suite) wrong() []job {
 	var found []chain
 	for i, p := range s.all {
@@ -185,7 +185,7 @@ func (s *suite) wrong() []job {
 	return share("wrong values", "middleware", 2, found, (*walker).mistakes)
 }
 
-// sequences are the random ones, with the seeds from s.first on. -seed replays one of them.
+// sequences returns the jobs for random sequences, with the seeds from s.first on. -seed runs one of them.
 func (s *suite) sequences() []job {
 	first, number, steps := s.first, int64(2), 12
 	replay := "-seed N"
@@ -207,7 +207,7 @@ func (s *suite) sequences() []job {
 			}
 		}
 		jobs = append(jobs, job{name: fmt.Sprintf("seed %d", seed), base: name, seed: seed, do: func(ctx context.Context, w *walker) error {
-			_ = w.sequence(ctx, of, steps) // the report has it
+			_ = w.sequence(ctx, of, steps) // the report has its result
 			return ctx.Err()
 		}})
 	}

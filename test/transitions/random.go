@@ -23,16 +23,15 @@ import (
 	"d3os.com/d3os-operator/test/live"
 )
 
-// rollBackEach: after so many steps of a random sequence the last one is rolled back, if it was carried out.
+// rollBackEach is the number of steps of a random sequence after which the last one is rolled back, if it was carried out.
 const rollBackEach = 3
 
-// sequence changes properties at random, good values and wrong ones, each on top of those
-// before, and takes all of them back at the end.
+// sequence changes properties at random. Good and wrong values accumulate. At the end it restores the spec.
 func (w *walker) sequence(ctx context.Context, of []*property, steps int) error {
 	random := rand.New(rand.NewPCG(uint64(w.seed), 0))
 	spec := clone(w.spec)
 	var trail []string
-	var last *moment // that was ready
+	var last *moment // the last one that was ready
 	for step := range steps {
 		next, what := w.mutate(random, of, spec)
 		trail = append(trail, what)
@@ -62,7 +61,7 @@ func (w *walker) sequence(ctx context.Context, of []*property, steps int) error 
 		}
 		last = now
 	}
-	c := result{kind: "random sequence taken back", what: fmt.Sprintf("seed %d", w.seed), verdict: carriedOut}
+	c := result{kind: "random sequence restored", what: fmt.Sprintf("seed %d", w.seed), verdict: carriedOut}
 	c.err = w.recovered(ctx)
 	if c.err == nil {
 		c.err = w.quiet(ctx)
@@ -71,7 +70,7 @@ func (w *walker) sequence(ctx context.Context, of []*property, steps int) error 
 	return c.err
 }
 
-// mutate changes one property at random, or takes it or its component away.
+// mutate changes one property at random, or removes it or its component.
 func (w *walker) mutate(random *rand.Rand, of []*property, spec map[string]any) (map[string]any, string) {
 	next := clone(spec)
 	p := of[random.IntN(len(of))]
@@ -98,7 +97,7 @@ func (w *walker) mutate(random *rand.Rand, of []*property, spec map[string]any) 
 	return next, fmt.Sprintf("%s = %s", p, text(value))
 }
 
-// judge changes the spec and expects the promised result of the API server and the operator for any spec.
+// judge changes the spec and expects the result that the API server and the operator promise for any spec.
 func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, error) {
 	foreseen, foreseeErr := w.foresee(ctx, spec, eachOfSequence)
 	generation, err := w.change(ctx, spec)
@@ -128,7 +127,7 @@ func (w *walker) judge(ctx context.Context, spec map[string]any) (verdict, error
 	return v, err
 }
 
-// outcome returns the result of a spec that has a plan, or its missing objects.
+// outcome returns the result of a spec with a plan, or names its missing objects.
 func (w *walker) outcome(ctx context.Context, generation int64) (verdict, error) {
 	ds, err := w.seenAt(w.name, generation)
 	if err != nil {
@@ -139,7 +138,7 @@ func (w *walker) outcome(ctx context.Context, generation int64) (verdict, error)
 	}
 	switch {
 	case harness.IsReady(ds, generation) == nil:
-		planned, err := w.planned(ctx) // with the values that were generated in between
+		planned, err := w.planned(ctx) // with the values that were generated since
 		if err != nil {
 			return failed, err
 		}
@@ -155,22 +154,22 @@ func (w *walker) outcome(ctx context.Context, generation int64) (verdict, error)
 	case has(dsv1.ConditionDegraded, dsv1.ReasonComponentFailing):
 		return troubled, nil
 	}
-	return failed, fmt.Errorf("neither ready nor a word why: phase %s: %s", ds.Status.Phase, ds.Status.Message)
+	return failed, fmt.Errorf("not ready, and no condition has a reason: phase %s: %s", ds.Status.Phase, ds.Status.Message)
 }
 
-// isWrong expects the spec to be named as wrong, in these words. Conditions have health.Refusal of an error, without the line breaks and double blanks of
-// Kubernetes' messages.
+// isWrong expects the spec to be named as wrong, with these words. A condition has health.Refusal of an error, without the line breaks and
+// double spaces of Kubernetes' messages.
 func (w *walker) isWrong(generation int64, words ...string) error {
 	return w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec, words...)
 }
 
-// chain is one property and the values that it takes one after the other.
+// chain is a property and the values that it takes, in order.
 type chain struct {
 	*property
 	values []any
 }
 
-// batch is chains of different components, which are walked at once.
+// batch is a set of chains of different components, which are walked at the same time.
 type batch []chain
 
 func (b batch) String() string {
@@ -181,8 +180,8 @@ func (b batch) String() string {
 	return strings.Join(names, " + ")
 }
 
-// few returns the number of values that a property takes in the short form: one if another property covers the manifests, all for a list of
-// text (push, pop and empty), two for others.
+// few returns the number of values of a property in the short form: one if another property covers the manifests, all for a list of text
+// (push, pop and empty), two for others.
 func few(p *property) int {
 	switch {
 	case p.entry.Shares:
@@ -193,11 +192,11 @@ func few(p *property) int {
 	return 2
 }
 
-// batches deals the properties of a base into batches: one of each component, but alone what
-// changes other components' objects as well.
+// batches distributes the properties of a base into batches: one property of each component. A property that also changes other components'
+// objects has a separate batch.
 func (s *suite) batches(of []*property) []batch {
 	var alone, together []batch
-	next := map[string]int{} // by component: the batch that its next property goes into
+	next := map[string]int{} // by component: the batch of its next property
 	for _, p := range of {
 		c := chain{property: p, values: s.someOf(p)}
 		if p.entry.Shares {
@@ -231,11 +230,11 @@ func (s *suite) someOf(p *property) []any {
 	return values
 }
 
-// nodePort returns a port that no other DataService has now: there is one for the whole
-// cluster, and the API server takes those it chooses itself from further up.
+// nodePort returns a port that no other DataService uses now: a port can be used only once in a cluster. The API server assigns higher
+// ports.
 func (s *suite) nodePort() int64 { return 30000 + s.ports.Add(1)%86 }
 
-// walkBatch walks a batch, and its chains one by one if that fails, to find out which one fails.
+// walkBatch walks a batch. If that fails, it walks the chains one by one to find the failing chain.
 func (w *walker) walkBatch(ctx context.Context, b batch) error {
 	err := w.tryBatch(ctx, b)
 	if err == nil {
@@ -267,13 +266,13 @@ func (w *walker) walkBatch(ctx context.Context, b batch) error {
 			return err
 		}
 	}
-	if w.report.failures() == before { // each alone is well
+	if w.report.failures() == before { // none fails alone
 		w.report.add(result{kind: "together", what: b.String(), err: err})
 	}
 	return nil
 }
 
-// tryBatch gives each property its values one after the other, and then what it had.
+// tryBatch gives each property its values, one after the other, and then its former value.
 func (w *walker) tryBatch(ctx context.Context, b batch) error {
 	before := w.before
 	there, err := w.space.Objects(ctx)
@@ -335,7 +334,7 @@ func describe(moving []chain, step int) string {
 	return strings.Join(all, ", ")
 }
 
-// carryOut changes the spec and expects it to be carried out as planned, without a storm.
+// carryOut changes the spec and expects the plan to be carried out without unnecessary writes.
 func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstructured.Unstructured, error) {
 	var after []*unstructured.Unstructured
 	foreseen, err := w.foresee(ctx, spec, eachOf)
@@ -346,7 +345,7 @@ func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstruct
 		if err := w.become(ctx, spec); err != nil {
 			return err
 		}
-		if after, err = w.planned(ctx); err != nil { // with the values that were generated in between
+		if after, err = w.planned(ctx); err != nil { // with the values that were generated since
 			return err
 		}
 		if err := w.eventually(ctx, w.asPlanned(ctx, after)); err != nil {
@@ -357,7 +356,7 @@ func (w *walker) carryOut(ctx context.Context, spec map[string]any) ([]*unstruct
 	return after, err
 }
 
-// asPlanned returns a function that reports how objects differ from the plan. Objects with an unchanged plan must be unchanged.
+// asPlanned returns a function that returns the differences of objects from the plan. Objects with an unchanged plan must be unchanged.
 func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstructured) func(live.Objects) error {
 	d := fields.Compare(w.before, planned)
 	concerned := slices.Concat(d.Added, d.Changed, d.Removed)
@@ -366,7 +365,7 @@ func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstruct
 	})
 	return func(objects live.Objects) error {
 		if err := w.was.Same(objects, func(id string) bool { return !slices.Contains(concerned, id) && !live.IsRecord(id) }); err != nil {
-			return fmt.Errorf("a part without a change: %w", err)
+			return fmt.Errorf("a part that should not change: %w", err)
 		}
 		for _, id := range d.Changed {
 			if objects[id] != nil && !w.was.Differs(objects[id]) {
@@ -377,7 +376,7 @@ func (w *walker) asPlanned(ctx context.Context, planned []*unstructured.Unstruct
 	}
 }
 
-// shows expects each changed property to show in its component's plan, or nowhere if the corpus allows it.
+// shows expects each changed property in the plan of its component, or nowhere if the corpus allows that.
 func shows(moved []chain, before, after []*unstructured.Unstructured) error {
 	d := fields.Compare(before, after)
 	all := fields.ByID(slices.Concat(before, after))
@@ -392,13 +391,13 @@ func shows(moved []chain, before, after []*unstructured.Unstructured) error {
 		}
 		shown := concerned[name] || reaches(c.property) && !d.Empty()
 		if shown == (c.entry.Silent != "") {
-			return fmt.Errorf("%s: a change of the manifests: %t; the corpus says: %q", c, shown, c.entry.Silent)
+			return fmt.Errorf("%s: the manifests changed: %t; reason in the corpus: %q", c, shown, c.entry.Silent)
 		}
 	}
 	return nil
 }
 
-// labelOf is the component that an object belongs to.
+// labelOf returns the component of an object.
 func labelOf(obj *unstructured.Unstructured) string {
 	return obj.GetLabels()[object.LabelComponent]
 }

@@ -23,13 +23,13 @@ import (
 	"d3os.com/d3os-operator/test/live"
 )
 
-// moment is a generation that was ready, and what was there then.
+// moment is a generation that was ready, with the objects of that time.
 type moment struct {
 	generation int64
 	was        *live.Baseline
 }
 
-// remember returns the present as a moment; nil when the DataService is not ready or paused.
+// remember returns the present state as a moment, or nil if the DataService is not ready or paused.
 func (w *walker) remember(ctx context.Context) (*moment, error) {
 	ds, err := w.now(ctx)
 	if err != nil || ds.Spec.Paused || harness.IsReady(ds, ds.Generation) != nil {
@@ -39,8 +39,8 @@ func (w *walker) remember(ctx context.Context) (*moment, error) {
 	return &moment{ds.Generation, live.NewBaseline(objects)}, err
 }
 
-// goBack rolls back to a moment as `kubectl dataservice rollback` does: the manifests equal the former ones, except in the fields that it
-// keeps. It returns the new spec, or nil without an earlier one.
+// goBack rolls back to a moment as `kubectl dataservice rollback` does. The manifests must equal the former ones, except in the fields that
+// rollback keeps. It returns the new spec, or nil without an earlier one.
 func (w *walker) goBack(ctx context.Context, to *moment) (map[string]any, error) {
 	var spec map[string]any
 	var kept []string
@@ -64,22 +64,22 @@ func (w *walker) goBack(ctx context.Context, to *moment) (map[string]any, error)
 			return !live.IsRecord(id) && !isUsersSecret(id) && !keeps(kept, to.was, objects, id)
 		})
 		if err != nil {
-			return fmt.Errorf("rolled back to generation %d (kept: %s), but not as it was: %w", to.generation, strings.Join(kept, ", "), err)
+			return fmt.Errorf("rolled back to generation %d (kept: %s), but the objects differ: %w", to.generation, strings.Join(kept, ", "), err)
 		}
 		return nil
 	})
 }
 
-// isUsersSecret reports whether an object is the Secret with the passwords of MySQL's users. One that had gone comes back
-// with another password.
+// isUsersSecret reports whether an object is the Secret with the passwords of MySQL's users. After a deletion it is created with new
+// passwords.
 func isUsersSecret(id string) bool {
 	return strings.HasPrefix(id, "Secret/") && strings.HasSuffix(id, "-users")
 }
 
-// errDropped: the history is full, and does not have that revision any more.
+// errDropped: the history is full and does not have that revision any more.
 var errDropped = errors.New("the history does not have it any more")
 
-// earlier is the spec that going back to a generation gives, and what stays as it is.
+// earlier returns the spec of an earlier generation as rollback applies it, and the fields that rollback keeps.
 func (w *walker) earlier(ctx context.Context, to int64) (spec map[string]any, kept []string, err error) {
 	ds, err := w.now(ctx)
 	if err != nil {
@@ -107,7 +107,7 @@ func (w *walker) earlier(ctx context.Context, to int64) (spec map[string]any, ke
 	return plugin.Spec(ds, entry)
 }
 
-// keeps reports whether an object may differ because rollback keeps a field of its component, or one of all.
+// keeps reports whether an object may differ because rollback keeps a field of its component, or of all components.
 func keeps(kept []string, was *live.Baseline, now live.Objects, id string) bool {
 	component := ""
 	for _, o := range []*unstructured.Unstructured{was.Was[id], now[id]} {
@@ -121,23 +121,22 @@ func keeps(kept []string, was *live.Baseline, now live.Objects, id string) bool 
 	})
 }
 
-// fieldsOf are parts of a spec.
+// fieldsOf are fields of a spec.
 type fieldsOf = map[string]any
 
-// changed returns a copy of a spec with changes: a merge patch, in which lists of named things
-// are patched by name.
+// changed returns a copy of a spec after a merge patch in which lists of named things are patched by name.
 func changed(spec map[string]any, changes fieldsOf) map[string]any {
 	next := clone(spec)
 	fields.Merge(next, clone(changes))
 	return next
 }
 
-// on is a change of the component reports.
+// on returns a change of the component reports.
 func on(changes fieldsOf) fieldsOf {
 	return fieldsOf{"additionalServices": fieldsOf{"reports": changes}}
 }
 
-// scenarios are transitions that take more than one change of one property.
+// scenarios are transitions with more than one change of one property.
 func scenarios() []job {
 	return []job{
 		{name: "scenario: there and back", base: "middleware", do: thereAndBack},
@@ -147,7 +146,7 @@ func scenarios() []job {
 	}
 }
 
-// record adds a case with its error, if any, and returns an error only when nothing can go on.
+// record adds a case with its error, if any. It returns an error only if the walker cannot continue.
 func (w *walker) record(ctx context.Context, kind, what string, err error) error {
 	w.report.add(result{kind: kind, what: what, verdict: carriedOut, err: err})
 	if err != nil && w.was != nil {
@@ -156,7 +155,7 @@ func (w *walker) record(ctx context.Context, kind, what string, err error) error
 	return ctx.Err()
 }
 
-// deleted deletes the DataService and waits until all that it controlled is gone.
+// deleted deletes the DataService and waits until all its controlled objects are deleted.
 func (w *walker) deleted(ctx context.Context, name string) error {
 	if err := w.api.Delete(ctx, w.resource(name, map[string]any{})); err != nil {
 		return err
@@ -164,15 +163,15 @@ func (w *walker) deleted(ctx context.Context, name string) error {
 	return w.eventually(ctx, func(objects live.Objects) error {
 		for id, object := range objects {
 			if metav1.GetControllerOf(object) != nil && !live.Stays(object) {
-				return fmt.Errorf("%s is still there", id)
+				return fmt.Errorf("%s still exists", id)
 			}
 		}
 		return nil
 	})
 }
 
-// createdAnew creates the DataService again and expects what was there before.
-func (w *walker) createdAnew(ctx context.Context) error {
+// createdAgain creates the DataService again and expects its former objects.
+func (w *walker) createdAgain(ctx context.Context) error {
 	if err := w.createReady(ctx, w.name, w.spec); err != nil {
 		return err
 	}
@@ -183,7 +182,7 @@ func (w *walker) createdAnew(ctx context.Context) error {
 	return w.eventually(ctx, func(objects live.Objects) error { return w.space.Holds(ctx, planned, planned, objects) })
 }
 
-// paused changes nothing until it is resumed.
+// paused expects that no object changes until the DataService is resumed.
 func paused(ctx context.Context, w *walker) error {
 	change := fieldsOf{"paused": true}
 	maps.Copy(change, flips["reports.image"])
@@ -200,10 +199,10 @@ func paused(ctx context.Context, w *walker) error {
 	if err == nil {
 		_, err = w.carryOut(ctx, changed(w.spec, flips["reports.image"]))
 	}
-	return w.record(ctx, "paused and resumed", "with a change meanwhile", errors.Join(err, w.recovered(ctx)))
+	return w.record(ctx, "paused and resumed", "with a change in between", errors.Join(err, w.recovered(ctx)))
 }
 
-// wordForWord expects the error of the plan in the condition. Kubernetes' message about such a label has double blanks.
+// wordForWord expects the error of the plan in the condition. Kubernetes' message about such a label has double spaces.
 func wordForWord(ctx context.Context, w *walker) error {
 	v, err := w.judge(ctx, changed(w.spec, on(fieldsOf{"labels": fieldsOf{"a": "b c"}})))
 	if err == nil && v != reported {
@@ -212,7 +211,7 @@ func wordForWord(ctx context.Context, w *walker) error {
 	return w.record(ctx, "wrong value", "labels = map[a:b c], word for word", errors.Join(err, w.recovered(ctx)))
 }
 
-// deleteWhileCreating deletes a DataService at several points of its creation and creates it again.
+// deleteWhileCreating deletes a DataService at several points of its creation, and creates it again.
 func deleteWhileCreating(ctx context.Context, w *walker) (err error) {
 	if w.spec, err = base("middleware"); err != nil {
 		return err
@@ -220,7 +219,7 @@ func deleteWhileCreating(ctx context.Context, w *walker) (err error) {
 	for _, least := range []int{0, 1, 3, 6, 9} {
 		err := w.deletedAfter(ctx, least)
 		if err == nil {
-			err = w.createdAnew(ctx)
+			err = w.createdAgain(ctx)
 		}
 		if err == nil {
 			err = w.deleted(ctx, w.name)
@@ -234,7 +233,7 @@ func deleteWhileCreating(ctx context.Context, w *walker) (err error) {
 	return nil
 }
 
-// deletedAfter creates the DataService and deletes it once there are so many objects.
+// deletedAfter creates the DataService and deletes it once this many objects exist.
 func (w *walker) deletedAfter(ctx context.Context, least int) error {
 	if err := w.api.Create(ctx, w.resource(w.name, w.spec)); err != nil {
 		return err
@@ -252,13 +251,13 @@ func (w *walker) deletedAfter(ctx context.Context, least int) error {
 	}
 	return w.until(func() error {
 		if _, err := w.now(ctx); !apierrors.IsNotFound(err) {
-			return errors.Join(errors.New("the DataService is still there"), err)
+			return errors.Join(errors.New("the DataService still exists"), err)
 		}
 		return nil
 	})
 }
 
-// flips are changes that are taken back at once.
+// flips are changes that are reverted immediately.
 var flips = map[string]fieldsOf{
 	"reports.image": on(fieldsOf{"image": "registry.example.com/team/reports:v2"}), "reports.port": on(fieldsOf{"port": 8181}),
 	"reports.replica": on(fieldsOf{"replica": 3}), "reports.kind": on(fieldsOf{"kind": "StatefulSet"}),
@@ -269,14 +268,14 @@ var flips = map[string]fieldsOf{
 	"uuc.thirdParty.url": {"uuc": fieldsOf{"thirdParty": fieldsOf{"url": "https://id.example.org"}}}, "web": {"web": nil}, "cronJobs": {"cronJobs": nil},
 }
 
-// thereAndBack changes the spec and takes it back at once, within 100 ms.
+// thereAndBack changes the spec and restores it within 100 ms.
 func thereAndBack(ctx context.Context, w *walker) error {
 	for _, name := range slices.Sorted(maps.Keys(flips)) {
 		attempt := func() error {
 			if _, err := w.change(ctx, changed(w.spec, flips[name])); err != nil {
 				return err
 			}
-			if err := w.recovered(ctx); err != nil { // its first act is the change back, some 10 ms later
+			if err := w.recovered(ctx); err != nil { // its first action is the restoring change, some 10 ms later
 				return err
 			}
 			return w.quiet(ctx)

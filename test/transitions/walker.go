@@ -25,27 +25,27 @@ import (
 	"d3os.com/d3os-operator/test/live"
 )
 
-// patience limits each wait. Only a hang exhausts it.
+// patience limits each wait. It is exceeded only in a hang.
 const patience = 3 * time.Minute
 
-// walker is a DataService in a separate namespace, with a separate operator.
+// walker changes a DataService in a separate namespace with a separate operator.
 type walker struct {
 	*suite
 	space live.Namespace
 	name  string
 	op    *harness.Operator
 	wrote *harness.Record // by all operators of the namespace
-	seed  int64           // of what it does, where that is random
+	seed  int64           // of its random choices
 
-	spec   map[string]any               // it was created with
-	before []*unstructured.Unstructured // planned then
-	was    *live.Baseline               // there then
+	spec   map[string]any               // of the creation
+	before []*unstructured.Unstructured // the objects of the plan then
+	was    *live.Baseline               // the objects of the namespace then
 
 	seen    *harness.Journal // of DataServices
-	changes int              // of the spec, so far
+	changes int              // number of changes of the spec so far
 }
 
-// walk makes a namespace with what specs refer to, and starts an operator for it.
+// walk creates a namespace with the objects that specs refer to, and starts an operator for it.
 func (s *suite) walk(ctx context.Context) (*walker, error) {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "transitions-"}}
 	if err := s.api.Create(ctx, namespace); err != nil {
@@ -81,7 +81,7 @@ func (w *walker) operate(ctx context.Context) (err error) {
 	return w.op.Active(patience)
 }
 
-// end stops the operator and takes the namespace's objects away.
+// end stops the operator and deletes the namespace's objects.
 func (w *walker) end(ctx context.Context) error {
 	var err error
 	if w.op != nil {
@@ -92,18 +92,18 @@ func (w *walker) end(ctx context.Context) error {
 	return errors.Join(err, client.IgnoreNotFound(w.api.Delete(ctx, namespace)))
 }
 
-// last returns a DataService as last seen, or nil.
+// last returns the last seen version of a DataService, or nil.
 func (w *walker) last(name string) *dsv1.DataService {
 	return harness.Lookup[*dsv1.DataService](w.seen, name)
 }
 
-// until waits until a condition holds; it returns what is missing when time is up.
+// until waits until a condition holds, and returns its last error when the time is up.
 func (w *walker) until(holds func() error) error {
-	// Now and then for conditions that look beyond the DataServices.
+	// The interval is for conditions that look beyond the DataServices.
 	return harness.Within(patience, 100*time.Millisecond, w.seen.Next, holds)
 }
 
-// eventually waits until what operators made in the namespace is as asked for.
+// eventually waits until holds accepts the operators' objects in the namespace.
 func (w *walker) eventually(ctx context.Context, holds func(objects live.Objects) error) error {
 	return w.until(func() error {
 		objects, err := w.space.Objects(ctx)
@@ -114,7 +114,7 @@ func (w *walker) eventually(ctx context.Context, holds func(objects live.Objects
 	})
 }
 
-// start creates the DataService and remembers what there is once it is ready.
+// start creates the DataService, waits until it is ready, and stores the objects of that time.
 func (w *walker) start(ctx context.Context, spec map[string]any) error {
 	w.spec = clone(spec)
 	if err := w.createReady(ctx, w.name, spec); err != nil {
@@ -146,7 +146,7 @@ func (w *walker) resource(name string, spec map[string]any) *unstructured.Unstru
 	return ds
 }
 
-// change replaces the spec and returns the generation that it has then.
+// change replaces the spec and returns the new generation.
 func (w *walker) change(ctx context.Context, spec map[string]any) (int64, error) {
 	patch, err := json.Marshal([]any{map[string]any{"op": "replace", "path": "/spec", "value": spec}})
 	if err != nil {
@@ -157,7 +157,7 @@ func (w *walker) change(ctx context.Context, spec map[string]any) (int64, error)
 	return ds.GetGeneration(), err
 }
 
-// become replaces the spec and waits until that is carried out.
+// become replaces the spec and waits until it is carried out.
 func (w *walker) become(ctx context.Context, spec map[string]any) error {
 	generation, err := w.change(ctx, spec)
 	if err != nil {
@@ -166,13 +166,13 @@ func (w *walker) become(ctx context.Context, spec map[string]any) error {
 	return w.until(func() error { return w.isReady(w.name, generation) })
 }
 
-// now is the DataService, past any cache.
+// now reads the DataService from the API server, without a cache.
 func (w *walker) now(ctx context.Context) (*dsv1.DataService, error) {
 	ds := &dsv1.DataService{}
 	return ds, w.api.Get(ctx, client.ObjectKey{Namespace: w.space.Name, Name: w.name}, ds)
 }
 
-// planned returns the objects of the DataService as it is now.
+// planned returns the plan for the present DataService.
 func (w *walker) planned(ctx context.Context) ([]*unstructured.Unstructured, error) {
 	ds, err := w.now(ctx)
 	if err != nil {
@@ -181,18 +181,18 @@ func (w *walker) planned(ctx context.Context) ([]*unstructured.Unstructured, err
 	return w.space.Planned(ctx, ds)
 }
 
-// seenAt returns the DataService once the operator has seen a generation of it.
+// seenAt returns the DataService once the operator has observed a generation of it.
 func (w *walker) seenAt(name string, generation int64) (*dsv1.DataService, error) {
 	ds := w.last(name)
 	return ds, harness.Observed(ds, generation)
 }
 
-// isReady returns why a DataService is not ready in a generation, or nil.
+// isReady returns the reason why a DataService is not ready in a generation, or nil.
 func (w *walker) isReady(name string, generation int64) error {
 	return harness.IsReady(w.last(name), generation)
 }
 
-// says returns how a condition differs from what is asked for, or nil.
+// says returns the difference between a condition and the expected one, or nil.
 func (w *walker) says(name string, generation int64, kind, reason string, words ...string) error {
 	ds, err := w.seenAt(name, generation)
 	if err != nil {
@@ -201,7 +201,7 @@ func (w *walker) says(name string, generation int64, kind, reason string, words 
 	return harness.HasCondition(ds, kind, metav1.ConditionTrue, reason, words...)
 }
 
-// recovered puts the spec back and waits until all is as at the start.
+// recovered restores the spec and waits until all objects are as at the start.
 func (w *walker) recovered(ctx context.Context) error {
 	foreseen, err := w.foresee(ctx, w.spec, eachOf)
 	if err == nil {
@@ -219,12 +219,12 @@ func (w *walker) recovered(ctx context.Context) error {
 	return nil
 }
 
-// asBefore returns how objects differ from the objects at the start, or nil.
+// asBefore returns the differences of objects from those at the start, or nil.
 func (w *walker) asBefore(objects live.Objects) error {
 	return w.was.Same(objects, func(string) bool { return true })
 }
 
-// calm runs a function and limits the operator's writes and log messages during it.
+// calm runs a function, and fails if the operator writes or logs too much during it.
 func (w *walker) calm(objects, status int, do func() error) error {
 	wrote, mark := w.wrote.Mark(), len(w.logs.String())
 	if err := do(); err != nil {
@@ -232,7 +232,7 @@ func (w *walker) calm(objects, status int, do func() error) error {
 	}
 	atMost := func(what string, is func(harness.Sent) bool, most int) error {
 		if n := len(w.wrote.Since(wrote, is)); n > most {
-			return fmt.Errorf("a storm: %d writes of %s, %d expected at most", n, what, most)
+			return fmt.Errorf("too many writes: %d of %s, at most %d are expected", n, what, most)
 		}
 		return nil
 	}
@@ -250,21 +250,21 @@ func (w *walker) calm(objects, status int, do func() error) error {
 			continue
 		}
 		if complaints++; complaints > 20 {
-			return fmt.Errorf("a storm: more than 20 errors in the log, such as %s", shorten(line, 600))
+			return fmt.Errorf("more than 20 errors in the log, such as %s", shorten(line, 600))
 		}
 	}
 	return nil
 }
 
-// histories limits the writes of a step to the history: it changes the spec some times, and each time one revision is added and one may be
-// deleted.
+// histories limits the writes of a step to the history. A step changes the spec a few times; each change adds one revision and may delete
+// one.
 const histories = 10
 
-// writesOther reports whether a request is to write anything but a status and the history of specs.
+// writesOther reports whether a request writes anything except a status and the history of specs.
 func writesOther(s harness.Sent) bool { return s.Writes() && !s.WritesStatus() && !s.WritesHistory() }
 
-// quiet expects the operator to write nothing but the status, whose message it changes. The operator compares all objects before it corrects the message,
-// so every other write is one without a cause.
+// quiet changes the message of the status, and expects the operator to write only the status. The operator compares all objects before it
+// corrects the message, so every other write has no cause.
 func (w *walker) quiet(ctx context.Context) error {
 	const foreign = "another writer's message"
 	ds, err := w.now(ctx)
@@ -278,17 +278,17 @@ func (w *walker) quiet(ctx context.Context) error {
 	}
 	if err := w.until(func() error {
 		if ds, err = w.now(ctx); err == nil && ds.Status.Message != right {
-			err = fmt.Errorf("the message stays %q", ds.Status.Message)
+			err = fmt.Errorf("the message is still %q", ds.Status.Message)
 		}
 		return err
 	}); err != nil {
 		return err
 	}
 	if wrote := w.wrote.Since(mark, writesOther); len(wrote) > 0 {
-		return fmt.Errorf("the operator goes on writing though nothing changes: %v", wrote)
+		return fmt.Errorf("the operator writes although nothing changes: %v", wrote)
 	}
 	if wrote := w.wrote.Since(mark, harness.Sent.WritesStatus); len(wrote) != 1 {
-		return fmt.Errorf("the status was written %d times, not once: %v", len(wrote), wrote)
+		return fmt.Errorf("the status was written %d times, want 1: %v", len(wrote), wrote)
 	}
 	return nil
 }

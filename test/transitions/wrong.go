@@ -34,7 +34,7 @@ func (w *walker) mistakes(ctx context.Context, c chain) error {
 	return w.recovered(ctx)
 }
 
-// mistake expects a spec to be named as wrong and not carried out: no object is written.
+// mistake expects the operator to name a spec as wrong, and to write no object.
 func (w *walker) mistake(ctx context.Context, spec map[string]any, named func(message string) error) error {
 	return w.calm(0, 4, func() error {
 		generation, err := w.change(ctx, spec)
@@ -44,7 +44,7 @@ func (w *walker) mistake(ctx context.Context, spec map[string]any, named func(me
 		return w.until(func() error {
 			if err := w.says(w.name, generation, dsv1.ConditionDegraded, dsv1.ReasonInvalidSpec); err != nil {
 				if w.isReady(w.name, generation) == nil {
-					return &harness.FinalError{Err: errors.New("it is carried out")}
+					return &harness.FinalError{Err: errors.New("the wrong spec was carried out")}
 				}
 				return err
 			}
@@ -56,18 +56,18 @@ func (w *walker) mistake(ctx context.Context, spec map[string]any, named func(me
 	})
 }
 
-// where is the property's component as conditions write it.
+// where returns the path of the property's component as conditions write it.
 func (p *property) where() string {
 	if item, isList := items[p.path[0]]; isList {
 		return fmt.Sprintf("spec.%s[%s]", p.component(), item)
 	}
-	if p.component() == "defaults" { // what is wrong with it shows in the pods of some component
+	if p.component() == "defaults" { // a mistake in it shows in the pods of some component
 		return "spec."
 	}
 	return "spec." + p.component()
 }
 
-// named expects a message to name the property, or the place of a pod where the API server found it.
+// named expects a message to name the property, or the place in a pod at which the API server found the mistake.
 func (p *property) named(message string) error {
 	if err := harness.Mentions(message, p.where()); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (p *property) named(message string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("it does not name %s: %s", p.leaf(), shorten(message, 600))
+	return fmt.Errorf("the message does not name %s: %s", p.leaf(), shorten(message, 600))
 }
 
 // large is 1 MiB and 16 bytes.
@@ -85,7 +85,7 @@ var large = strings.Repeat("0123456789abcdef", 1<<16+1)
 
 // oddInputs are unusual values that the API server and the operator accept.
 func oddInputs() map[string]fieldsOf {
-	variables := make([]any, 500) // the most that the API server takes
+	variables := make([]any, 500) // the API server's maximum
 	for i := range variables {
 		variables[i] = fieldsOf{"name": fmt.Sprintf("A%d", i), "value": "b"}
 	}
@@ -94,7 +94,7 @@ func oddInputs() map[string]fieldsOf {
 		"500 variables in envs":        on(fieldsOf{"replica": 0, "envs": variables}),
 		"a variable of 128 KiB":        on(fieldsOf{"replica": 0, "env": fieldsOf{"A": large[:128<<10]}}),
 		"a Secret that does not exist": {"mysql": fieldsOf{"credentialsSecret": "no-such-secret"}},
-		// The check runs in the author's own pod, which can go there without the operator.
+		// The check runs in the author's pod, which can reach this address without the operator.
 		"url link-local":                  url("http://169.254.169.254/latest/meta-data"),
 		"url link-local, IPv6":            url("http://[fe80::1]/"),
 		"url of the API server":           url("https://kubernetes.default.svc"),
@@ -103,7 +103,7 @@ func oddInputs() map[string]fieldsOf {
 	}
 }
 
-// inputs tries each and takes it back.
+// inputs sets each odd input and restores the spec.
 func inputs(ctx context.Context, w *walker) error {
 	odd := oddInputs()
 	for _, what := range slices.Sorted(maps.Keys(odd)) {
@@ -115,7 +115,7 @@ func inputs(ctx context.Context, w *walker) error {
 	return nil
 }
 
-// names tries names of DataServices that YAML could read as another type, and the longest name.
+// names creates DataServices with names that YAML could read as another type, and with the longest name.
 func names(ctx context.Context, w *walker) error {
 	spec := fieldsOf{"web": fieldsOf{"name": "one", "replica": 0}}
 	for _, name := range []string{"a.b", "1st", "2024", "true", "null", strings.Repeat("b", 50)} {
@@ -128,7 +128,7 @@ func names(ctx context.Context, w *walker) error {
 	return errors.Join(w.namesThatMeet(ctx), ctx.Err())
 }
 
-// namesThatMeet: the names of two DataServices and of their components give different objects, also where they run together.
+// namesThatMeet creates two DataServices whose names and components' names give the same text when joined. Their objects must differ.
 func (w *walker) namesThatMeet(ctx context.Context) error {
 	err := w.createReady(ctx, "a-b", fieldsOf{"mysql": fieldsOf{"name": "c", "replica": 0}})
 	if err == nil {
@@ -136,10 +136,10 @@ func (w *walker) namesThatMeet(ctx context.Context) error {
 	}
 	w.report.add(result{kind: "two in one namespace", what: "a-b with c, a with b-c", verdict: carriedOut, err: err})
 	gone := w.api.Delete(ctx, w.resource("a", map[string]any{}))
-	return errors.Join(gone, w.deleted(ctx, "a-b")) // which waits for the objects of both
+	return errors.Join(gone, w.deleted(ctx, "a-b")) // deleted waits for the objects of both
 }
 
-// surroundings are effects of other users on the namespace.
+// surroundings are changes of the namespace by other users.
 func surroundings() []job {
 	return []job{
 		{name: "surroundings: limit range", base: "middleware", do: defaults},
@@ -147,7 +147,7 @@ func surroundings() []job {
 	}
 }
 
-// defaults of others are set in pods, and nothing is corrected.
+// defaults expects that defaults of a LimitRange are set in pods, and that the operator corrects nothing.
 func defaults(ctx context.Context, w *walker) error {
 	defaults := &corev1.LimitRange{Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{
 		Type: corev1.LimitTypeContainer, Default: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")},
@@ -160,9 +160,9 @@ func defaults(ctx context.Context, w *walker) error {
 	return w.record(ctx, "surroundings", "a LimitRange with defaults", errors.Join(err, w.quiet(ctx), w.recovered(ctx)))
 }
 
-// terminatingNamespace: nothing is tried over and over in a namespace that goes.
+// terminatingNamespace expects no repeated attempts in a namespace that is being deleted.
 func terminatingNamespace(ctx context.Context, w *walker) error {
-	// What holds the namespace back, so that there is time to look.
+	// This object keeps the namespace from its end, so that there is time to look.
 	holder := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "holder", Namespace: w.space.Name, Finalizers: []string{"example.com/hold"}}}
 	if err := w.api.Create(ctx, holder); err != nil {
 		return err
@@ -173,13 +173,13 @@ func terminatingNamespace(ctx context.Context, w *walker) error {
 		}
 		if err := w.eventually(ctx, func(objects live.Objects) error {
 			if len(objects) > 0 {
-				return fmt.Errorf("%d objects are still there", len(objects))
+				return fmt.Errorf("%d objects still exist", len(objects))
 			}
 			return nil
 		}); err != nil {
 			return err
 		}
-		time.Sleep(time.Second) // a storm would go on; calm counts writes, so that a single late one fails nothing
+		time.Sleep(time.Second) // repeated writes would continue; calm counts writes, and a single late one fails nothing
 		return nil
 	})
 	w.report.add(result{kind: "surroundings", what: "a terminating namespace", verdict: carriedOut, err: err})

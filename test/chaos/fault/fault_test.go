@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// server counts what reaches it, and sends a line to each watch for each write.
+// server counts the requests that reach it, and sends a line to each watch for each write.
 type server struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -56,10 +56,10 @@ func serve(t *testing.T) *server {
 
 const (
 	path    = "/api/v1/namespaces/ns/configmaps"
-	invalid = "/invalid" // the end of paths that are refused
+	invalid = "/invalid" // end of the paths that the server refuses
 )
 
-// reply is an answer, read to its end unless it is a watch.
+// reply is an answer. Its body is read to the end unless it is a watch.
 type reply struct {
 	code   int
 	header http.Header
@@ -192,7 +192,7 @@ func TestWatches(t *testing.T) {
 	select {
 	case got := <-events:
 		t.Errorf("held, and %s came", got)
-	case <-time.After(100 * time.Millisecond): // a slow machine fails nothing: only Release lets the event through
+	case <-time.After(100 * time.Millisecond): // a slow machine fails no test here: only Release lets the event through
 	}
 	p.Release()
 	if got := <-events; got != "two" {

@@ -1,9 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fault injects faults between an operator and the API server, below all other transports
-// (rest.Config.Wrap): a crash of the operator at any
-// write, answers that get lost, refusals, lists of the past, watches that stall, break or expire.
+// Package fault injects faults between an operator and the API server, below all other transports (rest.Config.Wrap): a crash of the
+// operator at any write, lost answers, refusals, old lists, and watches that stall, break or expire.
 package fault
 
 import (
@@ -27,8 +26,8 @@ import (
 // Rule applies an action to some requests.
 type Rule struct {
 	When  func(harness.Request) bool
-	Skip  int // how many of them pass first
-	Times int // how many of them meet the rule then; 0: all
+	Skip  int // number of such requests that pass first
+	Times int // number of such requests that get the action then; 0: all
 	Do    Action
 
 	seen, hits int
@@ -49,14 +48,14 @@ func (r *Rule) meets(request harness.Request) bool {
 // Action handles a request in place of the API server, or passes it on.
 type Action func(*Call) (*http.Response, error)
 
-// Call is a request on its way.
+// Call is a request that was not sent yet.
 type Call struct {
 	harness.Request
 
 	process *Process
 	http    *http.Request
 	send    func(*http.Request) (*http.Response, error)
-	delay   time.Duration // of every piece of a watch
+	delay   time.Duration // before every piece of a watch
 }
 
 func (c *Call) do(rule *Rule) (*http.Response, error) {
@@ -66,28 +65,28 @@ func (c *Call) do(rule *Rule) (*http.Response, error) {
 	return c.send(c.http)
 }
 
-// CrashBefore ends the process before the request leaves it.
+// CrashBefore ends the process before it sends the request.
 func CrashBefore(c *Call) (*http.Response, error) {
 	c.process.Crash()
 	return nil, ErrCrashed
 }
 
-// CrashAfter ends the process when the request has taken effect and was answered.
+// CrashAfter ends the process after the request has taken effect and the answer has come.
 func CrashAfter(c *Call) (*http.Response, error) {
 	response, err := c.whole()
 	c.process.Crash()
 	return response, err
 }
 
-// CrashLost ends the process when the request has taken effect; the sender sees an error.
+// CrashLost ends the process after the request has taken effect. The sender gets an error.
 func CrashLost(c *Call) (*http.Response, error) {
 	response, err := Lose(c)
 	c.process.Crash()
 	return response, err
 }
 
-// CrashOnEffect is CrashLost for requests that take effect. One that the API server refuses takes none: the sender gets that
-// answer, as it would have to get it in its next life, and lives on.
+// CrashOnEffect is CrashLost for requests that take effect. A request that the API server refuses has no effect: the sender gets the
+// refusal, and the process continues.
 func CrashOnEffect(c *Call) (*http.Response, error) {
 	response, err := c.whole()
 	if err != nil || response.StatusCode >= http.StatusBadRequest {
@@ -97,7 +96,7 @@ func CrashOnEffect(c *Call) (*http.Response, error) {
 	return nil, ErrLost
 }
 
-// Lose lets the request take effect; the sender sees an error and lives on.
+// Lose lets the request take effect. The sender gets an error, and the process continues.
 func Lose(c *Call) (*http.Response, error) {
 	if _, err := c.whole(); err != nil {
 		return nil, err
@@ -113,7 +112,7 @@ func TimeOut(c *Call) (*http.Response, error) {
 	return Refuse(http.StatusGatewayTimeout, metav1.StatusReasonTimeout)(c)
 }
 
-// whole sends the request and waits for all of the answer.
+// whole sends the request and reads the whole answer.
 func (c *Call) whole() (*http.Response, error) {
 	response, err := c.send(c.http)
 	if err != nil {
@@ -125,10 +124,10 @@ func (c *Call) whole() (*http.Response, error) {
 	return response, err
 }
 
-// Refuse answers in the API server's place.
+// Refuse returns an action that answers in place of the API server.
 func Refuse(code int, reason metav1.StatusReason) Action { return RefuseFor(code, reason, 0) }
 
-// RefuseFor answers in place of the API server, with a Retry-After.
+// RefuseFor returns an action that answers in place of the API server, with a Retry-After.
 func RefuseFor(code int, reason metav1.StatusReason, seconds int) Action {
 	return func(c *Call) (*http.Response, error) {
 		if c.http.Body != nil {
@@ -153,8 +152,8 @@ func RefuseFor(code int, reason metav1.StatusReason, seconds int) Action {
 	}
 }
 
-// Past answers a list as it was at a resource version; a watch from there on passes. A list that is
-// asked for as the start of a watch is refused, so that the sender asks for a plain one.
+// Past answers a list as it was at a resource version. A later watch from that version passes. A watch that would begin with a list is
+// refused, so that the sender requests a list.
 func Past(version string) Action {
 	return func(c *Call) (*http.Response, error) {
 		query := c.http.URL.Query()
@@ -176,7 +175,7 @@ func Past(version string) Action {
 // Point is one write of a run.
 type Point struct {
 	Verb, Resource, Name string
-	Nth                  int // of that verb and object
+	Nth                  int // number of the write among those of that verb and object
 }
 
 // Points returns every write of a run.
@@ -202,7 +201,7 @@ func (p Point) String() string {
 // Status reports whether the write is of a status.
 func (p Point) Status() bool { return strings.HasSuffix(p.Resource, "/status") }
 
-// Rule lets something happen to that write.
+// Rule returns a rule with an action for that write.
 func (p Point) Rule(do Action) *Rule {
 	is := func(r harness.Request) bool { return r.Verb == p.Verb && r.Resource == p.Resource && r.Name == p.Name }
 	return &Rule{When: is, Skip: p.Nth - 1, Times: 1, Do: do}
@@ -224,10 +223,10 @@ type Process struct {
 	mu      sync.Mutex
 	rules   []*Rule
 	streams map[*stream]struct{}
-	held    map[string]chan struct{} // resource -> closed when its watches go on
+	held    map[string]chan struct{} // by resource: closed when its watches continue
 }
 
-// New returns a process to which nothing happens yet.
+// New returns a process without faults.
 func New() *Process {
 	p := &Process{streams: map[*stream]struct{}{}, held: map[string]chan struct{}{}}
 	p.crashed, p.crash = context.WithCancel(context.Background())
@@ -258,7 +257,7 @@ func (p *Process) roundTrip(req *http.Request, next http.RoundTripper) (*http.Re
 	return call.do(rule)
 }
 
-// admit returns the rule that a request meets, if any.
+// admit returns the first rule that matches a request, or nil.
 func (p *Process) admit(r harness.Request) *Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -270,7 +269,7 @@ func (p *Process) admit(r harness.Request) *Rule {
 	return nil
 }
 
-// Rule adds rules. The first rule that a request meets decides.
+// Rule adds rules. The first matching rule of a request applies.
 func (p *Process) Rule(rules ...*Rule) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// stream is the answer to a watch, under the process's control.
+// stream is the answer to a watch, controlled by the process.
 type stream struct {
 	process  *Process
 	resource string
@@ -18,10 +18,10 @@ type stream struct {
 	delay    time.Duration
 	closed   chan struct{}
 	once     sync.Once
-	err      error // why it was broken
+	err      error // the cause of the break
 }
 
-// watch sends a watch on its way and takes its answer under control.
+// watch sends a watch and takes control of its answer.
 func (p *Process) watch(c *Call, rule *Rule) (*http.Response, error) {
 	response, err := c.do(rule)
 	if err != nil || response.StatusCode != http.StatusOK {
@@ -94,7 +94,7 @@ func (s *stream) fail(err error) {
 	})
 }
 
-// Hold stalls the watches of resources: their events do not come any more.
+// Hold stalls the watches of resources: their events do not arrive any more.
 func (p *Process) Hold(resources ...string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +105,7 @@ func (p *Process) Hold(resources ...string) {
 	}
 }
 
-// Release lets the watches of all resources go on.
+// Release lets the watches of all resources continue.
 func (p *Process) Release() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -115,8 +115,8 @@ func (p *Process) Release() {
 	}
 }
 
-// Break closes the watches of a resource, or all. What they had not delivered is lost to this
-// process, unless it watches again from where it was.
+// Break closes the watches of a resource, or all watches for "". This process loses their undelivered events, unless it watches again from
+// the last version.
 func (p *Process) Break(resource string) {
 	p.mu.Lock()
 	var broken []*stream

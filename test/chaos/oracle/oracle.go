@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package oracle compares the states of two namespaces, except what always differs: names of the namespaces, UIDs, versions, times,
-// addresses, generated passwords. A Snapshot shows whether anything was written or restarted in one namespace.
+// Package oracle compares the states of two namespaces without the values that always differ: names of the namespaces, UIDs, versions,
+// times, addresses, generated passwords. A Snapshot shows whether anything was written or restarted in one namespace.
 package oracle
 
 import (
@@ -27,8 +27,7 @@ import (
 // State is the state of a namespace: kind/name -> the compared fields of the object.
 type State map[string]any
 
-// Of returns the state that objects of a namespace are in. Pods, whose names are made up, are
-// summed up by component.
+// Of returns the state of the objects of a namespace. Pods have random names, so the state has a summary of the pods of each component.
 func Of(namespace string, objects []*unstructured.Unstructured) (State, error) {
 	known := map[types.UID]string{}
 	for _, obj := range objects {
@@ -54,7 +53,7 @@ func Of(namespace string, objects []*unstructured.Unstructured) (State, error) {
 	return state, nil
 }
 
-// Read returns the state that a namespace is in, of some kinds.
+// Read reads the objects of some kinds in a namespace, and returns their state.
 func Read(ctx context.Context, api client.Reader, namespace string, kinds ...schema.GroupVersionKind) (State, error) {
 	var found []*unstructured.Unstructured
 	for _, gvk := range kinds {
@@ -76,19 +75,19 @@ func Diff(want, got State) string {
 	return strings.Join(r.lines, "\n")
 }
 
-// reporter notes where values differ, and nothing else.
+// reporter records the paths at which values differ.
 type reporter struct {
 	path  cmp.Path
 	lines []string
 }
 
-// PushStep is part of what go-cmp asks for.
+// PushStep implements the interface of go-cmp.
 func (r *reporter) PushStep(step cmp.PathStep) { r.path = append(r.path, step) }
 
-// PopStep is part of what go-cmp asks for.
+// PopStep implements the interface of go-cmp.
 func (r *reporter) PopStep() { r.path = r.path[:len(r.path)-1] }
 
-// Report is part of what go-cmp asks for.
+// Report implements the interface of go-cmp.
 func (r *reporter) Report(result cmp.Result) {
 	if !result.Equal() {
 		want, got := r.path.Last().Values()
@@ -99,7 +98,7 @@ func (r *reporter) Report(result cmp.Result) {
 // IDs returns kind and name of every object, sorted.
 func (s State) IDs() []string { return slices.Sorted(maps.Keys(s)) }
 
-// foreign reports whether an object is Kubernetes' own business.
+// foreign reports whether only Kubernetes itself maintains an object.
 func foreign(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "ConfigMap" && obj.GetName() == "kube-root-ca.crt"
 }
@@ -121,8 +120,7 @@ func podLine(pod *unstructured.Unstructured) string {
 	return fmt.Sprintf("%s: %s %s", pod.GetLabels()[object.LabelComponent], strings.Join(images, ","), phase)
 }
 
-// plainly brings all values into the types that JSON has, without the namespace's name and with
-// names for UIDs.
+// plainly converts all values to the types of JSON. It removes the namespace's name, and replaces UIDs by names.
 func plainly(namespace string, known map[types.UID]string, value any) (any, error) {
 	data, err := json.Marshal(value)
 	if err != nil {
@@ -175,8 +173,8 @@ func normal(obj *unstructured.Unstructured, known map[types.UID]string) map[stri
 // AnnotationRollout counts a Deployment's rollouts.
 const AnnotationRollout = "deployment.kubernetes.io/revision"
 
-// annotations leaves out what is different for every namespace or password: digests by value,
-// and what storage notes for itself.
+// annotations replaces the values that differ for every namespace or password, such as digests, and removes the annotations that storage
+// writes.
 func annotations(all map[string]string) map[string]string {
 	counts := map[string]string{}
 	for key, value := range all {
@@ -192,7 +190,7 @@ func annotations(all map[string]string) map[string]string {
 	return counts
 }
 
-// owners names the owners that are there, and notes those that are not.
+// owners names the existing owners of an object, and marks those that do not exist.
 func owners(obj *unstructured.Unstructured, known map[types.UID]string) []string {
 	var found []string
 	for _, ref := range obj.GetOwnerReferences() {
@@ -227,7 +225,7 @@ func normalSpec(kind string, spec map[string]any) {
 	}
 }
 
-// normalService hides what the API server chose.
+// normalService hides the values that the API server assigns.
 func normalService(spec map[string]any) {
 	if ip, ok := spec["clusterIP"].(string); ok && ip != "None" && ip != "" {
 		spec["clusterIP"], spec["clusterIPs"] = "<address>", "<address>"
@@ -240,7 +238,7 @@ func normalService(spec map[string]any) {
 	}
 }
 
-// hide leaves the keys.
+// hide replaces the values and keeps the keys.
 func hide(data any) {
 	values, _ := data.(map[string]any)
 	for key, value := range values {
@@ -250,7 +248,7 @@ func hide(data any) {
 	}
 }
 
-// status leaves out times and revisions, which are digests; conditions come in any order.
+// status removes times and revisions, which are digests, and sorts conditions.
 func status(value any) any {
 	status, ok := value.(map[string]any)
 	if !ok {
@@ -279,7 +277,7 @@ func status(value any) any {
 	return status
 }
 
-// fields returns which fields the operator owns: what it owns it removes when the spec does.
+// fields returns the fields that the operator owns. It removes such a field from the object when the spec loses it.
 func fields(managers []metav1.ManagedFieldsEntry) map[string]any {
 	owned := map[string]any{}
 	for _, m := range managers {

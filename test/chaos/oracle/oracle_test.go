@@ -46,7 +46,7 @@ func read(t *testing.T, namespace string, replace ...string) State {
 	return state
 }
 
-func TestWhatDiffersAnywayDoesNotCount(t *testing.T) {
+func TestOracleIgnoresWhatAlwaysDiffers(t *testing.T) {
 	one := read(t, "one-abcde")
 	two := read(t, "two-fghij", "OWNER", otherUID, "OTHER", ownerUID, "DIGEST", "def", "TIME", "2027-01-01T00:00:00Z",
 		"10.0.0.1", "10.0.0.2", "31234", "31235", `resourceVersion: "1"`, `resourceVersion: "2"`)
@@ -55,7 +55,7 @@ func TestWhatDiffersAnywayDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestWhatCountsIsFound(t *testing.T) {
+func TestOracleFindsEachDifference(t *testing.T) {
 	for _, change := range [][2]string{
 		{"a: b}", "a: c}"}, // spec, label
 		{"phase: Running, cond", "phase: Failed, cond"},                  // status
@@ -76,7 +76,7 @@ func TestWhatCountsIsFound(t *testing.T) {
 		{"{name: s,", "{name: s2,"}, // one missing, one more
 	} {
 		if !strings.Contains(namespaceYAML, change[0]) {
-			t.Errorf("there is no %q to change", change[0])
+			t.Errorf("the text %q to change does not exist", change[0])
 		}
 		if Diff(read(t, "ns-abcde"), read(t, "ns-abcde", change[0], strings.NewReplacer("OWNER", ownerUID, "OTHER", otherUID, "DIGEST", "abc").Replace(change[1]))) == "" {
 			t.Errorf("%q instead of %q is not found", change[1], change[0])

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// written are the kinds of which the platform consists, the DataService among them.
+// written are the kinds of a platform's objects, and DataService itself.
 var written = append(slices.Clone(object.Kinds), schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"})
 
 // Snapshot lists the pods of a namespace, and the version of each object.
@@ -56,9 +56,9 @@ func Take(ctx context.Context, api client.Client, namespace string) (Snapshot, e
 	return s, nil
 }
 
-// versionOf is another text after every write of an object but one of its status, which the resource
-// version counts as well. Of an object with a status the generation counts the writes of what is
-// declared, and every other write, as of an annotation, leaves its time with the one who wrote.
+// versionOf returns a text that changes with every write of an object except a write of its status. The resource version changes with
+// those, too. For an object with a status, the text has the generation, which changes with the spec, and the time and writer of any other
+// write, such as that of an annotation.
 func versionOf(object *metav1.PartialObjectMetadata) string {
 	version := fmt.Sprintf("generation %d", object.Generation)
 	status := object.Generation != 0
