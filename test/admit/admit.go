@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admit does to a DataService what the API server does by the CRD: prune, default,
-// validate, rules in CEL included. It needs no API server.
+// Package admit processes a DataService by the CRD like the API server: pruning, defaults, validation, and CEL rules. It needs no API
+// server.
 package admit
 
 import (

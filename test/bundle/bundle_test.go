@@ -1,8 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bundle_test compares the OLM bundle with what it is made from: the CRDs, the operator's kinds and images, the releases. It also tests what
-// must hold for all kinds together: their fields are bounded, the largest value of each is planned in time, and no selector meets pods of others.
+// Package bundle_test compares the OLM bundle with its sources: the CRDs, the operator's kinds and images, the releases. It also tests
+// properties of all kinds together: their fields are bounded, the largest value of each is planned in time, and no selector selects pods of
+// others.
 package bundle_test
 
 import (
@@ -88,7 +89,7 @@ func TestDescriptors(t *testing.T) {
 	assert.DeepEqual(t, sorted(names), slices.Sorted(maps.Keys(all)))
 }
 
-// The list of what a DataService brings about is the operator's own.
+// The bundle lists exactly the kinds of objects that the operator creates for a DataService.
 func TestResources(t *testing.T) {
 	kinds := append(slices.Clone(object.Kinds), corev1.SchemeGroupVersion.WithKind("Pod"), eventsv1.SchemeGroupVersion.WithKind("Event"))
 	var want, got []string
@@ -105,7 +106,7 @@ func TestResources(t *testing.T) {
 	assert.DeepEqual(t, sorted(got), sorted(want))
 }
 
-// The related images are the images of the charts, and the operator uses the values that a mirror sets.
+// The related images are the images of the charts. The operator uses the values that a mirror sets.
 func TestRelatedImages(t *testing.T) {
 	spec := read[csv](t, csvFile).Spec
 	listed := map[string]string{}
@@ -128,8 +129,8 @@ func TestRelatedImages(t *testing.T) {
 	assert.DeepEqual(t, options.Images, want)
 }
 
-// OLM grants what is in permissions where the operator is installed for: nothing there may be of the
-// cluster's, and nothing that is of a namespace may be granted everywhere.
+// OLM grants permissions in the namespaces for which the operator is installed. They must not have cluster-scoped resources, and
+// clusterPermissions must not have namespaced ones.
 func TestRights(t *testing.T) {
 	ofCluster := "authentication.k8s.io/tokenreviews authorization.k8s.io/subjectaccessreviews"
 	ofNamespaces := `/configmaps /persistentvolumeclaims /secrets /services /pods /events events.k8s.io/events
@@ -159,7 +160,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// A bundle upgrades from the release before it, and its image is the operator of its version.
+// A bundle upgrades from the previous release, and its image is the operator of the same version.
 func TestVersions(t *testing.T) {
 	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
 	releases, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "v*"))
@@ -185,7 +186,7 @@ func TestVersions(t *testing.T) {
 	assert.NilError(t, err)
 }
 
-// The order of releases is that of their versions, not of their names.
+// Releases are ordered by their versions, not by their names.
 func TestReleased(t *testing.T) {
 	root := t.TempDir()
 	for _, folder := range []string{"hack", "releases/v0.2.0", "releases/v0.9.0", "releases/v0.10.0", "releases/v1.0.0"} {
@@ -200,7 +201,7 @@ func TestReleased(t *testing.T) {
 	}
 }
 
-// A catalog shows the icon: it is the one in config/manifests, and well-formed.
+// The icon, which a catalog shows, is the one in config/manifests, and is well-formed.
 func TestIcon(t *testing.T) {
 	icons := read[csv](t, csvFile).Spec.Icon
 	assert.Equal(t, len(icons), 1)
@@ -234,10 +235,10 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// fence is an example in a description.
+// fence matches an example in a description.
 var fence = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// Of the namespaces that it is installed for, which may be all, the operator reads and changes its own Lease alone.
+// In the namespaces for which it is installed, which may be all, the operator can read and change only its Lease.
 func TestTheOperatorChangesItsOwnLeaseAlone(t *testing.T) {
 	found := 0
 	for _, rule := range read[csv](t, csvFile).Spec.Install.Spec.Permissions[0].Rules {
@@ -321,7 +322,7 @@ func mustRead(t *testing.T, file string) []byte {
 	return data
 }
 
-// Every release has a bundle and the commit that it was built from.
+// Every release has a bundle, and names the commit from which it was built.
 func TestReleasesHaveCommits(t *testing.T) {
 	folders, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "v*"))
 	assert.NilError(t, err)
@@ -337,7 +338,7 @@ func TestReleasesHaveCommits(t *testing.T) {
 	assert.DeepEqual(t, sorted(committed), sorted(released))
 }
 
-// Commands that users copy install this version, and upgrade to it from the last release.
+// The documented commands install this version, and upgrade to it from the last release.
 func TestDocsNameThisVersion(t *testing.T) {
 	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
 	previous := strings.TrimSpace(string(script(t, "hack/released.sh", version)))
@@ -361,7 +362,7 @@ func TestDocsNameThisVersion(t *testing.T) {
 	}
 }
 
-// A mirror of the printed images carries every upgrade that the catalog offers, from the first release on.
+// A mirror of the printed images has the images of every upgrade that the catalog offers, from the first release on.
 func TestImagesOfEveryUpgradeAreListed(t *testing.T) {
 	version := strings.TrimSpace(string(mustRead(t, "VERSION")))
 	const base = "registry-edge.cosmoplat.com/dataservice/d3os-operator"
@@ -391,7 +392,7 @@ func TestImagesOfEveryUpgradeAreListed(t *testing.T) {
 	assert.Equal(t, len(listed), len(slices.Compact(sorted(listed))), "an image is listed twice")
 }
 
-// Everything that leads to the project leads to the address of hack/project.env, and no file names another one.
+// Every link to the project has the address of hack/project.env, and no file has another address.
 func TestLinksLeadToThePublisher(t *testing.T) {
 	t.Parallel()
 	project := map[string]string{}
@@ -436,7 +437,7 @@ func TestLinksLeadToThePublisher(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// hack/catalog.sh replaces what released bundles have, and this test searches for it.
+		// hack/catalog.sh replaces addresses of released bundles, and this test searches for them.
 		if name != "hack/catalog.sh" && !strings.HasSuffix(name, "bundle_test.go") {
 			assert.Check(t, !stranger.Match(data), "%s leads to %s", name, stranger.Find(data))
 		}
@@ -444,7 +445,7 @@ func TestLinksLeadToThePublisher(t *testing.T) {
 	}))
 }
 
-// stranger finds addresses that earlier releases had, on accounts that are not the project's.
+// stranger matches addresses of earlier releases, on accounts that do not belong to the project.
 var stranger = regexp.MustCompile(`github\.com/d3os/|https://d3os\.com|@d3os\.com`)
 
 // The page on stability names the version of each kind, and no other kind.
@@ -472,7 +473,8 @@ func TestStabilityOfEveryKindIsStated(t *testing.T) {
 	assert.DeepEqual(t, stated, want)
 }
 
-// The operator in the channel stable is called stable. It is called fit for a cluster without internet where each image is named by digest.
+// Only an operator in the channel stable has the maturity stable. It claims support for clusters without internet only if each image is
+// named by digest.
 func TestCatalogClaimsWhatHolds(t *testing.T) {
 	t.Parallel()
 	c := read[csv](t, csvFile)
@@ -495,8 +497,8 @@ func TestCatalogClaimsWhatHolds(t *testing.T) {
 	assert.Equal(t, c.Annotations["features.operators.openshift.io/disconnected"], fmt.Sprint(byDigest))
 }
 
-// Each example of the catalog runs: none names an image of example.com, and what a backup or a restore names is another example. A console proposes
-// the smallest one after the installation.
+// Each example of the catalog works: no image is of example.com, and each resource that a backup or a restore refers to is another example.
+// A console proposes the smallest example after the installation.
 func TestExamplesRun(t *testing.T) {
 	t.Parallel()
 	type example struct {
@@ -526,7 +528,7 @@ func TestExamplesRun(t *testing.T) {
 		if component, ok := of["component"].(string); ok {
 			source, _ = source[component].(map[string]any)
 		}
-		assert.Check(t, source["backup"] != nil, "%s %s: no example has backups of %v", e.Kind, e.Metadata.Name, of)
+		assert.Check(t, source["backup"] != nil, "%s %s: no example is a source of backups with %v", e.Kind, e.Metadata.Name, of)
 	}
 	var proposed, minimal map[string]any
 	assert.NilError(t, json.Unmarshal([]byte(c.Annotations["operatorframework.io/initialization-resource"]), &proposed))

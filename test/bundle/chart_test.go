@@ -25,7 +25,7 @@ import (
 
 const chartNamespace = "d3os-operator-system"
 
-// chartObjects returns what Helm installs, by kind, namespace and name.
+// chartObjects returns the objects that Helm installs, by kind, namespace and name.
 func chartObjects(t *testing.T, settings ...string) map[string]map[string]any {
 	t.Helper()
 	out, err := helmTemplate(t, chartNamespace, settings...)
@@ -42,7 +42,7 @@ func helmTemplate(t *testing.T, namespace string, settings ...string) (string, e
 	return run(t, cmp.Or(os.Getenv("HELM"), filepath.Join(cluster.Root(), "bin/tools/helm")), arguments...)
 }
 
-// kustomized returns what kustomize installs, with the image of the chart, by kind, namespace and name.
+// kustomized returns the objects that kustomize installs, with the image of the chart, by kind, namespace and name.
 func kustomized(t *testing.T, folder string) map[string]map[string]any {
 	t.Helper()
 	kubectl := filepath.Join(cmp.Or(os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(cluster.Root(), "bin/tools")), "kubectl")
@@ -53,7 +53,7 @@ func kustomized(t *testing.T, folder string) map[string]map[string]any {
 	return objectsIn(t, strings.ReplaceAll(out, "controller:latest", "registry-edge.cosmoplat.com/dataservice/d3os-operator:v"+strings.TrimSpace(string(version))))
 }
 
-// run runs a command in the root of the repository, and returns its output, or what it says about an error.
+// run runs a command in the root of the repository, and returns its output. The error has its standard error.
 func run(t *testing.T, name string, arguments ...string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), name, arguments...)
@@ -81,7 +81,7 @@ func objectsIn(t *testing.T, documents string) map[string]map[string]any {
 	}
 }
 
-// With its default values the chart installs what kustomize installs, without the Namespace, and keeps the CRDs.
+// With its default values the chart installs the objects of kustomize, without the Namespace, and keeps the CRDs.
 func TestChartInstallsTheSame(t *testing.T) {
 	t.Parallel()
 	want, got := kustomized(t, "config/default"), chartObjects(t)
@@ -97,7 +97,7 @@ func TestChartInstallsTheSame(t *testing.T) {
 	assert.DeepEqual(t, got, want)
 }
 
-// Each value changes what it names.
+// Each value changes the objects that it is for.
 func TestChartValues(t *testing.T) {
 	t.Parallel()
 	small := chartObjects(t, "crd.enable=false", "rbacHelpers.enable=false", "metrics.enable=false", "manager.replicas=1",
@@ -151,8 +151,8 @@ func TestChartValues(t *testing.T) {
 	}
 }
 
-// The policy for authors exempts the account with which the operator runs: of config/default, of the chart in any namespace, and of the bundle in the
-// namespace that it suggests.
+// The policy for authors exempts the operator's account: that of config/default, of the chart in any namespace, and of the bundle in its
+// suggested namespace.
 func TestAuthorsPolicyNamesTheOperator(t *testing.T) {
 	t.Parallel()
 	const policy = "ValidatingAdmissionPolicy//d3os-operator-authors"
@@ -187,7 +187,7 @@ func TestAuthorsPolicyNamesTheOperator(t *testing.T) {
 	bundled := read[csv](t, csvFile)
 	assert.Equal(t, ofKustomize, "system:serviceaccount:"+bundled.Annotations["operatorframework.io/suggested-namespace"]+":"+
 		bundled.Spec.Install.Spec.Deployments[0].Spec.Template.Spec.ServiceAccountName)
-	// The command of SECURITY.md and of config/admission replaces the namespace in the name, and nothing else.
+	// The command of SECURITY.md and of config/admission replaces only the namespace in the name.
 	const sed = "sed 's/:d3os-operator-system:/:NAMESPACE:/'"
 	for _, file := range []string{"SECURITY.md", "config/admission/kustomization.yaml"} {
 		assert.Assert(t, strings.Contains(string(mustRead(t, file)), sed), file)
@@ -195,8 +195,8 @@ func TestAuthorsPolicyNamesTheOperator(t *testing.T) {
 	assert.Equal(t, strings.Count(string(mustRead(t, "config/admission/authors.yaml")), ":"+chartNamespace+":"), 1)
 }
 
-// Prometheus reads the metrics with a token from a Secret, of an account that may read them. A monitor that names files of Prometheus is refused on
-// OpenShift.
+// Prometheus reads the metrics with a token from a Secret, of an account that may read them. OpenShift refuses a monitor that names files
+// of Prometheus.
 func TestPrometheusMayReadMetrics(t *testing.T) {
 	t.Parallel()
 	const namespace = "elsewhere"

@@ -14,8 +14,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Specs that use many fields at once, as large as etcd takes them, plan or are refused within a second of processor time. A busy machine takes more,
-// so the gate leaves it out.
+// Specs that use many fields at once, as large as etcd accepts them, are planned or refused within a second of processor time. A busy
+// machine takes longer, so the gate omits this test.
 func TestLargestSpecsPlanInASecond(t *testing.T) {
 	harness.Long(t)
 	repeat := func(n int, format string) string {

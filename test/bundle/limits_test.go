@@ -41,11 +41,11 @@ import (
 )
 
 const (
-	// promised is the processor time that a plan may take.
+	// promised is the maximum processor time of a plan.
 	promised = time.Second
-	// light is the processor time that the plan of a small spec may take.
+	// light is the maximum processor time of the plan of a small spec.
 	light = promised / 10
-	// largest is the size of a resource that etcd takes, less what the operator adds to it.
+	// largest is the maximum size of a resource in etcd, less the part that the operator adds.
 	largest = 1_200_000
 )
 
@@ -101,7 +101,7 @@ func into(t *testing.T, value, target any) {
 	assert.NilError(t, json.Unmarshal(data, target), "%.200s", data)
 }
 
-// Every list, map and text of every kind has a bound, and the CRD can still be applied by kubectl, which keeps it in an annotation.
+// Every list, map and text of every kind has a bound. The CRD is small enough for kubectl apply, which stores it in an annotation.
 func TestEveryFieldIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, crd := range definitions(t) {
@@ -115,7 +115,8 @@ func TestEveryFieldIsBounded(t *testing.T) {
 	}
 }
 
-// The largest value of any field plans, or is refused, within a second of processor time. A busy machine takes more, so the gate leaves it out.
+// The largest value of any field is planned or refused within a second of processor time. A busy machine takes longer, so the gate omits
+// this test.
 func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
 	harness.Long(t)
 	crds := definitions(t)
@@ -136,7 +137,7 @@ func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
 	}
 }
 
-// The largest number of any field plans, or is refused, within a second of processor time, also with a template of pods.
+// The largest number in any field is planned or refused within a second of processor time, also with a podTemplate.
 func TestLargestNumberOfEveryFieldPlansInASecond(t *testing.T) {
 	harness.Long(t)
 	crds := definitions(t)
@@ -160,7 +161,7 @@ func TestLargestNumberOfEveryFieldPlansInASecond(t *testing.T) {
 	}
 }
 
-// numbers returns the largest value of each number below a schema, by its path.
+// numbers returns the largest value of each number in a schema, by its path.
 func numbers(path string, s apiextensionsv1.JSONSchemaProps) map[string]int64 {
 	found := map[string]int64{}
 	if s.Maximum != nil {
@@ -172,8 +173,8 @@ func numbers(path string, s apiextensionsv1.JSONSchemaProps) map[string]int64 {
 	return found
 }
 
-// measure plans a spec within the promised processor time, and within a tenth of it if the operator plans many such specs at a time. It
-// returns whether the operator plans one of them at a time.
+// measure plans a spec within the promised processor time, or within a tenth of it if the operator plans several such specs in parallel. It
+// reports whether the operator plans only one of them at a time.
 func measure(t *testing.T, name string, k kind, spec map[string]any) (isLarge bool) {
 	t.Helper()
 	begun := processorTime(t)
@@ -185,11 +186,11 @@ func measure(t *testing.T, name string, k kind, spec map[string]any) (isLarge bo
 	if took > bound/4 {
 		t.Logf("%s: %s, large: %t, %.100v", name, took, isLarge, err)
 	}
-	assert.Check(t, took <= bound, "%s takes %s, and may take %s", name, took, bound)
+	assert.Check(t, took <= bound, "%s takes %s, and the limit is %s", name, took, bound)
 	return isLarge
 }
 
-// twin matches the components that are like web or mysql.
+// twin matches the components whose schema equals that of web or mysql.
 var twin = regexp.MustCompile(`^\.(api-manager|(ds|es|trd)-adapter|gateway-(master|web)|proxy|uuc)\.`)
 
 func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
@@ -207,7 +208,7 @@ func definitions(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinit
 	return found
 }
 
-// collect finds the lists, maps, texts and open objects of a schema.
+// collect adds the lists, maps, texts and open objects of a schema to found.
 func collect(found map[string]apiextensionsv1.JSONSchemaProps, path string, s apiextensionsv1.JSONSchemaProps) {
 	if s.MaxItems != nil || s.MaxProperties != nil || ptr.Deref(s.XPreserveUnknownFields, false) || s.MaxLength != nil && s.Type == "string" {
 		found[path] = s
@@ -269,7 +270,7 @@ func complete(spec map[string]any, path string) {
 	}
 }
 
-// value returns the largest value of a schema within so many bytes.
+// value returns the largest value of a schema within a budget of bytes.
 func value(path string, s *apiextensionsv1.JSONSchemaProps, budget int64) any {
 	name := strings.TrimSuffix(path[strings.LastIndex(path, ".")+1:], "[]")
 	switch {
@@ -304,7 +305,7 @@ func text(s *apiextensionsv1.JSONSchemaProps, budget int64) string {
 	return strings.Repeat("a", int(max(1, min(length, budget))))
 }
 
-// item returns an item of a list, by the name of the list: many of them, and each as it is in the most costly case.
+// item returns an item of a list, by the name of the list. Items are small, so that many fit, and each has the most costly content.
 func item(list string, s *apiextensionsv1.JSONSchemaProps, i int, budget int64) any {
 	number := func(format string) any {
 		var value any
@@ -354,7 +355,7 @@ func item(list string, s *apiextensionsv1.JSONSchemaProps, i int, budget int64) 
 	return map[string]any{}
 }
 
-// open returns an object that the CRD does not spell out.
+// open returns an object whose fields the CRD does not list.
 func open(name string) any {
 	many := func(n int, format string) []any {
 		items := make([]any, n)
@@ -373,7 +374,7 @@ func open(name string) any {
 	}}
 }
 
-// processorTime returns what the process has used: other processes of the machine do not count.
+// processorTime returns the processor time of this process, without that of other processes.
 func processorTime(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage

@@ -16,9 +16,9 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// `make docker-build docker-push deploy` uses one image and the cluster of kubectl, as in every project of the Operator SDK. A target that starts
-// its own cluster never uses that of ~/.kube/config. CRDs are applied server-side: a client-side apply keeps a copy of each in an annotation, whose
-// size is bounded.
+// `make docker-build docker-push deploy` uses one image and the cluster of kubectl, as in every project of the Operator SDK. A target that
+// starts a cluster never uses that of ~/.kube/config. CRDs are applied server-side: a client-side apply stores a copy of each in an
+// annotation, whose size is bounded.
 func TestMakeDeploys(t *testing.T) {
 	home := t.TempDir()
 	mine := filepath.Join(home, ".kube", "config")
@@ -47,9 +47,9 @@ func TestMakeDeploys(t *testing.T) {
 	}
 }
 
-// demo.sh prints `export KUBECONFIG=…` of the embedded cluster. With that, each target uses the embedded cluster as if KUBECONFIG were unset, also one
-// that otherwise uses ~/.kube/config.
-func TestTheEmbeddedClusterIsNoClusterOfTheUser(t *testing.T) {
+// demo.sh prints `export KUBECONFIG=…` of the embedded cluster. With that variable, each target uses the embedded cluster as if KUBECONFIG
+// were unset, including targets that otherwise use ~/.kube/config.
+func TestEmbeddedClusterIsNotTheUsers(t *testing.T) {
 	home := t.TempDir()
 	mine := filepath.Join(home, ".kube", "config")
 	assert.NilError(t, os.MkdirAll(filepath.Dir(mine), 0o755))
@@ -91,7 +91,7 @@ func TestTheEmbeddedClusterIsNoClusterOfTheUser(t *testing.T) {
 	}
 }
 
-// demo runs hack/demo.sh among fake programs. It returns their calls and the agent's image that the operator got.
+// demo runs hack/demo.sh with fake programs. It returns their calls, and the agent's image of the operator.
 func demo(t *testing.T, command string, environment func(folder string) []string) (calls, agent string) {
 	t.Helper()
 	folder := t.TempDir()
@@ -105,7 +105,7 @@ func demo(t *testing.T, command string, environment func(folder string) []string
 	write("hack/demo.sh", string(script))
 	write("hack/cluster.sh", `echo "cluster $*" >>calls`)
 	write("bin/manager", `echo "$RELATED_IMAGE_AGENT" >agent.new && mv agent.new agent`)
-	// A wait for the platform returns when the operator runs; a watch goes on until it is ended.
+	// A wait for the platform returns when the operator runs. A watch continues until it is ended.
 	write("kubectl", `echo "kubectl $*" >>calls
 case " $* " in *' wait '*) until [[ -e agent ]]; do :; done;; *' --watch '*) exec tail -f /dev/null;; esac`)
 	run := exec.Command(filepath.Join(folder, "hack/demo.sh"), command)
@@ -122,7 +122,7 @@ case " $* " in *' wait '*) until [[ -e agent ]]; do :; done;; *' --watch '*) exe
 	return string(text), strings.TrimSpace(string(image))
 }
 
-// demo-down stops the embedded cluster also where its own kubeconfig is exported. Of a cluster of the user it deletes the namespace only.
+// demo-down stops the embedded cluster, even if KUBECONFIG names it. In a cluster of the user it deletes only the namespace.
 func TestDemoEndsItsOwnCluster(t *testing.T) {
 	calls, _ := demo(t, "down", func(folder string) []string { return []string{"USER_CLUSTER=" + folder + "/.cluster/d3os/kubeconfig"} })
 	assert.Equal(t, calls, "cluster down\n")
@@ -130,8 +130,8 @@ func TestDemoEndsItsOwnCluster(t *testing.T) {
 	assert.Equal(t, calls, "kubectl delete namespace d3os-demo --ignore-not-found\n")
 }
 
-// The operator of the demo knows the image of its agent, without which EtcdClusters, RedisClusters and backups fail. On a cluster of the user, where the
-// image may not exist, it gets only what the user sets.
+// The operator of the demo has the image of its agent, without which EtcdClusters, RedisClusters and backups fail. In a cluster of the
+// user, where that image may not exist, it has only the image that the user sets.
 func TestDemoHasAnAgent(t *testing.T) {
 	for _, c := range []struct {
 		environment []string
@@ -147,7 +147,7 @@ func TestDemoHasAnAgent(t *testing.T) {
 	}
 }
 
-// The script that starts clusters calls an existing target of make, which builds only the script's tools.
+// The script that starts clusters names an existing target of make, which builds only the script's tools.
 func TestMissingToolsOfAClusterNameTheirTarget(t *testing.T) {
 	command := exec.Command(filepath.Join(cluster.Root(), "hack/cluster.sh"), "up")
 	command.Env = append(os.Environ(), "TOOLS="+t.TempDir(), "CLUSTER_DIR="+t.TempDir())

@@ -30,7 +30,7 @@ func command(t *testing.T, file string, arguments ...string) *exec.Cmd {
 	return exec.CommandContext(t.Context(), file, arguments...)
 }
 
-// script runs a script of this repository and returns what it prints.
+// script runs a script of this repository and returns its output.
 func script(t *testing.T, file string, arguments ...string) []byte {
 	t.Helper()
 	out, err := command(t, file, arguments...).Output()
@@ -38,7 +38,7 @@ func script(t *testing.T, file string, arguments ...string) []byte {
 	return out
 }
 
-// at changes a property of the CRD's spec, by its path; items stands for the elements of a list.
+// at changes a property of the CRD's spec, given by its path. "items" stands for the elements of a list.
 func at(path string, change func(*schemaProps)) func(*schemaProps) {
 	first, rest, more := strings.Cut(path, ".")
 	if more {
@@ -60,11 +60,12 @@ func at(path string, change func(*schemaProps)) func(*schemaProps) {
 
 func set(value string) *apiextensionsv1.JSON { return &apiextensionsv1.JSON{Raw: []byte(value)} }
 
-// crd-safety.sh refuses what could harm those who have resources or read them, as OLM v1 does. The gate takes one case of each answer.
+// crd-safety.sh refuses changes that could harm existing resources or their readers, as OLM v1 does. The gate tests one case of each
+// answer.
 func TestCRDSafety(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(spec *schemaProps)
-		says   string // the check that fails; none for a safe change
+		says   string // the check that fails; empty for a safe change
 	}{
 		"what harms no user": {func(s *schemaProps) {
 			s.Properties["more"], s.Description, s.XValidations[0].Message = schemaProps{Type: "string"}, "other", "other"
@@ -123,7 +124,7 @@ type review struct {
 	Why     string `json:"why"`
 }
 
-// setRule sees to it that a schema of a CRD has a rule, or does not.
+// setRule adds a rule to a schema of a CRD, or removes it.
 func setRule(crd *apiextensionsv1.CustomResourceDefinition, path, rule string, has bool) {
 	at(path, func(p *schemaProps) {
 		p.XValidations = slices.DeleteFunc(p.XValidations, func(v apiextensionsv1.ValidationRule) bool { return v.Rule == rule })
@@ -133,13 +134,12 @@ func setRule(crd *apiextensionsv1.CustomResourceDefinition, path, rule string, h
 	})(crd.Spec.Versions[0].Schema.OpenAPIV3Schema)
 }
 
-// Changes of rules that people have reviewed pass, the other way round they do not, and an entry
-// that is none any more has to go.
+// Reviewed changes of rules pass, and their reversals do not. An entry without such a change must be removed.
 func TestReviewedChangesOfRules(t *testing.T) {
 	const file = "hack/crd-safety-reviewed.yaml"
 	older := read[apiextensionsv1.CustomResourceDefinition](t, crdFile)
 	newer := older.DeepCopy()
-	reviews := slices.DeleteFunc(read[[]review](t, file), func(r review) bool { return r.Added+r.Removed == "" }) // of patterns and defaults
+	reviews := slices.DeleteFunc(read[[]review](t, file), func(r review) bool { return r.Added+r.Removed == "" }) // those of patterns and defaults
 	reviews = append(reviews, review{Path: "spec.web", Added: "true", Why: "a test"}, review{Path: "spec.web", Removed: "!false", Why: "a test"})
 	for _, r := range reviews {
 		setRule(&older, r.Path, r.Added+r.Removed, r.Removed != "")
@@ -164,7 +164,7 @@ func TestReviewedChangesOfRules(t *testing.T) {
 	assert.Assert(t, err != nil && strings.Contains(string(data), "is not one between these CRDs: take it out"), "%s", data)
 }
 
-// stub writes a program that appends its working directory and its arguments to a file, and returns its folder and that file.
+// stub writes a program that appends its working directory and its arguments to a file. It returns the program's folder and the file.
 func stub(t *testing.T, name string) (folder, calls string) {
 	t.Helper()
 	folder, calls = t.TempDir(), filepath.Join(t.TempDir(), "calls")
@@ -173,7 +173,7 @@ func stub(t *testing.T, name string) (folder, calls string) {
 	return folder, calls
 }
 
-// Each module that has code of this repository is scanned: for known vulnerabilities, and by gosec.
+// The vulnerability scanner and gosec scan each module with code of this repository.
 func TestScannersReadEveryModule(t *testing.T) {
 	t.Parallel()
 	modules := []string{"client", "cmd/agent", "cmd/kubectl-dataservice", ".", "hack/monitoring", "hack/node/programs", "internal/contract", "test/helm4", "test/images", "test/scorecard"}
@@ -195,7 +195,7 @@ func TestScannersReadEveryModule(t *testing.T) {
 	}
 }
 
-// crd-safety.sh compares every CRD that the newest release has, and refuses to lose one.
+// crd-safety.sh compares every CRD of the newest release, and refuses to lose one.
 func TestEveryReleasedCRDIsCompared(t *testing.T) {
 	t.Parallel()
 	previous := strings.TrimSpace(string(script(t, "hack/released.sh", strings.TrimSpace(string(mustRead(t, "VERSION"))))))

@@ -33,7 +33,7 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// pod is a pod that an object stands for: its labels, whose it is, and of which component.
+// pod is a pod of an object: its labels, its owner and its component.
 type pod struct {
 	owner, component string
 	labels           map[string]string
@@ -44,13 +44,13 @@ type selection struct {
 	pod
 	where    string
 	selector labels.Selector
-	// isPeer: it admits pods instead of choosing those that the object is about.
+	// isPeer reports whether the selector admits clients, instead of choosing the pods that the object is about.
 	isPeer bool
 }
 
-// What a platform, a RedisCluster and an EtcdCluster of one name have in one namespace selects its own pods alone, whatever the user's services
-// and cron jobs are called. Pods of another operator with the labels that kubebuilder gives are selected by nothing, also not by what installs
-// this operator.
+// The objects of a platform, a RedisCluster and an EtcdCluster with the same name in the same namespace select only their own pods,
+// whatever names the user's services and cron jobs have. No selector matches pods of another operator with kubebuilder's labels, including
+// the selectors of this operator's installation.
 func TestSelectorsMeetNoOtherPods(t *testing.T) {
 	t.Parallel()
 	first := rendered(t, nil)
@@ -99,7 +99,7 @@ func TestSelectorsMeetNoOtherPods(t *testing.T) {
 	assert.Assert(t, len(ours) >= 7, "%d objects install the operator", len(ours))
 }
 
-// operator is the owner of the objects that install the operator: no resource is.
+// operator is the owner of the objects that install the operator: no resource owns them.
 const operator = ""
 
 // installed returns the objects with selectors that install the operator: those below config, and those of the bundle with the Deployment of its
@@ -129,7 +129,7 @@ func installed(t *testing.T) (found []*unstructured.Unstructured) {
 		}
 	}
 	for _, o := range found {
-		o.SetLabels(nil) // they name no component of a resource
+		o.SetLabels(nil) // their labels name no component of a resource
 		if o.GetKind() == "Deployment" {
 			unstructured.RemoveNestedField(o.Object, "spec", "selector")
 		}
@@ -193,12 +193,12 @@ func rendered(t *testing.T, names []string) []*unstructured.Unstructured {
 	return objects
 }
 
-// of says whose an object is.
+// of returns the owner and the component of an object.
 func of(o *unstructured.Unstructured) pod {
 	return pod{owner: object.OwnerKey(o), component: o.GetLabels()[object.LabelComponent] + "/" + o.GetLabels()[object.LabelBackup]}
 }
 
-// podsOf returns the pods that an object makes.
+// podsOf returns the pods that an object creates.
 func podsOf(t *testing.T, o *unstructured.Unstructured) []pod {
 	t.Helper()
 	path := []string{"spec", "template", "metadata", "labels"}
@@ -215,7 +215,7 @@ func podsOf(t *testing.T, o *unstructured.Unstructured) []pod {
 	return []pod{p}
 }
 
-// selectionsOf returns the selectors of an object, wherever they stand in it.
+// selectionsOf returns all selectors of an object.
 func selectionsOf(t *testing.T, o *unstructured.Unstructured) (found []selection) {
 	t.Helper()
 	add := func(value any, isPeer bool, path string) {
@@ -242,7 +242,7 @@ func selectionsOf(t *testing.T, o *unstructured.Unstructured) (found []selection
 			}
 		case map[string]any:
 			for key, below := range x {
-				if key == "podAffinity" { // to pods of a store's volume, of any owner
+				if key == "podAffinity" { // selects pods with a store's volume, of any owner
 					continue
 				}
 				peer := strings.Contains(path, ".ingress[")

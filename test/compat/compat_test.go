@@ -20,17 +20,17 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// seeds are the files that users have, byte for byte.
+// seeds are files of users, unchanged.
 var seeds = []string{"test/testdata/seeds/appservice.yaml", "test/testdata/seeds/modelbox.yaml", "test/testdata/seeds/crontab.yaml"}
 
-// The operator serves the kinds once their CRDs and its rights are there, and does nothing with CRDs alone: another operator may have installed them.
-// Then the files of users are applied as they are. The tests run in this order, because CRDs are the cluster's.
+// The operator serves the kinds once their CRDs and its rights exist. It does nothing if only the CRDs exist: another operator may have
+// installed them. Then the unchanged files of users are applied. The tests run in this order, because CRDs belong to the whole cluster.
 func TestCompat(t *testing.T) {
 	e := newEnv(t)
 	op := e.Start(asInstalled)
 	e.must("apply", "--server-side", "-f", "config/compat/bases")
 	reviews := func(r harness.Sent) bool { return strings.Contains(r.String(), "selfsubjectaccessreviews") }
-	e.Until("the operator has asked twice for its rights to each kind", func() error {
+	e.Until("the operator has reviewed its rights to each kind twice", func() error {
 		return stage.Unless(len(op.Since(0, reviews)) >= 6, "it has not")
 	})
 	for _, r := range op.Since(0, func(r harness.Sent) bool { return strings.Contains(r.String(), "/crontabs") }) {
@@ -43,8 +43,8 @@ func TestCompat(t *testing.T) {
 	t.Run("refused", testRefused)
 }
 
-// The files do what their fields say, or the status names the field. kubectl applies them client-side and server-side. The second namespace has no
-// operator, because a node port is free once in a cluster.
+// The fields of the files have their effects, or the status names the field. kubectl applies the files client-side and server-side. The
+// second namespace has no operator, because a node port can be used only once in a cluster.
 func testSeeds(t *testing.T) {
 	e, other := newEnv(t), newEnv(t)
 	e.Start(asInstalled)
@@ -61,7 +61,7 @@ func testSeeds(t *testing.T) {
 	if out := e.must("get", "appservice", "nginx-app", "-o", numbers); out != "2 2 2 2" {
 		e.Errorf("the status has the numbers %s", out)
 	}
-	for _, file := range seeds { // neither a default nor what the operator writes is a difference
+	for _, file := range seeds { // neither a default nor a field of the operator is a difference
 		e.must("diff", "-f", file)
 		other.must("diff", "--server-side", "-f", file)
 	}
@@ -88,7 +88,7 @@ func (e *env) nodePorts() map[int32]bool {
 	return found
 }
 
-// kubectl scale changes the number of pods, and of runs side by side.
+// kubectl scale changes the number of pods, and of parallel runs.
 func testScale(t *testing.T) {
 	e := newEnv(t)
 	e.Start(asInstalled)
@@ -100,14 +100,14 @@ func testScale(t *testing.T) {
 			return stage.Unless(d != nil && d.Status.ReadyReplicas == 3, "it has not")
 		})
 	}
-	e.Until("d has runs of three pods", func() error {
+	e.Until("d runs three pods", func() error {
 		job := harness.Lookup[*batchv1.CronJob](e.Journal, "d")
 		return stage.Unless(job != nil && ptr.Deref(job.Spec.JobTemplate.Spec.Parallelism, 1) == 3 && ptr.Deref(job.Spec.JobTemplate.Spec.Completions, 1) == 3, "it has not")
 	})
 	e.shows("get appservice/a modelbox/b crontab/c crontab/d -o jsonpath={.items[*].status.replicas}", "3 3 3 3")
 }
 
-// The form of a CronTab follows its schedule, and 0 replicas suspend it.
+// The schedule of a CronTab determines its form, and 0 replicas suspend it.
 func testCronTab(t *testing.T) {
 	e := newEnv(t)
 	e.Start(asInstalled)
@@ -119,7 +119,7 @@ func testCronTab(t *testing.T) {
 	is := func(what string, holds func(*batchv1.CronJob, *appsv1.Deployment) bool) {
 		e.Helper()
 		e.Until(what, func() error {
-			return stage.Unless(holds(harness.Lookup[*batchv1.CronJob](e.Journal, "a"), harness.Lookup[*appsv1.Deployment](e.Journal, "a")), "it is not so")
+			return stage.Unless(holds(harness.Lookup[*batchv1.CronJob](e.Journal, "a"), harness.Lookup[*appsv1.Deployment](e.Journal, "a")), "the form is another one")
 		})
 	}
 	is("a CronJob runs", func(job *batchv1.CronJob, d *appsv1.Deployment) bool {

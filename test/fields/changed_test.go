@@ -3,9 +3,9 @@
 
 package fields
 
-// change is something that an upgrade from the last release writes, and why it has to.
+// change names objects that an upgrade from the last release writes, and the reason.
 type change struct {
-	// objects is a regular expression for "<DataService> <Kind>/<name>". It may match no object that is the same.
+	// objects is a regular expression for "<DataService> <Kind>/<name>". It may match no unchanged object.
 	objects string
 	because string
 }
@@ -13,7 +13,7 @@ type change struct {
 // backEndsOfInputs are the settings and pods of the product's services that run on Spring Boot.
 const backEndsOfInputs = `\S+ (ConfigMap|Deployment)/(everything-auth|gateway|relay|api-manager|auth|ds-adapter|es-adapter|trd-adapter|gateway-master|gateway-web|proxy)`
 
-// changed is all that an upgrade from the last release writes. It starts empty after each release.
+// changed lists all objects that an upgrade from the last release writes. It is empty after each release.
 var changed = []change{
 	{`(dataservice-production|mysql-third-party-inline) Deployment/uuc-probe|eureka-third-party Deployment/eureka-probe`, "the check of a third party's URL takes any answer below 500 as life, and asks with GET where HEAD is refused"},
 	{`\S+ ConfigMap/\S+-accounts`, "its script also makes the account of backups; the container that runs it is not restarted for that"},

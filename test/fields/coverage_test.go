@@ -17,24 +17,24 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// probe is one of the API's probes: Kubernetes' own fields, and this one.
+// probe has the fields of the API's probes: those of Kubernetes, and one more.
 type probe struct {
 	Disabled bool `json:"disabled,omitempty"`
 }
 
-// opaque are the types that the CRD does not spell out but the API has: their fields are to be
-// had as well.
+// opaque are the types whose fields the CRD does not list, but the API has: these fields need cases, too.
 var opaque = map[string]reflect.Type{
 	"Probes": reflect.TypeFor[dsv1.Probes](), "Startup": reflect.TypeFor[probe](), "Readiness": reflect.TypeFor[probe](), "Liveness": reflect.TypeFor[probe](),
 	"Ports": reflect.TypeFor[dsv1.Port](), "ConfigFiles": reflect.TypeFor[dsv1.ConfigFile](),
 	"RollingUpdate": reflect.TypeFor[dsv1.RollingUpdate](), "DisruptionBudget": reflect.TypeFor[dsv1.DisruptionBudget](),
 }
 
-// roots are types that another chart or other code reads: they need separate cases even for the fields that they share with others.
+// roots are types with separate consumers (another chart or other code): they need separate cases even for fields that they share with
+// other types.
 var roots = []reflect.Type{reflect.TypeFor[dsv1.CronJob](), reflect.TypeFor[dsv1.Defaults]()}
 
-// leaves collects the fields of a type: path to the type that declares it and its name. Paths
-// with the same value are one field, which needs one case.
+// leaves adds the fields of a type to found. The key is the path, the value the declaring type and the name. Paths with the same value are
+// one field, which needs one case.
 func leaves(found map[string]string, at string, t reflect.Type) {
 	walk(at, t, t, func(path string, declares reflect.Type, field reflect.StructField) {
 		next := element(field.Type)
@@ -56,10 +56,10 @@ func leaves(found map[string]string, at string, t reflect.Type) {
 	})
 }
 
-// leafTypes have no fields of the API's own.
+// leafTypes are types without nested fields of the API.
 var leafTypes = []reflect.Type{reflect.TypeFor[dsv1.Object](), reflect.TypeFor[resource.Quantity](), reflect.TypeFor[intstr.IntOrString]()}
 
-// walk calls a function for every field of a struct, those of embedded structs among them.
+// walk calls each for every field of a struct, including those of embedded structs.
 func walk(at string, outer, t reflect.Type, each func(path string, declares reflect.Type, field reflect.StructField)) {
 	declares := t
 	if slices.Contains(roots, outer) {
@@ -87,21 +87,20 @@ func element(t reflect.Type) reflect.Type {
 	return t
 }
 
-// Every field of the API has a case, and every case a field. A field that several components
-// share needs one of them.
+// Every field of the API has a case, and every case has a field. A field that several components share needs only one case.
 func TestEveryFieldHasACase(t *testing.T) {
 	t.Parallel()
 	paths := map[string]string{}
 	leaves(paths, "", reflect.TypeFor[dsv1.DataServiceSpec]())
 	covered := map[string]bool{}
-	parts := map[string]bool{} // of the spec
+	parts := map[string]bool{} // top-level fields of the spec
 	for _, c := range table(t) {
 		field, isLeaf := paths[c.Field]
 		covered[field] = isLeaf
 		for path := range paths {
 			isLeaf = isLeaf || strings.HasPrefix(strings.ReplaceAll(path, "[]", "")+".", strings.ReplaceAll(c.Field, "[]", "")+".")
 		}
-		assert.Assert(t, isLeaf, "%s is no field", c.Field)
+		assert.Assert(t, isLeaf, "%s is not a field", c.Field)
 		parts[strings.FieldsFunc(c.Field, func(r rune) bool { return r == '.' || r == '[' })[0]] = true
 	}
 	missing := map[string][]string{}
@@ -119,7 +118,7 @@ func TestEveryFieldHasACase(t *testing.T) {
 	}
 }
 
-// A field that components share means something on each of them: the cases of web, on others.
+// A field that components share works in each of them: the cases of web are applied to other components.
 func TestSharedFieldsWorkEverywhere(t *testing.T) {
 	t.Parallel()
 	paths := map[string]string{}
@@ -131,14 +130,14 @@ func TestSharedFieldsWorkEverywhere(t *testing.T) {
 		{"mysql", "back-end", "mysql", nil},
 		{"eureka", "back-end", "eureka", nil},
 		{"uuc", "elsewhere", "uuc", nil},
-		// What runs elsewhere has a pod that asks for it, and no port or settings of ours.
+		// A third party has a pod that checks it, but no port or settings of the operator.
 		{"eureka", "elsewhere", "eureka", []string{
 			"port", "nodePort", "serviceType", "serviceAnnotations", "serviceLabels", "config", "replica", "size",
 			"probes.path", "probes.startup", "probes.startup.disabled", "probes.liveness.disabled",
 		}},
 		{"auth", "base", "auth", nil},
 		{"reports", "few", "additionalServices", nil},
-		// Without a port there is nothing that a probe without a handler could ask.
+		// Without a port, a probe without a handler has no target.
 		{"clean-up", "few", "cronJobs", []string{
 			"probes.path", "probes.startup", "probes.startup.disabled", "probes.readiness.disabled", "probes.liveness.disabled",
 		}},
@@ -167,7 +166,7 @@ func TestSharedFieldsWorkEverywhere(t *testing.T) {
 				d := Compare(before, after)
 				assert.Check(t, d.Empty() == slices.Contains(on.without, field), "%s changes %v", field, d)
 				if field == "port" {
-					continue // others have to know it
+					continue // these fields need other components
 				}
 				all := ByID(slices.Concat(before, after))
 				for _, id := range slices.Concat(d.Added, d.Changed, d.Removed) {
@@ -178,11 +177,11 @@ func TestSharedFieldsWorkEverywhere(t *testing.T) {
 	}
 }
 
-// shared returns what a case changes on web, if that means the same on any other component.
+// shared returns the change of a case for web, if it has the same meaning for any other component.
 func shared(c *Case) (field string, change any) {
 	field = strings.TrimPrefix(c.Field, "web.")
 	switch field {
-	case "name", "podTemplate", "volumeMounts": // they refer to what web has
+	case "name", "podTemplate", "volumeMounts": // they refer to objects of web
 		return "", nil
 	}
 	if c.Base != "base" || c.What != "" || c.Unchanged != "" {

@@ -17,12 +17,12 @@ import (
 )
 
 const (
-	// digestsOf is the folder with the inputs, and with a list of digests of each release.
+	// digestsOf is the folder with the inputs and a list of digests of each release.
 	digestsOf = "testdata/upgrade"
 	separator = "\n---\n"
 )
 
-// digests returns the digest of every manifest that this operator renders for the inputs, by "<DataService> <Kind>/<name>".
+// digests returns the digest of every rendered manifest for the inputs, by "<DataService> <Kind>/<name>".
 func digests() (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(digestsOf, "inputs", "*.yaml"))
 	if err != nil {
@@ -66,7 +66,7 @@ func addDigests(input string, into map[string]string) error {
 			return fmt.Errorf("%s has no annotation %s", id, digest)
 		}
 		if _, twice := into[id]; twice {
-			return fmt.Errorf("%s is there twice", id)
+			return fmt.Errorf("%s exists twice", id)
 		}
 		into[id] = object.Annotations[digest]
 	}

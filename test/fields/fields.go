@@ -1,9 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fields is a table of changes of a DataService, one for every field of its spec and
-// more where a field has several meanings. Its own test holds the manifests of each change
-// against a golden file, and compares what an upgrade would write. test/transitions changes every property of a running DataService.
+// Package fields is a table of changes of a DataService: one for every field of its spec, and several for a field with several meanings.
+// Its test compares the manifests of each change with a golden file, and checks the effect of an upgrade. test/transitions changes every
+// property of a running DataService.
 package fields
 
 import (
@@ -26,18 +26,17 @@ import (
 type Case struct {
 	// Field is the field under test, as a path in the spec: mysql.users[].databases.
 	Field string `json:"field"`
-	// What distinguishes cases of one field.
+	// What distinguishes several cases of the same field.
 	What string `json:"what,omitempty"`
 	// Base is the DataService that is changed: a file of the folder bases. Default: base.
 	Base string `json:"base,omitempty"`
-	// Set is a JSON merge patch of the base's spec. Lists of named things may be patched by
-	// name: {cronJobs: {report: {suspend: true}}}.
+	// Set is a JSON merge patch for the base's spec. Lists of named things can be patched by name: {cronJobs: {report: {suspend: true}}}.
 	Set map[string]any `json:"set"`
 	// Unchanged is the reason why no manifest changes.
 	Unchanged string `json:"unchanged,omitempty"`
 }
 
-// Name of the case and of its golden file.
+// Name returns the name of the case and of its golden file.
 func (c *Case) Name() string {
 	name := strings.ReplaceAll(c.Field, "[]", "")
 	if c.What != "" {
@@ -49,7 +48,7 @@ func (c *Case) Name() string {
 //go:embed cases bases objects.yaml
 var files embed.FS
 
-// Objects returns what the cases refer to, for a running cluster.
+// Objects returns the objects that the cases refer to, for a running cluster.
 func Objects() ([]*unstructured.Unstructured, error) {
 	data, err := files.ReadFile("objects.yaml")
 	if err != nil {
@@ -125,7 +124,7 @@ func Load(base string) (*unstructured.Unstructured, error) {
 	return ds, ds.UnmarshalJSON(data)
 }
 
-// Changed returns the base of a case with the change.
+// Changed returns the base of a case after the change.
 func (c *Case) Changed() (*unstructured.Unstructured, error) {
 	ds, err := Load(c.Base)
 	if err != nil {
@@ -147,15 +146,15 @@ func Plain[T any](value T) T {
 	var copied T
 	data, err := json.Marshal(value)
 	if err == nil {
-		err = json.Unmarshal(data, &copied) // whole numbers are int64
+		err = json.Unmarshal(data, &copied) // whole numbers become int64
 	}
 	if err != nil {
-		panic(err) // what was read from YAML has a form in JSON
+		panic(err) // a value that was read from YAML can be written as JSON
 	}
 	return copied
 }
 
-// Merge applies a JSON merge patch; a map for a list changes the items of these names.
+// Merge applies a JSON merge patch. A map in the place of a list changes the items with these names.
 func Merge(to, patch map[string]any) {
 	for key, value := range patch {
 		change, isMap := value.(map[string]any)
@@ -192,7 +191,7 @@ type Difference struct {
 // Empty reports whether nothing changes.
 func (d Difference) Empty() bool { return len(d.Added)+len(d.Removed)+len(d.Changed) == 0 }
 
-// Compare compares two renderings, in the order of the second.
+// Compare returns the difference of two renderings, in the order of the second one.
 func Compare(before, after []*unstructured.Unstructured) Difference {
 	var d Difference
 	was, is := ByID(before), ByID(after)
@@ -213,7 +212,7 @@ func Compare(before, after []*unstructured.Unstructured) Difference {
 	return d
 }
 
-// ID is kind and name: Deployment/web.
+// ID returns kind and name, such as Deployment/web.
 func ID(object *unstructured.Unstructured) string { return object.GetKind() + "/" + object.GetName() }
 
 // ByID returns objects by kind and name.
@@ -225,11 +224,11 @@ func ByID(objects []*unstructured.Unstructured) map[string]*unstructured.Unstruc
 	return found
 }
 
-// digest is the annotation by which the operator decides whether to write an object. Its name is spelled out, because it must not change: an object
-// without it is not known to be the operator's.
+// digest is the annotation by which the operator decides whether to write an object. Its name is written out here, because it must not
+// change: the operator does not recognize an object without it.
 const digest = "d3os-product.com.d3os/digest"
 
-// Text is an object as YAML, without its digest.
+// Text returns an object as YAML, without its digest.
 func Text(object *unstructured.Unstructured) string {
 	object = object.DeepCopy()
 	annotations := object.GetAnnotations()
@@ -240,7 +239,7 @@ func Text(object *unstructured.Unstructured) string {
 	}
 	text, err := render.YAML(object)
 	if err != nil {
-		panic(err) // no unstructured object is without a YAML form
+		panic(err) // every unstructured object can be written as YAML
 	}
 	return string(text)
 }

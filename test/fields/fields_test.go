@@ -43,7 +43,8 @@ func rendered(t *testing.T, ds *unstructured.Unstructured) []*unstructured.Unstr
 	return objects
 }
 
-// Every case changes manifests, and the golden file of its base lists the changed leaves. Review it as the effect of each field.
+// Every case changes manifests, and the golden file of its base lists the changed leaves. A reviewer reads that as the effect of each
+// field.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	bases, err := Bases()
@@ -88,8 +89,8 @@ type addition struct {
 	object *unstructured.Unstructured
 }
 
-// show lists the difference that a case makes: removed objects by name, and the changed leaves of others. An added object that an earlier case
-// added, too, is compared with that one.
+// show writes the difference that a case makes: removed objects by name, and the changed leaves of others. If an earlier case has added the
+// same object, show compares with that one.
 func show(out *strings.Builder, name string, before, after []*unstructured.Unstructured, former map[string]addition) {
 	was, is := ByID(before), ByID(after)
 	d := Compare(before, after)
@@ -112,8 +113,8 @@ func show(out *strings.Builder, name string, before, after []*unstructured.Unstr
 // common matches the paths that changes leaves out.
 var common = regexp.MustCompile(`^$|^apiVersion$|^kind$|^metadata\.(name|namespace|ownerReferences.*|annotations\.d3os-product\.com\.d3os/digest|labels\.app\.kubernetes\.io/.*)$`)
 
-// changes lists the leaves that differ, each with its path. It leaves out digests, which follow from other leaves, and
-// the fields that all objects have.
+// changes lists the leaves that differ, each with its path. It omits digests, which follow from other leaves, and the fields that all
+// objects have.
 func changes(from, to *unstructured.Unstructured) string {
 	was, is := map[string]string{}, map[string]string{}
 	flatten(was, "", from.Object)
@@ -146,7 +147,7 @@ func changes(from, to *unstructured.Unstructured) string {
 	return out.String()
 }
 
-// flatten collects the leaves of a value by their paths. Items of a list have their name in the path, or their index.
+// flatten adds the leaves of a value to a map by their paths. A list item has its name or its index in the path.
 func flatten(leaves map[string]string, path string, value any) {
 	switch v := value.(type) {
 	case map[string]any:
@@ -174,12 +175,12 @@ func flatten(leaves map[string]string, path string, value any) {
 	}
 }
 
-// Two cases of one name would be one in the golden files, and a base that nothing changes is of no use.
+// Two cases with the same name would share an entry of the golden files, and a base without cases has no use.
 func TestCasesAndBasesAreUsed(t *testing.T) {
 	t.Parallel()
 	names, used := map[string]bool{}, map[string]bool{}
 	for _, c := range table(t) {
-		assert.Assert(t, !names[c.Name()], "there are two cases %s", c.Name())
+		assert.Assert(t, !names[c.Name()], "two cases have the name %s", c.Name())
 		names[c.Name()], used[c.Base] = true, true
 	}
 	bases, err := Bases()

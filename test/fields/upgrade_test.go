@@ -18,7 +18,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// kept is the name of the list that a release keeps: hack/release.sh gives it.
+// kept is the file for the list of a release. hack/release.sh sets it.
 var kept = flag.String("keep", "", "write the digests that this version renders to this file")
 
 func keep(t *testing.T, digests map[string]string) {
@@ -33,7 +33,7 @@ func keep(t *testing.T, digests map[string]string) {
 	assert.NilError(t, os.WriteFile(filepath.Join(digestsOf, *kept), []byte(list.String()), 0o600))
 }
 
-// lastRelease returns the newest release before this version.
+// lastRelease returns the newest release that is older than this version.
 func lastRelease(t *testing.T) string {
 	t.Helper()
 	version, err := os.ReadFile("../../VERSION")
@@ -43,7 +43,7 @@ func lastRelease(t *testing.T) string {
 	return strings.TrimSpace(string(out))
 }
 
-// released returns the digests that a release has rendered.
+// released returns the digests that a release rendered.
 func released(t *testing.T, version string) map[string]string {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(digestsOf, "v"+version+".txt"))
@@ -57,7 +57,7 @@ func released(t *testing.T, version string) map[string]string {
 	return found
 }
 
-// differing returns every object that one side lacks or has with another digest.
+// differing returns every object that only one side has, or whose digests differ.
 func differing(before, now map[string]string) []string {
 	all := maps.Clone(before)
 	maps.Copy(all, now)
@@ -71,13 +71,13 @@ func differing(before, now map[string]string) []string {
 	return found
 }
 
-// faults holds the objects that differ against the changes that are meant to be.
+// faults compares the changed objects with the expected changes.
 func faults(all, differ []string, changes []change) []string {
 	var found []string
 	explained := map[string]bool{}
 	for _, c := range changes {
 		if c.because == "" {
-			found = append(found, c.objects+": changed_test.go does not say why it changes")
+			found = append(found, c.objects+": changed_test.go has no reason for this change")
 		}
 		pattern, used := regexp.MustCompile("^(?:"+c.objects+")$"), false
 		for _, object := range all {
@@ -86,22 +86,22 @@ func faults(all, differ []string, changes []change) []string {
 			case slices.Contains(differ, object):
 				explained[object], used = true, true
 			default:
-				found = append(found, object+": has not changed, but changed_test.go says so: "+c.objects)
+				found = append(found, object+": has not changed, but changed_test.go lists it:  "+c.objects)
 			}
 		}
 		if !used {
-			found = append(found, c.objects+": changed_test.go has it, but no such object has changed")
+			found = append(found, c.objects+": changed_test.go lists it, but no such object has changed")
 		}
 	}
 	for _, object := range differ {
 		if !explained[object] {
-			found = append(found, object+": an upgrade would write it. Is that meant? Then changed_test.go has to say why")
+			found = append(found, object+": an upgrade would write it. If that is intended, add it with its reason to changed_test.go")
 		}
 	}
 	return found
 }
 
-// An upgrade from the last release writes, adds and removes nothing but what changed_test.go names.
+// An upgrade from the last release writes, adds and removes exactly the objects that changed_test.go names.
 func TestUpgradeWritesOnlyWhatIsMeantToChange(t *testing.T) {
 	t.Parallel()
 	before := released(t, lastRelease(t))

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/test/admit"
 )
 
-// The API server refuses each row, and names the field. A row without a field is accepted. The tests of DataServices try each pattern
-// and rule.
+// The API server refuses each row, and names the field. It accepts a row without a field. The tests of DataServices have a case for each
+// pattern and rule.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	const (
@@ -35,7 +35,7 @@ func TestMistakes(t *testing.T) {
 		{"mongodb: {replicas: '3'}", "spec.mongodb.replicas"},
 		{"mongodb: {storage: {size: 0}}", "spec.mongodb.storage.size"},
 		{"mongodb: {storage: {size: -1Gi}}", "spec.mongodb.storage.size"},
-		{elsewhere + "{url: 'mongodb://a'}, replicas: 3}", ""}, // fields of the other kind need this kind
+		{elsewhere + "{url: 'mongodb://a'}, replicas: 3}", ""}, // fields of kind Managed require that kind
 
 		{cron + "'*/5 * * * *'}]", ""},
 		{cron + "'* * * * * *'}]", ""},
@@ -48,7 +48,7 @@ func TestMistakes(t *testing.T) {
 		spec := map[string]any{}
 		text, err := yaml.YAMLToJSON([]byte(row.spec))
 		assert.NilError(t, err)
-		assert.NilError(t, json.Unmarshal(text, &spec)) // whole numbers stay whole, as in the API server
+		assert.NilError(t, json.Unmarshal(text, &spec)) // keeps whole numbers whole, as in the API server
 		err = admitter.Admit(map[string]any{
 			"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind, "metadata": map[string]any{"name": "platform"}, "spec": spec,
 		})

@@ -35,9 +35,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// The policy of config/admission covers every kind that the project has, and a change of any field of any of them needs the right to
-// create pods. testdata/fields.golden is the list of all fields: a new field fails the test until someone has looked at what it puts
-// into a pod (SECURITY.md, T8), and has run it with -update.
+// The policy of config/admission covers every kind of the project. A change of any field requires the right to create pods.
+// testdata/fields.golden lists all fields: a new field fails the test. First check what the field adds to a pod (SECURITY.md, T8), then run
+// the test with -update.
 func TestAuthorsPolicyCoversEveryFieldOfEveryKind(t *testing.T) {
 	t.Parallel()
 	policy := readPolicy(t)
@@ -49,20 +49,20 @@ func TestAuthorsPolicyCoversEveryFieldOfEveryKind(t *testing.T) {
 		}
 		fields := map[string]any{}
 		leaves(fields, "", crd.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
-		assert.Assert(t, policy.refuses(t, crd, "", "pods", nil, map[string]any{}), "an empty %s is created", crd.Spec.Names.Kind)
+		assert.Assert(t, policy.refuses(t, crd, "", "pods", nil, map[string]any{}), "an empty %s may be created", crd.Spec.Names.Kind)
 		for _, path := range slices.Sorted(maps.Keys(fields)) {
 			spec := map[string]any{}
 			setField(spec, strings.Split(path, "."), fields[path])
-			assert.Assert(t, policy.refuses(t, crd, "", "pods", nil, spec), "a %s with %s is created", crd.Spec.Names.Kind, path)
-			assert.Assert(t, policy.refuses(t, crd, "", "pods", map[string]any{}, spec), "%s of a %s is changed", path, crd.Spec.Names.Kind)
+			assert.Assert(t, policy.refuses(t, crd, "", "pods", nil, spec), "a %s with %s may be created", crd.Spec.Names.Kind, path)
+			assert.Assert(t, policy.refuses(t, crd, "", "pods", map[string]any{}, spec), "%s of a %s may be changed", path, crd.Spec.Names.Kind)
 			known[crd.Spec.Names.Kind+" "+component.ReplaceAllString(path, "<component>.")] = true
 		}
 	}
 	golden.Assert(t, strings.Join(slices.Sorted(maps.Keys(known)), "\n")+"\n", "fields.golden")
 }
 
-// The author of a kind needs the right to create each resource that the operator creates for it, and no other. An author who may only scale it
-// needs the same rights. The controller of HorizontalPodAutoscalers needs none to scale.
+// The author of a resource needs the right to create each kind of object that the operator creates for it, and no other right. An author
+// who may only scale it needs the same rights. The controller of HorizontalPodAutoscalers needs none.
 func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 	t.Parallel()
 	policy := readPolicy(t)
@@ -93,7 +93,7 @@ func TestAuthorsPolicyNeedsEachRight(t *testing.T) {
 	}
 }
 
-// Only the author of a DataService with an httpRoute needs the right to create HTTPRoutes, wherever the field is.
+// Only the author of a DataService with an httpRoute needs the right to create HTTPRoutes. The field may be in any component.
 func TestAuthorsPolicyOfRoutes(t *testing.T) {
 	t.Parallel()
 	policy := readPolicy(t)
@@ -106,12 +106,12 @@ func TestAuthorsPolicyOfRoutes(t *testing.T) {
 		assert.Check(t, policy.refuses(t, crd, "", "httproutes", map[string]any{}, spec), "%v is added", spec)
 	}
 	for _, spec := range []map[string]any{{}, {"web": map[string]any{}}, {"additionalServices": []any{map[string]any{"name": "a"}}}} {
-		assert.Check(t, !policy.refuses(t, crd, "", "httproutes", nil, spec), "%v needs the right", spec)
+		assert.Check(t, !policy.refuses(t, crd, "", "httproutes", nil, spec), "%v requires the right", spec)
 	}
 }
 
-// No role of the project's groups replaces the right to create pods, not even one with every right to every resource of them: the policy
-// recognizes the operator by the name of its ServiceAccount alone.
+// No role for the project's API groups replaces the right to create pods, not even a role with all verbs on all their resources. The policy
+// recognizes the operator only by the name of its ServiceAccount.
 func TestAuthorsPolicyJudgesEveryShapeOfRole(t *testing.T) {
 	t.Parallel()
 	crds := allCRDs(t)
@@ -138,10 +138,10 @@ func TestAuthorsPolicyJudgesEveryShapeOfRole(t *testing.T) {
 				{APIGroups: []string{rbacv1.GroupName}, Resources: []string{"rolebindings", "clusterroles"}, Verbs: []string{"create", "bind"}}, everything,
 			},
 		} {
-			assert.Check(t, policy.refusesRole(t, crd, "", role(rules...), nil, spec), "%s: a %s is created", shape, kind)
-			assert.Check(t, policy.refusesRole(t, crd, "", role(rules...), was, spec), "%s: a %s is changed", shape, kind)
+			assert.Check(t, policy.refusesRole(t, crd, "", role(rules...), nil, spec), "%s: a %s may be created", shape, kind)
+			assert.Check(t, policy.refusesRole(t, crd, "", role(rules...), was, spec), "%s: a %s may be changed", shape, kind)
 			if crd.Spec.Versions[0].Subresources.Scale != nil {
-				assert.Check(t, policy.refusesRole(t, crd, "scale", role(rules...), was, spec), "%s: a %s is scaled", shape, kind)
+				assert.Check(t, policy.refusesRole(t, crd, "scale", role(rules...), was, spec), "%s: a %s may be scaled", shape, kind)
 			}
 		}
 	}
@@ -173,8 +173,8 @@ func TestAuthorsPolicyExemptsTheOperatorAlone(t *testing.T) {
 	}
 }
 
-// Two annotations have effects like fields of a spec: the consent to lose data of a RedisCluster, and the record of a start, without which a
-// backup or a restore that was copied creates pods again. The operator, which may not create pods, records the start.
+// Two annotations have effects like fields of a spec: the consent to lose data of a RedisCluster, and the record of a start. Without that
+// record, a copied backup or restore would create pods again. The operator records the start, although it may not create pods.
 func TestAuthorsPolicyCoversAnnotations(t *testing.T) {
 	t.Parallel()
 	policy := readPolicy(t)
@@ -209,12 +209,12 @@ func annotations(key, value string) map[string]string {
 // component matches the places of a platform's components, which share their fields.
 var component = regexp.MustCompile(`^(api-manager|auth|(ds|es|trd)-adapter|gateway-(master|web)|proxy|web|uuc|eureka|mysql|additionalServices\[\]|cronJobs\[\])\.`)
 
-// leaves collects the fields of a schema with a value for each.
+// leaves adds the fields of a schema to found, with a value for each.
 func leaves(found map[string]any, at string, s apiextensionsv1.JSONSchemaProps) {
 	switch {
 	case slices.Contains([]string{"affinity", "env", "topologySpreadConstraints", "tolerations", "resources"}, last(at)),
 		slices.Contains([]string{"envs", "readinessProbe", "livenessProbe"}, at):
-		found[at] = map[string]any{"a": "b"} // types of Kubernetes: known as a whole
+		found[at] = map[string]any{"a": "b"} // types of Kubernetes count as one field
 	case len(s.Properties) > 0:
 		for name, property := range s.Properties {
 			leaves(found, strings.TrimPrefix(at+"."+name, "."), property)
@@ -232,7 +232,7 @@ func last(path string) string {
 	return strings.TrimSuffix(path[strings.LastIndex(path, ".")+1:], "[]")
 }
 
-// setField sets a field, with one item in each list on its way.
+// setField sets a field, and creates one item in each list on its path.
 func setField(in map[string]any, path []string, value any) {
 	name, isList := strings.CutSuffix(path[0], "[]")
 	if len(path) == 1 {
@@ -285,13 +285,13 @@ func (p policy) matches(crd *apiextensionsv1.CustomResourceDefinition, subresour
 	})
 }
 
-// refuses reports whether the author is refused who has every right except to create one resource. was is nil for a creation.
+// refuses reports whether the policy refuses an author who has every right except to create one resource. was is nil for a creation.
 func (p policy) refuses(t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, subresource, right string, was, spec map[string]any) bool {
 	t.Helper()
 	return p.refusesRole(t, crd, subresource, allExcept(right), was, spec)
 }
 
-// refusesRole reports whether the author with these rights is refused. was is nil for a creation.
+// refusesRole reports whether the policy refuses an author with these rights. was is nil for a creation.
 func (p policy) refusesRole(
 	t *testing.T, crd *apiextensionsv1.CustomResourceDefinition, subresource string, rights authorizer.Authorizer, was, spec map[string]any,
 ) bool {
@@ -337,7 +337,7 @@ func allExcept(resource string) authorizer.AuthorizerFunc {
 	}
 }
 
-// role allows what its rules allow, as the API server's RBAC does.
+// role allows what its rules allow, as RBAC of the API server does.
 func role(rules ...rbacv1.PolicyRule) authorizer.AuthorizerFunc {
 	return func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 		resource := strings.TrimSuffix(a.GetResource()+"/"+a.GetSubresource(), "/")

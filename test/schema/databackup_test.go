@@ -46,7 +46,7 @@ func TestBackups(t *testing.T) {
 	}
 }
 
-// Argo CD and Flux apply server-side, where null is refused for fields that are not nullable.
+// Argo CD and Flux apply server-side. There, null is refused for fields that are not nullable.
 func TestNullOfABackupServerSide(t *testing.T) {
 	t.Parallel()
 	for _, object := range []*unstructured.Unstructured{
@@ -66,7 +66,7 @@ func TestNamesOfBackups(t *testing.T) {
 }
 
 // A DataBackup is one backup: its source cannot be changed.
-func TestTheSpecOfABackupStays(t *testing.T) {
+func TestTheSourceOfABackupIsImmutable(t *testing.T) {
 	t.Parallel()
 	object := backupOf(t, "stays", "{of: {name: platform}}")
 	assert.NilError(t, api.Create(t.Context(), object))

@@ -11,7 +11,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// SetDefaults does what the API server does.
+// SetDefaults sets the same defaults as the API server.
 func TestDefaultsAreThoseOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	for _, spec := range []string{
@@ -87,29 +87,30 @@ const (
 	mongoDBElsewhere = "kind: ThirdParty, thirdParty: {url: 'mongodb://a:7000,b,[2001:db8::1]:7000/orders?replicaSet=rs0&tls=true', secretRef: {name: c}}"
 )
 
-// mayChange are changes that no rule refuses.
+// mayChange are changes that the API server accepts.
 var mayChange = map[string]map[string][2]string{
-	// Another name of mysql means another volume. A name may change where no volume exists, and for middleware without data. So mysql that was
-	// removed may be declared again under another name: its data was retained under the old one, and the author has made two changes on purpose.
+	// Another name of mysql means another volume. The name may change if no volume exists, and for middleware without data. So a removed
+	// mysql may be declared again under another name: its volume was retained under the old name, and the author has made two changes on
+	// purpose.
 	"names": {
-		"the default, set":            {"mysql: {}", "mysql: {name: mysql-dataservice}"},
-		"the default, removed":        {"mysql: {name: mysql-dataservice}", "mysql: {name: null}"},
-		"the same, of another kind":   {"mysql: {name: a}", "mysql: {name: a, kind: Deployment}"},
-		"mysql added":                 {"{}", "mysql: {name: a}"},
-		"mysql taken out":             {"mysql: {name: a}", "{}"},
-		"of mysql elsewhere":          {"mysql: {name: a, " + mysqlElsewhere + "}", "mysql: {name: b, " + mysqlElsewhere + "}"},
-		"of mysql elsewhere, as 3":    {"mysql: {name: a, kind: 3, thirdParty: {url: 'mysql://example.com'}}", "mysql: {name: b, kind: 3, thirdParty: {url: 'mysql://example.com'}}"},
-		"with mysql moving elsewhere": {"mysql: {name: a}", "mysql: {name: b, " + mysqlElsewhere + "}"},
-		"with mysql moving in":        {"mysql: {name: a, " + mysqlElsewhere + "}", "mysql: {name: b}"},
-		"of eureka":                   {"eureka: {name: a}", "eureka: {name: b}"},
-		"of uuc":                      {"uuc: {name: a, thirdParty: {url: 'http://a'}}", "uuc: {thirdParty: {url: 'http://a'}}"},
+		"the default, set":                    {"mysql: {}", "mysql: {name: mysql-dataservice}"},
+		"the default, removed":                {"mysql: {name: mysql-dataservice}", "mysql: {name: null}"},
+		"the same, of another kind":           {"mysql: {name: a}", "mysql: {name: a, kind: Deployment}"},
+		"mysql added":                         {"{}", "mysql: {name: a}"},
+		"mysql taken out":                     {"mysql: {name: a}", "{}"},
+		"of mysql elsewhere":                  {"mysql: {name: a, " + mysqlElsewhere + "}", "mysql: {name: b, " + mysqlElsewhere + "}"},
+		"of a third-party mysql, as 3":        {"mysql: {name: a, kind: 3, thirdParty: {url: 'mysql://example.com'}}", "mysql: {name: b, kind: 3, thirdParty: {url: 'mysql://example.com'}}"},
+		"of mysql that becomes a third party": {"mysql: {name: a}", "mysql: {name: b, " + mysqlElsewhere + "}"},
+		"of mysql that becomes managed":       {"mysql: {name: a, " + mysqlElsewhere + "}", "mysql: {name: b}"},
+		"of eureka":                           {"eureka: {name: a}", "eureka: {name: b}"},
+		"of uuc":                              {"uuc: {name: a, thirdParty: {url: 'http://a'}}", "uuc: {thirdParty: {url: 'http://a'}}"},
 	},
 	"volumes": {
 		"larger":          {"mysql: {}", "mysql: {storage: {size: 11Gi}}"},
 		"in another unit": {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1025Mi}}"},
 		"the same":        {"mysql: {storage: {size: 1Gi}}", "mysql: {storage: {size: 1024Mi}}"},
 		"as a number":     {"mysql: {storage: {size: 1000}}", "mysql: {storage: {size: 1Ki}}"},
-		// The way back where a class cannot expand its volumes. The operator compares with the claim.
+		// A user can go back if the class cannot expand volumes. The operator compares the size with the claim's.
 		"smaller":            {"mysql: {storage: {size: 20Gi}}", "mysql: {storage: {size: 10Gi}}"},
 		"back to none":       {"mysql: {storage: {size: 20Gi}}", "mysql: {}"},
 		"the same class":     {"mysql: {storage: {storageClassName: a}}", "mysql: {storage: {storageClassName: a, retention: Delete}}"},
@@ -120,26 +121,26 @@ var mayChange = map[string]map[string][2]string{
 		"mysql removed":      {"mysql: {storage: {storageClassName: a}}", "{}"},
 	},
 	"redis": {
-		"added":                     {"{}", "redis: {}"},
-		"taken out":                 {"redis: {name: a, credentialsSecret: b}", "{}"},
-		"null":                      {"redis: null", "redis: {storage: null, replicas: null}"},
-		"the default name is given": {"redis: {}", "redis: {name: redis, kind: Managed}"},
-		"elsewhere":                 {"redis: {name: a, credentialsSecret: b}", "redis: {name: c, " + redisElsewhere + "}"},
-		"back":                      {"redis: {name: c, " + redisElsewhere + "}", "redis: {name: a, credentialsSecret: b, storage: {retention: Delete}}"},
-		"more pods":                 {"redis: {}", "redis: {replicas: 7}"},
-		"retention":                 {"redis: {storage: {retention: Delete}}", "redis: {storage: {retention: Retain}}"},
-		"retention of one outside":  {"redis: {storage: {retention: Delete}, " + redisElsewhere + "}", "redis: {" + redisElsewhere + "}"},
-		"a service of that name":    {"{}", "additionalServices: [{name: redis, image: a}]"},
-		"a cron job of that name":   {"{}", "cronJobs: [{name: redis, image: a, schedule: '@daily'}]"},
-		"a Secret for elsewhere":    {"{}", "redis: {kind: ThirdParty, thirdParty: {url: 'redis://a', secretRef: {name: b}}}"},
+		"added":                      {"{}", "redis: {}"},
+		"taken out":                  {"redis: {name: a, credentialsSecret: b}", "{}"},
+		"null":                       {"redis: null", "redis: {storage: null, replicas: null}"},
+		"the default name is given":  {"redis: {}", "redis: {name: redis, kind: Managed}"},
+		"to a third party":           {"redis: {name: a, credentialsSecret: b}", "redis: {name: c, " + redisElsewhere + "}"},
+		"back from a third party":    {"redis: {name: c, " + redisElsewhere + "}", "redis: {name: a, credentialsSecret: b, storage: {retention: Delete}}"},
+		"more pods":                  {"redis: {}", "redis: {replicas: 7}"},
+		"retention":                  {"redis: {storage: {retention: Delete}}", "redis: {storage: {retention: Retain}}"},
+		"retention of a third party": {"redis: {storage: {retention: Delete}, " + redisElsewhere + "}", "redis: {" + redisElsewhere + "}"},
+		"a service of that name":     {"{}", "additionalServices: [{name: redis, image: a}]"},
+		"a cron job of that name":    {"{}", "cronJobs: [{name: redis, image: a, schedule: '@daily'}]"},
+		"a Secret for a third party": {"{}", "redis: {kind: ThirdParty, thirdParty: {url: 'redis://a', secretRef: {name: b}}}"},
 	},
 	"etcd": {
 		"added":                     {"{}", "etcd: {}"},
 		"taken out":                 {"etcd: {name: a, tls: {mode: Auto}}", "{}"},
 		"null":                      {"etcd: null", "etcd: {storage: null, replicas: null, tls: null, recovery: null}"},
 		"the default name is given": {"etcd: {}", "etcd: {name: etcd, kind: Managed, tls: {mode: 'Off'}}"},
-		"elsewhere":                 {"etcd: {name: a, tls: {mode: Auto}}", "etcd: {name: c, " + etcdElsewhere + "}"},
-		"back":                      {"etcd: {name: c, " + etcdElsewhere + "}", "etcd: {name: a, tls: {mode: Auto}}"},
+		"to a third party":          {"etcd: {name: a, tls: {mode: Auto}}", "etcd: {name: c, " + etcdElsewhere + "}"},
+		"back from a third party":   {"etcd: {name: c, " + etcdElsewhere + "}", "etcd: {name: a, tls: {mode: Auto}}"},
 		"more members":              {"etcd: {}", "etcd: {replicas: 9}"},
 		"tls while parked":          {"etcd: {replicas: 0}", "etcd: {replicas: 0, tls: {mode: Auto}}"},
 		"a service of that name":    {"{}", "additionalServices: [{name: etcd, image: a}]"},
@@ -150,8 +151,8 @@ var mayChange = map[string]map[string][2]string{
 		"taken out":                 {"mongodb: {name: a, database: b}", "{}"},
 		"null":                      {"mongodb: null", "mongodb: {storage: null, replicas: null, config: null}"},
 		"the default name is given": {"mongodb: {}", "mongodb: {name: mongodb, kind: Managed, database: dataservice}"},
-		"elsewhere":                 {"mongodb: {name: a, database: b}", "mongodb: {name: c, database: d, " + mongoDBElsewhere + "}"},
-		"back":                      {"mongodb: {name: c, " + mongoDBElsewhere + "}", "mongodb: {name: a, database: b}"},
+		"to a third party":          {"mongodb: {name: a, database: b}", "mongodb: {name: c, database: d, " + mongoDBElsewhere + "}"},
+		"back from a third party":   {"mongodb: {name: c, " + mongoDBElsewhere + "}", "mongodb: {name: a, database: b}"},
 		"more members":              {"mongodb: {}", "mongodb: {replicas: 5}"},
 		"a newer version":           {"mongodb: {version: 7.0.22}", "mongodb: {version: 10.0.0}"},
 		"an older patch":            {"mongodb: {version: 8.0.12}", "mongodb: {version: 8.0.1}"},

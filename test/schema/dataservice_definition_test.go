@@ -18,8 +18,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// A part of the room is left for annotations of others and for the fields to come: the bounds of lists, maps and texts (hack/crd/bounds)
-// took 15 KB.
+// A part of the allowed size stays free for other annotations and future fields. The bounds of lists, maps and texts (hack/crd/bounds) took
+// 15 KB.
 func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
 	t.Parallel()
 	crdFits(t, crdFile, 94)
@@ -36,7 +36,7 @@ func TestNamesAndColumns(t *testing.T) {
 	assert.Assert(t, crd.Spec.Versions[0].Subresources.Status != nil)
 }
 
-// twins are the components whose schema is that of another, which is tested in their place.
+// twins are the components whose schema equals that of another component. Only the other one is tested.
 var twins = map[string]string{
 	"api-manager": "auth", "ds-adapter": "auth", "es-adapter": "auth", "trd-adapter": "auth", "proxy": "auth",
 	"gateway-master": "web", "gateway-web": "web",
@@ -48,11 +48,11 @@ func TestTwinsAreIdentical(t *testing.T) {
 	for name, other := range twins {
 		twin, tested := components[name], components[other]
 		twin.Description, tested.Description = "", ""
-		assert.Assert(t, reflect.DeepEqual(twin, tested), "%s is not as %s", name, other)
+		assert.Assert(t, reflect.DeepEqual(twin, tested), "%s differs from %s", name, other)
 	}
 }
 
-// kubectl explain shows descriptions; one that occurs twice in an object was copied and not adapted.
+// kubectl explain shows descriptions. A description that occurs twice in an object was copied and not adapted.
 func TestEveryFieldIsDescribed(t *testing.T) {
 	t.Parallel()
 	walk(specSchema(t), nil, func(where at, schema apiextensionsv1.JSONSchemaProps) {
@@ -65,11 +65,10 @@ func TestEveryFieldIsDescribed(t *testing.T) {
 	})
 }
 
-// at is the place of a schema in the spec, such as [mysql thirdParty url]; a map's values are
-// [*], a list's items [0].
+// at is the place of a schema in the spec, such as [mysql thirdParty url]. [*] is the value of a map, [0] the item of a list.
 type at []string
 
-// String is the place as the API server names it, with the key that put gives to maps.
+// String returns the place as the API server names it. Maps have the key that put creates.
 func (a at) String() string {
 	return strings.NewReplacer(".0", "[0]", ".*", ".KEY").Replace(strings.Join(append([]string{"spec"}, a...), "."))
 }
@@ -83,7 +82,7 @@ func (a at) last() string {
 
 func (a at) below(step string) at { return append(slices.Clone(a), step) }
 
-// walk visits every schema of the spec, parents first, but those of twins.
+// walk visits every schema of the spec except those of twins. Parents come first.
 func walk(schema apiextensionsv1.JSONSchemaProps, where at, visit func(at, apiextensionsv1.JSONSchemaProps)) {
 	if len(where) == 1 && twins[where[0]] != "" {
 		return
@@ -100,7 +99,7 @@ func walk(schema apiextensionsv1.JSONSchemaProps, where at, visit func(at, apiex
 	}
 }
 
-// urlOf is a valid url of middleware that runs elsewhere.
+// urlOf returns a valid url of third-party middleware.
 func urlOf(component string) string {
 	if component == "mysql" {
 		return "mysql://example.com"
@@ -114,8 +113,8 @@ func urlOf(component string) string {
 	return "http://example.com"
 }
 
-// put sets a value in a valid spec with the value's component and the middleware that others need, together with the fields that it requires.
-// With every component, the package takes 25 s instead of 16 s.
+// put sets a value in a valid spec with the value's component, the middleware that other components need, and the fields that the value
+// requires. With every component in the spec, the package takes 25 s instead of 16 s.
 func put(where at, value any) map[string]any {
 	spec := everything()
 	for name := range spec {
@@ -126,7 +125,7 @@ func put(where at, value any) map[string]any {
 	return set(spec, nil, where, value).(map[string]any)
 }
 
-// set returns what stands at a place with a value set in it, further down.
+// set returns the content of a place with a value set at the path further.
 func set(in any, where, further at, value any) any {
 	if len(further) == 0 {
 		return value
@@ -155,7 +154,7 @@ func set(in any, where, further at, value any) any {
 	return object
 }
 
-// required are the fields that an object must have, where every component is declared already.
+// required returns the fields that an object must have if every component is declared already.
 func required(where at) map[string]any {
 	switch {
 	case where.last() == "thirdParty":
@@ -182,7 +181,7 @@ func required(where at) map[string]any {
 	return map[string]any{}
 }
 
-// get returns what set has put somewhere.
+// get returns the value at a place.
 func get(in any, where at) any {
 	for _, step := range where {
 		switch step {

@@ -23,7 +23,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// places are where each type of the API reference stands in a resource, for its examples.
+// places are the places of each type of the API reference in a resource, for its examples.
 var places = map[string]at{
 	"DataServiceSpec": {}, "MySQL": {"mysql"}, "Middleware": {"eureka"}, "Service": {"auth"}, "Published": {"web"},
 	"AdditionalService": {"additionalServices", "0"}, "CronJob": {"cronJobs", "0"}, "Defaults": {"defaults"},
@@ -44,7 +44,7 @@ type row struct {
 	description, defaultValue, example string
 }
 
-// pages reads the pages of the reference that describe this package's types, and those of backups in them.
+// pages reads the pages of the reference with this package's types and their types of backups.
 func pages(t *testing.T) string {
 	t.Helper()
 	var all strings.Builder
@@ -56,7 +56,7 @@ func pages(t *testing.T) string {
 	return all.String()
 }
 
-// reference reads the pages: type, field, row.
+// reference reads the pages, by type and field.
 func reference(t *testing.T) map[string]map[string]row {
 	t.Helper()
 	found := map[string]map[string]row{}
@@ -82,12 +82,11 @@ func reference(t *testing.T) map[string]map[string]row {
 	return found
 }
 
-// The API reference has the meaning and the default of every field, and an example that the
-// API server accepts.
+// The API reference has the meaning and the default of every field, and an example that the API server accepts.
 func TestEveryFieldIsInTheReference(t *testing.T) {
 	t.Parallel()
 	sections := reference(t)
-	types := map[string]string{} // places, to the types that stand there
+	types := map[string]string{} // by place: the types there
 	for name, where := range places {
 		types[where.String()] = name
 	}
@@ -109,7 +108,7 @@ func TestEveryFieldIsInTheReference(t *testing.T) {
 				assert.NilError(t, yaml.Unmarshal([]byte(r.example), &example))
 				field := where.below(name)
 				spec := put(field, example)
-				if field.String() == "spec.cronJobs[0].resources" { // for size custom alone
+				if field.String() == "spec.cronJobs[0].resources" { // only for size custom
 					get(spec, where).(map[string]any)["size"] = "custom"
 				}
 				assert.NilError(t, validate(t, withSpec(spec)))
@@ -117,16 +116,16 @@ func TestEveryFieldIsInTheReference(t *testing.T) {
 		}
 	})
 	for name := range places {
-		assert.Assert(t, len(sections[name]) > 0, "%s is not in the reference", name)
+		assert.Assert(t, len(sections[name]) > 0, "the reference does not have %s", name)
 	}
 }
 
-// known reports whether a place has a type that another place stands for.
+// known reports whether the type of a place is documented at another place.
 func known(where at) bool {
 	if len(where) == 1 {
 		return where[0] == "uuc"
 	}
-	if slices.Contains(where, "resources") { // Kubernetes' own, which it describes
+	if slices.Contains(where, "resources") { // a type of Kubernetes, described there
 		return true
 	}
 	if last := len(where) - 1; where[last] == "0" {
@@ -143,7 +142,7 @@ func known(where at) bool {
 	return false
 }
 
-// The same for the types that the CRD does not spell out.
+// The same is true for types whose fields the CRD does not list.
 func TestObjectsAreInTheReference(t *testing.T) {
 	t.Parallel()
 	sections := reference(t)
@@ -162,7 +161,7 @@ func TestObjectsAreInTheReference(t *testing.T) {
 	}
 }
 
-// A field that the CRD does not spell out links to the type that it is.
+// A field whose type the CRD does not list links to that type.
 func TestObjectsAreNamed(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -181,11 +180,11 @@ const (
 	statusPage = "../../docs/status.md"
 	everyKind  = "../../internal/reconcile/kinds.go"
 	redis      = "../../api/redis/v1alpha1/status_types.go"
-	ofBackups  = "../../api/backup/v1alpha1/store_types.go" // what clusters with backups have in common
+	ofBackups  = "../../api/backup/v1alpha1/store_types.go" // the fields that all clusters with backups share
 	topology   = "../../internal/redis/topology/"
 )
 
-// constants are the values of the string constants of a file with a prefix, or with a type.
+// constants returns the values of the string constants of a file that have a prefix or a type.
 func constants(t *testing.T, file, prefix string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -211,12 +210,12 @@ func constants(t *testing.T, file, prefix string) []string {
 	return found
 }
 
-// without are the values that are not among others.
+// without returns the values without others.
 func without(all []string, others ...string) []string {
 	return slices.DeleteFunc(all, func(value string) bool { return slices.Contains(others, value) })
 }
 
-// tables returns the names in the first column of each table of a page, by the title of the column.
+// tables returns the names in the first column of each table of a page, by the title of that column.
 func tables(t *testing.T, file string) map[string][]string {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -249,7 +248,7 @@ func tables(t *testing.T, file string) map[string][]string {
 	return found
 }
 
-// Every phase, condition, reason and event of any kind has a row in the status reference, and each row names one that exists.
+// Every phase, condition, reason and event of any kind has a row in the status reference, and each row names an existing one.
 func TestEveryReasonIsInTheReference(t *testing.T) {
 	t.Parallel()
 	documented := tables(t, statusPage)

@@ -37,10 +37,10 @@ func kubectl(t *testing.T, namespace, input string, args ...string) (string, err
 	return string(out), err
 }
 
-// Kubectl applies client-side or server-side. Docs/services.md names what arrives.
+// ways are kubectl's forms of apply. docs/services.md documents which fields arrive.
 var ways = map[string][]string{"client-side": nil, "server-side": {"--server-side"}}
 
-// A null in a podTemplate arrives by server-side apply alone. A directive arrives either way.
+// Only server-side apply sends a null in a podTemplate. Both forms send a directive.
 func TestNullsInAPodTemplate(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ name, given, clientSide string }{
@@ -75,7 +75,7 @@ func TestNullsInAPodTemplate(t *testing.T) {
 	}
 }
 
-// normal returns a value with the types that YAML is read as.
+// normal returns a value with the types that a YAML decoder produces.
 func normal(t *testing.T, value map[string]any) (result map[string]any) {
 	t.Helper()
 	data, err := yaml.Marshal(value)
@@ -84,8 +84,8 @@ func normal(t *testing.T, value map[string]any) (result map[string]any) {
 	return result
 }
 
-// A manifest that is applied shows no difference to what the API server keeps: neither defaults, nor null for what is not given, are drift.
-// One kubectl takes all of them, because each costs 0.2 s of processor time.
+// kubectl diff shows no difference between an applied manifest and the stored object: defaults, and null for unset fields, are not drift.
+// One kubectl compares all manifests, because each start costs 0.2 s of processor time.
 func TestManifestsAreAtRest(t *testing.T) {
 	t.Parallel()
 	samples, err := filepath.Glob("../../config/samples/*.yaml")

@@ -87,11 +87,11 @@ var mismatches = map[string][]string{
 	},
 }
 
-// ruledOut are values that a limit allows and a rule does not: see violations.
+// ruledOut are values that the limits allow and a rule refuses: see violations.
 var ruledOut = []string{"spec.mysql.replica=1000", "spec.mysql.replication.primary=4", "spec.etcd.storage.retention=Delete", "spec.mongodb.storage.retention=Delete"}
 
-// Every pattern, length, range and enumeration of the schema refuses what it should, with a
-// message that names the field, and takes the ends of its range. A pattern that stands in several places refuses all mismatches in the first.
+// Every pattern, length, range and enumeration of the schema refuses a bad value, with a message that names the field, and accepts the ends
+// of its range. A pattern that occurs in several places refuses all mismatches at its first place.
 func TestLimitsOfEveryField(t *testing.T) {
 	t.Parallel()
 	limits, tried := 0, map[string]bool{}
@@ -119,7 +119,7 @@ func TestLimitsOfEveryField(t *testing.T) {
 		}
 		if schema.Pattern != "" {
 			bad, ok := mismatches[schema.Pattern]
-			assert.Assert(t, ok, "%s: there is no case for the pattern %s", where, schema.Pattern)
+			assert.Assert(t, ok, "%s: no case exists for the pattern %s", where, schema.Pattern)
 			if bad = slices.DeleteFunc(slices.Clone(bad), func(value string) bool { return value == "" && schema.MinLength != nil }); tried[schema.Pattern] {
 				bad = bad[:1]
 			}

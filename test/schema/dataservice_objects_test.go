@@ -23,7 +23,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// garbage is every type of JSON in every other, under names that mean something elsewhere.
+// garbage returns values of every JSON type in containers of every other, under names of other fields.
 func garbage() map[string]any {
 	deep := any("end")
 	for range 50 {
@@ -53,7 +53,7 @@ func objects(t *testing.T) []at {
 	return found
 }
 
-// same compares as JSON. What is nested deeply takes assert.DeepEqual for ever.
+// same compares two values as JSON. assert.DeepEqual takes too long for deeply nested values.
 func same(t *testing.T, got, want any) {
 	t.Helper()
 	assert.Assert(t, reflect.DeepEqual(plain(t, got), plain(t, want)), "%v is not %v", got, want)
@@ -86,8 +86,8 @@ func TestObjectsAreObjects(t *testing.T) {
 	}
 }
 
-// A resource that does not decode would stop the operator's cache for all resources. So the Go types decode every value that the
-// API server accepts, and keep the values unchanged that only the operator can validate.
+// A resource that does not decode would stop the operator's cache for all resources. So the Go types decode every value that the API server
+// accepts, and keep the values unchanged that only the operator can validate.
 func TestGarbageDecodes(t *testing.T) {
 	t.Parallel()
 	spec := any(everything())
@@ -105,13 +105,13 @@ func TestGarbageDecodes(t *testing.T) {
 	for _, where := range objects(t) {
 		same(t, get(decoded, where), garbage())
 	}
-	// Writing it back changes nothing.
+	// Writing the decoded value back changes nothing.
 	generation := list.Items[0].Generation
 	assert.NilError(t, api.Update(t.Context(), &list.Items[0]))
 	assert.Equal(t, list.Items[0].Generation, generation)
 }
 
-// Numbers that a field's Go type cannot hold do not get past the API server.
+// The API server refuses numbers that a field's Go type cannot hold.
 func TestNumbersDecode(t *testing.T) {
 	t.Parallel()
 	fields := 0
@@ -135,12 +135,12 @@ func TestNumbersDecode(t *testing.T) {
 	assert.Assert(t, fields > 40, "only %d were found", fields)
 }
 
-// needed are the optional fields that a rule asks for all the same: see violations.
+// needed are the optional fields that a rule requires: see violations.
 var needed = []string{"spec.mysql", "spec.eureka", "spec.uuc", "spec.uuc.thirdParty", "spec.additionalServices[0].image",
 	"spec.etcd.tls.serverSecret", "spec.etcd.tls.peerSecret", "spec.etcd.tls.clientSecret"}
 
-// A field that is null counts as not given: null is accepted for every optional field and reads as its
-// absence. A field that does not exist is refused next to every one that does.
+// A null field counts as not given: null is accepted for every optional field, and reads as an absent field. An unknown field is refused
+// next to every known one.
 func TestNullIsNotGiven(t *testing.T) {
 	t.Parallel()
 	fields := 0
@@ -182,7 +182,7 @@ func TestNullIsNotGiven(t *testing.T) {
 	assert.NilError(t, api.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(given), client.DryRunAll, client.FieldOwner("flux")))
 }
 
-// The status is a subresource: it is not written with the spec, nor the spec with it.
+// The status is a subresource: a write of the spec does not change it, and a write of the status does not change the spec.
 func TestTheStatusIsASubresource(t *testing.T) {
 	t.Parallel()
 	ds := &dsv1.DataService{Spec: dsv1.DataServiceSpec{Eureka: &dsv1.Middleware{}}, Status: dsv1.DataServiceStatus{Phase: dsv1.PhaseRunning}}
@@ -197,7 +197,7 @@ func TestTheStatusIsASubresource(t *testing.T) {
 	assert.Equal(t, got.Status.Phase, dsv1.PhaseRunning)
 	assert.Equal(t, got.Spec.Paused, false)
 	assert.Equal(t, got.Generation, int64(1))
-	// Zero pods ready is a fact to show, not an absence.
+	// Zero ready pods are a fact, and are stored.
 	assert.Assert(t, is.Contains(asJSON(t, got.Status.Components[0]), "ready"))
 	assert.Assert(t, is.Contains(asJSON(t, got.Status.Components[0]), "desired"))
 }

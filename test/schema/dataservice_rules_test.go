@@ -20,14 +20,13 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// violation is a value that one rule refuses, and the field that its message is about. Both are
-// given from where the rule stands.
+// violation is a value that one rule refuses, and the field in its message. Both are relative to the place of the rule.
 type violation struct {
 	field, value, before string
 }
 
-// violations of each rule, by message; %u stands for the url of one that runs elsewhere, %r for
-// what else a service or cron job needs.
+// violations returns the violations of each rule, by message. %u stands for the url of a third party, %r for the other required fields of a
+// service or cron job.
 func violations() map[string][]violation {
 	const thirdParty = "uuc: {kind: 3, thirdParty: {url: 'http://a'}}"
 	found := map[string][]violation{
@@ -175,7 +174,7 @@ func violations() map[string][]violation {
 	return found
 }
 
-// specOfComponents are the fields of the spec that are components, and the name for what all share.
+// specOfComponents are the fields of the spec that are components, and the name for the fields that all components share.
 func specOfComponents() map[string]bool {
 	names := map[string]bool{"platform": true}
 	spec := reflect.TypeFor[dsv1.DataServiceSpec]()
@@ -189,8 +188,7 @@ func specOfComponents() map[string]bool {
 	return names
 }
 
-// Every rule of the CRD, wherever it stands, refuses what it is there for, with its own message and no other. In its first place it refuses all
-// of its cases.
+// Every rule of the CRD refuses its violations at every place, with its message and no other. At its first place it refuses all its cases.
 func TestEveryRuleRefuses(t *testing.T) {
 	t.Parallel()
 	cases := violations()
@@ -223,7 +221,7 @@ func TestEveryRuleRefuses(t *testing.T) {
 	assert.Equal(t, len(used), len(cases), "a case has no rule")
 }
 
-// valueOf is a violation's value for one place.
+// valueOf returns a violation's value for one place.
 func valueOf(t *testing.T, where at, value string) any {
 	t.Helper()
 	component, rest := "", "image: a"
@@ -251,7 +249,7 @@ func TestTheRuleForTheName(t *testing.T) {
 	assert.NilError(t, validate(t, object))
 }
 
-// assertCause requires that a refusal has one cause: this field and message.
+// assertCause requires that a refusal has exactly one cause, with this field and message.
 func assertCause(t *testing.T, err error, field, message string) {
 	t.Helper()
 	var status apierrors.APIStatus
@@ -262,7 +260,7 @@ func assertCause(t *testing.T, err error, field, message string) {
 	assert.Assert(t, strings.HasSuffix(found[0].Message, ": "+message), found[0].Message)
 }
 
-// update creates a resource and asks the API server whether it would take a change of it.
+// update creates a resource and sends a change of it to the API server as a dry run.
 func update(t *testing.T, object, changed *unstructured.Unstructured) error {
 	t.Helper()
 	object.SetName("")

@@ -26,7 +26,7 @@ import (
 const (
 	samples        = "../../config/samples/"
 	everythingFile = samples + "everything.yaml"
-	// originalSample is the name that the sample has in the original operator: a link to the file with the name that operator-sdk gives it.
+	// originalSample is the name of the sample in the original operator. It is a link to the file with operator-sdk's name.
 	originalSample = "d3os-product_v1_dataservice.yaml"
 )
 
@@ -41,7 +41,7 @@ func sampleFiles(t *testing.T) []string {
 	return append(files, samples+"redis/platform.yaml", samples+"etcd/platform.yaml", samples+"mongodb/platform.yaml", samples+"backup/platform.yaml")
 }
 
-// What the repository shows people is accepted as it is.
+// The API server accepts the samples unchanged.
 func TestSamplesAreAccepted(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("../../internal/platform/plan/testdata/*.yaml")
@@ -66,7 +66,7 @@ func TestOriginalNameOfTheSample(t *testing.T) {
 	assert.Assert(t, strings.Contains(string(kustomization), "\n- "+target+"\n") && !strings.Contains(string(kustomization), originalSample))
 }
 
-// All of them fit into one namespace of one cluster.
+// All samples fit into one namespace of one cluster.
 func TestSamplesDoNotClash(t *testing.T) {
 	t.Parallel()
 	names, nodePorts := map[string]string{}, map[any]string{}
@@ -96,7 +96,7 @@ func TestSamplesDoNotClash(t *testing.T) {
 	}
 }
 
-// spelled are the Go types of fields that the CRD does not spell out and package v1 does.
+// spelled are the Go types of fields whose types package v1 has, but the CRD does not list.
 var spelled = map[string]reflect.Type{
 	"ports": reflect.TypeFor[dsv1.Port](), "probes": reflect.TypeFor[dsv1.Probes](), "configFiles": reflect.TypeFor[dsv1.ConfigFile](),
 	"rollingUpdate": reflect.TypeFor[dsv1.RollingUpdate](), "disruptionBudget": reflect.TypeFor[dsv1.DisruptionBudget](),
@@ -116,7 +116,7 @@ func TestEverythingIsEverything(t *testing.T) {
 	assert.Assert(t, len(given) > 130, "only %d fields were found", len(given))
 }
 
-// survey lists the fields of a type, and of those below it, and whether a value gives them.
+// survey lists the fields of a type and of its nested types, and whether a value sets them.
 func survey(t reflect.Type, value any, given map[string]bool) {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -160,7 +160,7 @@ func specSchema(t *testing.T) apiextensionsv1.JSONSchemaProps {
 	return readCRD(t, crdFile).Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"]
 }
 
-// resourceOf is a DataService with a spec in YAML, such as "mysql: {kind: 0}".
+// resourceOf returns a DataService with a spec in YAML, such as "mysql: {kind: 0}".
 func resourceOf(t *testing.T, spec string) *unstructured.Unstructured {
 	t.Helper()
 	return newResource(t, dsv1.GroupVersion.WithKind(dsv1.Kind), "platform", spec)
@@ -174,7 +174,7 @@ func withSpec(spec map[string]any) *unstructured.Unstructured {
 	return object
 }
 
-// validate asks the API server whether it would take a resource.
+// validate sends a resource to the API server as a dry run.
 func validate(t *testing.T, object *unstructured.Unstructured) error {
 	t.Helper()
 	return api.Create(t.Context(), object, client.DryRunAll)

@@ -94,7 +94,7 @@ var etcdRefused = map[string]string{
 	"{nothing: 1}":                                                  "unknown field",
 }
 
-// Fields that define the place of the data cannot change, and running members are never switched between TLS and plain connections.
+// Fields that determine the volumes cannot change. Running members are never switched between TLS and plain connections.
 var etcdChanges = map[string]struct{ From, To, Message string }{
 	"class":            {"{storageClassName: a}", "{storageClassName: b}", "a volume stays in its class"},
 	"class removed":    {"{storageClassName: a}", "{}", "a volume stays in its class"},
@@ -134,7 +134,7 @@ func TestEtcdCluster(t *testing.T) {
 	etcdKind.Test(t)
 }
 
-// Once a cluster was formed, which its status shows, its connections neither become encrypted nor cease to be, also while it is parked.
+// Once the status shows that a cluster was formed, tls cannot be switched on or off, also while the cluster is parked.
 func TestEncryptionOfAFormedCluster(t *testing.T) {
 	t.Parallel()
 	ec := &etcdv1.EtcdCluster{}

@@ -27,7 +27,7 @@ import (
 var (
 	// api is a client of a real API server that has the CRDs. It refuses unknown fields.
 	api client.Client
-	// config is that of the API server's administrator.
+	// config is the configuration of the API server's administrator.
 	config *rest.Config
 )
 

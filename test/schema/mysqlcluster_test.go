@@ -92,7 +92,7 @@ var mysqlRefused = map[string]string{
 	"{nothing: 1}":                                       "unknown field",
 }
 
-// Fields that define the place of the data cannot change.
+// Fields that determine the volumes cannot change.
 var mysqlChanges = map[string]struct{ From, To, Message string }{
 	"class":                 {"{storage: {storageClassName: a}}", "{storage: {storageClassName: b}}", "a volume stays in its class"},
 	"class removed":         {"{storage: {storageClassName: a}}", "{}", "a volume stays in its class"},

@@ -81,7 +81,7 @@ var redisRefused = map[string]string{
 	"{nothing: 1}":                                                       "unknown field",
 }
 
-// Fields that define the place of the data cannot change.
+// Fields that determine the volumes cannot change.
 var redisChanges = map[string]struct{ From, To, Message string }{
 	"claim":          {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{pod: [{volumes: {type: nfs, persistentVolumeClaimName: b}}]}", "persistentVolumeClaimName may not be changed"},
 	"claim removed":  {"{pod: [{volumes: {type: nfs, persistentVolumeClaimName: a}}]}", "{}", "may not be changed"},
@@ -116,7 +116,7 @@ func TestRedisCluster(t *testing.T) {
 	redisKind.Test(t)
 }
 
-// The status of a resource of the earlier operator has an entry for each pod, several of which are of the type master.
+// The status of the earlier operator's resources has an entry for each pod. Several entries have the type master.
 func TestStatusOfTheEarlierRedisOperator(t *testing.T) {
 	t.Parallel()
 	resource := readResource(t, "../../test/testdata/seeds/rediscluster.yaml")

@@ -36,7 +36,7 @@ var crds = sync.OnceValues(func() (map[string]*apiextensionsv1.CustomResourceDef
 	return found, err
 })
 
-// readCRD returns the CRD of a file, which has one version. Tests share it: they may not change it.
+// readCRD returns the CRD of a file, with its only version. Tests share it and may not change it.
 func readCRD(t *testing.T, file string) *apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	all, err := crds()
@@ -58,8 +58,8 @@ func allCRDs(t *testing.T) []*apiextensionsv1.CustomResourceDefinition {
 	return sorted
 }
 
-// crdFits fails the test unless a CRD takes at most these percents of its annotations, in one of which a client-side
-// kubectl apply keeps the whole of it as compact JSON: all annotations together, keys included, may have 256 KiB.
+// crdFits fails the test unless a CRD takes at most this percentage of the allowed size of annotations. A client-side kubectl apply stores
+// the whole CRD as compact JSON in one annotation. All annotations together, with their keys, may have 256 KiB.
 func crdFits(t *testing.T, file string, percents int) {
 	t.Helper()
 	data, err := os.ReadFile(file)
@@ -79,7 +79,7 @@ func columns(crd *apiextensionsv1.CustomResourceDefinition) []string {
 	return columns
 }
 
-// newResource is a resource with a spec in YAML.
+// newResource returns a resource with a spec in YAML.
 func newResource(t *testing.T, kind schema.GroupVersionKind, name, spec string) *unstructured.Unstructured {
 	t.Helper()
 	content := map[string]any{}
@@ -91,7 +91,7 @@ func newResource(t *testing.T, kind schema.GroupVersionKind, name, spec string) 
 	return object
 }
 
-// readResource reads a resource as a user would create it.
+// readResource reads a resource of a file as a user would create it.
 func readResource(t *testing.T, file string) *unstructured.Unstructured {
 	t.Helper()
 	data, err := os.ReadFile(file)
