@@ -35,7 +35,7 @@ const (
 
 type fields = harness.Fields
 
-// scene is a namespace whose pods run.
+// scene is a namespace with running pods.
 type scene struct {
 	*stage.Stage
 
@@ -57,13 +57,13 @@ func newScene(t *testing.T) *scene {
 	return s
 }
 
-// start starts an operator that knows the image of the agent.
+// start starts an operator that has the agent's image.
 func (s *scene) start() *stage.Operator {
 	s.Helper()
 	return s.through(fault.New())
 }
 
-// through starts an operator as a process that something happens to.
+// through starts an operator as a process with faults.
 func (s *scene) through(p *fault.Process) *stage.Operator {
 	s.Helper()
 	return s.Start(func(config *rest.Config, options *manager.Options) {
@@ -72,7 +72,7 @@ func (s *scene) through(p *fault.Process) *stage.Operator {
 	})
 }
 
-// declare creates a DataService whose database does not run, and waits for what its backups are made from.
+// declare creates a DataService whose database does not run, and waits for the objects from which its backups are made.
 func (s *scene) declare(changes ...fields) {
 	s.Helper()
 	ds := &unstructured.Unstructured{Object: fields{
@@ -104,7 +104,7 @@ func (s *scene) has(name string, phase backupv1.Phase, reason string) (found *ba
 	return found
 }
 
-// folder is where the store is on this machine.
+// folder returns the path of the store on this machine.
 func (s *scene) folder() string {
 	s.Helper()
 	folder, err := s.pods.VolumeFolder(s.Ctx, store)
@@ -112,7 +112,7 @@ func (s *scene) folder() string {
 	return folder
 }
 
-// runs are the sources that were backed up, one for each run.
+// runs returns the source of each backup that ran.
 func (s *scene) runs() []string {
 	s.Helper()
 	text, err := os.ReadFile(filepath.Join(s.folder(), fileRuns))
@@ -123,8 +123,8 @@ func (s *scene) runs() []string {
 	return strings.Fields(string(text))
 }
 
-// A DataBackup makes one Job from the declaration in the DataService, and reports its result. Deleting the DataBackup deletes the Job, and
-// nothing in the store.
+// A DataBackup creates one Job from the declaration in the DataService, and reports its result. Deleting the DataBackup deletes the Job,
+// but nothing in the store.
 func TestABackupOnDemand(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -148,28 +148,28 @@ func TestABackupOnDemand(t *testing.T) {
 		t.Fatalf("the Job is %+v", job)
 	}
 	s.Must(suite.API.Delete(s.Ctx, b))
-	s.Eventually("the Job is gone", func() bool { return harness.Lookup[*batchv1.Job](s.Journal, name) == nil })
+	s.Eventually("the Job is deleted", func() bool { return harness.Lookup[*batchv1.Job](s.Journal, name) == nil })
 	if runs := s.runs(); len(runs) != 1 {
 		t.Errorf("runs %v", runs)
 	}
-	// A tool that restores objects of a cluster creates it without its status.
+	// A tool that restores objects of a cluster creates the DataBackup without its status.
 	b.ObjectMeta = metav1.ObjectMeta{Namespace: s.Namespace, Name: name, Annotations: b.Annotations}
 	b.Status = backupv1.DataBackupStatus{}
 	s.Must(suite.API.Create(s.Ctx, b))
 	s.has(name, backupv1.PhaseFailed, backupv1.ReasonCopied)
 	if job := harness.Lookup[*batchv1.Job](s.Journal, name); job != nil || len(s.runs()) != 1 {
-		t.Errorf("the copy made Job %+v; runs %v", job, s.runs())
+		t.Errorf("the copy created Job %+v; runs %v", job, s.runs())
 	}
 }
 
-// The agent's error message is in the status, after one attempt if a second one cannot help. It stays there when the Job is deleted, and
+// The status has the agent's error message, after one attempt if a second one cannot help. The message stays when the Job is deleted, and
 // when the operator is replaced.
 func TestAFailureSaysWhy(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	op := s.start()
 	s.declare()
-	s.back("first") // makes the volume
+	s.back("first") // creates the volume
 	s.has("first", backupv1.PhaseSucceeded, backupv1.ReasonSucceeded)
 	s.Must(os.WriteFile(filepath.Join(s.folder(), fileFail), nil, 0o600))
 	s.back(name)
@@ -183,7 +183,7 @@ func TestAFailureSaysWhy(t *testing.T) {
 	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*batchv1.Job](s.Journal, name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	op.Stop()
 	s.start()
-	s.back("last") // which the new operator takes after its look at the others
+	s.back("last") // the new operator reconciles it after the others
 	s.has("last", backupv1.PhaseFailed, "AccessDenied")
 	if again := s.has(name, backupv1.PhaseFailed, "AccessDenied"); again.ResourceVersion != b.ResourceVersion {
 		t.Errorf("it was written again: %+v", again.Status)
@@ -193,7 +193,7 @@ func TestAFailureSaysWhy(t *testing.T) {
 	}
 }
 
-// A Job of another owner is not mistaken for the backup's.
+// The Job of another owner does not count as the backup's Job.
 func TestAnothersJob(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -17,7 +17,7 @@ import (
 )
 
 // crashes stops the operator at every write that a backup or a restore causes: before the request is sent, after it took effect, and with
-// its answer lost. begin declares the resource, isMade reports whether it was made, and holds checks the end state.
+// its answer lost. begin creates the resource, isMade reports whether it is done, and holds checks the end state.
 func crashes(t *testing.T, least int, causes func(harness.Sent) bool, begin func(*scene), isMade func(*scene) bool, holds func(*scene)) {
 	t.Helper()
 	base := newScene(t)
@@ -27,7 +27,7 @@ func crashes(t *testing.T, least int, causes func(harness.Sent) bool, begin func
 	holds(base)
 	points := fault.Points(op.Since(0, causes))
 	if len(points) < least {
-		t.Fatalf("only %v was written", points)
+		t.Fatalf("the run without a crash wrote only %v", points)
 	}
 	t.Logf("%d writes: %v", len(points), points)
 	for action, do := range stage.Crashes {
@@ -38,12 +38,12 @@ func crashes(t *testing.T, least int, causes func(harness.Sent) bool, begin func
 				s.declare()
 				process.Rule(p.Rule(do))
 				begin(s)
-				s.Eventually("the end, or a crash", func() bool { return stage.IsDead(process) || isMade(s) })
+				s.Eventually("the run ends, or the operator crashes", func() bool { return stage.IsDead(process) || isMade(s) })
 				if stage.IsDead(process) {
 					op.Stop()
 					s.start()
 				} else if p.Nth == 1 {
-					t.Errorf("the write did not happen; these did: %v", op.Since(0, causes))
+					t.Errorf("the write did not happen; the writes were: %v", op.Since(0, causes))
 				}
 				holds(s)
 				if runs := s.runs(); len(runs) != 1 {
@@ -54,13 +54,13 @@ func crashes(t *testing.T, least int, causes func(harness.Sent) bool, begin func
 	}
 }
 
-// A backup of which the operator crashes at any write has one Job, one run and the same status in the end.
+// After a crash of the operator at any write, a backup has one Job, one run and the same status in the end.
 func TestCrash(t *testing.T) {
 	harness.Long(t)
 	ofBackup := func(r harness.Sent) bool {
 		return r.Writes() && (strings.HasPrefix(r.Resource, "databackups") || r.Resource == "jobs")
 	}
-	var want *backupv1.DataBackupStatus // that of the run without a crash, which is the first one
+	var want *backupv1.DataBackupStatus // the status after the first run, which has no crash
 	crashes(t, 3, ofBackup, func(s *scene) { s.back(name) }, func(s *scene) bool {
 		b := harness.Lookup[*backupv1.DataBackup](s.Journal, name)
 		return b != nil && b.Status.Phase == backupv1.PhaseSucceeded
@@ -75,7 +75,7 @@ func TestCrash(t *testing.T) {
 	})
 }
 
-// A restore of which the operator crashes at any write has one claim, one Job, one run and the same status in the end.
+// After a crash of the operator at any write, a restore has one claim, one Job, one run and the same status in the end.
 func TestARestoreThroughCrashes(t *testing.T) {
 	harness.Long(t)
 	ofRestore := func(r harness.Sent) bool {
@@ -97,7 +97,7 @@ func TestARestoreThroughCrashes(t *testing.T) {
 		}
 		claims := &corev1.PersistentVolumeClaimList{}
 		s.Must(suite.API.List(s.Ctx, claims, client.InNamespace(s.Namespace)))
-		if len(claims.Items) != 2 { // this one and the store's
+		if len(claims.Items) != 2 { // the restore's and the store's
 			s.Errorf("claims %v", claims.Items)
 		}
 	})

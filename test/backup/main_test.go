@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup_test checks the operator's promises about backups, on a real API server with Kubernetes' own controllers of Jobs and with
-// pods that the emulator runs. A DataBackup makes one Job, also if the operator crashes, and its status has the message of the Job's pod.
+// Package backup_test tests the operator's promises about backups, on a real API server with Kubernetes' Job controllers, and with pods of
+// the emulator. A DataBackup creates one Job, also if the operator crashes, and its status has the message of the Job's pod.
 package backup_test
 
 import (
@@ -44,14 +44,13 @@ func TestMain(m *testing.M) {
 	os.Exit(suite.Main(m, cluster.Options{Name: "backup"}, nil))
 }
 
-// Files in the store: one makes the program fail, the other counts its runs.
+// Files in the store: one makes the program fail, the other has a line for each run.
 const (
 	fileFail = "fail"
 	fileRuns = "runs"
 )
 
-// program stands for the agent where a test is about the operator alone: it does what the agent's contract says, without a
-// database.
+// program replaces the agent in tests of the operator alone. It follows the agent's contract, without a database.
 func program(args []string) int {
 	if len(args) == 2 && args[0] == "install" {
 		self, err := os.Executable()
@@ -60,7 +59,7 @@ func program(args []string) int {
 		}
 		return report("", err)
 	}
-	if args[0] == "proxy" { // as a mesh's, it does not end by itself
+	if args[0] == "proxy" { // like a mesh's proxy, it does not end by itself
 		time.Sleep(time.Hour) // the test ends the process
 	}
 	flags := map[string]string{}
@@ -82,7 +81,7 @@ func program(args []string) int {
 	}
 	store := flags["folder"]
 	if args[0] != "backup" {
-		return report(flags["report"], fmt.Errorf("the command %s is not what this test is about", args[0]))
+		return report(flags["report"], fmt.Errorf("the command %s is not part of this test", args[0]))
 	}
 	runs, err := os.OpenFile(filepath.Join(store, fileRuns), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err == nil {
@@ -103,7 +102,7 @@ func program(args []string) int {
 	})
 }
 
-// restore does what `agent restore` does, without a database: it refuses a volume that holds anything, and leaves its own there.
+// restore does the same as `agent restore`, without a database: it refuses a volume that is not empty, and writes a file to an empty one.
 func restore(flags map[string]string, args []string) int {
 	if _, err := os.Stat(filepath.Join(flags["folder"], fileFail)); err == nil {
 		return exit(flags["report"], 32, map[string]any{"command": "restore", "reason": "NotFound", "message": "no backup is older than " + flags["to-time"]})

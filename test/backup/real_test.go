@@ -32,7 +32,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// A DataBackup of a running database is made by the agent's own program, and checked by a restore. A new database begins with its rows.
+// The real agent makes a DataBackup of a running database, and a restore checks it. A new database is restored from it.
 func TestLife(t *testing.T) {
 	t.Parallel()
 	s := newReal(t)
@@ -42,7 +42,7 @@ func TestLife(t *testing.T) {
 	want := s.fill()
 	s.back(name)
 	b := s.isReal()
-	s.sql("db", "DELETE FROM app.t") // which the backup must not have
+	s.sql("db", "DELETE FROM app.t") // the backup must not have this change
 	if job := s.job("check", "db-verify"); job.Status.Succeeded != 1 {
 		t.Fatalf("the check did not succeed: %+v", job.Status)
 	}
@@ -50,7 +50,7 @@ func TestLife(t *testing.T) {
 		t.Errorf("status.backup is %+v", known)
 	}
 	if got := s.clone(fields{"backup": b.Status.ID}); got != want {
-		t.Errorf("the new database has %q, not %q", got, want)
+		t.Errorf("the new database has %q, want %q", got, want)
 	}
 }
 
@@ -75,10 +75,10 @@ func (s *realScene) isReal() *backupv1.DataBackup {
 	return b
 }
 
-// copied is the name of the DataService that begins with a backup.
+// copied is the name of the DataService that is restored from a backup.
 const copied = "clone"
 
-// clone creates a DataService whose database, copy, begins with a backup of the store. It returns the number and the sum of its rows.
+// clone creates a DataService whose database, copy, is restored from a backup of the store. It returns the number and the sum of its rows.
 func (s *realScene) clone(from fields) string {
 	s.Helper()
 	restore := fields{"destination": fields{"claim": fields{"name": store}}}
@@ -92,8 +92,8 @@ func (s *realScene) clone(from fields) string {
 	return rows
 }
 
-// The agent's own program makes a DataBackup of a running database and the archive of its binary log. A restore from the store alone gives
-// the same rows. The status reports how safe the data is.
+// The real agent makes a DataBackup of a running database and the archive of its binary log. A restore from the store alone gives the same
+// rows. The status reports how safe the data is.
 func TestARealBackup(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
@@ -112,54 +112,54 @@ func TestARealBackup(t *testing.T) {
 	if b.Status.Position == nil {
 		t.Error("the status has no position in the binary log")
 	}
-	s.sql("db", "DELETE FROM app.t") // which the backup must not have
+	s.sql("db", "DELETE FROM app.t") // the backup must not have this change
 	if got := s.restored(b.Status.ID, counted); got != want {
-		t.Errorf("the restore has %q, not %q", got, want)
+		t.Errorf("the restore has %q, want %q", got, want)
 	}
 	want = s.everyMoment(b.Status.ID)
 
-	// While the volume holds anything, nothing is restored to it.
+	// Nothing is restored to a volume that is not empty.
 	s.Change(platform, fields{"mysql": fields{"replica": 0}})
 	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchiveStopped)
 	s.Eventually("the server has ended", func() bool { return s.address() == "" })
 	if job := s.job("refused", "db-restore"); job.Status.Succeeded != 0 {
-		t.Errorf("it was restored over what is there: %+v", job.Status)
+		t.Errorf("the restore overwrote existing data: %+v", job.Status)
 	}
-	// The volume is lost: what docs/backup.md says brings the data back.
+	// The volume is lost: the commands of docs/backup.md restore the data.
 	s.Must(s.pods.WipeVolume(s.Ctx, "data-db-0"))
 	if job := s.job("restore", "db-restore"); job.Status.Succeeded != 1 {
-		t.Fatalf("it was not restored: %+v", job.Status)
+		t.Fatalf("the data was not restored: %+v", job.Status)
 	}
 	s.Must(suite.API.Delete(s.Ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "db-data"}}))
 	s.ChangeReady(platform, fields{"mysql": fields{"replica": 1}})
 	if got := s.sql("db", counted); got != want {
-		t.Errorf("the database that came back has %q, not %q", got, want)
+		t.Errorf("the restored database has %q, want %q", got, want)
 	}
-	// Its binary log is another one: nothing of it can be restored before there is a backup of it, which the operator makes.
+	// Its binary log is a new one. Nothing of it can be restored until a backup of it exists, which the operator makes.
 	s.condition(dsv1.ConditionRecoverable, "Gap")
 	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
 }
 
-// born creates a new DataService from the store. If its volume loses the data later, the operator does not restore it on its own.
+// born creates a new DataService from the store. If its volume loses the data later, the operator does not restore the data again.
 func (s *realScene) born(id, want string) {
 	s.Helper()
 	if got := s.clone(fields{"backup": id, "toTime": "latest"}); got != want {
-		s.Errorf("the new database has %q, not %q", got, want)
+		s.Errorf("the new database has %q, want %q", got, want)
 	}
 	s.Must(s.pods.WipeVolume(s.Ctx, "data-copy-0"))
 	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*corev1.Pod](s.Journal, "copy-0")))
-	s.Until("the loss is told of", func() error {
+	s.Until("the status reports the loss", func() error {
 		return harness.HasCondition(s.DataService(copied), dsv1.ConditionDegraded, metav1.ConditionTrue, dsv1.ReasonDataLost)
 	})
 	folder, err := s.pods.VolumeFolder(s.Ctx, "data-copy-0")
 	s.Must(err)
 	if entries, err := os.ReadDir(filepath.Join(folder, "mysql")); err == nil && len(entries) > 0 {
-		s.Errorf("something was made on the volume: %v", entries)
+		s.Errorf("the volume is not empty: %v", entries)
 	}
 	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*dsv1.DataService](s.Journal, copied)))
 }
 
-// everyMoment restores what was committed after the backup, and has it checked. It returns what there is then.
+// everyMoment restores later commits from the archive, and has a Job check that. It returns the number and the sum of the rows.
 func (s *realScene) everyMoment(id string) string {
 	s.Helper()
 	ds := s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
@@ -171,7 +171,7 @@ func (s *realScene) everyMoment(id string) string {
 	want := s.sql("db", counted)
 	s.archived()
 	if got := s.restored(id, counted, "--to-time=latest"); got != want {
-		s.Errorf("restored to the latest moment: %q, not %q", got, want)
+		s.Errorf("restored to the latest moment: %q, want %q", got, want)
 	}
 	s.born(id, want)
 	if job := s.job("check", "db-verify"); job.Status.Succeeded != 1 {
@@ -183,7 +183,7 @@ func (s *realScene) everyMoment(id string) string {
 	return want
 }
 
-// tools are the programs of a real database server: hack/mariadb.sh unpacks them.
+// tools returns the folder of a real database server's programs. hack/mariadb.sh unpacks them.
 func tools(t *testing.T) string {
 	t.Helper()
 	server, err := process.Program("MARIADB", "mariadb", "mysqld")
@@ -199,7 +199,7 @@ func agent(t *testing.T) string {
 	return file
 }
 
-// realScene is a scene with a real database server, and the agent's own program.
+// realScene is a scene with a real database server and the real agent.
 type realScene struct {
 	*scene
 
@@ -250,10 +250,10 @@ func (s *realScene) describe() {
 	}
 }
 
-// address is that of the database's pod, "" while there is none.
+// address returns the address of the database's pod, or "".
 func (s *realScene) address() string { return s.addressOf("db") }
 
-// addressOf is that of the pod of a database, "" while there is none.
+// addressOf returns the address of a database's pod, or "".
 func (s *realScene) addressOf(database string) string {
 	if pod := harness.Lookup[*corev1.Pod](s.Journal, database+"-0"); pod != nil {
 		return pod.Status.PodIP
@@ -261,18 +261,18 @@ func (s *realScene) addressOf(database string) string {
 	return ""
 }
 
-// servers finds the address of a database in an argument.
+// servers matches the address of a database in an argument.
 var servers = regexp.MustCompile(`--server=([a-z0-9-]+):3306`)
 
-// resolve has programs reach the database by the address of its pod, which it waits for: there is no DNS.
+// resolve replaces the name of the database by the address of its pod, and waits for the pod: there is no DNS.
 func (s *realScene) resolve(_ *corev1.Pod, text string) string {
 	name := servers.FindStringSubmatch(text)
 	if name == nil {
 		return text
 	}
-	_ = harness.Within(time.Minute, 100*time.Millisecond, s.Next, func() error { // else the program says that it cannot be reached
+	_ = harness.Within(time.Minute, 100*time.Millisecond, s.Next, func() error { // otherwise the program reports that the server cannot be reached
 		if s.addressOf(name[1]) == "" {
-			return errors.New("there is no pod")
+			return errors.New("the database has no pod")
 		}
 		return nil
 	})
@@ -293,7 +293,7 @@ func (s *realScene) condition(kind, reason string) *dsv1.DataService {
 	return ds
 }
 
-// archived waits until all that is committed now is in the archive.
+// archived waits until the archive has everything that is committed now.
 func (s *realScene) archived() {
 	s.Helper()
 	now := time.Now()
@@ -322,7 +322,7 @@ func (s *realScene) password(secret, key string) string {
 	return string(found.Data[key])
 }
 
-// ask runs SQL at a server and returns what it answers.
+// ask runs SQL at a server and returns the result.
 func (s *realScene) ask(user, password, sql string, where ...string) (string, error) {
 	args := append([]string{"--no-defaults", "--user=" + user, "--batch", "--skip-column-names", "--execute=" + sql}, where...)
 	command := exec.CommandContext(s.Ctx, filepath.Join(s.tools, "mysql"), args...)
@@ -334,7 +334,7 @@ func (s *realScene) ask(user, password, sql string, where ...string) (string, er
 	return string(out), nil
 }
 
-// job makes a Job of a CronJob, as kubectl create job --from does, and waits until it has ended.
+// job creates a Job of a CronJob, as kubectl create job --from does, and waits until it has ended.
 func (s *realScene) job(name, from string) *batchv1.Job {
 	s.Helper()
 	cron := &batchv1.CronJob{}
@@ -350,16 +350,16 @@ func (s *realScene) job(name, from string) *batchv1.Job {
 				return nil
 			}
 		}
-		return errors.New("it is at work")
+		return errors.New("the Job still runs")
 	})
 	return job
 }
 
-// restored restores a backup to a folder, starts a server on it and asks it.
+// restored restores a backup to a folder, starts a server on it and runs SQL.
 func (s *realScene) restored(id, sql string, more ...string) string {
 	s.Helper()
 	volume, config := s.TempDir(), filepath.Join(s.TempDir(), "my.cnf")
-	s.Must(os.WriteFile(config, []byte("[mysqld]\nlower_case_table_names = 1\n"), 0o600)) // as the chart has it
+	s.Must(os.WriteFile(config, []byte("[mysqld]\nlower_case_table_names = 1\n"), 0o600)) // the chart's setting
 	restore := exec.CommandContext(s.Ctx, s.agent, append([]string{"restore", "--folder=" + s.folder(), "--backup=" + id, "--volume=" + volume,
 		"--server-config=" + config}, more...)...)
 	restore.Env = append(os.Environ(), "AGENT_ROOT_PASSWORD=root", "PATH="+s.tools+":"+os.Getenv("PATH"))

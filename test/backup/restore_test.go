@@ -46,7 +46,7 @@ func (s *scene) comes(name string, phase backupv1.Phase, reason string) (found *
 	return found
 }
 
-// left returns the file that the program has left on a claim's volume, "" for none.
+// left returns the file of the program on a claim's volume, or "".
 func (s *scene) left(claim string) string {
 	s.Helper()
 	folder, err := s.pods.VolumeFolder(s.Ctx, claim)
@@ -58,7 +58,7 @@ func (s *scene) left(claim string) string {
 	return string(text)
 }
 
-// A rehearsal restores to a new claim, reports the result, and is deleted with its volume.
+// A rehearsal restores to a new claim, reports the result, and is then deleted with its volume.
 func TestARehearsal(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -85,14 +85,14 @@ func TestARehearsal(t *testing.T) {
 		t.Errorf("claim %+v, Job %+v", claim.OwnerReferences, job.OwnerReferences)
 	}
 	s.Must(suite.API.Delete(s.Ctx, r))
-	s.Eventually("the volume is gone", func() bool {
+	s.Eventually("the volume is deleted", func() bool {
 		c := harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, "rehearsal-restore")
 		return c == nil || c.DeletionTimestamp != nil
 	})
 }
 
-// What keeps a restore from being made is said, and nothing that is there is touched. A failure ends it.
-func TestARestoreThatCannotBe(t *testing.T) {
+// The status names the obstacle to a restore, and no existing object is changed. A failure ends the restore.
+func TestImpossibleRestores(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.start()
@@ -106,7 +106,7 @@ func TestARestoreThatCannotBe(t *testing.T) {
 	s.restore("again", func(spec *backupv1.DataRestoreSpec) { spec.DatabaseName = "other" })
 	s.comes("again", backupv1.PhasePending, backupv1.ReasonVolumeConflict)
 	s.Must(suite.API.Delete(s.Ctx, first))
-	s.restore("the-last", nil) // by then the deletion was seen
+	s.restore("the-last", nil) // by then the operator has seen the deletion
 	s.comes("the-last", backupv1.PhasePrepared, backupv1.ReasonPrepared)
 	claim := harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, "data-other-0")
 	if claim == nil || claim.DeletionTimestamp != nil || len(claim.OwnerReferences) > 0 || s.left("data-other-0") != "latest " {
@@ -119,15 +119,15 @@ func TestARestoreThatCannotBe(t *testing.T) {
 		t.Errorf("message %q", r.Status.Message)
 	}
 	if took := r.Status.CompletedAt.Sub(r.CreationTimestamp.Time); took.Minutes() > 1 {
-		t.Errorf("it took %s to say so", took)
+		t.Errorf("the message took %s", took)
 	}
 	if got := s.left("too-early-restore"); got != "" {
-		t.Errorf("something was written: %q", got)
+		t.Errorf("the volume is not empty: %q", got)
 	}
 }
 
-// The database of a DataService is made of a running server, which it follows until the cut-over. Its server starts after that alone, and the
-// status reports how far the copy is. The password is wrong at first.
+// The database of a DataService is a copy of a running server, which it follows until the cut-over. Its server starts only then. The status
+// reports the state of the copy. At first, the password is wrong.
 func TestARealImport(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
@@ -147,10 +147,10 @@ func TestARealImport(t *testing.T) {
 	ds := archived("copy", fields{"backup": nil, "importFrom": fields{"host": "db", "credentialsSecret": fields{"name": "old-db"}}})
 	ds.SetName(clone)
 	s.Create(ds)
-	s.Until("the refusal of the password", func() error {
+	s.Until("the condition reports the wrong password", func() error {
 		now := s.DataService(clone)
 		if now == nil {
-			return errors.New("it is not there")
+			return errors.New("the DataService does not exist")
 		}
 		if m := now.Status.Message; !strings.Contains(m, "the server refuses") {
 			return fmt.Errorf("the message is %q", m)
@@ -165,7 +165,7 @@ func TestARealImport(t *testing.T) {
 		s.Until("Imported: "+reason, func() error {
 			now := s.DataService(clone)
 			if c = meta.FindStatusCondition(now.Status.Conditions, dsv1.ConditionImported); c == nil || c.Reason != reason {
-				return fmt.Errorf("it is %+v, and %q", c, now.Status.Message)
+				return fmt.Errorf("the condition is %+v, the message %q", c, now.Status.Message)
 			}
 			return nil
 		})
@@ -186,7 +186,7 @@ func TestARealImport(t *testing.T) {
 	got, err := s.ask(s.password("copy-credentials", "username"), s.password("copy-credentials", "password"), rows, "--host="+pod.Status.PodIP)
 	s.Must(err)
 	if got != want {
-		t.Errorf("the copy has %q, not %q", got, want)
+		t.Errorf("the copy has %q, want %q", got, want)
 	}
 	if c := imported(dsv1.ReasonImported); c.Status != metav1.ConditionTrue {
 		t.Errorf("the condition is %+v", c)

@@ -44,7 +44,7 @@ var (
 type surrounding struct {
 	Name    string   `json:"name"`
 	Objects []fields `json:"objects"`
-	// Workloads reports whether Deployments are changed, too.
+	// Workloads reports whether the surrounding changes Deployments, too.
 	Workloads bool `json:"workloads"`
 
 	Each     fields `json:"each"`
@@ -54,8 +54,8 @@ type surrounding struct {
 	Database fields `json:"database"`
 }
 
-// In each surrounding, with the fields that it asks for, the sample becomes ready, real servers form a RedisCluster and an EtcdCluster, and a
-// real database is backed up and restored. docs/install.md names the fields.
+// In each surrounding, with the fields that it requires, the sample becomes ready, real servers form a RedisCluster and an EtcdCluster, and
+// a real database is backed up and restored. docs/install.md names the fields.
 func TestSurroundings(t *testing.T) {
 	harness.Long(t)
 	var rows []surrounding
@@ -79,7 +79,7 @@ func (row *surrounding) works(t *testing.T) {
 	s.Must(suite.API.Create(s.Ctx, row.kind(s.Stage, etcdKind, fields{"replicas": 3, "storage": "1Gi"}, row.Etcd)))
 	s.Create(archived("db", row.Database))
 
-	simulated := suite.New(t) // of the sample's programs there are none
+	simulated := suite.New(t) // the sample's programs do not exist here
 	row.surround(simulated)
 	simulated.Start()
 	sample := harness.Sample(row.Sample)
@@ -146,13 +146,13 @@ func (row *surrounding) isInForce(s *stage.Stage) error {
 	in, labels := metav1.ObjectMeta{Namespace: s.Namespace, Name: "probe"}, map[string]string{"is": "probe"}
 	pod := &corev1.Pod{ObjectMeta: in, Spec: spec}
 	if err := suite.API.Create(s.Ctx, pod, client.DryRunAll); err == nil && len(pod.Spec.Containers) == 1 && pod.Spec.Containers[0].Image == image {
-		return errors.New("a pod is admitted as it is")
+		return errors.New("a pod is admitted unchanged")
 	}
 	work := &appsv1.Deployment{ObjectMeta: in, Spec: appsv1.DeploymentSpec{
 		Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: spec},
 	}}
 	if err := suite.API.Create(s.Ctx, work, client.DryRunAll); row.Workloads && (err != nil || work.Spec.Template.Spec.Containers[0].Image == image) {
-		return fmt.Errorf("a Deployment is admitted as it is: %w", err)
+		return fmt.Errorf("a Deployment is admitted unchanged: %w", err)
 	}
 	return nil
 }
@@ -164,12 +164,12 @@ func (row *surrounding) isReady(s *stage.Stage, o *unstructured.Unstructured) er
 	status, _, _ := unstructured.NestedMap(o.Object, "status")
 	message := fmt.Sprint(status["message"])
 	if status["phase"] != "Running" || status["observedGeneration"] != o.GetGeneration() {
-		return fmt.Errorf("it is %v: %v: %s", status["phase"], status["reason"], message)
+		return fmt.Errorf("the phase is %v: %v: %s", status["phase"], status["reason"], message)
 	}
 	return stage.Unless(strings.Contains(message, "a policy of the cluster changed") == row.Workloads, message)
 }
 
-// hasChanged returns which pod of a cluster lacks the changed annotation, or nil.
+// hasChanged returns an error that names a pod of a cluster without the changed annotation, or nil.
 func (row *surrounding) hasChanged(s *stage.Stage, o *unstructured.Unstructured) error {
 	pods := 0
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
@@ -183,7 +183,7 @@ func (row *surrounding) hasChanged(s *stage.Stage, o *unstructured.Unstructured)
 	return stage.Unless(pods >= 3, fmt.Sprintf("%d pods", pods))
 }
 
-// everyServer adds the images of Redis and etcd, also as a mirror has them, and a container that does not end.
+// everyServer adds the images of Redis and etcd, also by the names of a mirror, and a container that does not end.
 func (s *realScene) everyServer(o *emulator.Options) {
 	server := func(find func(string) (string, error), name string) string {
 		path, err := find(name)
@@ -202,7 +202,7 @@ func (s *realScene) everyServer(o *emulator.Options) {
 	}
 }
 
-// scheduled makes the Job that the CronJob for backups would make now.
+// scheduled creates the Job that the CronJob for backups would create now.
 func (s *scene) scheduled(name string) *batchv1.Job {
 	s.Helper()
 	cron := harness.Lookup[*batchv1.CronJob](s.Journal, "db-backup")
@@ -225,7 +225,7 @@ func (s *scene) healthy(status metav1.ConditionStatus, reason string) (message s
 	return message
 }
 
-// A Job whose pod a quota refuses, or that is suspended, is named within a minute: in the DataBackup, and in BackupHealthy.
+// A Job whose pod a quota refuses, or that is suspended, is named within a minute: by the DataBackup, and by BackupHealthy.
 func TestJobsThatCannotStartSayWhy(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -239,7 +239,7 @@ func TestJobsThatCannotStartSayWhy(t *testing.T) {
 	s.scheduled("by-schedule")
 	for _, message := range []string{b.Status.Message, s.healthy(metav1.ConditionFalse, backupv1.ReasonPodNotStarting)} {
 		if at := strings.Index(message, "exceeded quota: no-pods"); at < 0 || at > 60 {
-			t.Errorf("the quota is not named at once: %s", message)
+			t.Errorf("the quota is not named immediately: %s", message)
 		}
 	}
 	s.Must(suite.API.Delete(s.Ctx, quota))
@@ -255,8 +255,8 @@ func TestJobsThatCannotStartSayWhy(t *testing.T) {
 	s.healthy(metav1.ConditionTrue, backupv1.ReasonBackupSucceeded)
 }
 
-// A container that never ends, as a mesh adds it, changes nothing of what is known of a backup, and does not keep the next one from being
-// made: the Job of the CronJob goes.
+// A container that never ends, such as one that a mesh adds, changes nothing in the reports about a backup. It does not prevent the next
+// backup: the Job of the CronJob is deleted.
 func TestASidecarThatNeverEnds(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -270,7 +270,7 @@ func TestASidecarThatNeverEnds(t *testing.T) {
 	}
 	job := s.scheduled("by-schedule")
 	s.healthy(metav1.ConditionTrue, backupv1.ReasonBackupSucceeded)
-	s.Eventually("the Job is gone", func() bool { return harness.Lookup[*batchv1.Job](s.Journal, job.Name) == nil })
+	s.Eventually("the Job is deleted", func() bool { return harness.Lookup[*batchv1.Job](s.Journal, job.Name) == nil })
 	s.healthy(metav1.ConditionTrue, backupv1.ReasonBackupSucceeded)
 	if own := harness.Lookup[*batchv1.Job](s.Journal, name); own == nil || ptr.Deref(own.Spec.Suspend, false) {
 		t.Errorf("the DataBackup's Job is %+v", own)

@@ -24,8 +24,8 @@ import (
 // counted selects the number of rows, and a sum that changes with any row.
 const counted = "SELECT COUNT(*), SUM(CRC32(CONCAT(id, v))) FROM app.t"
 
-// A running database is restored to a point in time, on a second volume. Nothing changes until a user switches, as in docs/backup.md. The
-// switch loses what the status named, and switching back restores it.
+// A running database is restored to a point in time on a second volume. Nothing changes until a user switches, as in docs/backup.md. The
+// switch loses the transactions that the status named, and the switch back restores them.
 func TestRestoreToASecondVolumeAndSwitch(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
@@ -41,7 +41,7 @@ func TestRestoreToASecondVolumeAndSwitch(t *testing.T) {
 	wanted := s.sql("db", counted)
 	s.aSecond()
 	moment := time.Now().UTC().Truncate(time.Second)
-	s.aSecond() // MariaDB's binary log knows whole seconds
+	s.aSecond() // MariaDB's binary log has whole seconds
 	s.sql("db", "DELETE FROM app.t WHERE id < 500")
 	s.sql("db", "INSERT INTO app.t (v) VALUES ('lost by the switch')")
 	all := s.sql("db", counted)
@@ -54,7 +54,7 @@ func TestRestoreToASecondVolumeAndSwitch(t *testing.T) {
 	r := s.comes("back", backupv1.PhasePrepared, backupv1.ReasonPrepared)
 	t.Logf("restored in %s to %s: %d tables, %d rows, %d transactions; loses %s", r.Status.Duration, r.Status.RestoredTo, r.Status.Tables, r.Status.Rows, r.Status.Transactions, r.Status.Loses.Summary)
 	if l := r.Status.Loses; l.Transactions == nil || *l.Transactions != 2 || l.Since == nil || l.Since.Time.Before(moment) || r.Status.RestoredTo.After(moment) {
-		t.Errorf("it would lose %+v, which are two transactions after %s", l, moment)
+		t.Errorf("the loss is %+v, want two transactions after %s", l, moment)
 	}
 	if now, again := s.pod("db"); now != uid || again != restarts || s.sql("db", counted) != all {
 		t.Error("the running database was touched")
@@ -62,22 +62,22 @@ func TestRestoreToASecondVolumeAndSwitch(t *testing.T) {
 
 	s.switches("db", "db-back", r.Status.Loses.Accept)
 	if got := s.sql("db-back", counted); got != wanted {
-		t.Errorf("after the switch there is %q, not %q", got, wanted)
+		t.Errorf("after the switch the database has %q, want %q", got, wanted)
 	}
 	s.sql("db-back", "INSERT INTO app.t (v) VALUES ('written after the switch')")
 	s.switches("db-back", "db", "")
 	if got := s.sql("db", counted); got != all {
-		t.Errorf("rolled back, there is %q, not %q", got, all)
+		t.Errorf("after the switch back the database has %q, want %q", got, all)
 	}
 	for _, claim := range []string{"data-db-0", "data-db-back-0"} {
 		if harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, claim) == nil {
-			t.Errorf("claim %s is gone", claim)
+			t.Errorf("claim %s was deleted", claim)
 		}
 	}
 	s.wrongs()
 }
 
-// wrongs tries what cannot be restored: each is said within a minute, and nothing is written.
+// wrongs requests impossible restores: each is reported within a minute, and nothing is written.
 func (s *realScene) wrongs() {
 	s.Helper()
 	for what, c := range map[string]struct {
@@ -93,18 +93,18 @@ func (s *realScene) wrongs() {
 		took := r.Status.CompletedAt.Sub(r.CreationTimestamp.Time)
 		s.Logf("%s: %s after %s: %s", what, r.Status.Reason, took, r.Status.Message)
 		if took > time.Minute {
-			s.Errorf("%s: it took %s to say so", what, took)
+			s.Errorf("%s: the message took %s", what, took)
 		}
 	}
 }
 
-// aSecond waits until another second has begun.
+// aSecond waits until the next second has begun.
 func (s *realScene) aSecond() {
 	s.Helper()
 	now := time.Now().Truncate(time.Second)
 	s.Must(harness.Within(10*time.Second, 50*time.Millisecond, s.Next, func() error {
 		if !time.Now().Truncate(time.Second).After(now) {
-			return fmt.Errorf("it is still %s", now)
+			return fmt.Errorf("the time is still %s", now)
 		}
 		return nil
 	}))
@@ -118,7 +118,7 @@ func (s *realScene) sql(database, statement string) string {
 	return answer
 }
 
-// pod is the UID of a database's pod, and how often its containers were started again.
+// pod returns the UID of a database's pod, and the number of restarts of its containers.
 func (s *realScene) pod(database string) (uid string, restarts int32) {
 	s.Helper()
 	pod := harness.Lookup[*corev1.Pod](s.Journal, database+"-0")
@@ -128,7 +128,7 @@ func (s *realScene) pod(database string) (uid string, restarts int32) {
 	return string(pod.UID), restarts
 }
 
-// archived is a DataService with a database of a name, whose binary log is archived, and more of the database or less (nil).
+// archived returns a DataService with a database whose binary log is archived. more changes the database's fields; nil removes one.
 func archived(database string, more fields) *unstructured.Unstructured {
 	mysql := fields{
 		"name": database, "image": "example/mysql:10.11", "backup": fields{
@@ -143,7 +143,7 @@ func archived(database string, more fields) *unstructured.Unstructured {
 	}}
 }
 
-// hold keeps a pod from going, or lets it go.
+// hold prevents the deletion of a pod by finalizers; without finalizers it permits the deletion.
 func (s *realScene) hold(name string, finalizers ...string) {
 	s.Helper()
 	pod := &corev1.Pod{}
@@ -153,8 +153,8 @@ func (s *realScene) hold(name string, finalizers ...string) {
 	s.Must(suite.API.Patch(s.Ctx, pod, client.MergeFrom(before)))
 }
 
-// switches names another database and accepts the loss; "" for what the DataService says. Nothing is switched before. While the pod
-// of the one before does not go, the new one has none.
+// switches names another database and accepts the loss; "" accepts the loss in the status. Nothing is switched before that. While the pod
+// of the former database exists, the new one has no pod.
 func (s *realScene) switches(from, to, accept string) {
 	s.Helper()
 	mark := s.Mark()
@@ -167,7 +167,7 @@ func (s *realScene) switches(from, to, accept string) {
 		accept, _, _ = strings.Cut(accept, `"`)
 	}
 	if !strings.Contains(message, `"`+accept+`"`) {
-		s.Errorf("the DataService says %q, not %q", message, accept)
+		s.Errorf("the DataService names the loss %q, want %q", message, accept)
 	}
 	if now, _ := s.pod(from); now != uid {
 		s.Error("the running database was touched before the consent")
@@ -176,7 +176,7 @@ func (s *realScene) switches(from, to, accept string) {
 	generation := s.Change(platform, fields{"mysql": fields{"acceptLoss": accept}})
 	s.Eventually("the new database waits", func() bool { return harness.Lookup[*appsv1.StatefulSet](s.Journal, to) != nil })
 	if set := harness.Lookup[*appsv1.StatefulSet](s.Journal, to); *set.Spec.Replicas != 0 {
-		s.Errorf("%s is to have %d pods while that of %s is there", to, *set.Spec.Replicas, from)
+		s.Errorf("%s has %d replicas while the pod of %s exists", to, *set.Spec.Replicas, from)
 	}
 	s.hold(from + "-0")
 	s.Until("the switch is made", func() error { return s.IsReady(platform, generation) })
@@ -186,10 +186,10 @@ func (s *realScene) switches(from, to, accept string) {
 		case c.ID == "Pod/"+from+"-0" && c.Event == watch.Deleted:
 			gone = true
 		case c.ID == "Pod/"+to+"-0" && c.Event == watch.Added && !gone:
-			s.Errorf("there was a pod of %s before that of %s was gone", to, from)
+			s.Errorf("a pod of %s existed before that of %s was deleted", to, from)
 		}
 	}
 	if !gone {
-		s.Errorf("the pod of %s is there", from)
+		s.Errorf("the pod of %s still exists", from)
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// There holds live objects of a resource by "Kind/name".
+// There has live objects of a resource by "Kind/name".
 type There map[string]*unstructured.Unstructured
 
 // Inputs returns inputs of a plan with these objects.
@@ -124,8 +124,8 @@ func listen(t *testing.T, port int) (ip string, listener net.Listener) {
 	return "", nil
 }
 
-// Mesh calls a test twice with a loopback address where a port is served as by a sidecar with strict mTLS: connections without its
-// certificate are accepted, and closed with a FIN or a RST.
+// Mesh runs a test twice with a loopback address and a port that behaves like a sidecar with strict mTLS: connections without its
+// certificate are accepted, and then closed with a FIN or a RST.
 func Mesh(t *testing.T, port int, test func(t *testing.T, ip string)) {
 	t.Helper()
 	for name, linger := range map[string]int{"closed": -1, "reset": 0} {

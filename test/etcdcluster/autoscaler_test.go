@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Kubernetes' own autoscaler scales the EtcdCluster of a DataService that leaves the number of members open. It has no metrics here: it writes
-// minReplicas where there are fewer, and maxReplicas where there are more.
+// Kubernetes' autoscaler scales the EtcdCluster of a DataService whose spec has no number of members. It has no metrics here: it sets
+// minReplicas if there are fewer members, and maxReplicas if there are more.
 func TestAutoscaler(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -27,7 +27,7 @@ func TestAutoscaler(t *testing.T) {
 	s.write()
 	cluster := s.get().Status.ClusterID
 	s.Become("{etcd: {replicas: null}}")
-	s.ready(1) // the number stays
+	s.ready(1) // the number stays unchanged
 
 	autoscaler := &autoscalingv2.HorizontalPodAutoscaler{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name},

@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/emulator"
 )
 
-// restores gives the images of etcd what restores snapshots, and leads the name of the cluster's Service to its first pod.
+// restores adds etcd's restore programs to its images, and replaces the name of the cluster's Service by that of its first pod.
 func restores(o *emulator.Options) {
 	for name, tool := range map[string]string{
 		image: "etcdutl-3.6", image + ":v" + etcdtest.V34: "etcdctl-3.4", image + ":v" + etcdtest.V35: "etcdutl-3.5", image + ":v" + etcdtest.V37: "etcdutl-3.7",
@@ -48,9 +48,9 @@ func restores(o *emulator.Options) {
 	}
 }
 
-// A cluster that is lost with all data comes back from its backup, with another id and higher revisions. Once the cluster has begun, a lost
-// volume gets its data from the other members, and not from the backup. A backup of 3.6 is the way to 3.7.
-func TestComesBackFromABackup(t *testing.T) {
+// A cluster that is lost with all its data is restored from its backup, with another id and higher revisions. After the restore, a lost
+// volume gets its data from the other members, and not from the backup. A backup of 3.6 can be restored to 3.7.
+func TestRestoresFromABackup(t *testing.T) {
 	harness.Long(t)
 	for _, c := range []struct{ version, next string }{
 		{etcdtest.V36, etcdtest.V36},
@@ -80,7 +80,7 @@ func TestComesBackFromABackup(t *testing.T) {
 			s.Lose(s.get())
 
 			s.create("{version: " + c.next + ", " + of + ", restoreFrom: " + store + "}")
-			t.Logf("etcd %s: the backup of %d bytes took %s; ready again with it after %.1f s", version, made.Bytes, made.Duration, s.ready(3).Seconds())
+			t.Logf("etcd %s: the backup of %d bytes took %s; ready again from it after %.1f s", version, made.Bytes, made.Duration, s.ready(3).Seconds())
 			s.holds()
 			if now := s.get().Status.ClusterID; now == before {
 				t.Errorf("the cluster has the id of the lost one: %s", now)
@@ -92,11 +92,11 @@ func TestComesBackFromABackup(t *testing.T) {
 			s.Must(err)
 			lost := s.ids()
 			losses[0].lose(s, 0)
-			s.Until("another member is in its place", func() error { return errors.Join(s.isAnother(0, lost), s.isReady(3)) })
+			s.Until("a new member has replaced it", func() error { return errors.Join(s.isAnother(0, lost), s.isReady(3)) })
 			s.ready(3)
 			got, err := c.Get(s.Ctx, "key-after-birth")
 			if err != nil || got.Count != 1 {
-				t.Errorf("what was written after the restore is gone: %v, %v", got, err)
+				t.Errorf("writes after the restore are lost: %v, %v", got, err)
 			}
 			_, err = c.Delete(s.Ctx, "key-after-birth")
 			s.Must(err)
@@ -106,7 +106,7 @@ func TestComesBackFromABackup(t *testing.T) {
 	}
 }
 
-// backedUp makes a backup of the cluster with the keys, and waits until the status reports it.
+// backedUp writes the keys, makes a backup of the cluster, and waits until the status reports it.
 func (s *scene) backedUp(version string) backupv1.DataBackupStatus {
 	s.Helper()
 	made := s.BackUp("first", etcdv1.Kind, name)
@@ -120,21 +120,21 @@ func (s *scene) backedUp(version string) backupv1.DataBackupStatus {
 	return made
 }
 
-// The status names the obstacle to a restore, and no empty cluster begins instead. Without the obstacle, the restore goes on.
-func TestBirthThatCannotBe(t *testing.T) {
+// The status names the obstacle to a restore, and no empty cluster is created instead. Without the obstacle, the restore continues.
+func TestImpossibleRestoreIsReported(t *testing.T) {
 	harness.Long(t) // the short form has the agent's TestEtcdRefuses
 	s := newScene(t, restores)
 	s.start()
 	s.Claim("backups")
 	s.create("{replicas: 3, restoreFrom: {destination: {claim: {name: backups}}, backup: 20260102T150405Z-0a1b2c3d}}")
-	s.Until("the status says why", func() error {
+	s.Until("the status has the reason", func() error {
 		if said := s.get().Status.Message; !strings.Contains(said, "no backup 20260102T150405Z-0a1b2c3d") {
 			return errors.New(said)
 		}
 		return nil
 	})
 	if text, _ := s.Log(name+"-0", "etcd"); text != "" {
-		t.Errorf("etcd has begun: %s", text)
+		t.Errorf("etcd has started: %s", text)
 	}
 	folder, err := s.VolumeFolder(s.Ctx, s.claim(0))
 	s.Must(err)
@@ -145,8 +145,8 @@ func TestBirthThatCannotBe(t *testing.T) {
 	s.ready(3)
 }
 
-// With an operator that is killed at every step, a cluster comes back whole.
-func TestKilledWhileItComesBack(t *testing.T) {
+// A cluster is restored completely although the operator is killed at every step.
+func TestKilledDuringARestore(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t, restores)
 	op := s.start()
@@ -170,7 +170,7 @@ func TestKilledWhileItComesBack(t *testing.T) {
 
 const right = "the value that was acknowledged"
 
-// corrupt replaces the right value in the databases of some members by other ones, which these members do not notice.
+// corrupt replaces the right value in the databases of some members by wrong ones. These members do not detect that.
 func (s *scene) corrupt(ordinals ...int) {
 	s.Helper()
 	for i, ordinal := range ordinals {
@@ -210,7 +210,7 @@ func (s *scene) memberID(ordinal int) uint64 {
 	return id
 }
 
-// lead lets a member lead.
+// lead makes a member the leader.
 func (s *scene) lead(to int) {
 	s.Helper()
 	s.Until(fmt.Sprintf("member %d leads", to), func() error {
@@ -224,11 +224,11 @@ func (s *scene) lead(to int) {
 		ctx, cancel := context.WithTimeout(s.Ctx, 5*time.Second)
 		defer cancel()
 		_, err = c.MoveLeader(ctx, s.memberID(to))
-		return fmt.Errorf("it is moved: %w", err)
+		return fmt.Errorf("the leader moves: %w", err)
 	})
 }
 
-// rightEverywhere fails the test unless each member has the right value by itself, and takes writes.
+// rightEverywhere fails the test unless each member alone returns the right value, and accepts writes.
 func (s *scene) rightEverywhere() {
 	s.Helper()
 	for _, pod := range s.pods() {
@@ -244,8 +244,8 @@ func (s *scene) rightEverywhere() {
 	s.put(1, "after", 0, 1, 2)
 }
 
-// An alarm CORRUPT ends, and costs no right data: where all have the same keys, no member is replaced; where the leader is wrong and names a
-// follower, the leader is; where no two members have the same keys, nothing is changed, and the status has the reason.
+// The operator ends an alarm CORRUPT without a loss of right data. If all members have the same keys, none is replaced. If the leader is
+// wrong and names a follower, the leader is replaced. If no two members have the same keys, nothing changes, and the status has the reason.
 func TestCorruptMembers(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -257,7 +257,7 @@ func TestCorruptMembers(t *testing.T) {
 	defer c.Close()
 	_, err = c.Put(s.Ctx, "value", right)
 	s.Must(err)
-	s.Pass(time.Second) // it is in the database of all, and not in their logs alone
+	s.Pass(time.Second) // it is in all databases, and not only in the logs
 
 	before := s.ids()
 	began := time.Now()

@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/slowdisk"
 )
 
-// cause is a fault of a cluster, the words that name it, and what ends it.
+// cause is a fault of a cluster, the words that name it, and the function that ends it.
 type cause struct {
 	name   string
 	happen func(s *scene) (mend func())
@@ -46,7 +46,7 @@ const keeps = `
   spec: {policyName: keeps-NAMESPACE, validationActions: [Deny], matchResources: {namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: NAMESPACE}}}}
 `
 
-// keepPods puts the policy into force, and returns what ends it.
+// keepPods creates the policy, and returns the function that deletes it.
 func (s *scene) keepPods() (end func()) {
 	s.Helper()
 	var objects []*unstructured.Unstructured
@@ -55,7 +55,7 @@ func (s *scene) keepPods() (end func()) {
 		s.Must(suite.API.Create(s.Ctx, o))
 	}
 	refused := func(want bool) {
-		s.Eventually("the API server follows the policy", func() bool {
+		s.Eventually("the API server applies the policy", func() bool {
 			return (suite.API.Delete(s.Ctx, s.pod(0).DeepCopy(), client.DryRunAll) != nil) == want
 		})
 	}
@@ -63,7 +63,7 @@ func (s *scene) keepPods() (end func()) {
 	return func() { s.Must(suite.API.Delete(s.Ctx, objects[1])); refused(false) }
 }
 
-// damage changes the volumes of pods while their etcd does not run, and returns what puts them back.
+// damage changes the volumes of pods while their etcd does not run, and returns the function that restores them.
 func (s *scene) damage(ordinals []int, how func(folder string)) (back func()) {
 	s.Helper()
 	kept := map[string]string{}
@@ -131,7 +131,7 @@ func causes(disks *slowdisk.Disks) []cause {
 			s.Must(err)
 			defer c.Close()
 			written := 0
-			s.Eventually("there is no space left", func() bool {
+			s.Eventually("the space is used up", func() bool {
 				written++
 				ctx, cancel := context.WithTimeout(s.Ctx, 3*time.Second)
 				defer cancel()
@@ -150,7 +150,7 @@ func causes(disks *slowdisk.Disks) []cause {
 	}
 }
 
-// named lets a fault happen, expects that its cause is named, and ends it.
+// named causes a fault, expects its cause in the screens, and ends the fault.
 func (s *scene) named(c cause) {
 	s.Helper()
 	mend := c.happen(s)
@@ -159,19 +159,19 @@ func (s *scene) named(c cause) {
 	s.Until("ready after "+c.name, func() error { return s.isReady(3) })
 }
 
-// Each cause is named first by kubectl get, kubectl describe and kubectl dataservice why.
+// kubectl get, kubectl describe and kubectl dataservice why name each cause first.
 func TestCauses(t *testing.T) {
 	s, disks := onDisks(t)
 	s.write()
 	for _, c := range causes(disks) {
 		s.named(c)
 	}
-	// Space that history used up is given back: the files are rewritten, the leader's last.
+	// The space of old revisions is freed: the files are rewritten, those of the leader last.
 	for action, least := range map[membership.Action]int{
 		membership.ActionCompact: 1, membership.ActionDefrag: 3, membership.ActionMoveLeader: 1, membership.ActionDisarm: 1,
 	} {
 		if n := s.watchdog.had(time.Time{}, action); n < least {
-			t.Errorf("%s was done %d times, and it takes %d", action, n, least)
+			t.Errorf("%s was done %d times, want at least %d", action, n, least)
 		}
 	}
 }

@@ -32,7 +32,7 @@ import (
 // longestPause limits the time without a write during a planned change: an election, and a client's timeout.
 const longestPause = 5 * time.Second
 
-// scale changes the number of members, and waits until it is so.
+// scale changes the number of members and waits until it is reached.
 func (s *scene) scale(replicas int) {
 	s.Helper()
 	began := time.Now()
@@ -55,8 +55,8 @@ func (s *scene) isParked() error {
 	return nil
 }
 
-// The number of members follows the spec under load, through 0 and back, and all pods are replaced: nothing that was acknowledged
-// is lost, and clients hardly notice.
+// Under load, the number of members follows the spec, through 0 and back, and all pods are replaced. No acknowledged write is lost, and
+// clients hardly notice it.
 func TestChanges(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -85,7 +85,7 @@ func TestChanges(t *testing.T) {
 			t.Error("the leader was not moved before its pod was replaced")
 		}
 		if now := s.ids(); fmt.Sprint(now) != fmt.Sprint(ids) {
-			t.Errorf("members were %v and are %v: a pod that is replaced keeps its data", ids, now)
+			t.Errorf("members were %v, and now are %v: a replaced pod keeps its data", ids, now)
 		}
 		s.scale(1)
 	}
@@ -95,7 +95,7 @@ func TestChanges(t *testing.T) {
 		s.explained(load)
 	}
 	s.scale(0)
-	s.scale(sizes[0]) // a pod comes back with its data, and others without
+	s.scale(sizes[0]) // a pod returns with its data, and new ones without
 	load.Verify(t)
 	s.isCluster(cluster)
 	s.harmless()
@@ -110,23 +110,23 @@ func (s *scene) uids() map[string]bool {
 	return uids
 }
 
-// replaced returns nil when none of these pods is there.
+// replaced returns nil if none of these pods exists any more.
 func (s *scene) replaced(before map[string]bool) error {
 	for _, pod := range s.pods() {
 		if before[string(pod.UID)] {
-			return fmt.Errorf("%s is not replaced", pod.Name)
+			return fmt.Errorf("%s is not replaced yet", pod.Name)
 		}
 	}
 	return nil
 }
 
-// staysWell expects that why finds nothing wrong until the returned function is called.
+// staysWell fails the test if why reports a problem until the returned function is called.
 func (s *scene) staysWell() (end func()) {
 	s.Helper()
 	return why.StaysWell(s.T, suite.Config, etcdv1.GroupVersion.WithKind("EtcdCluster"), s.Namespace, name)
 }
 
-// Minors are walked one at a time under load, up to 3.6, and there is no way back.
+// Under load, etcd is upgraded one minor version at a time, up to 3.6. A downgrade is refused.
 func TestUpgrades(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -166,9 +166,9 @@ func TestUpgrades(t *testing.T) {
 	s.change("{version: " + etcdtest.V35 + "}")
 	s.Until("no way back", func() error { return s.says("go back") })
 	s.change("{version: " + etcdtest.V37 + "}")
-	s.Until("no way on", func() error { return s.says("not known to be safe") })
+	s.Until("the upgrade is refused", func() error { return s.says("not known to be safe") })
 	if at := s.get().Status; at.Version != etcdtest.V36 || at.TargetVersion != etcdtest.V36 {
-		t.Errorf("it runs %s and goes to %s", at.Version, at.TargetVersion)
+		t.Errorf("the version is %s, the target %s", at.Version, at.TargetVersion)
 	}
 	s.isCluster(cluster)
 	s.harmless()
@@ -189,8 +189,8 @@ func (s *scene) noneStarts() bool {
 	})
 }
 
-// A cluster that gets an image which does not exist runs again once the image is right, and no person touches a pod: while the
-// other members run, and when no pod has come up since.
+// The image of a cluster is set to one that does not exist, and then back. The cluster runs again, and no person deletes a pod: while the
+// other members run, and while no pod runs.
 func TestWrongImageThenTheRightOne(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -208,10 +208,10 @@ func TestWrongImageThenTheRightOne(t *testing.T) {
 
 	s.change("{image: registry.example.com/missing/etcd}")
 	s.Until("the cause is named", func() error { return s.says("no program for image") })
-	for _, pod := range s.pods() { // as when all nodes are drained
+	for _, pod := range s.pods() { // as in a drain of all nodes
 		s.Must(client.IgnoreNotFound(suite.API.Delete(s.Ctx, pod.DeepCopy(), client.GracePeriodSeconds(1))))
 	}
-	s.Until("no pod has its image", func() error {
+	s.Until("no pod can pull its image", func() error {
 		if pods := s.pods(); len(pods) != 3 || !s.noneStarts() {
 			return fmt.Errorf("%d pods", len(pods))
 		}
@@ -224,13 +224,13 @@ func TestWrongImageThenTheRightOne(t *testing.T) {
 }
 
 var (
-	// random are the parts of texts that differ from run to run.
+	// random matches the parts of texts that differ from run to run.
 	random = regexp.MustCompile(`\b[0-9a-f]{12,16}\b`)
 	// blamed is the pod that a message names first. Whether its status still says that it was killed depends on the kubelet.
 	blamed = regexp.MustCompile(`pod my-etcd-cluster-\d: CrashLoopBackOff: container etcd ended with exit code 137; `)
 )
 
-// steps returns the steps in the status since a mark of the journal, in order, each in the form of `kubectl get`.
+// steps returns the steps in the status since a mark of the journal, in order, as `kubectl get` shows them.
 func (s *scene) steps(from int) []string {
 	var found []string
 	for _, c := range s.Since(from) {
@@ -247,7 +247,7 @@ func (s *scene) steps(from int) []string {
 	return found
 }
 
-// eventNotes returns the notes of events about the cluster, once each, in the order of their times.
+// eventNotes returns the notes of events about the cluster without duplicates, in the order of their times.
 func (s *scene) eventNotes() []string {
 	s.Helper()
 	events := s.Events()
@@ -280,8 +280,7 @@ func (s *scene) kubectl(arguments ...string) string {
 	return out.String()
 }
 
-// The replacement of a member is reported while it happens: in the status, which `kubectl get` shows, and by events, which `kubectl
-// describe` shows.
+// The status, which `kubectl get` shows, and events, which `kubectl describe` shows, report the replacement of a member while it happens.
 func TestReplacementIsReported(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -292,7 +291,7 @@ func TestReplacementIsReported(t *testing.T) {
 	losses[1].lose(s, 2)
 	s.Until("it is replaced", func() error { return s.isAnother(2, before) })
 	s.ready(3)
-	steps := slices.DeleteFunc(s.steps(mark), func(line string) bool { // it has no fixed place among the others
+	steps := slices.DeleteFunc(s.steps(mark), func(line string) bool { // its place among the other steps varies
 		return strings.Contains(line, "that its data is")
 	})
 	golden.Assert(t, strings.Join(steps, "\n")+"\n", "replacement.golden")

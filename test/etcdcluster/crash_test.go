@@ -22,12 +22,12 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// mortal makes each life of the operator end at an effect, on etcd or at the API server, its status aside: one life before the
-// effect, the next one when it was had and its answer is lost.
+// mortal makes each life of the operator end at an effect on etcd, or on an object of the API server other than a status. Lives alternate:
+// one ends before the effect, the next one after it, with the answer lost.
 type mortal struct {
 	stage.Lives
 
-	within  time.Duration // that a change may take
+	within  time.Duration // the time limit of a change
 	overlap time.Duration // of Options
 }
 
@@ -60,7 +60,7 @@ func (l *life) due(what string) bool {
 	return l.Due("after " + what)
 }
 
-// Before ends a life before an effect on etcd. Those on objects are ended at the API server.
+// Before ends a life before an effect on etcd. At an effect on an object, the transport ends the life.
 func (l *life) Before(action membership.Action) error {
 	switch {
 	case l.Dead():
@@ -72,7 +72,7 @@ func (l *life) Before(action membership.Action) error {
 	return l.watchdog.Before(action)
 }
 
-// After ends a life before it learns what came of an effect.
+// After ends a life before it gets the result of an effect.
 func (l *life) After(action membership.Action) error {
 	err := l.watchdog.After(action)
 	if !l.Dead() && !l.before && onEtcd[action] && l.due(string(action)) {
@@ -88,7 +88,7 @@ var onEtcd = map[membership.Action]bool{
 	membership.ActionCompact: true, membership.ActionDefrag: true, membership.ActionDisarm: true, membership.ActionAppend: true,
 }
 
-// live lets one operator after the other live until a condition holds that outlasts one of them.
+// live runs one operator after the other until a condition holds and the present operator has not crashed.
 func (m *mortal) live(s *scene, holds func() error) {
 	s.Helper()
 	m.Live(s.Stage, m.within, func() (*stage.Life, *stage.Operator) {
@@ -106,7 +106,7 @@ type change struct {
 	make func(s *scene) (done func() error)
 }
 
-// wants changes the spec, and is done when that is carried out.
+// wants changes the spec. It is done when the change is carried out.
 func wants(spec string, voters int) func(*scene) func() error {
 	return func(s *scene) func() error {
 		s.watchdog.mu.Lock()
@@ -122,7 +122,7 @@ func wants(spec string, voters int) func(*scene) func() error {
 	}
 }
 
-// loses makes the leader lose its volume, and is done when another member is in its place.
+// loses makes the leader lose its volume. It is done when another member has replaced it.
 func (l loss) loses(s *scene) func() error {
 	before := s.ids()
 	leader, _ := s.leads()
@@ -135,7 +135,7 @@ func (l loss) loses(s *scene) func() error {
 	}
 }
 
-// killed kills the leader, and is done when it is well.
+// killed kills the leader. It is done when all members are healthy.
 func killed(s *scene) func() error {
 	leader, _ := s.leads()
 	s.crash(leader)
@@ -149,7 +149,7 @@ func rolls(s *scene) func() error {
 	return func() error { return errors.Join(s.replaced(before), s.isReady(3)) }
 }
 
-// upgrades brings etcd to the newest version there is.
+// upgrades upgrades etcd to the newest version.
 func upgrades(s *scene) func() error {
 	s.change("{version: " + etcdtest.V36 + "}")
 	return func() error {
@@ -160,7 +160,7 @@ func upgrades(s *scene) func() error {
 	}
 }
 
-// An operator that is killed at every step forms a cluster, brings every planned change about and mends every fault, under load.
+// Under load, an operator that is killed at every step forms a cluster, completes every planned change and repairs every fault.
 func TestKilledAtEveryStep(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -173,7 +173,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	voters, version, m := 3, etcdtest.V34, &mortal{within: 20 * time.Minute}
 	if !full {
 		changes = []change{{"1 to 3 members", wants("{replicas: 3}", 3)}}
-		voters, version, m = 3, etcdtest.V36, &mortal{within: patience, Lives: stage.Lives{Skip: 2}} // each third step
+		voters, version, m = 3, etcdtest.V36, &mortal{within: patience, Lives: stage.Lives{Skip: 2}} // every third step
 	}
 	s.create(fmt.Sprintf("{replicas: 1, version: %s}", version))
 	m.live(s, func() error { return s.isReady(1) })

@@ -31,8 +31,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A DataService with an etcd becomes ready with it, and a service of the user's own connects with the certificate in its
-// container. Nothing of the data is lost when etcd is taken out of the spec, or with the DataService.
+// A DataService with an etcd becomes ready with it, and an additional service connects with the certificate in its container. The data
+// stays when etcd is removed from the spec, and when the DataService is deleted.
 func TestInADataService(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -56,11 +56,11 @@ func TestInADataService(t *testing.T) {
 	s.write()
 	cluster := s.get().Status.ClusterID
 
-	// The DataService owns the whole spec: another writer's change is reverted once, and then nothing is written.
+	// The DataService owns the whole spec: a change by another writer is reverted once, and then nothing is written.
 	planned, err := yaml.Marshal(s.get().Spec)
 	s.Must(err)
 	s.change(`{replicas: 3, paused: true, maintenance: {defragThreshold: "0%"}, networkPolicy: {enabled: true}, config: {log-level: debug}, podTemplate: {metadata: {labels: {a: b}}}}`)
-	s.Until("the spec is put back", func() error {
+	s.Until("the spec is restored", func() error {
 		now, err := yaml.Marshal(s.get().Spec)
 		if err == nil && string(now) != string(planned) {
 			err = fmt.Errorf("it is\n%s\nnot\n%s", now, planned)
@@ -93,7 +93,7 @@ func TestInADataService(t *testing.T) {
 	s.isCluster(cluster)
 }
 
-// A member that does not answer makes the DataService not ready. The status names etcd, with the message of etcd's own status. Clients of
+// The DataService is not ready while a member does not answer. The status names etcd, with the message of etcd's status. The clients of
 // etcd are not changed.
 func TestEtcdIsNotReady(t *testing.T) {
 	harness.Long(t)
@@ -108,26 +108,26 @@ func TestEtcdIsNotReady(t *testing.T) {
 	s.Until("the status reports it", func() error {
 		child := s.get().Status
 		if c := s.Component("etcd"); c.Phase == dsv1.PhaseRunning || !strings.Contains(c.Message, "EtcdCluster "+name) || !strings.Contains(c.Message, child.Message) {
-			return fmt.Errorf("the DataService says %+v, etcd %s", c, child.Message)
+			return fmt.Errorf("the DataService has %+v, etcd %s", c, child.Message)
 		}
 		return nil
 	})
 	if harness.Lookup[*appsv1.Deployment](s.Journal, "reports") == nil {
-		t.Error("the service is gone")
+		t.Error("the service was deleted")
 	}
 	s.Must(s.Kill(s.pod(0).Name, syscall.SIGCONT, "etcd"))
 	s.Ready(platform)
 	s.ready(1)
 }
 
-// platform is the name of these tests' DataService. Its etcd has the name of the EtcdCluster of other tests.
+// platform is the name of the DataService in these tests. Its etcd has the name of the EtcdCluster in other tests.
 const platform = stage.Platform
 
-// withService is a DataService with an etcd and a service that uses it.
+// withService is the spec of a DataService with an etcd and a service that uses it.
 const withService = `{etcd: {name: my-etcd-cluster, replicas: 1, tls: {mode: Auto}},
 	additionalServices: [{name: reports, image: work, command: [sleep, "1000000"], dependsOn: [etcd]}]}`
 
-// given returns what the container of the service has: its environment, and the content of the files of Secrets in it.
+// given returns the environment of the service's container, and the content of its files from Secrets.
 func (s *scene) given() (env map[string]string, files map[string][]byte) {
 	s.Helper()
 	deployment := harness.Lookup[*appsv1.Deployment](s.Journal, "reports")
@@ -154,7 +154,7 @@ func (s *scene) given() (env map[string]string, files map[string][]byte) {
 	return env, files
 }
 
-// asService connects to etcd by what the service has in its container, and by nothing else.
+// asService connects to etcd only by the service's environment and files.
 func (s *scene) asService() *clientv3.Client {
 	s.Helper()
 	env, files := s.given()
@@ -164,9 +164,9 @@ func (s *scene) asService() *clientv3.Client {
 	roots.AppendCertsFromPEM(files[env["ETCD_CA_FILE"]])
 	want := fmt.Sprintf("https://%s.%s.svc:2379", name, s.Namespace)
 	if env["ETCD_ENDPOINTS"] != want {
-		s.Fatalf("the service has the endpoints %q, not %s", env["ETCD_ENDPOINTS"], want)
+		s.Fatalf("the service has the endpoints %q, want %s", env["ETCD_ENDPOINTS"], want)
 	}
-	// There is no DNS: the name of the Service leads to a pod that is ready.
+	// There is no DNS: the name of the Service leads to a ready pod.
 	dial := func(ctx context.Context, _ string) (net.Conn, error) {
 		for _, pod := range s.pods() {
 			if stage.IsReady(pod) {
@@ -183,7 +183,7 @@ func (s *scene) asService() *clientv3.Client {
 	return c
 }
 
-// gone waits until the EtcdCluster and its pods are gone, and fails the test unless the data stays.
+// gone waits until the EtcdCluster and its pods are deleted, and fails the test unless the data stays.
 func (s *scene) gone() {
 	s.Helper()
 	s.Until("etcd goes", func() error {
@@ -193,11 +193,11 @@ func (s *scene) gone() {
 		return nil
 	})
 	if harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, s.claim(0)) == nil || harness.Lookup[*corev1.Secret](s.Journal, name+"-ca") == nil {
-		s.Error("the claim or the certificate authorities are gone")
+		s.Error("the claim or the certificate authorities were deleted")
 	}
 }
 
-// isVoting reports whether a change says that etcd is ready.
+// isVoting reports whether a change shows a ready etcd.
 func isVoting(c harness.Change) bool {
 	ec, ok := c.Object.(*etcdv1.EtcdCluster)
 	return ok && ec.Status.Phase == etcdv1.PhaseRunning && ec.Status.Ready == "1/1"

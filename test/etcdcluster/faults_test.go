@@ -75,13 +75,13 @@ var losses = []loss{
 	{"bytes of the log flipped", func(s *scene, ordinal int) {
 		folder, err := s.VolumeFolder(s.Ctx, s.claim(ordinal))
 		s.Must(err)
-		s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGSTOP, "etcd")) // it writes nothing from now on
+		s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGSTOP, "etcd")) // it writes nothing any more
 		s.Must(etcdtest.FlipWAL(folder))
 		s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGKILL, "etcd"))
 	}},
 }
 
-// isAnother returns nil when the member of an ordinal has another id.
+// isAnother returns nil if the member of an ordinal has another id than before.
 func (s *scene) isAnother(ordinal int, before map[int32]string) error {
 	if is := s.ids()[int32(ordinal)]; is == "" || is == before[int32(ordinal)] {
 		return fmt.Errorf("member %d is %q", ordinal, is)
@@ -89,8 +89,8 @@ func (s *scene) isAnother(ordinal int, before map[int32]string) error {
 	return nil
 }
 
-// neverVotedEmpty fails the test unless the agent of a pod waited for a ticket before etcd began, and joined with another id
-// than the member that was lost.
+// neverVotedEmpty fails the test unless the agent of a pod waited for a ticket before etcd started, and joined with another id than that of
+// the lost member.
 func (s *scene) neverVotedEmpty(ordinal int, before map[int32]string) {
 	s.Helper()
 	if err := s.isAnother(ordinal, before); err != nil {
@@ -104,12 +104,12 @@ func (s *scene) neverVotedEmpty(ordinal int, before map[int32]string) {
 		s.Errorf("pod %d did not wait before it joined:\n%s", ordinal, text[:min(len(text), 2000)])
 	}
 	if strings.Contains(text[started:], "--initial-cluster-state=new") {
-		s.Errorf("pod %d made a cluster of its own", ordinal)
+		s.Errorf("pod %d formed a separate cluster", ordinal)
 	}
 }
 
-// Each fault heals in time under load. A member that crashes recovers. A member with a lost or damaged volume is replaced by a new one,
-// which gets the data from the others and never votes without it. The full form, which runs alone, checks the promised times.
+// Under load, each fault heals in time. A member that crashes recovers. A member with a lost or damaged volume is replaced by a new one,
+// which gets the data from the other members and never votes without it. The full form, which runs alone, checks the promised times.
 func TestFaults(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -129,12 +129,12 @@ func TestFaults(t *testing.T) {
 			s.crash(ordinal)
 			s.ready(3)
 			took := time.Since(began)
-			t.Logf("member %d was killed: all three are well after %.1f s", ordinal, took.Seconds())
+			t.Logf("member %d was killed: all three are healthy after %.1f s", ordinal, took.Seconds())
 			if full && took > 10*time.Second {
 				t.Errorf("it took %s", took)
 			}
 		}
-		s.allHeld(func(int) {}) // all are killed
+		s.allHeld(func(int) {}) // kills all members
 		s.ready(3)
 		s.isAsBefore(cluster, before)
 		for _, way := range ways {
@@ -157,7 +157,7 @@ func TestFaults(t *testing.T) {
 	s.harmless()
 }
 
-// during lets a fault last, and fails the test if the operator changes the membership or takes a pod away.
+// during waits while a fault lasts, and fails the test if the operator changes the membership or deletes a pod.
 func (s *scene) during(what string, while time.Duration) {
 	s.Helper()
 	began := time.Now()
@@ -168,7 +168,7 @@ func (s *scene) during(what string, while time.Duration) {
 	}
 }
 
-// Members that only pause, stutter as with a slow disk, or cannot reach each other, are left alone.
+// The operator does nothing about members that only pause, stutter as with a slow disk, or cannot reach each other.
 func TestPaused(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -187,7 +187,7 @@ func TestPaused(t *testing.T) {
 		s.unready()
 		s.during(what+" is paused", while)
 		_ = s.Kill(pod, syscall.SIGCONT, "etcd") // the liveness probe may have ended it
-		t.Logf("%s was paused for %s: all well %.1f s after it goes on", what, while, s.ready(3).Seconds())
+		t.Logf("%s was paused for %s: all healthy %.1f s after its continuation", what, while, s.ready(3).Seconds())
 	}
 
 	leader, _ = s.leads()
@@ -197,7 +197,7 @@ func TestPaused(t *testing.T) {
 		s.Must(s.Kill(s.pod(leader).Name, syscall.SIGCONT, "etcd"))
 		s.during("the leader stutters", 200*time.Millisecond)
 	}
-	t.Logf("the leader stuttered for %s: all well %.1f s later", while, s.ready(3).Seconds())
+	t.Logf("the leader stuttered for %s: all healthy %.1f s later", while, s.ready(3).Seconds())
 
 	leader, _ = s.leads()
 	for other := range 3 {
@@ -212,13 +212,13 @@ func TestPaused(t *testing.T) {
 			s.Mend(s.pod(leader).Name, s.pod(other).Name)
 		}
 	}
-	t.Logf("the leader was cut off for %s: all well %.1f s after the links are back", while, s.ready(3).Seconds())
+	t.Logf("the leader was cut off for %s: all healthy %.1f s after the links are restored", while, s.ready(3).Seconds())
 	load.End(t)
 	s.isAsBefore(cluster, before)
 }
 
-// Two of three members lose their data: the status reports it, and nothing is changed. With a token, the cluster continues with the data of
-// the third member, and grows to three again.
+// Two of three members lose their data: the status reports it, and the operator changes nothing. With a token, the cluster continues with
+// the data of the third member, and grows to three again.
 func TestQuorumLost(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -239,7 +239,7 @@ func TestQuorumLost(t *testing.T) {
 	s.Until("the status reports it", func() error {
 		st := s.get().Status
 		if strings.Contains(st.Message, "delete its claim") {
-			t.Fatalf("the last copy is to be deleted: %s", st.Message)
+			t.Fatalf("the operator would delete the last copy: %s", st.Message)
 		}
 		if st.Phase != etcdv1.PhaseQuorumLost || !strings.Contains(st.Message, "spec.recovery.from to "+survivor.Name) {
 			return fmt.Errorf("%s: %s", st.Phase, st.Message)
@@ -257,11 +257,11 @@ func TestQuorumLost(t *testing.T) {
 	t.Logf("three voters %.1f s after consent", time.Since(began).Seconds())
 	s.holds()
 	if now := s.ids(); now[int32(leader)] != before[int32(leader)] {
-		t.Errorf("the survivor was member %s and is %s", before[int32(leader)], now[int32(leader)])
+		t.Errorf("the survivor was member %s, and now is %s", before[int32(leader)], now[int32(leader)])
 	}
 }
 
-// onDisks starts a cluster of three members on disks that a test makes slow or fills.
+// onDisks starts a cluster of three members on disks that a test can slow down or fill.
 func onDisks(t *testing.T) (*scene, *slowdisk.Disks) {
 	t.Helper()
 	harness.Long(t)
@@ -275,7 +275,7 @@ func onDisks(t *testing.T) (*scene, *slowdisk.Disks) {
 	return s, d
 }
 
-// A member with a slow disk keeps its place: no member is removed, no pod is replaced, and the members stay one cluster.
+// A member with a slow disk stays a member: none is removed, no pod is replaced, and the members stay one cluster.
 func TestSlowDisk(t *testing.T) {
 	s, d := onDisks(t)
 	cluster, before, load := s.get().Status.ClusterID, s.ids(), s.load()
@@ -296,7 +296,7 @@ func TestSlowDisk(t *testing.T) {
 		s.during("a disk is slow", while)
 		n := d.Delayed(pod)
 		d.Slow(pod, 0)
-		t.Logf("leads: %v; %d syncs took %s longer, for %s: all well %.1f s later", c.leads, n, c.delay, while, s.ready(3).Seconds())
+		t.Logf("leads: %v; %d syncs took %s longer, for %s: all healthy %.1f s later", c.leads, n, c.delay, while, s.ready(3).Seconds())
 		if n == 0 {
 			t.Errorf("no sync of %s was slow", pod)
 		}

@@ -23,8 +23,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The sample's three members form a cluster. A member that is killed starts again with its data, and one that lost its volume is replaced.
-// Lost with all data, the cluster comes back from its backup, with another id.
+// The sample's three members form a cluster. A killed member starts again with its data, and a member that lost its volume is replaced.
+// After the loss of all data, the cluster is restored from its backup, with another id.
 func TestLife(t *testing.T) {
 	s := newScene(t, restores)
 	s.start()
@@ -37,14 +37,14 @@ func TestLife(t *testing.T) {
 
 	_, follower := s.leads()
 	s.crash(follower)
-	t.Logf("well %.1f s after a member was killed", s.ready(3).Seconds())
+	t.Logf("healthy %.1f s after a member was killed", s.ready(3).Seconds())
 	s.holds()
 	s.isAsBefore(cluster, before)
 	losses[0].lose(s, follower)
 	began := time.Now()
-	s.Until("another member is in its place", func() error { return s.isAnother(follower, before) })
+	s.Until("a new member has replaced it", func() error { return s.isAnother(follower, before) })
 	s.ready(3)
-	t.Logf("well %.1f s after its volume was lost", time.Since(began).Seconds())
+	t.Logf("healthy %.1f s after its volume was lost", time.Since(began).Seconds())
 	s.neverVotedEmpty(follower, before)
 	s.holds()
 	s.isCluster(cluster)
@@ -74,7 +74,7 @@ func (s *scene) sample(more string) *etcdv1.EtcdCluster {
 	return ec
 }
 
-// The sample applies as it is, and is ready with three voters, again and again.
+// The unchanged sample is accepted, and is ready with three voters, in each of several runs.
 func TestSample(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -110,7 +110,7 @@ func TestSample(t *testing.T) {
 	t.Logf("the sample, %d runs: ready with three voters after its first pod ran: %v (bound %s)", runs, all, bound)
 }
 
-// goes waits until the cluster is gone, and fails the test unless it leaves its claims.
+// goes waits until the cluster is deleted, and fails the test unless its claims stay.
 func (s *scene) goes(claims int) {
 	s.Helper()
 	s.Until("the cluster goes", func() error {
@@ -123,11 +123,11 @@ func (s *scene) goes(claims int) {
 		return nil
 	})
 	if left := len(harness.Every[*corev1.PersistentVolumeClaim](s.Journal)); left != claims {
-		s.Errorf("%d claims are left, and %d should be", left, claims)
+		s.Errorf("%d claims exist, want %d", left, claims)
 	}
 }
 
-// asked returns a member's own counters of requests since its start.
+// asked returns a member's counters of requests since its start.
 func (s *scene) asked(pod *corev1.Pod) map[string]int {
 	s.Helper()
 	request, err := http.NewRequestWithContext(s.Ctx, http.MethodGet, "http://"+net.JoinHostPort(pod.Status.PodIP, "2381")+"/metrics", http.NoBody)
@@ -160,7 +160,7 @@ func (s *scene) asked(pod *corev1.Pod) map[string]int {
 // quiet waits until an operator sends no request to the API server for a while.
 func (s *scene) quiet(op *stage.Operator) {
 	s.Helper()
-	s.Until("it has looked around", func() error {
+	s.Until("the operator is at rest", func() error {
 		mark := op.Mark()
 		s.Pass(3 * time.Second)
 		if sent := op.Since(mark, func(r harness.Sent) bool { return r.Reads() || r.Writes() }); len(sent) > 0 {
@@ -170,8 +170,8 @@ func (s *scene) quiet(op *stage.Operator) {
 	})
 }
 
-// At rest the operator sends no request to the API server, and reads from each member every 30 seconds without a write. A new operator does
-// the same.
+// At rest the operator sends no request to the API server. It reads from each member every 30 seconds, and writes nothing. A new operator
+// does the same.
 func TestAtRest(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -206,8 +206,8 @@ func TestAtRest(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%s at rest: each member was asked %d times at most (bound %d), without a write", time.Since(began).Round(time.Second), most, bound)
+	t.Logf("%s at rest: each member got %d reads at most (bound %d), and no write", time.Since(began).Round(time.Second), most, bound)
 	if most > bound || most == 0 {
-		t.Errorf("a member was asked %d times, bound %d", most, bound)
+		t.Errorf("a member got %d reads, bound %d", most, bound)
 	}
 }

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdcluster_test holds the operator with EtcdClusters on a real API server against real etcd processes, which
-// the agent's own program starts in pods that the emulator runs.
+// Package etcdcluster_test runs the operator with EtcdClusters on a real API server, with real etcd processes, which the agent starts in
+// pods of the emulator.
 package etcdcluster_test
 
 import (
@@ -21,11 +21,11 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience is the time limit for anything without a promised time; the machine may be busy.
+// patience is the time limit for everything without a promised time: the machine may be busy.
 const patience = 150 * time.Second
 
-// full reports whether everything is tried: every step at which an operator can be killed, each way to lose a volume, every
-// version of etcd, ten minutes at rest, twenty samples.
+// full selects the full form: the operator is killed at every step, each way to lose a volume and every version of etcd is tested, a rest
+// takes ten minutes, and the sample is created twenty times.
 var full = os.Getenv("ETCD_TESTS") == "full"
 
 var (

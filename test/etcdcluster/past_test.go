@@ -23,13 +23,13 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// hold kills etcd of a pod, and keeps it from starting until the function is called that it returns.
+// hold kills etcd of a pod, and prevents its start until the returned function is called.
 func (s *scene) hold(ordinal int) (release func()) {
 	s.Helper()
 	return s.Hold(fmt.Sprintf("%s-%d", name, ordinal), "etcd", syscall.SIGKILL)
 }
 
-// saved copies a volume on which no etcd runs, and returns a function that puts the copy back, as storage does that goes back to a snapshot.
+// saved copies a volume on which no etcd runs. The returned function restores the copy, like storage that restores a snapshot.
 func (s *scene) saved(ordinal int) (putBack func()) {
 	s.Helper()
 	volume, err := s.VolumeFolder(s.Ctx, s.claim(ordinal))
@@ -39,7 +39,7 @@ func (s *scene) saved(ordinal int) (putBack func()) {
 	return func() { s.Helper(); s.Must(copyOver(volume, kept)) }
 }
 
-// put writes keys of a prefix by some pods. Each is acknowledged.
+// put writes keys with a prefix to some pods. Each write is acknowledged.
 func (s *scene) put(n int, prefix string, ordinals ...int) {
 	s.Helper()
 	c, err := s.dial(s.some(ordinals)...)
@@ -63,7 +63,7 @@ func (s *scene) some(ordinals []int) (pods []*corev1.Pod) {
 	return pods
 }
 
-// count returns how many keys of a prefix a quorum has, or -1 if no pod answers.
+// count returns the number of keys with a prefix by a quorum read, or -1 if no pod answers.
 func (s *scene) count(prefix string, ordinals ...int) int {
 	s.Helper()
 	c, err := s.dial(s.some(ordinals)...)
@@ -90,7 +90,7 @@ func (s *scene) reports(phase etcdv1.Phase, texts ...string) {
 	})
 }
 
-// noted waits until the claim of a pod says that its data goes as far as that of the pod.
+// noted waits until the annotation of a pod's claim has the present position of the pod's data, or a later one.
 func (s *scene) noted(ordinal int) {
 	s.Helper()
 	c, err := s.dial(s.pod(ordinal))
@@ -98,7 +98,7 @@ func (s *scene) noted(ordinal int) {
 	defer c.Close()
 	status, err := c.Status(s.Ctx, c.Endpoints()[0])
 	s.Must(err)
-	s.Until("it is noted how far the data goes", func() error {
+	s.Until("the claim has the position of the data", func() error {
 		var term, index uint64
 		text := harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, s.claim(ordinal)).Annotations["etcd.database.coreos.com/position"]
 		if _, err := fmt.Sscan(text, &term, &index); err != nil || index < status.RaftAppliedIndex {
@@ -108,23 +108,23 @@ func (s *scene) noted(ordinal int) {
 	})
 }
 
-// another replaces a pod that is held by a new one on the same volume, which is held, too.
+// another replaces a held pod by a new one on the same volume, which is held, too.
 func (s *scene) another(ordinal int) {
 	s.Helper()
 	uid := s.pod(ordinal).UID
 	s.Must(suite.API.Delete(s.Ctx, s.pod(ordinal).DeepCopy(), client.GracePeriodSeconds(0)))
-	s.Eventually("another pod is there", func() bool {
+	s.Eventually("the new pod exists", func() bool {
 		pod := s.pod(ordinal)
 		return pod != nil && pod.UID != uid && pod.Status.PodIP != ""
 	})
 }
 
-// oneDisk has two of three members acknowledge a write that the third does not see. Then one of the two loses its disk, and the other one is
-// away. No quorum forgets the write.
+// oneDisk makes two of three members acknowledge a write while the third is stopped. Then one of the two loses its disk, and the other one
+// is stopped. No quorum without the write may form.
 func oneDisk(s *scene) {
 	leader, follower := s.leads()
 	third := 3 - leader - follower
-	s.put(10, "before", leader) // the members hear who has a vote
+	s.put(10, "before", leader) // all members get the list of voters
 	back := s.hold(third)
 	s.put(1, "acked", leader, follower)
 	here, lost := s.hold(leader), s.hold(follower)
@@ -141,7 +141,7 @@ func oneDisk(s *scene) {
 	assert.Equal(s.T, s.count("acked", follower), 1)
 }
 
-// silent expects for a while that two pods answer no read that needs a quorum, and that the membership is not changed.
+// silent expects for some seconds that two pods answer no quorum read, and that the membership does not change.
 func (s *scene) silent(prefix string, ordinals ...int) {
 	s.Helper()
 	for range 6 {
@@ -152,9 +152,9 @@ func (s *scene) silent(prefix string, ordinals ...int) {
 	}
 }
 
-// ofThePast has the storage put the volume of a member back to an earlier state. With the member that was away it would be a quorum that has
-// forgotten what was acknowledged. It never votes: in the same pod, by the note of the pod, although the operator saw nothing of the writes;
-// in a new pod, by what the operator noted on its claim.
+// ofThePast restores the volume of a member to an earlier state. This member and the stopped member would be a quorum without acknowledged
+// writes. The restored member never votes: in the same pod because of the pod's note, although the operator did not see the writes; in a
+// new pod because of the operator's annotation on its claim.
 func ofThePast(samePod bool) func(*scene) {
 	return func(s *scene) {
 		leader, old := s.leads()
@@ -166,7 +166,7 @@ func ofThePast(samePod bool) func(*scene) {
 		away := s.hold(third)
 		s.put(300, acked, leader, old)
 		if samePod {
-			s.Pass(1500 * time.Millisecond) // the agent notes it twice a second
+			s.Pass(1500 * time.Millisecond) // the agent writes its note twice a second
 		} else {
 			s.noted(old)
 		}
@@ -207,7 +207,7 @@ func (s *scene) forget() {
 	s.Must(suite.API.Delete(s.Ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: recordName}}))
 }
 
-// allHeld does something to each pod while etcd runs in none.
+// allHeld calls do for each pod while etcd runs in none.
 func (s *scene) allHeld(do func(ordinal int)) {
 	s.Helper()
 	var release [3]func()
@@ -222,8 +222,8 @@ func (s *scene) allHeld(do func(ordinal int)) {
 	}
 }
 
-// claimsGo has all claims deleted by mistake, and then all containers end: no pod is deleted, and the data is there. A person deletes one
-// pod at a time, and nothing is lost.
+// claimsGo deletes all claims, as by mistake, and then ends all containers: no pod is deleted, and the data stays. A person deletes one pod
+// at a time, and nothing is lost.
 func claimsGo(s *scene) {
 	s.put(20, "before-claims", 0, 1, 2)
 	pods := s.uids()
@@ -244,7 +244,7 @@ func claimsGo(s *scene) {
 	s.during("all containers have ended", 4*time.Second)
 	s.reports("", loud)
 	if now := s.uids(); fmt.Sprint(now) != fmt.Sprint(pods) {
-		s.Errorf("pods were %v and are %v", pods, now)
+		s.Errorf("pods were %v, and now are %v", pods, now)
 	}
 	for ordinal := range 3 {
 		before := s.ids()
@@ -255,11 +255,11 @@ func claimsGo(s *scene) {
 	assert.Equal(s.T, s.count("before-claims", 0, 1, 2), 20)
 }
 
-// allOfThePast has all volumes put back to an earlier state: nothing starts, and with consent the cluster goes on with the newest of them,
-// once. A resource that is made again with the same token in it, as GitOps does, uses it as little, whatever the record says.
+// allOfThePast restores all volumes to an earlier state: nothing starts. With consent, the cluster continues once with the newest volume. A
+// resource that is created again with the same token, as GitOps does, does not use the token again, whatever the record has.
 func allOfThePast(s *scene) {
 	s.put(20, "long-before", 0, 1, 2)
-	s.Pass(time.Second) // etcd that goes on alone keeps what it knows to be agreed on, which members hear a moment later
+	s.Pass(time.Second) // an etcd that continues alone keeps only what it knows as committed, and members get that a moment later
 	var putBack []func()
 	s.allHeld(func(ordinal int) { putBack = append(putBack, s.saved(ordinal)) })
 	s.ready(3)
@@ -276,10 +276,10 @@ func allOfThePast(s *scene) {
 	for ordinal := range 3 {
 		s.crash(ordinal)
 	}
-	s.ready(3) // on what they have since
+	s.ready(3) // with the data that they have since then
 
 	s.forget()
-	s.Until("the record is made again", func() error { return harness.Mentions(s.record(), `"tokens":"1"`) })
+	s.Until("the record was created again", func() error { return harness.Mentions(s.record(), `"tokens":"1"`) })
 	_, survivor := s.leads()
 	for other := range 3 {
 		if other != survivor {
@@ -293,7 +293,7 @@ func allOfThePast(s *scene) {
 	s.ready(3)
 	assert.Equal(s.T, s.count("long-before", 0, 1, 2), 20)
 
-	// All is lost: only a person's word begins again, empty.
+	// All data is lost: only with consent does the cluster begin again, empty.
 	for ordinal := range 3 {
 		losses[0].lose(s, ordinal)
 	}
@@ -304,8 +304,8 @@ func allOfThePast(s *scene) {
 	assert.Equal(s.T, s.count("long-before", 0, 1, 2), 0)
 }
 
-// What storage, persons and lost nodes do to the data of a cluster costs no acknowledged write. internal/etcd/membership explores all orders
-// of these; here etcd, the agent and Kubernetes are real.
+// No fault of storage, persons or nodes costs an acknowledged write. internal/etcd/membership explores all orders of these faults; here
+// etcd, the agent and Kubernetes are real.
 func TestDataOfThePast(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -316,18 +316,18 @@ func TestDataOfThePast(t *testing.T) {
 		name   string
 		happen func(*scene)
 	}{
-		{"a lost disk, and a member that was away", oneDisk},
-		{"a volume of the past in the same pod", ofThePast(true)},
-		{"a volume of the past in another pod", ofThePast(false)},
+		{"a lost disk, and a member that was stopped", oneDisk},
+		{"an outdated volume in the same pod", ofThePast(true)},
+		{"an outdated volume in a new pod", ofThePast(false)},
 		{"all claims are deleted", claimsGo},
-		{"all volumes are of the past", allOfThePast},
+		{"all volumes are outdated", allOfThePast},
 	} {
 		began := time.Now()
 		part.happen(s)
 		t.Logf("%s: %.1f s", part.name, time.Since(began).Seconds())
 	}
 	if n := s.watchdog.had(time.Time{}, membership.ActionRemove); n == 0 {
-		t.Error("the watchdog saw nothing")
+		t.Error("the watchdog recorded no effect")
 	}
 	s.harmless()
 }

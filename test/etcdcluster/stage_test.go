@@ -55,9 +55,9 @@ func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 	options := emulator.Options{
 		Namespace: s.Namespace, Nodes: 3, Names: true,
 		Images: map[string]emulator.Image{
-			image:                       {Executables: map[string]string{"etcd": s.etcd(etcdtest.V36)}}, // of every other version
-			"work":                      {},                                                             // a service of the user's own
-			"docker.io/curlimages/curl": {},                                                             // the probe of what runs elsewhere
+			image:                       {Executables: map[string]string{"etcd": s.etcd(etcdtest.V36)}}, // for every other version
+			"work":                      {},                                                             // an additional service
+			"docker.io/curlimages/curl": {},                                                             // the probe of third parties
 			"example/agent":             {Executables: map[string]string{"/agent": agent}},
 		},
 	}
@@ -89,7 +89,7 @@ func (s *scene) etcd(version string) string {
 	return path
 }
 
-// start starts an operator that knows the image of the agent, and that the watchdog watches.
+// start starts an operator that has the agent's image. The watchdog watches it.
 func (s *scene) start(settings ...func(*rest.Config, *manager.Options)) *stage.Operator {
 	s.Helper()
 	return s.Start(append([]func(*rest.Config, *manager.Options){func(config *rest.Config, o *manager.Options) {
@@ -99,7 +99,7 @@ func (s *scene) start(settings ...func(*rest.Config, *manager.Options)) *stage.O
 	}}, settings...)...)
 }
 
-// describe logs the state when a test has failed.
+// describe logs the state after a failed test.
 func (s *scene) describe() {
 	for _, ec := range harness.Every[*etcdv1.EtcdCluster](s.Journal) {
 		text, _ := yaml.Marshal(ec.Status)
@@ -109,7 +109,7 @@ func (s *scene) describe() {
 	s.story(0)
 }
 
-// story logs what the status said since a mark of the journal, in order.
+// story logs the messages of the status since a mark of the journal, in order.
 func (s *scene) story(from int) {
 	s.Story(from, func(o client.Object) string {
 		ec, ok := o.(*etcdv1.EtcdCluster)
@@ -120,7 +120,7 @@ func (s *scene) story(from int) {
 	})
 }
 
-// pods are the pods of the cluster that stay.
+// pods returns the pods of the cluster, without those that are being deleted.
 func (s *scene) pods() []*corev1.Pod {
 	return slices.DeleteFunc(harness.Every[*corev1.Pod](s.Journal), func(pod *corev1.Pod) bool {
 		_, err := strconv.Atoi(strings.TrimPrefix(pod.Name, name+"-"))
@@ -153,7 +153,7 @@ func (s *scene) change(spec string) {
 	s.Patch(named(), spec)
 }
 
-// get returns the EtcdCluster as it is.
+// get returns the present EtcdCluster.
 func (s *scene) get() *etcdv1.EtcdCluster {
 	s.Helper()
 	ec := named()
@@ -161,7 +161,7 @@ func (s *scene) get() *etcdv1.EtcdCluster {
 	return ec
 }
 
-// isReady returns why the cluster is not ready with a number of voters, or nil.
+// isReady returns the reason why the cluster is not ready with a number of voters, or nil.
 func (s *scene) isReady(voters int) error {
 	ec := s.get()
 	if ec.Status.ObservedGeneration != ec.Generation || !meta.IsStatusConditionTrue(ec.Status.Conditions, etcdv1.ConditionReady) {
@@ -174,7 +174,7 @@ func (s *scene) isReady(voters int) error {
 	return nil
 }
 
-// ready waits until the cluster is ready, holds that against what its members say, and returns how long it took.
+// ready waits until the cluster is ready, compares the status with the state of its members, and returns the time that it took.
 func (s *scene) ready(voters int) time.Duration {
 	s.Helper()
 	began := time.Now()
@@ -190,24 +190,24 @@ func (s *scene) agree(voters int) {
 	s.Until("the members agree", func() error { return s.check(voters) })
 }
 
-// isAsBefore fails the test unless the cluster is one of the past, with the members that it had.
+// isAsBefore fails the test unless the cluster and its members have their former ids.
 func (s *scene) isAsBefore(cluster string, members map[int32]string) {
 	s.Helper()
 	if now := s.ids(); fmt.Sprint(now) != fmt.Sprint(members) {
-		s.Errorf("members were %v and are %v", members, now)
+		s.Errorf("members were %v, and now are %v", members, now)
 	}
 	s.isCluster(cluster)
 }
 
-// isCluster fails the test unless the cluster is one of the past.
+// isCluster fails the test unless the cluster has this id.
 func (s *scene) isCluster(id string) {
 	s.Helper()
 	if now := s.get().Status.ClusterID; now != id {
-		s.Errorf("the cluster was %s and is %s", id, now)
+		s.Errorf("the cluster was %s, and now is %s", id, now)
 	}
 }
 
-// unready waits until the status says that the cluster is not ready.
+// unready waits until the status reports that the cluster is not ready.
 func (s *scene) unready() {
 	s.Helper()
 	s.Eventually("not ready", func() bool {
@@ -215,14 +215,14 @@ func (s *scene) unready() {
 	})
 }
 
-// check fails unless each pod is a voter, of one cluster, and all have one list of members and one content.
+// check fails unless each pod is a voter of the same cluster, and all have the same list of members and the same content.
 func (s *scene) check(voters int) error {
 	pods := s.pods()
 	if len(pods) != voters {
 		return fmt.Errorf("%d pods", len(pods))
 	}
 	var contents []string
-	var revision int64 // that all are held to: clients may be writing
+	var revision int64 // the revision at which all are compared: clients may still write
 	for _, pod := range pods {
 		content, err := s.checkMember(pod, voters, &revision)
 		if err != nil {
@@ -260,7 +260,7 @@ func (s *scene) checkMember(pod *corev1.Pod, voters int, revision *int64) (conte
 	}
 	for _, m := range list.Members {
 		if m.IsLearner || m.Name == "" {
-			return "", fmt.Errorf("member %x is %v", m.ID, m)
+			return "", fmt.Errorf("member %x has the entry %v", m.ID, m)
 		}
 	}
 	if *revision == 0 {
@@ -273,7 +273,7 @@ func (s *scene) checkMember(pod *corev1.Pod, voters int, revision *int64) (conte
 	return fmt.Sprintf("cluster %x, revision %d: %x", status.Header.ClusterId, *revision, hash.Hash), nil
 }
 
-// dial connects to the etcd of one pod; of none, to all of them.
+// dial connects to the etcd of some pods; without an argument, to all pods.
 func (s *scene) dial(pods ...*corev1.Pod) (*clientv3.Client, error) {
 	if len(pods) == 0 {
 		pods = s.pods()
@@ -298,7 +298,7 @@ func (s *scene) dial(pods ...*corev1.Pod) (*clientv3.Client, error) {
 	return clientv3.New(clientv3.Config{Endpoints: endpoints, TLS: config, Logger: zap.NewNop(), DialTimeout: 5 * time.Second, DialOptions: options})
 }
 
-// credentials returns how clients connect.
+// credentials returns the credentials of clients.
 func (s *scene) credentials() (*tls.Config, string, error) {
 	ec := harness.Lookup[*etcdv1.EtcdCluster](s.Journal, name)
 	if ec == nil || ec.Spec.TLS.Mode == etcdv1.TLSOff || ec.Spec.TLS.Mode == "" {
@@ -310,7 +310,7 @@ func (s *scene) credentials() (*tls.Config, string, error) {
 	}
 	secret := harness.Lookup[*corev1.Secret](s.Journal, from)
 	if secret == nil {
-		return nil, "", errors.New("there is no Secret with the client's certificate")
+		return nil, "", errors.New("the Secret with the client's certificate does not exist")
 	}
 	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
 	if err != nil {
@@ -321,7 +321,7 @@ func (s *scene) credentials() (*tls.Config, string, error) {
 	return &tls.Config{Certificates: []tls.Certificate{pair}, RootCAs: roots, ServerName: fmt.Sprintf("%s.%s.svc", name, s.Namespace)}, "https://", nil
 }
 
-// keys are written, and must be there at the end.
+// keys is the number of keys. They must exist at the end.
 const keys = 100
 
 // write writes the keys, one after the other.
@@ -341,7 +341,7 @@ func (s *scene) write() {
 	s.CatchUp()
 }
 
-// holds fails the test unless all keys are there.
+// holds fails the test unless all keys exist.
 func (s *scene) holds() {
 	s.Helper()
 	c, err := s.dial()
@@ -352,7 +352,7 @@ func (s *scene) holds() {
 		defer cancel()
 		got, err := c.Get(ctx, "key-", clientv3.WithPrefix())
 		if err == nil && got.Count != keys {
-			s.Fatalf("%d of %d keys are there", got.Count, keys)
+			s.Fatalf("%d of %d keys exist", got.Count, keys)
 		}
 		return err
 	})

@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// serial is that of the certificate with which a pod's etcd answers on a port.
+// serial returns the serial number of the certificate that a pod's etcd serves on a port.
 func (s *scene) serial(pod *corev1.Pod, port, secret string) (*big.Int, error) {
 	found := &corev1.Secret{}
 	if err := suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: secret}, found); err != nil {
@@ -39,7 +39,7 @@ func (s *scene) serial(pod *corev1.Pod, port, secret string) (*big.Int, error) {
 	if err != nil {
 		return nil, err
 	}
-	dialer := tls.Dialer{Config: &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}} // #nosec G402 -- it is looked at alone
+	dialer := tls.Dialer{Config: &tls.Config{Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true}} // only its serial number is read
 	conn, err := dialer.DialContext(s.Ctx, "tcp", net.JoinHostPort(pod.Status.PodIP, port))
 	if err != nil {
 		return nil, err
@@ -48,11 +48,11 @@ func (s *scene) serial(pod *corev1.Pod, port, secret string) (*big.Int, error) {
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0].SerialNumber, nil
 }
 
-// serve waits until all pods serve other certificates than those before, on both ports, and returns these.
+// serve waits until all pods serve new certificates on both ports, and returns their serial numbers.
 func (s *scene) serve(before map[string]*big.Int) map[string]*big.Int {
 	s.Helper()
 	now := map[string]*big.Int{}
-	s.Until("other certificates are served", func() error {
+	s.Until("new certificates are served", func() error {
 		for _, pod := range s.pods() {
 			for port, secret := range map[string]string{"2379": s.secrets().client, "2380": s.secrets().peer} {
 				serial, err := s.serial(pod, port, secret)
@@ -61,7 +61,7 @@ func (s *scene) serve(before map[string]*big.Int) map[string]*big.Int {
 				}
 				at := pod.Name + ":" + port
 				if was := before[at]; was != nil && was.Cmp(serial) == 0 {
-					return errors.New(at + " serves the one before")
+					return errors.New(at + " serves the former one")
 				}
 				now[at] = serial
 			}
@@ -81,7 +81,7 @@ func (s *scene) secrets() secrets {
 	return secrets{name + "-server-tls", name + "-peer-tls", name + "-client-tls"}
 }
 
-// issue writes certificates into the Secrets of a cluster, made at a time by authorities for clients and for members.
+// issue writes certificates with a given time of issue into the Secrets of a cluster, signed by authorities for clients and for members.
 func (s *scene) issue(names secrets, clients, members database.Pair, at time.Time) {
 	s.Helper()
 	service := fmt.Sprintf("%s.%s.svc", name, s.Namespace)
@@ -120,7 +120,7 @@ func (s *scene) restarts() (n int32) {
 	return n
 }
 
-// encrypted fails the test if a member takes connections without encryption.
+// encrypted fails the test if a member accepts connections without encryption.
 func (s *scene) encrypted() {
 	s.Helper()
 	for _, pod := range s.pods() {
@@ -132,8 +132,7 @@ func (s *scene) encrypted() {
 	}
 }
 
-// Connections are encrypted. Certificates that are at two thirds of their life are renewed, and members serve the new ones
-// without a restart.
+// Connections are encrypted. Certificates are renewed at two thirds of their life, and members serve the new ones without a restart.
 func TestEncrypted(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -160,13 +159,13 @@ func TestEncrypted(t *testing.T) {
 	s.ready(voters)
 	s.holds()
 	if now := s.restarts(); now != restarts || fmt.Sprint(s.uids()) != fmt.Sprint(uids) {
-		t.Errorf("members were restarted: %d times before and %d now, pods %v and %v", restarts, now, uids, s.uids())
+		t.Errorf("members were restarted: %d restarts before and %d now, pods %v and %v", restarts, now, uids, s.uids())
 	}
 	s.quiet(op)
 }
 
-// With Secrets of the user's own, their certificates are used, and those that the user puts in their place. A client's certificate of an
-// authority that members do not trust is named by kubectl get, kubectl describe and kubectl dataservice why.
+// Members use the certificates of the user's Secrets, also after the user replaced them. kubectl get, kubectl describe and kubectl
+// dataservice why name a client's certificate of an authority that members do not trust.
 func TestOwnCertificates(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -192,7 +191,7 @@ func TestOwnCertificates(t *testing.T) {
 		t.Errorf("members were restarted %d times", n)
 	}
 	s.named(cause{"a certificate of another authority", func(s *scene) func() {
-		op.Stop() // it reads a Secret of the user's every five minutes
+		op.Stop() // it reads a user's Secret every five minutes
 		other := authority("others")
 		s.issue(secrets{"unused-server", "unused-peer", "own-client"}, other, other, time.Now())
 		op = s.start()
@@ -212,7 +211,7 @@ func (s *scene) secret(suffix string) map[string][]byte {
 	return found.Data
 }
 
-// rotated returns why the authorities of before are not replaced by new ones, or nil.
+// rotated returns the reason why the former authorities are not replaced by new ones, or nil.
 func (s *scene) rotated(before map[string][]byte) error {
 	now := s.secret("-ca")
 	for _, key := range []string{"ca.crt", "ca.key", "peer-ca.crt", "peer-ca.key"} {
@@ -221,12 +220,12 @@ func (s *scene) rotated(before map[string][]byte) error {
 		}
 	}
 	if len(now) != len(before) {
-		return errors.New("the former authorities are trusted still")
+		return errors.New("the former authorities are still trusted")
 	}
 	return errors.Join(s.isReady(3), s.check(3))
 }
 
-// opens reports whether a client with credentials gets in at a pod.
+// opens returns nil if a pod accepts a client with credentials.
 func (s *scene) opens(config *tls.Config, pod *corev1.Pod) error {
 	ctx, cancel := context.WithTimeout(s.Ctx, 3*time.Second)
 	defer cancel()
@@ -242,8 +241,8 @@ func (s *scene) opens(config *tls.Config, pod *corev1.Pod) error {
 	return err
 }
 
-// The certificate authorities of a running cluster are replaced by new keys, under load, while each life of the operator ends at one of
-// its effects. A quorum serves all the time, and at the end the former authorities open nothing.
+// Under load, the certificate authorities of a running cluster are replaced by new keys, while each life of the operator ends at one of its
+// effects. A quorum serves all the time. At the end, members refuse certificates of the former authorities.
 func TestAuthoritiesAreReplacedUnderMembers(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -266,7 +265,7 @@ func TestAuthoritiesAreReplacedUnderMembers(t *testing.T) {
 	s.isAsBefore(cluster, members)
 	s.harmless()
 	for _, pod := range s.pods() {
-		mixed := former.Clone() // it trusts the server, so that the refusal is the server's
+		mixed := former.Clone() // it trusts the server, so any refusal comes from the server
 		current, _, err := s.credentials()
 		s.Must(err)
 		s.Must(s.opens(current, pod))
@@ -311,7 +310,7 @@ func (s *scene) putSecrets(all map[string]map[string][]byte) {
 	}
 }
 
-// strangers replaces all four Secrets by those of authorities that no member knows.
+// strangers replaces all four Secrets by those of authorities that no member trusts.
 func (s *scene) strangers() {
 	s.Helper()
 	var made [2]database.Pair
@@ -324,7 +323,8 @@ func (s *scene) strangers() {
 	s.putSecrets(map[string]map[string][]byte{"-ca": {"ca.crt": made[0].Cert, "ca.key": made[0].Key, "peer-ca.crt": made[1].Cert, "peer-ca.key": made[1].Key}})
 }
 
-// namesStrangers waits until the status names the Secret with authorities that the members do not trust, and fails the test if anything was changed.
+// namesStrangers waits until the status names the Secret with authorities that the members do not trust, and fails the test if anything has
+// changed.
 func (s *scene) namesStrangers(secrets map[string]map[string][]byte, uids map[string]bool) {
 	s.Helper()
 	s.Until("the Secret is named", func() error {
@@ -338,9 +338,9 @@ func (s *scene) namesStrangers(secrets map[string]map[string][]byte, uids map[st
 	}
 }
 
-// All four Secrets are exchanged while no operator runs, as by a restore of another cluster's. The members go on with the authorities that
-// they started with, and the next operator names the Secret and changes nothing. The cluster goes on with the former Secrets, and with the
-// others once no member runs that does not trust them.
+// All four Secrets are replaced while no operator runs, as by a restore of another cluster's Secrets. The members continue with the
+// authorities of their start. The next operator names the Secret and changes nothing. The cluster continues with the former Secrets, or
+// with the new ones once every member that does not trust them has ended.
 func TestSecretsAreExchangedWithoutAnOperator(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -366,7 +366,7 @@ func TestSecretsAreExchangedWithoutAnOperator(t *testing.T) {
 	theirs := s.allSecrets()
 	op = s.start()
 	s.namesStrangers(theirs, uids)
-	for _, pod := range s.pods() { // they serve the exchanged certificates, and trust the former authorities alone
+	for _, pod := range s.pods() { // they serve the new certificates, and trust only the former authorities
 		mixed := former.Clone()
 		current, _, err := s.credentials()
 		s.Must(err)

@@ -26,8 +26,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// watchdog stands between an operator and what it changes. Whenever the operator is about to take a pod away, or has taken a
-// member out, it asks the members themselves whether those that are left are a quorum.
+// watchdog checks each change of an operator. Before the operator deletes a pod, and after it has removed a member, the watchdog reads from
+// the members whether the remaining ones are a quorum.
 type watchdog struct {
 	scene *scene
 
@@ -35,10 +35,10 @@ type watchdog struct {
 	effects []effect
 	harm    []string
 	checks  int
-	parked  bool // no member is wanted: pods may go
+	parked  bool // the spec wants no member: pods may be deleted
 }
 
-// effect is one change that the operator made.
+// effect is one change by the operator.
 type effect struct {
 	at   time.Time
 	what membership.Action
@@ -59,7 +59,7 @@ func (w *watchdog) After(action membership.Action) error {
 	return nil
 }
 
-// wrap looks at what the operator sends to the API server.
+// wrap checks the operator's requests to the API server.
 func (w *watchdog) wrap(next http.RoundTripper) http.RoundTripper {
 	return harness.Transport(func(req *http.Request) (*http.Response, error) {
 		r := harness.Parse(req.Method, req.URL, req.Header.Get("Content-Type"))
@@ -85,8 +85,8 @@ func (w *watchdog) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// check notes harm if there is a quorum, and the voters that do not go are none. A cluster of one or two members has none to
-// spare: its pods cannot be replaced without a pause.
+// check records harm if the voters are a quorum, but those that stay are not. A cluster of one or two members cannot spare any: its pods
+// cannot be replaced without a pause.
 func (w *watchdog) check(what string, goes func(pod string) bool) {
 	w.mu.Lock()
 	w.checks++
@@ -113,14 +113,14 @@ func (w *watchdog) check(what string, goes func(pod string) bool) {
 		if all == 0 || stay+taken < all/2+1 || stay >= all/2+1 || taken == 1 && all <= 2 {
 			return
 		}
-		problem = fmt.Sprintf("%s: of %d voters %d stay that answer: %v", what, all, stay, voters)
+		problem = fmt.Sprintf("%s: of %d voters, %d stay and answer: %v", what, all, stay, voters)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.harm = append(w.harm, problem)
 }
 
-// voters returns the pods with a vote, and whether they answer a read with a quorum. It is empty if no member answers.
+// voters returns the pods with a vote, and whether each answers a quorum read. It is empty if no member answers.
 func (s *scene) voters() map[string]bool {
 	pods := s.pods()
 	var mu sync.Mutex
@@ -159,7 +159,7 @@ func (s *scene) voters() map[string]bool {
 	return members
 }
 
-// had returns how often the operator has had an effect since a time.
+// had returns the number of the operator's effects since a time.
 func (w *watchdog) had(since time.Time, actions ...membership.Action) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +172,7 @@ func (w *watchdog) had(since time.Time, actions ...membership.Action) int {
 	return n
 }
 
-// harmless fails the test if the operator took a quorum away.
+// harmless fails the test if the operator broke a quorum.
 func (s *scene) harmless() {
 	s.Helper()
 	w := s.watchdog
@@ -181,10 +181,10 @@ func (s *scene) harmless() {
 	for _, harm := range w.harm {
 		s.Error(harm)
 	}
-	s.Logf("the operator had %d effects; at %d of them that take a pod or a member away, the voters that stayed were a quorum", len(w.effects), w.checks)
+	s.Logf("the operator had %d effects; %d of them removed a pod or a member, and the remaining voters were a quorum each time", len(w.effects), w.checks)
 }
 
-// load starts clients that write and read, by the members that are ready.
+// load starts clients that write to and read from the ready members.
 func (s *scene) load() *etcdtest.Load {
 	s.Helper()
 	return etcdtest.NewLoad(s.T, func(number int) (*clientv3.Client, error) {
@@ -196,10 +196,10 @@ func (s *scene) load() *etcdtest.Load {
 	})
 }
 
-// moved limits the time between a move of the leader, or the deletion of the pod, and a failed request that it explains.
+// moved limits the time between a move of the leader, or the deletion of a pod, and a failed request that it explains.
 const moved = 4 * time.Second
 
-// explained counts the failed requests of a load by what the operator did before, and fails the test if that was nothing.
+// explained counts the failed requests of a load by the operator's effect at that time. It fails the test if a request failed without one.
 func (s *scene) explained(load *etcdtest.Load) {
 	s.Helper()
 	leader, pod, neither := 0, 0, 0
@@ -221,7 +221,7 @@ func (s *scene) explained(load *etcdtest.Load) {
 			s.Logf("failed at %s: %v", failure.At.Format("15:04:05.000"), failure.Err)
 		}
 	}
-	s.Logf("failed requests: %d when the leader was moved, %d when a pod went, %d at other times", leader, pod, neither)
+	s.Logf("failed requests: %d when the leader was moved, %d when a pod ended, %d at other times", leader, pod, neither)
 	if neither > 0 {
 		s.Errorf("%d requests failed when the operator did nothing", neither)
 	}

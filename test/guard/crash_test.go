@@ -1,10 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package guard_test holds the operator and the agent against what they promise about a database's data: on a real API
-// server, with the agent's own program and a server that keeps files, in pods that the emulator runs. Whatever happens to
-// claims, volumes, images, pods and the operator, no server starts on data that is not its own, and none on an empty volume
-// where data is expected.
+// Package guard_test tests the promises of the operator and the agent about a database's data: on a real API server, with the real agent
+// and a server that stores files, in pods of the emulator. Claims, volumes, images, pods and the operator are lost, swapped and changed. No
+// server may start on foreign data, nor on an empty volume where data is expected.
 package guard_test
 
 import (
@@ -34,13 +33,13 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// faulty makes an operator one that something happens to.
+// faulty makes an operator a process with faults.
 func faulty(p *fault.Process) func(*rest.Config, *manager.Options) {
 	return func(config *rest.Config, _ *manager.Options) { config.Wrap(p.Wrap) }
 }
 
-// The operator crashes at every write of a switch and of the way back: before it is sent, after it took effect, and with its
-// answer lost. The next one ends what was begun. The short form takes each thirteenth of these crashes.
+// The operator crashes at every write of a switch and of the switch back: before the request is sent, after it took effect, and with its
+// answer lost. The next operator completes the switch. The short form has every thirteenth of these crashes.
 func TestASwitchThroughCrashes(t *testing.T) {
 	harness.Long(t)
 	e := start(t)
@@ -66,7 +65,7 @@ func TestASwitchThroughCrashes(t *testing.T) {
 		e.Change(platform, fields{"mysql": fields{"acceptLoss": accept}})
 		p.Rule(&fault.Rule{When: func(r harness.Request) bool { return r.Writes() && r.Resource != "leases" && r.Resource != "events" }, Skip: skip, Times: 1, Do: do})
 		op := e.Start(guarded("v1"), faulty(p))
-		e.Until("the end, or a crash", func() error {
+		e.Until("the switch ends, or the operator crashes", func() error {
 			if stage.IsDead(p) {
 				return nil
 			}
@@ -90,8 +89,8 @@ func TestASwitchThroughCrashes(t *testing.T) {
 	t.Logf("%d switches, a crash in %d of them", switches, switches-last)
 }
 
-// An operator that is shown the past, from before the switch, brings the old database's workload back, and no server starts on
-// it; with the present all is as it was.
+// A new operator reads old lists first, from before the switch. It creates the old database's workload again, and no server starts on its
+// volume. After the operator has read the present state, everything is as before.
 func TestASwitchAndAStaleCache(t *testing.T) {
 	harness.Long(t)
 	e, op := guardedBy(t, scaled("StatefulSet"))
@@ -108,7 +107,7 @@ func TestASwitchAndAStaleCache(t *testing.T) {
 	}, Do: fault.Past(list.ResourceVersion)})
 	mark := e.Mark()
 	e.Start(guarded("v1"), faulty(p))
-	e.Until("it has read the past", func() error {
+	e.Until("the operator has read the old lists", func() error {
 		for _, r := range stale {
 			if p.Watching(r) == 0 {
 				return fmt.Errorf("%s are not watched yet", r)
@@ -116,17 +115,17 @@ func TestASwitchAndAStaleCache(t *testing.T) {
 		}
 		return nil
 	})
-	e.never("a server runs on the volume that was replaced", func() bool { return len(e.starts(database)) > 1 })
+	e.never("a server runs on the replaced volume", func() bool { return len(e.starts(database)) > 1 })
 	p.Clear()
 	p.Release()
 	e.isReady()
 	equal(t, "the database in use", e.pod().Name, restored+"-0")
-	equal(t, "starts of the one before", len(e.starts(database)), 1)
+	equal(t, "starts of the replaced database", len(e.starts(database)), 1)
 	e.isOrderly(mark, false)
 }
 
-// An operator whose cache still shows a consent that was taken back stops nothing.
-func TestAConsentThatIsTakenBack(t *testing.T) {
+// An operator stops nothing if its cache still has a consent that was withdrawn.
+func TestAWithdrawnConsent(t *testing.T) {
 	harness.Long(t)
 	e := start(t)
 	p := fault.New()
@@ -147,7 +146,7 @@ func TestAConsentThatIsTakenBack(t *testing.T) {
 	equal(t, "the database in use", e.pod().Name, restored+"-0")
 }
 
-// patience is the time limit for anything without a promised time; the machine may be busy.
+// patience is the time limit for everything without a promised time: the machine may be busy.
 const patience = 2 * time.Minute
 
 var (
@@ -181,7 +180,7 @@ func exit(err error) int {
 	return 0
 }
 
-// mysqld is a database server as far as the guard is concerned: it has a version, and fills an empty data folder.
+// mysqld is a database server with the properties that the guard uses: it has a version, and fills an empty data folder.
 //
 //	mysqld --no-defaults --version
 //	mysqld FOLDER
@@ -217,7 +216,7 @@ func mysqld(args []string) error {
 	return serve(os.Getenv("POD_IP") + ":3306")
 }
 
-// alone leaves a file in the folder when another server runs already. The lock ends with the process, however that ends.
+// alone writes a file into the folder if another server runs already. The lock ends with the process, in whatever way it ends.
 func alone(folder string) error {
 	lock, err := os.OpenFile(filepath.Join(folder, "lock"), os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -33,12 +33,12 @@ const (
 
 type fields = harness.Fields
 
-// env is a namespace whose pods run.
+// env is a namespace with running pods.
 type env struct {
 	*stage.Stage
 
 	pods    *emulator.Emulator
-	servers string // folder in which servers leave a file when there are two
+	servers string // folder for a file that reports two servers at once
 }
 
 func start(t *testing.T) *env {
@@ -61,14 +61,14 @@ func start(t *testing.T) *env {
 	return e
 }
 
-// guarded makes an operator one with the agent's image.
+// guarded gives an operator the agent's image.
 func guarded(version string) func(*rest.Config, *manager.Options) {
 	return func(_ *rest.Config, o *manager.Options) {
 		o.Images = map[string]string{"agent": "example/agent:" + version}
 	}
 }
 
-// of returns a DataService of a database and a service that uses it.
+// of returns a DataService with a database and a service that uses it.
 func of(kind string, changes ...fields) *unstructured.Unstructured {
 	address := []any{fields{"name": "POD_IP", "valueFrom": fields{"fieldRef": fields{"fieldPath": "status.podIP"}}}}
 	ds := &unstructured.Unstructured{Object: fields{
@@ -96,7 +96,7 @@ func (e *env) claim() *corev1.PersistentVolumeClaim {
 	return harness.Lookup[*corev1.PersistentVolumeClaim](e.Journal, claim)
 }
 
-// recorded returns what the operator has recorded of the data, or nil.
+// recorded returns the operator's record of the data, or nil.
 func (e *env) recorded() map[string]string {
 	if found := harness.Lookup[*corev1.ConfigMap](e.Journal, record); found != nil {
 		return found.Data
@@ -104,7 +104,7 @@ func (e *env) recorded() map[string]string {
 	return nil
 }
 
-// folder is where the volume is on this machine.
+// folder returns the path of the volume on this machine.
 func (e *env) folder() string {
 	e.Helper()
 	folder, err := e.pods.VolumeFolder(e.Ctx, claim)
@@ -124,7 +124,7 @@ func (e *env) starts(database string) []string {
 	return strings.Fields(string(text))
 }
 
-// ran returns the versions of the servers that have started on the volume, each once where one started several times in a row.
+// ran returns the versions of the servers that have started on the volume. Successive starts of the same version count once.
 func (e *env) ran() string {
 	e.Helper()
 	return text(slices.Compact(e.starts(database)))
@@ -138,7 +138,7 @@ func (e *env) delete(o client.Object, name string) {
 	e.Must(client.IgnoreNotFound(suite.API.Delete(e.Ctx, o, client.GracePeriodSeconds(1))))
 }
 
-// loseClaim deletes claim and pod, and waits until there is another claim.
+// loseClaim deletes claim and pod, and waits until a new claim exists.
 func (e *env) loseClaim() {
 	e.Helper()
 	was, pod := e.claim().UID, e.pod()
@@ -150,14 +150,14 @@ func (e *env) loseClaim() {
 	})
 }
 
-// refused waits until the guard in the pod has refused to start the server, and returns its words.
+// refused waits until the guard in the pod has refused to start the server, and returns its message.
 func (e *env) refused(reason string) string {
 	e.Helper()
 	var words string
 	e.Until("the guard refuses: "+reason, func() error {
 		pod := e.pod()
 		if pod == nil {
-			return errors.New("there is no pod")
+			return errors.New("the database has no pod")
 		}
 		for _, c := range pod.Status.InitContainerStatuses {
 			for _, state := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
@@ -167,12 +167,12 @@ func (e *env) refused(reason string) string {
 				}
 			}
 		}
-		return fmt.Errorf("the pod says %v", pod.Status.InitContainerStatuses)
+		return fmt.Errorf("the pod has the statuses %v", pod.Status.InitContainerStatuses)
 	})
 	return words
 }
 
-// refusesAgain waits until the guard of the pod has ended once more since now.
+// refusesAgain waits until the guard of the pod has ended at least once more.
 func (e *env) refusesAgain() {
 	e.Helper()
 	starts := func() (n int32) {
@@ -184,10 +184,10 @@ func (e *env) refusesAgain() {
 		return n
 	}
 	now := starts()
-	e.Eventually("the guard refuses again", func() bool { return starts() > now+1 }) // what started before now does not count
+	e.Eventually("the guard refuses again", func() bool { return starts() > now+1 }) // a run that started earlier does not count
 }
 
-// says waits until the status of the database has a reason, and a message with these words.
+// says waits until the status of the database has a reason, and words in its message.
 func (e *env) says(reason string, words ...string) {
 	e.Helper()
 	e.Until("the status says "+reason, func() error {
@@ -199,7 +199,7 @@ func (e *env) says(reason string, words ...string) {
 	})
 }
 
-// comesUp creates a DataService and waits until all of it runs and is recorded.
+// comesUp creates a DataService and waits until it is ready and its database is recorded.
 func (e *env) comesUp(ds *unstructured.Unstructured) {
 	e.Helper()
 	e.CreateReady(ds)
@@ -250,7 +250,7 @@ func equal[T comparable](t *testing.T, what string, got, want T) {
 
 func text(list []string) string { return strings.Join(list, " ") }
 
-// never fails the test when something happens within two seconds.
+// never fails the test if something happens within two seconds.
 func (e *env) never(what string, happens func() bool) {
 	e.Helper()
 	if e.Within(2*time.Second, func() error { return stage.Unless(happens(), "it does not") }) == nil {
@@ -260,8 +260,8 @@ func (e *env) never(what string, happens func() bool) {
 
 var kinds = []string{"StatefulSet", "Deployment"}
 
-// forEach has a test once for each kind of workload, with an operator and a database that comes up. Where the operator does the
-// same for both, the second one is left to the long form.
+// forEach runs a test once for each kind of workload, with an operator and a running database. If the operator treats both kinds alike,
+// only the long form has the second one.
 func forEach(t *testing.T, test func(e *env, op *stage.Operator)) {
 	t.Helper()
 	t.Parallel()
@@ -276,7 +276,7 @@ func forEach(t *testing.T, test func(e *env, op *stage.Operator)) {
 	}
 }
 
-// guardedBy has an operator with the agent's image, and a database that comes up.
+// guardedBy starts an operator with the agent's image, and a database.
 func guardedBy(t *testing.T, ds *unstructured.Unstructured) (*env, *stage.Operator) {
 	t.Helper()
 	e := start(t)

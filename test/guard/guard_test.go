@@ -24,7 +24,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// An empty volume where data is expected is refused also without an operator, and filled only after a person has deleted the record.
+// The guard refuses an empty volume where data is expected, also without an operator. The volume is filled only after a person has deleted
+// the record.
 func TestALostClaimIsNotFilled(t *testing.T) {
 	e, op := guardedBy(t, of("StatefulSet"))
 	was := e.recorded()["id"]
@@ -46,21 +47,21 @@ func TestALostClaimIsNotFilled(t *testing.T) {
 	}
 }
 
-// A Deployment's claim is the operator's to make: it makes none where data is expected.
-func TestALostClaimOfADeploymentIsNotMade(t *testing.T) {
+// The operator creates the claim of a Deployment. It creates none where data is expected.
+func TestALostClaimOfADeploymentIsNotCreated(t *testing.T) {
 	harness.Long(t)
 	e, _ := guardedBy(t, of("Deployment"))
 	e.delete(&corev1.PersistentVolumeClaim{}, claim)
 	e.delete(&corev1.Pod{}, e.pod().Name)
 	e.says("DataLost", claim, "gone", "ConfigMap "+record)
-	e.never("there is a claim", func() bool { return e.claim() != nil })
+	e.never("a claim is created", func() bool { return e.claim() != nil })
 	e.delete(&corev1.ConfigMap{}, record)
 	e.isReady()
 	e.isRecorded()
 }
 
-// The right volume under a new claim is known by its mark; another's volume is not taken.
-func TestVolumesAreKnownByTheirMarks(t *testing.T) {
+// The right volume under a new claim is recognized by its mark. A foreign volume is refused.
+func TestVolumesAreRecognizedByTheirMarks(t *testing.T) {
 	harness.Long(t)
 	e, _ := guardedBy(t, of("StatefulSet"))
 	id, saved := e.recorded()["id"], t.TempDir()
@@ -84,8 +85,8 @@ func TestVolumesAreKnownByTheirMarks(t *testing.T) {
 	equal(t, "record", e.recorded()["id"], id)
 }
 
-// The contents of a volume are recorded before a client can write to it. While a claim is being deleted under a running database, nothing is done
-// that would end its pod.
+// The operator records the content of a volume before a client can write to it. While the claim of a running database is being deleted, the
+// operator does nothing that would end the pod.
 func TestADeletedClaimUnderARunningDatabase(t *testing.T) {
 	harness.Long(t)
 	forEach(t, func(e *env, op *stage.Operator) {
@@ -108,8 +109,8 @@ func TestADeletedClaimUnderARunningDatabase(t *testing.T) {
 	})
 }
 
-// An image of another release series is refused by name before it starts on the data; set back, all is as it was. A person may let it start, by
-// naming it in the record.
+// The guard refuses an image of another release series before the server starts on the data. With the former image, everything is as
+// before. A person may allow the series in the record.
 func TestAnotherReleaseSeriesIsRefused(t *testing.T) {
 	harness.Long(t)
 	forEach(t, func(e *env, _ *stage.Operator) {
@@ -139,9 +140,9 @@ func TestAnotherReleaseSeriesIsRefused(t *testing.T) {
 	})
 }
 
-// An operator that brings the guard restarts no database: a StatefulSet's next pod has it, a Deployment's when its pods
-// change. From then on, a newer image of the agent restarts none either.
-func TestTheGuardComesWithoutARestart(t *testing.T) {
+// An operator that introduces the guard restarts no database: a StatefulSet's next pod has the guard, and a Deployment's pods have it after
+// their next change. Afterwards, a newer image of the agent restarts no database either.
+func TestTheGuardIsAddedWithoutARestart(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
 	for _, kind := range kinds {
@@ -189,7 +190,7 @@ func TestTheGuardComesWithoutARestart(t *testing.T) {
 	}
 }
 
-// endsAfter ends an operator's requests for good after so many writes of objects: it has sent them, and nothing after them.
+// endsAfter makes an operator end after this number of writes of objects: later requests fail.
 func endsAfter(writes int64) func(*rest.Config, *manager.Options) {
 	var sent atomic.Int64
 	return func(config *rest.Config, _ *manager.Options) {
@@ -211,8 +212,8 @@ func endsAfter(writes int64) func(*rest.Config, *manager.Options) {
 	}
 }
 
-// An operator that ends after any of the writes that bring the guard leaves a database that runs on; the next one finishes.
-func TestTheOperatorEndsWhileItBringsTheGuard(t *testing.T) {
+// An operator that ends after any of the writes that introduce the guard leaves a running database. The next operator completes them.
+func TestTheOperatorEndsWhileItAddsTheGuard(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
 	for writes := range int64(5) {
@@ -222,13 +223,13 @@ func TestTheOperatorEndsWhileItBringsTheGuard(t *testing.T) {
 			e.CreateReady(of("StatefulSet"))
 			pod := e.pod()
 			op.Stop()
-			e.delete(&corev1.ConfigMap{}, record) // as a release before it left things
+			e.delete(&corev1.ConfigMap{}, record) // the state that an earlier release leaves
 
 			op = e.Start(guarded("v1"), endsAfter(writes))
 			e.never("the pod was replaced", func() bool { now := e.pod(); return now == nil || now.UID != pod.UID })
 			op.Stop()
 			op = e.Start(guarded("v1"))
-			e.Until("it has OnDelete and the guard", func() error {
+			e.Until("the StatefulSet has OnDelete and the guard", func() error {
 				set := harness.Lookup[*appsv1.StatefulSet](e.Journal, database)
 				return stage.Unless(set.Spec.UpdateStrategy.Type == appsv1.OnDeleteStatefulSetStrategyType && len(set.Spec.Template.Spec.InitContainers) == 2 &&
 					set.Annotations["d3os-product.com.d3os/restoring"] == "" && e.recorded()["claim"] == string(e.claim().UID), "it has not")
@@ -243,9 +244,9 @@ func TestTheOperatorEndsWhileItBringsTheGuard(t *testing.T) {
 	}
 }
 
-// Only a user may decide that the processes on an unreachable node have ended. The status names the node and what to do, the operator
-// deletes no pod, and the database continues on its node when the node is back.
-func TestANodeThatIsAway(t *testing.T) {
+// Only a user may decide that the processes on an unreachable node have ended. The status names the node and the next step. The operator
+// deletes no pod. The database continues on its node when the node returns.
+func TestAnUnreachableNode(t *testing.T) {
 	harness.Long(t)
 	forEach(t, func(e *env, op *stage.Operator) {
 		pod, mark := e.pod(), op.Mark()
@@ -253,7 +254,7 @@ func TestANodeThatIsAway(t *testing.T) {
 		words := []string{"pod " + pod.Name, "node " + pod.Spec.NodeName, " since ", "kubectl taint node " + pod.Spec.NodeName}
 		e.says("NodeUnreachable", words...)
 		e.delete(&corev1.Pod{}, pod.Name) // as Kubernetes does after five minutes
-		e.never("the pod is gone", func() bool {
+		e.never("the pod is deleted", func() bool {
 			return !slices.ContainsFunc(harness.Every[*corev1.Pod](e.Journal), func(p *corev1.Pod) bool { return p.UID == pod.UID })
 		})
 		e.says("NodeUnreachable", words...)

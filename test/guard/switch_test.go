@@ -30,13 +30,13 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The database that a restore has prepared, and what a switch to it loses.
+// The database that a restore has prepared, and the loss of a switch to it.
 const (
 	restored = "restored"
 	loss     = "everything since " + harness.RestoredTo
 )
 
-// scaled is a DataService whose service has the number of pods that its autoscaler gives it.
+// scaled returns a DataService with a service whose number of pods an autoscaler sets.
 func scaled(kind string) *unstructured.Unstructured {
 	ds := of(kind)
 	services, _, _ := unstructured.NestedSlice(ds.Object, "spec", "additionalServices")
@@ -45,7 +45,7 @@ func scaled(kind string) *unstructured.Unstructured {
 	return ds
 }
 
-// prepare makes the claim that a DataRestore has prepared, with a database on it.
+// prepare creates a claim as a DataRestore prepares it, with a database.
 func (e *env) prepare() {
 	e.Helper()
 	e.Must(suite.API.Create(e.Ctx, harness.RestoredClaim(e.Namespace, platform, database, restored)))
@@ -72,21 +72,21 @@ func (e *env) switchMessage(reason string) string {
 	return message
 }
 
-// since is the loss that a message says has to be accepted.
+// since returns the loss that a message asks the user to accept.
 func since(message string) string {
 	_, text, _ := strings.Cut(message, `acceptLoss: "`)
 	text, _, _ = strings.Cut(text, `"`)
 	return text
 }
 
-// switchTo names a database, reads what is lost, accepts that, and waits until it serves.
+// switchTo names a database, reads the loss from the status, accepts it, and waits until the database serves.
 func (e *env) switchTo(name string) {
 	e.Helper()
 	e.Change(platform, fields{"mysql": fields{"name": name}})
 	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": since(e.switchMessage(dsv1.ReasonLossNotAccepted))}})
 }
 
-// inOrder returns what happened after a mark in the order in which it was written, of all kinds.
+// inOrder returns the changes after a mark, of all kinds, in the order in which they were written.
 func (e *env) inOrder(mark int) []harness.Change {
 	changes := e.Since(mark)
 	slices.SortStableFunc(changes, func(a, b harness.Change) int { return cmp.Compare(version(a), version(b)) })
@@ -98,8 +98,8 @@ func version(c harness.Change) uint64 {
 	return n
 }
 
-// isOrderly fails the test where two servers ran at once, or pods of two databases were there; and where a database was replaced
-// while a pod of a service was there. It returns how often one was replaced.
+// isOrderly fails the test if two servers ran at once, if pods of two databases existed at once, or if a database was replaced while a pod
+// of a service existed. It returns the number of replacements.
 func (e *env) isOrderly(mark int, pods bool) (replaced int) {
 	e.Helper()
 	if _, err := os.Stat(filepath.Join(e.servers, "two")); err == nil {
@@ -121,7 +121,7 @@ func (e *env) isOrderly(mark int, pods bool) (replaced int) {
 			}
 			for other, of := range there {
 				if pods && of == "mysql" && other != o.Name {
-					e.Errorf("%s came while %s was there", o.Name, other)
+					e.Errorf("%s was created while %s existed", o.Name, other)
 				}
 			}
 		case *corev1.ConfigMap:
@@ -133,7 +133,7 @@ func (e *env) isOrderly(mark int, pods bool) (replaced int) {
 			replaced++
 			for pod, of := range there {
 				if of == "reports" {
-					e.Errorf("%s was replaced while %s was there", o.Name, pod)
+					e.Errorf("%s was replaced while %s existed", o.Name, pod)
 				}
 			}
 		}
@@ -141,7 +141,7 @@ func (e *env) isOrderly(mark int, pods bool) (replaced int) {
 	return replaced
 }
 
-// A database is switched when its name and what is lost are in the spec, and not before; and back in the same way.
+// A database is switched only after the spec has its name and its loss. The switch back works in the same way.
 func TestASwitchAndBack(t *testing.T) {
 	for _, kind := range kinds {
 		t.Run(kind, func(t *testing.T) {
@@ -157,7 +157,7 @@ func switchesAndBack(t *testing.T, kind string) {
 	e, _ := guardedBy(t, scaled(kind))
 	twoPods := func() error {
 		d := harness.Lookup[*appsv1.Deployment](e.Journal, "reports")
-		return stage.Unless(d != nil && *d.Spec.Replicas == 2 && d.Status.ReadyReplicas == 2, "reports has not two pods")
+		return stage.Unless(d != nil && *d.Spec.Replicas == 2 && d.Status.ReadyReplicas == 2, "reports does not have two pods")
 	}
 	e.Until("the autoscaler's pods", twoPods)
 	mark, pod := e.Mark(), e.pod()
@@ -182,7 +182,7 @@ func switchesAndBack(t *testing.T, kind string) {
 	equal(t, "starts of the restored database", len(e.starts(restored)), 0)
 
 	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": loss}})
-	e.Until("the autoscaler's pods are back", twoPods)
+	e.Until("the service has the autoscaler's number of pods", twoPods)
 	before, after := len(e.starts(database)), len(e.starts(restored))
 	if after == 0 {
 		t.Error("the restored database has not started")
@@ -192,14 +192,14 @@ func switchesAndBack(t *testing.T, kind string) {
 	e.Change(platform, fields{"mysql": fields{"name": database}})
 	back := since(e.switchMessage(dsv1.ReasonLossNotAccepted))
 	if back == loss || !strings.HasPrefix(back, "everything since 20") {
-		t.Errorf("the way back loses %q", back)
+		t.Errorf("the switch back loses %q", back)
 	}
 	if pod := e.pod(); !strings.HasPrefix(pod.Name, restored+"-") {
-		t.Errorf("the database in use is that of %s", pod.Name)
+		t.Errorf("the database in use has the pod %s", pod.Name)
 	}
 	equal(t, "starts of the database that was replaced", len(e.starts(database)), before)
 	e.ChangeReady(platform, fields{"mysql": fields{"acceptLoss": back}})
-	e.Until("the autoscaler's pods are back", twoPods)
+	e.Until("the service has the autoscaler's number of pods", twoPods)
 	if len(e.starts(database)) == before {
 		t.Error("the database has not started again")
 	}
@@ -214,8 +214,8 @@ func switchesAndBack(t *testing.T, kind string) {
 	}
 }
 
-// Before the record of the database in use is written, a switch is broken off by setting the name back: all runs as before.
-func TestASwitchIsBrokenOff(t *testing.T) {
+// Until the record of the database in use is written, a switch can be cancelled by restoring the name: everything runs as before.
+func TestASwitchIsCancelled(t *testing.T) {
 	harness.Long(t)
 	e := start(t)
 	p := fault.New()
@@ -229,14 +229,14 @@ func TestASwitchIsBrokenOff(t *testing.T) {
 	e.Change(platform, fields{"mysql": fields{"name": restored, "acceptLoss": loss}})
 	has := func(pods int32) error {
 		d := harness.Lookup[*appsv1.Deployment](e.Journal, "reports")
-		return stage.Unless(d.Status.ReadyReplicas == pods && *d.Spec.Replicas == pods, "reports has other pods")
+		return stage.Unless(d.Status.ReadyReplicas == pods && *d.Spec.Replicas == pods, "reports has another number of pods")
 	}
 	e.Until("the services have stopped", func() error { return has(0) })
 	e.never("it was switched", func() bool { return e.recorded()["replacedBy"] != "" || e.pod() == nil || e.pod().UID != pod.UID })
 	e.Change(platform, fields{"mysql": fields{"name": database}})
 	p.Clear()
 	e.isReady()
-	e.Until("the autoscaler's pods are back", func() error { return has(2) })
+	e.Until("the service has the autoscaler's number of pods", func() error { return has(2) })
 	equal(t, "the database's pod", e.pod().UID, pod.UID)
 	equal(t, "starts of the restored database", len(e.starts(restored)), 0)
 }
@@ -251,12 +251,12 @@ func TestASwitchWithAPodThatStays(t *testing.T) {
 	equal(t, "the database in use", e.pod().Name, restored+"-0")
 	equal(t, "replaced", e.isOrderly(0, true), 1)
 	if harness.Lookup[*corev1.Pod](e.Journal, held.Name) == nil {
-		t.Errorf("%s has gone: nothing was kept", held.Name)
+		t.Errorf("%s was deleted in spite of its finalizer", held.Name)
 	}
 	e.Must(suite.API.Patch(e.Ctx, held, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 }
 
-// hold gives one pod of a service a finalizer, as another operator may.
+// hold adds a finalizer to one pod of a service, as another operator may do.
 func (e *env) hold(service string) *corev1.Pod {
 	e.Helper()
 	for _, pod := range harness.Every[*corev1.Pod](e.Journal) {

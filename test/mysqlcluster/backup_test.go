@@ -25,13 +25,13 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// ofBackups is a database with backups on a claim, and restored is one that is made of them.
+// ofBackups is the spec of a database with backups on a claim, and restored that of a database that is restored from them.
 const (
 	ofBackups = "replicas: %d\nbackup: {destination: {claim: {name: backups}}}\n"
 	restored  = ofBackups + "restoreFrom: {destination: {claim: {name: backups}}}\n"
 )
 
-// backedUp makes a backup while a client writes, and something else happens. It returns the rows that the database has at the end, and those that were
+// backedUp makes a backup while a client writes and a function runs. It returns the rows of the database at the end, and the rows that were
 // acknowledged before the backup began.
 func (s *scene) backedUp(members int, called string, meanwhile func()) (made backupv1.DataBackupStatus, rows []string, known []int) {
 	s.Helper()
@@ -52,8 +52,8 @@ func (s *scene) backedUp(members int, called string, meanwhile func()) (made bac
 	return made, s.agree(members), known
 }
 
-// comesBack loses the database and has one of its name made of its backup. It has the rows of one moment of the backup: all that were written up to
-// one of them, and all that were acknowledged before it began.
+// comesBack deletes the database and restores it from its backup. The result must have the rows of one moment during the backup: all rows
+// up to one of them, and all rows that were acknowledged before the backup began.
 func (s *scene) comesBack(members int, rows []string, known []int) {
 	s.Helper()
 	before := map[string]bool{}
@@ -62,17 +62,17 @@ func (s *scene) comesBack(members int, rows []string, known []int) {
 	}
 	s.Lose(s.get())
 	s.create(fmt.Sprintf(restored, members))
-	s.Logf("ready with the backup after %.1f s", s.ready(members).Seconds())
-	s.Until("no pod has the store", func() error {
+	s.Logf("ready from the backup after %.1f s", s.ready(members).Seconds())
+	s.Until("no pod has access to the store", func() error {
 		for ordinal := range members {
 			if slices.ContainsFunc(s.pod(ordinal).Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "d3os-restore" }) {
-				return fmt.Errorf("pod %d restores a backup", ordinal)
+				return fmt.Errorf("pod %d still restores a backup", ordinal)
 			}
 		}
 		return s.isReady(members)
 	})
 	is := s.agree(members)
-	s.Logf("%d of %d rows came back, and %d were acknowledged before the backup began", len(is), len(rows), len(known))
+	s.Logf("%d of %d rows were restored, and %d were acknowledged before the backup began", len(is), len(rows), len(known))
 	if len(is) == 0 || len(is) > len(rows) || !slices.Equal(is, rows[:len(is)]) {
 		s.Fatalf("the rows are not those of one moment: %v, of %v", is, rows)
 	}
@@ -86,15 +86,15 @@ func (s *scene) comesBack(members int, rows []string, known []int) {
 	uuid, err := s.ask(address, "SELECT @@GLOBAL.server_uuid")
 	s.Must(err)
 	if before[uuid] {
-		s.Errorf("the restored database writes as the lost server %s", uuid)
+		s.Errorf("the restored database has the UUID of the lost server, %s", uuid)
 	}
 	writer := s.write()
 	writer.again(time.Now())
 	writer.kept(members)
 }
 
-// A database that is lost with all of its data comes back from a backup of a voter, which was made while a client wrote.
-func TestComesBackFromABackup(t *testing.T) {
+// A database that is lost with all its data is restored from a backup of a voter, which was made while a client wrote.
+func TestRestoresFromABackup(t *testing.T) {
 	inFullForm(t)
 	const members = 3
 	s := newScene(t)
@@ -117,7 +117,7 @@ func TestComesBackFromABackup(t *testing.T) {
 	s.comesBack(members, rows, known)
 }
 
-// job returns the pod that makes a backup, once its server runs.
+// job returns the pod of a backup once its server runs.
 func (s *scene) job(called string) *corev1.Pod {
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
 		if pod.Labels["batch.kubernetes.io/job-name"] == called && len(pod.Status.ContainerStatuses) > 0 && pod.Status.ContainerStatuses[0].State.Running != nil {
@@ -127,7 +127,7 @@ func (s *scene) job(called string) *corev1.Pod {
 	return nil
 }
 
-// The pod that makes a backup, the member that is copied, and the primary are killed while a backup is made. It is whole, or it is none.
+// During a backup, its pod, the copied member and the primary are killed. The backup is complete, or it does not exist.
 func TestKilledDuringABackup(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -142,7 +142,7 @@ func TestKilledDuringABackup(t *testing.T) {
 		began("pod")
 		s.Must(s.Kill(s.job("pod").Name, syscall.SIGKILL, "backup"))
 	})
-	assert.Equal(t, made.Phase, backupv1.PhaseSucceeded, "%+v", made) // the next try of the Job
+	assert.Equal(t, made.Phase, backupv1.PhaseSucceeded, "%+v", made) // by the Job's next attempt
 	made, _, _ = s.backedUp(3, "voters", func() {
 		began("voters")
 		for ordinal := range 3 {
@@ -168,8 +168,8 @@ func TestKilledDuringABackup(t *testing.T) {
 	s.comesBack(3, rows, known)
 }
 
-// What keeps a database from being restored is in its status, and no empty one takes its place.
-func TestBirthThatCannotBe(t *testing.T) {
+// The status names the obstacle to a restore, and no empty database is created instead.
+func TestImpossibleRestoreIsReported(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
 	s.start()
@@ -182,6 +182,6 @@ func TestBirthThatCannotBe(t *testing.T) {
 		return nil
 	})
 	if s.get().Status.Primary != "" {
-		t.Errorf("a database was formed: %+v", s.get().Status)
+		t.Errorf("a database was created: %+v", s.get().Status)
 	}
 }

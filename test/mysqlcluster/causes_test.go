@@ -17,7 +17,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/slowdisk"
 )
 
-// cause is a fault of a cluster of three members, the words that name it, and what ends it. One without words checks what is shown itself.
+// cause is a fault of a cluster of three members, the words that name it, and the function that ends it. A cause without words makes its
+// own checks.
 type cause struct {
 	name   string
 	happen func(s *scene) (mend func())
@@ -74,7 +75,7 @@ func causes(disks *slowdisk.Disks) []cause {
 		{"an errant member", func(s *scene) func() {
 			replica, from := (s.primary()+1)%3, s.Mark()
 			s.Must(s.root(replica, "SET GLOBAL super_read_only = OFF; CREATE DATABASE IF NOT EXISTS strange; SET GLOBAL super_read_only = ON"))
-			s.Eventually("the status names it; its copy takes seconds", func() bool {
+			s.Eventually("the status names it before the copy, which takes seconds, replaces it", func() bool {
 				return s.First(from, "MySQLCluster/"+name, func(c harness.Change) bool {
 					mc, ok := c.Object.(*mysqlv1.MySQLCluster)
 					return ok && strings.HasPrefix(mc.Status.Message, fmt.Sprintf("member %d has transactions that the primary has not", replica))
@@ -97,7 +98,7 @@ func causes(disks *slowdisk.Disks) []cause {
 	}
 }
 
-// hold runs SQL as root in a session of a member that stays open until the returned function is called.
+// hold runs SQL as root in a session of a member. The session stays open until the returned function is called.
 func (s *scene) hold(ordinal int, sql string) (end func() error, err error) {
 	command, err := s.rootClient(ordinal)
 	if err != nil {
@@ -121,12 +122,12 @@ func (s *scene) hold(ordinal int, sql string) (end func() error, err error) {
 		return nil, err
 	}
 	return func() error {
-		_ = in.Close() // the client ends
+		_ = in.Close() // this ends the client
 		return command.Wait()
 	}, nil
 }
 
-// Each cause is named first by kubectl get, kubectl describe and kubectl dataservice why.
+// kubectl get, kubectl describe and kubectl dataservice why name each cause first.
 func TestCauses(t *testing.T) {
 	inFullForm(t)
 	disks := slowdisk.New(t)

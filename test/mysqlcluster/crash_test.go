@@ -24,8 +24,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// life is one process of the operator. It ends at an effect, on a member or at the API server, its status aside: before the effect, or when
-// it was had and its answer is lost.
+// life is one process of the operator. It ends at an effect on a member, or on an object of the API server other than a status: before the
+// effect, or after it, with the answer lost.
 type life struct {
 	*stage.Life
 
@@ -54,7 +54,7 @@ func (l *life) due(what string) bool {
 	return l.Due("after " + what)
 }
 
-// onMembers are the effects that are none on objects.
+// onMembers are the effects that change no objects.
 var onMembers = []replication.Action{
 	replication.ActionPromise, replication.ActionFollow, replication.ActionServe, replication.ActionDemote, replication.ActionHeartbeat,
 }
@@ -71,7 +71,7 @@ func (l *life) Before(action replication.Action) error {
 	return nil
 }
 
-// After ends a life before it learns what came of an order.
+// After ends a life before it gets the result of an order.
 func (l *life) After(action replication.Action) error {
 	if !l.Dead() && !l.before && slices.Contains(onMembers, action) && l.due(string(action)) {
 		l.Crash()
@@ -80,11 +80,11 @@ func (l *life) After(action replication.Action) error {
 	return nil
 }
 
-// An operator that is killed at each effect forms a database, replaces a lost primary and moves it, while a client writes.
+// An operator that is killed at each effect forms a database, replaces a lost primary, and moves the primary, while a client writes.
 func TestKilledAtEveryStep(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
-	lives := &stage.Lives{Skip: 1} // each second effect
+	lives := &stage.Lives{Skip: 1} // every second effect
 	if full {
 		lives.Skip = 0
 	}
@@ -97,7 +97,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	s.Must(s.StopNode(s.Ctx, node))
 	live(func() error {
 		if s.primary() == primary {
-			return fmt.Errorf("member %d is the primary, and its node is gone", primary)
+			return fmt.Errorf("member %d is the primary, and its node has failed", primary)
 		}
 		return writer.writes()
 	})
@@ -119,7 +119,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// live runs operators that end at each effect, until the last one has nothing left to do.
+// live runs operators that end at each effect, until one has no further effect.
 func (s *scene) live(lives *stage.Lives, holds func() error) {
 	s.Helper()
 	lives.Live(s.Stage, 8*time.Minute, func() (*stage.Life, *stage.Operator) {
@@ -131,7 +131,7 @@ func (s *scene) live(lives *stage.Lives, holds func() error) {
 	}, holds)
 }
 
-// writes returns why no write was acknowledged within the last second, or nil.
+// writes returns an error if no write was acknowledged within the last second, or nil.
 func (l *ledger) writes() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

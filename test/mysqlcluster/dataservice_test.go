@@ -31,26 +31,27 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// withService is a DataService with a mysql of three members, called as the MySQLCluster of the other tests, and a service that uses it.
+// withService is the spec of a DataService with a mysql of three members and a service that uses it. mysql has the name of the MySQLCluster
+// in other tests.
 const withService = `{mysql: {name: my-database, replica: 3, image: "` + image + `", databases: [ledger], config: {innodb_buffer_pool_size: 16M, innodb_redo_log_capacity: 8M,
 	performance_schema_max_table_instances: "200", max_connections: "60"}},
 	additionalServices: [{name: reports, image: work, command: [sleep, "1000000"], dependsOn: [mysql]}]}`
 
-// isServing reports whether a change says that the database is ready with three members.
+// isServing reports whether a change shows a database that is ready with three members.
 func isServing(c harness.Change) bool {
 	mc, ok := c.Object.(*mysqlv1.MySQLCluster)
 	return ok && mc.Status.Phase == mysqlv1.PhaseRunning && mc.Status.Ready == "3/3"
 }
 
-// holds fails the test unless the database has the rows of before.
+// holds fails the test unless the database has its former rows.
 func (s *scene) holds(members int, before []string) {
 	s.Helper()
 	assert.DeepEqual(s.T, s.agree(members), before)
 }
 
-// A DataService with several members of mysql becomes ready with them, and a service of the user's gets the address and the account of the
-// primary. Changes of the spec reach the members. One that they cannot take is refused, and they go on. Nothing of the data is lost when mysql is
-// taken out of the spec, or with the DataService.
+// A DataService with several members of mysql becomes ready with them, and an additional service gets the address and the account of the
+// primary. Changes of the spec reach the members. A change that they cannot carry out is refused, and they keep running. The data stays
+// when mysql is removed from the spec, and when the DataService is deleted.
 func TestInADataService(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
@@ -63,15 +64,15 @@ func TestInADataService(t *testing.T) {
 	}
 	s.WaitsFor("reports", isServing)
 	s.connects()
-	writer := s.write() // with the account of the services
+	writer := s.write() // with the services' account
 	s.Become("{mysql: {users: [{name: reporter, databases: [ledger]}]}}")
 	s.reports()
 
-	// The DataService owns the whole spec: another writer's change is reverted once, and then nothing is written.
+	// The DataService owns the whole spec: a change by another writer is reverted once, and then nothing is written.
 	planned, err := yaml.Marshal(s.get().Spec)
 	s.Must(err)
 	s.change(`{replicas: 5, paused: true, replication: {whenAlone: Block, maxLag: 1m}, networkPolicy: {enabled: true}, config: {max_connections: "61"}, service: {type: NodePort}}`)
-	s.Until("the spec is put back", func() error {
+	s.Until("the spec is restored", func() error {
 		now, err := yaml.Marshal(s.get().Spec)
 		if err == nil && string(now) != string(planned) {
 			err = fmt.Errorf("it is\n%s\nnot\n%s", now, planned)
@@ -89,7 +90,7 @@ func TestInADataService(t *testing.T) {
 	s.Eventually("mysql is paused, too", func() bool { return s.get().Spec.Paused })
 	s.Become("{paused: false}")
 
-	// Edits in a row: the last one counts.
+	// Of several edits in a row, the last one counts.
 	s.ChangePlatform("{mysql: {replica: 3, config: {max_connections: '70'}}}")
 	s.Become("{mysql: {replica: 2, replication: {primary: 1}}}")
 	s.ready(2)
@@ -108,7 +109,7 @@ func TestInADataService(t *testing.T) {
 
 	s.Become("{mysql: null, additionalServices: null}")
 	s.removed()
-	s.Become(oneServer) // the data is that of members
+	s.Become(oneServer) // the data belongs to members
 	s.ready(1)
 	s.holds(1, before)
 	s.Become(withService)
@@ -128,7 +129,7 @@ func (s *scene) reports() (password string) {
 	s.Until("the account of a user writes", func() error {
 		secret := harness.Lookup[*corev1.Secret](s.Journal, name+"-users")
 		if secret == nil {
-			return errors.New("there is no Secret with its password")
+			return errors.New("the Secret with its password does not exist")
 		}
 		password = string(secret.Data["reporter"])
 		address, err := s.route()
@@ -161,7 +162,7 @@ func (s *scene) connects() {
 		}
 	}
 	if is, want := env["MYSQL_HOST"]+":"+env["MYSQL_PORT"], fmt.Sprintf("%s.%s.svc:3306", name, s.Namespace); is != want {
-		s.Errorf("the service connects to %s, not to %s", is, want)
+		s.Errorf("the service connects to %s, want %s", is, want)
 	}
 	assert.Equal(s.T, from["MYSQL_PASSWORD"], name+"-credentials")
 	address, err := s.route()
@@ -170,28 +171,28 @@ func (s *scene) connects() {
 	s.Must(err)
 	for _, schema := range []string{"cosmo_gateway", "sdh_auth", "ledger"} {
 		if !strings.Contains(found, schema) {
-			s.Errorf("the account of the services does not see %s: %s", schema, found)
+			s.Errorf("the account of the services cannot use %s: %s", schema, found)
 		}
 	}
 }
 
-// removed waits until the MySQLCluster and its pods are gone, and fails the test unless the data stays.
+// removed waits until the MySQLCluster and its pods are deleted, and fails the test unless the data stays.
 func (s *scene) removed() {
 	s.Helper()
 	s.gone()
 	s.Eventually("the MySQLCluster goes", func() bool { return harness.Lookup[*mysqlv1.MySQLCluster](s.Journal, name) == nil })
 	for _, kept := range []string{"-credentials", "-members", "-ca"} {
 		if harness.Lookup[*corev1.Secret](s.Journal, name+kept) == nil {
-			s.Errorf("Secret %s%s is gone", name, kept)
+			s.Errorf("Secret %s%s was deleted", name, kept)
 		}
 	}
 	if harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-replication") == nil {
-		s.Error("the record is gone")
+		s.Error("the record was deleted")
 	}
 }
 
-// A database whose copies are lost makes the DataService not ready. Its message has the token and the field of the DataService that takes it,
-// and with that consent the database goes on.
+// A database whose copies are lost makes the DataService not ready. The message has the token and the DataService's field for it, and with
+// that consent the database continues.
 func TestLossInADataService(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -211,7 +212,7 @@ func TestLossInADataService(t *testing.T) {
 		s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGKILL, "mysql"))
 	}
 	var token string
-	s.Until("the status says what was lost", func() error {
+	s.Until("the status names the loss", func() error {
 		c := s.Component("mysql")
 		_, after, found := strings.Cut(c.Message, "set spec.mysql.replication.acceptLoss to ")
 		token = after
@@ -219,15 +220,16 @@ func TestLossInADataService(t *testing.T) {
 	})
 	assert.Equal(t, token, s.get().Status.LossToken)
 	if harness.Lookup[*appsv1.Deployment](s.Journal, "reports") == nil {
-		t.Error("the service is gone")
+		t.Error("the service was deleted")
 	}
 	s.Become("{mysql: {replication: {acceptLoss: " + token + "}}}")
 	s.ready(3)
 	s.connects()
 }
 
-// A DataService reports the backups of its members, and a new one is made of them. One server with backups becomes several members: its CronJobs make way for those of the members,
-// which make a backup at once. A DataBackup of the DataService copies a member, and the archive makes moments reachable.
+// A DataService reports the backups of its members, and a new DataService is restored from them. One server with backups becomes several
+// members: the members' CronJobs replace those of the server, and a backup is made immediately. A DataBackup of the DataService copies a
+// member, and the archive makes moments reachable.
 func TestBackupsInADataService(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -253,10 +255,10 @@ func TestBackupsInADataService(t *testing.T) {
 		}
 	}
 	if len(pods) != 2 {
-		t.Errorf("one restart is promised, and member 0 had %d pods", len(pods))
+		t.Errorf("member 0 had %d pods, and one restart is promised", len(pods))
 	}
 	assert.Equal(t, s.reports(), password)
-	s.Eventually("the CronJob is that of the members", func() bool { return owner() == mysqlv1.Kind })
+	s.Eventually("the members own the CronJob", func() bool { return owner() == mysqlv1.Kind })
 	s.Until("the first backup is reported", func() error {
 		status := s.DataService(stage.Platform).Status
 		if status.Backup == nil || status.Backup.LastID == "" || !meta.IsStatusConditionTrue(status.Conditions, dsv1.ConditionBackupHealthy) {
@@ -272,7 +274,7 @@ func TestBackupsInADataService(t *testing.T) {
 	if made.Phase != backupv1.PhaseSucceeded || made.Position == nil || made.Position.GTID == "" {
 		t.Fatalf("the backup: %+v", made)
 	}
-	s.Until("moments can be reached", func() error {
+	s.Until("moments can be restored", func() error {
 		status := s.DataService(stage.Platform).Status
 		c := meta.FindStatusCondition(status.Conditions, dsv1.ConditionRecoverable)
 		return stage.Unless(status.Backup.LastID == made.ID && c != nil && c.Status == metav1.ConditionTrue && strings.Contains(c.Message, "one server that it was"), fmt.Sprintf("%+v, %+v", status.Backup, c))
@@ -292,7 +294,7 @@ func TestBackupsInADataService(t *testing.T) {
 			}
 		}
 	}
-	s.Eventually("the data is gone", func() bool { return harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, claim(0)) == nil })
+	s.Eventually("the claim is deleted", func() bool { return harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, claim(0)) == nil })
 	s.CreateReady(s.NewPlatform(strings.TrimSuffix(oneServer, "}}") + ", replica: 2, restoreFrom: {destination: {claim: {name: backups, folder: old/mysql.cluster}}, toTime: '" +
 		moment.UTC().Format(time.RFC3339Nano) + "'}}}"))
 	s.ready(2)

@@ -27,14 +27,14 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// oneServer is a DataService with a mysql of one server, called as the MySQLCluster of the other tests.
+// oneServer is the spec of a DataService with a mysql of one server, which has the name of the MySQLCluster in other tests.
 const oneServer = `{mysql: {name: my-database, image: "` + image + `", serverVersion: "9.7", databases: [ledger], config: {innodb_buffer_pool_size: 16M, innodb_redo_log_capacity: 8M,
 	performance_schema_max_table_instances: "200", max_connections: "60"}}}`
 
-// hasMembers returns why the database is no MySQLCluster that is ready with a number of members, or nil.
+// hasMembers returns an error unless the database is a MySQLCluster that is ready with a number of members.
 func (s *scene) hasMembers(members int) error {
 	if harness.Lookup[*mysqlv1.MySQLCluster](s.Journal, name) == nil {
-		return fmt.Errorf("there is no MySQLCluster: %+v", s.Component("mysql"))
+		return fmt.Errorf("the MySQLCluster does not exist: %+v", s.Component("mysql"))
 	}
 	return s.isReady(members)
 }
@@ -45,7 +45,7 @@ func (s *scene) becomes(members int) {
 	s.Until(fmt.Sprintf("%d members", members), func() error { return s.hasMembers(members) })
 }
 
-// One server becomes three members, five, three and one in place, while a client writes.
+// While a client writes, one server becomes three members in place, then five, three and one.
 func TestOneServerBecomesSeveral(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -63,12 +63,12 @@ func TestOneServerBecomesSeveral(t *testing.T) {
 	assert.Equal(t, s.primary(), 0)
 }
 
-// The operator is killed at each write of the same, with one more change of the mind: to one member before the first one has taken the data over.
-// At no time two pods have the volume, because both have one name.
+// The same, with the operator killed at each write. One more change goes back to one member before the first member has adopted the data.
+// At no time do two pods have the volume, because both have the same name.
 func TestFormsKilledAtEveryStep(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
-	lives := &stage.Lives{Skip: 1} // each second effect
+	lives := &stage.Lives{Skip: 1} // every second effect
 	if full {
 		lives.Skip = 0
 	}
@@ -99,8 +99,8 @@ func TestFormsKilledAtEveryStep(t *testing.T) {
 	}
 }
 
-// A server whose data no copy would have stays one server, and is not restarted. So is one whose declared members would have another image. When the
-// cause is gone, the change goes on; when the mind is changed before, nothing happens.
+// A server whose data no copy could have stays one server, and is not restarted. So does a server whose members would have another image.
+// When the cause is solved, the change continues. When the user reverts the change earlier, nothing happens.
 func TestServerThatStaysOne(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -144,16 +144,16 @@ func TestServerThatStaysOne(t *testing.T) {
 	s.Until("three members", func() error { return s.hasMembers(3) })
 	writer.kept(3)
 	if record := harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-data"); record == nil {
-		t.Error("the record of the one server is gone")
+		t.Error("the record of the one server was deleted")
 	}
 	assert.Equal(t, s.primary(), 0)
 }
 
-// A new database of several members is a copy of a running server: one server makes it, and becomes the first member. What was acknowledged by
-// the source is there, and the condition Imported stays.
+// A new database of several members is a copy of a running server. One server makes the copy, and becomes the first member. All rows that
+// the source acknowledged exist, and the condition Imported stays.
 func TestImportBecomesSeveral(t *testing.T) {
 	inFullForm(t)
-	s := newScene(t, func(o *emulator.Options) { // the server that loads the copy reads the configuration by itself, as that of an image does
+	s := newScene(t, func(o *emulator.Options) { // the server that loads the copy reads the configuration itself, as that of an image does
 		image := o.Images["docker.io/library/mysql"]
 		image.Env, image.Paths = map[string]string{"SERVER": image.Executables["mysqld"]}, map[string]string{"SERVER_CONFIG": "/etc/mysql/conf.d/my.cnf"}
 		image.Executables["mysqld"] = filepath.Join(cluster.Root(), "test/backup/testdata/mysqld.sh")

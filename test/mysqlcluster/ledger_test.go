@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// ledger has clients that write numbers by the primary's Service, each one after the other. It notes which ones were acknowledged and when, and
-// which ones the server refused.
+// ledger has clients that write numbers through the primary's Service, one after the other. It records which numbers were acknowledged,
+// when, and which ones the server refused.
 type ledger struct {
 	scene *scene
 	end   chan struct{}
@@ -33,23 +33,23 @@ type ledger struct {
 	last    time.Time
 }
 
-// failure is a number without an acknowledgement: when that was clear, and what the client printed.
+// failure is a number without an acknowledgement, with the time of the failure and the output of the client.
 type failure struct {
 	number int
 	at     time.Time
 	words  string
 }
 
-// patient is the time after which a client gives up a statement and connects again.
+// patient is the time after which a client gives up a statement and reconnects.
 const patient = 3 * time.Second
 
-// refusal matches the errors by which a server says that it is read-only or offline: the statement had no effect.
+// refusal matches the errors of a server that is read-only or offline: the statement had no effect.
 var refusal = regexp.MustCompile(`ERROR (1290|1836|3032) `)
 
-// write starts a client that writes until stop.
+// write starts a client that writes until it is stopped.
 func (s *scene) write() *ledger { return s.writers(1) }
 
-// writers starts clients that write until stop.
+// writers starts clients that write until they are stopped.
 func (s *scene) writers(clients int) *ledger {
 	s.Helper()
 	l := &ledger{scene: s, end: make(chan struct{}), acked: map[int]time.Time{}}
@@ -101,7 +101,7 @@ func (l *ledger) run() {
 	}
 }
 
-// connection writes over one connection until that fails.
+// connection writes over one connection until it fails.
 func (l *ledger) connection() {
 	address, err := l.scene.route()
 	if err != nil {
@@ -127,10 +127,10 @@ func (l *ledger) connection() {
 	for l.one(in, lines, &n) {
 	}
 	at := time.Now()
-	_ = command.Process.Kill() // it may have ended
+	_ = command.Process.Kill() // it may have ended already
 	for range lines {
 	}
-	_ = command.Wait() // its exit code says only that the connection failed
+	_ = command.Wait() // its exit code only reports that the connection failed
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if refusal.Match(words.Bytes()) {
@@ -141,7 +141,7 @@ func (l *ledger) connection() {
 	}
 }
 
-// one writes a number, and reports whether it was acknowledged.
+// one writes a number, and reports whether the write was acknowledged.
 func (l *ledger) one(in io.Writer, lines <-chan string, number *int) bool {
 	l.mu.Lock()
 	l.next++
@@ -176,7 +176,7 @@ func (l *ledger) count() int {
 	return len(l.acked)
 }
 
-// again waits until a number is acknowledged that was begun after a time, and returns how long after it that was.
+// again waits until a number is acknowledged whose write began after a time, and returns the time between both.
 func (l *ledger) again(after time.Time) time.Duration {
 	l.scene.Helper()
 	l.mu.Lock()
@@ -192,14 +192,14 @@ func (l *ledger) again(after time.Time) time.Duration {
 			}
 		}
 		if took == 0 {
-			return fmt.Errorf("none of %d numbers since", l.next-from)
+			return fmt.Errorf("none of %d later numbers was acknowledged", l.next-from)
 		}
 		return nil
 	})
 	return took
 }
 
-// kept stops the clients, and fails the test unless each acknowledged number is there, once, on all members, and no refused one.
+// kept stops the clients. It fails the test unless all members have each acknowledged number exactly once, and no refused one.
 func (l *ledger) kept(members int) {
 	l.scene.Helper()
 	l.stop()
@@ -216,17 +216,17 @@ func (l *ledger) kept(members int) {
 	}
 	for _, n := range l.refused {
 		if there[strconv.Itoa(n)] {
-			l.scene.Errorf("number %d was refused, and is there", n)
+			l.scene.Errorf("number %d was refused, but exists", n)
 		}
 	}
 	slices.Sort(lost)
-	l.scene.Logf("%d numbers were acknowledged of %d, and %d of those are lost; each of %d members has %d rows", len(l.acked), l.next, len(lost), members, len(rows))
+	l.scene.Logf("%d of %d numbers were acknowledged, and %d of these are lost; each of %d members has %d rows", len(l.acked), l.next, len(lost), members, len(rows))
 	if len(lost) > 0 {
 		l.scene.Errorf("lost: %v", lost[:min(len(lost), 20)])
 	}
 }
 
-// pause returns the longest time without an acknowledged number, from a time on.
+// pause returns the longest time without an acknowledged number, beginning at a time.
 func (l *ledger) pause(since time.Time) (longest time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

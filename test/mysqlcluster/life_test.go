@@ -23,7 +23,8 @@ import (
 	"d3os.com/d3os-operator/test/why"
 )
 
-// Three members form, and a lost primary is replaced while a client writes: no acknowledged write is lost. The primary that returns follows.
+// Three members form a database, and a lost primary is replaced while a client writes: no acknowledged write is lost. The former primary
+// returns as a replica.
 func TestFailover(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
@@ -32,7 +33,7 @@ func TestFailover(t *testing.T) {
 	s.Rests(op, 3*time.Second)
 	mark := op.Mark()
 	s.Pass(5 * time.Second)
-	// The operator looks every five seconds whether a CRD that is missing was installed.
+	// Every five seconds, the operator checks for CRDs that were not installed.
 	if sent := op.Since(mark, func(r harness.Sent) bool { return (r.Reads() || r.Writes()) && !strings.HasPrefix(r.Resource, "/") }); len(sent) > 0 {
 		t.Errorf("at rest: %v", sent)
 	}
@@ -54,16 +55,16 @@ func TestFailover(t *testing.T) {
 	})
 	t.Logf("the node of the primary failed: the next write was acknowledged %.1f s later; the status says %s", took.Seconds(), last.Took)
 	if limit := harness.Bound(20*time.Second, full); took > limit {
-		t.Errorf("it took %s, and %s is promised", took, limit)
+		t.Errorf("the failover took %s, and %s is promised", took, limit)
 		s.story(from)
 	}
 	s.Must(s.StartNode(s.Ctx, node))
-	t.Logf("its node returned: three members are well after %.1f s", s.ready(3).Seconds())
+	t.Logf("its node returned: three members are healthy after %.1f s", s.ready(3).Seconds())
 	writer.kept(3)
 }
 
-// A lost primary is replaced, a lost volume is filled from the primary, and another primary is chosen by name. Nothing that was acknowledged is
-// lost. MYSQL_TESTS=full does each 20 times.
+// A lost primary is replaced, a lost volume is filled from the primary, and a user selects another primary by name. No acknowledged write
+// is lost. MYSQL_TESTS=full does each 20 times.
 func TestLosses(t *testing.T) {
 	s := newScene(t)
 	s.start()
@@ -80,7 +81,7 @@ func TestLosses(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what          string
-		most, typical time.Duration // of the longest time and the median, in which nothing can be written
+		most, typical time.Duration // limits of the longest time and of the median of the times without a write
 		do            func(ordinal int)
 	}{
 		{"the pod of the primary is killed", 20 * time.Second, 12 * time.Second, func(ordinal int) { s.Must(s.Kill(s.pod(ordinal).Name, syscall.SIGKILL, "mysql")) }},
@@ -92,7 +93,7 @@ func TestLosses(t *testing.T) {
 		}},
 		{"the primary loses its volume", 20 * time.Second, 12 * time.Second, wipe},
 		{"a replica loses its volume", 20 * time.Second, 12 * time.Second, func(ordinal int) { wipe((ordinal + 1) % 3) }},
-		{"another primary is wanted", 3 * time.Second, 3 * time.Second, func(ordinal int) {
+		{"a user selects another primary", 3 * time.Second, 3 * time.Second, func(ordinal int) {
 			s.change(fmt.Sprintf("{replication: {primary: %d}}", (ordinal+1)%3))
 		}},
 	} {
@@ -115,7 +116,7 @@ func TestLosses(t *testing.T) {
 	writer.kept(3)
 }
 
-// Three members form. MYSQL_TESTS=full forms ten databases.
+// Three members form a database. MYSQL_TESTS=full forms ten databases.
 func TestForms(t *testing.T) {
 	inFullForm(t)
 	runs := 1
@@ -130,13 +131,13 @@ func TestForms(t *testing.T) {
 			took := s.ready(3)
 			t.Logf("after %.1f s", took.Seconds())
 			if limit := harness.Bound(90*time.Second, full); took > limit {
-				t.Errorf("it took %s, and %s is promised", took, limit)
+				t.Errorf("forming took %s, and %s is promised", took, limit)
 			}
 		})
 	}
 }
 
-// unready waits until the status has said since a mark that the database is not ready.
+// unready waits until the status has reported, since a mark, that the database is not ready.
 func (s *scene) unready(from int) {
 	s.Helper()
 	s.Eventually("not ready", func() bool {
@@ -144,7 +145,7 @@ func (s *scene) unready(from int) {
 	})
 }
 
-// Members are added and removed, and the primary is moved, while a client writes: all planned.
+// Members are added and removed, and the primary is moved, as planned operations, while a client writes.
 func TestChanges(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
@@ -157,7 +158,7 @@ func TestChanges(t *testing.T) {
 		what, spec string
 		members    int
 		primary    int
-		exhausted  bool // clients use all connections that they get
+		exhausted  bool // clients use all connections
 	}{
 		{"1 to 3 members", "{replicas: 3}", 3, 0, false},
 		{"another primary", "{replication: {primary: 1}}", 3, 1, false},
@@ -174,7 +175,7 @@ func TestChanges(t *testing.T) {
 				return err
 			}
 			if is := s.primary(); is != c.primary {
-				return fmt.Errorf("member %d is the primary, not %d", is, c.primary)
+				return fmt.Errorf("member %d is the primary, want %d", is, c.primary)
 			}
 			return nil
 		})
@@ -187,7 +188,7 @@ func TestChanges(t *testing.T) {
 	writer.kept(1)
 }
 
-// exhaust opens connections to the primary until it refuses one.
+// exhaust opens connections to the primary until the server refuses one.
 func (s *scene) exhaust() {
 	s.Helper()
 	address, err := s.route()
@@ -202,10 +203,10 @@ func (s *scene) exhaust() {
 		s.Must(err)
 		s.Must(idle.Start())
 		s.Cleanup(func() {
-			_ = in.Close() // the client ends
+			_ = in.Close() // this ends the client
 			_ = idle.Wait()
 		})
-		_, _ = in.Write([]byte("SELECT 1;\n")) // the client may have ended
+		_, _ = in.Write([]byte("SELECT 1;\n")) // the client may have ended already
 		if n, _ := out.Read(make([]byte, 2)); n == 0 {
 			_ = idle.Wait()
 			s.Must(harness.Mentions(words.String(), "max_user_connections"))
@@ -215,9 +216,9 @@ func (s *scene) exhaust() {
 	s.Error("60 clients are connected, and none was refused")
 }
 
-// The sample applies as it is. A database that is deleted leaves its data and its record, and one of the same name takes both up, also after
-// it was parked.
-func TestTakesUpItsData(t *testing.T) {
+// The unchanged sample is accepted. A deleted database leaves its data and its record, and a new one with the same name adopts both, also
+// after it was parked.
+func TestAdoptsItsData(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
 	s.start()
@@ -250,14 +251,14 @@ func TestTakesUpItsData(t *testing.T) {
 	}
 }
 
-// gone waits until no pod is left, and fails the test unless the claims are.
+// gone waits until all pods are deleted, and fails the test unless the claims stay.
 func (s *scene) gone() {
 	s.Helper()
 	s.Eventually("the pods go", func() bool {
 		return !slices.ContainsFunc(harness.Every[*corev1.Pod](s.Journal), func(pod *corev1.Pod) bool { return strings.HasPrefix(pod.Name, name+"-") })
 	})
 	if claims := len(harness.Every[*corev1.PersistentVolumeClaim](s.Journal)); claims != 3 {
-		s.Errorf("%d claims are left", claims)
+		s.Errorf("%d claims exist", claims)
 	}
 }
 

@@ -3,8 +3,8 @@
 
 //go:build mysql
 
-// Package mysqlcluster_test tests the operator with MySQLClusters on a real API server against real MySQL processes, which the agent's own
-// program starts in pods that the emulator runs. `make test` does not link it: MySQL 9.7 is in no stable distribution.
+// Package mysqlcluster_test tests the operator with MySQLClusters on a real API server, with real MySQL processes, which the agent starts
+// in pods of the emulator. `make test` does not link it: no stable distribution has MySQL 9.7.
 package mysqlcluster_test
 
 import (
@@ -23,13 +23,13 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience is the time limit for anything without a promised time; the machine may be busy.
+// patience is the time limit for everything without a promised time: the machine may be busy.
 const patience = 4 * time.Minute
 
-// full reports whether everything is tried: all tests, every effect at which an operator can be killed, and ten failovers.
+// full selects the full form: all tests, every effect at which an operator can be killed, and ten failovers.
 var full = os.Getenv("MYSQL_TESTS") == "full"
 
-// inFullForm marks a test that the short form of make verify has no time for.
+// inFullForm marks a test that takes too long for the short form of make verify.
 func inFullForm(t *testing.T) {
 	t.Helper()
 	if !full {

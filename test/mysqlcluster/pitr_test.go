@@ -24,13 +24,14 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// archived is a database whose transactions are archived, and broughtTo is one that is made of its backup and its archive.
+// archived is the spec of a database whose transactions are archived, and broughtTo that of a database that is restored from its backup and
+// archive.
 const (
 	archived  = "replicas: %d\nbackup: {destination: {claim: {name: backups}}, pointInTime: {interval: 5s}}\n"
 	broughtTo = archived + "restoreFrom: {destination: {claim: {name: backups}}, toTime: %q}\n"
 )
 
-// reached returns the moment that the archive has reached, by its own report.
+// reached returns the moment up to which the archive reports to be complete.
 func (s *scene) reached() (time.Time, error) {
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
 		if pod.Labels["app.kubernetes.io/name"] != "mysql.cluster.archive" || pod.Status.PodIP == "" {
@@ -51,19 +52,19 @@ func (s *scene) reached() (time.Time, error) {
 	return time.Time{}, errors.New("no pod archives")
 }
 
-// reaches waits until the archive has a moment.
+// reaches waits until the archive has reached a moment.
 func (s *scene) reaches(moment time.Time) {
 	s.Helper()
 	s.Until("the archive has the moment", func() error {
 		at, err := s.reached()
 		if err == nil && at.Before(moment) {
-			err = fmt.Errorf("it has reached %s of %s", at, moment)
+			err = fmt.Errorf("it has reached %s, want %s", at, moment)
 		}
 		return err
 	})
 }
 
-// A database that is lost with all of its data comes back as it was at a moment behind a failover, while four clients wrote.
+// A database that is lost with all its data is restored to a moment after a failover, while four clients wrote.
 func TestPointInTime(t *testing.T) {
 	inFullForm(t)
 	const members = 3
@@ -72,7 +73,7 @@ func TestPointInTime(t *testing.T) {
 	s.Claim("backups")
 	s.create(fmt.Sprintf(archived, members))
 	s.ready(members)
-	s.Until("the archive has begun", func() error {
+	s.Until("the archive works", func() error {
 		_, err := s.reached()
 		return err
 	})
@@ -117,7 +118,7 @@ func TestPointInTime(t *testing.T) {
 			missing++
 		}
 	}
-	s.Logf("%d of %d rows came back", len(there), len(all))
+	s.Logf("%d of %d rows were restored", len(there), len(all))
 	if wrong+missing > 0 || len(there) == 0 || len(there) == len(all) {
 		t.Errorf("of %d rows, %d should not be there, and %d are missing", len(there), wrong, missing)
 	}

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// requests counts the operator's looks at members, by ordinal, and its orders.
+// requests counts the operator's reads of members, by ordinal, and its orders.
 type requests struct {
 	mu     sync.Mutex
 	looks  map[int]int
@@ -54,8 +54,8 @@ func (c counted) Order(ctx context.Context, step replication.Step) error {
 	return c.Members.Order(ctx, step)
 }
 
-// At rest the operator sends no request to the API server, looks at each member every two seconds, and orders nothing. A new operator does the
-// same.
+// At rest the operator sends no request to the API server. It reads from each member every two seconds, and gives no order. A new operator
+// does the same.
 func TestAtRest(t *testing.T) {
 	inFullForm(t)
 	s, sent := newScene(t), &requests{looks: map[int]int{}}
@@ -66,7 +66,7 @@ func TestAtRest(t *testing.T) {
 	op = s.start(func(_ *rest.Config, o *manager.Options) {
 		o.MySQL.Connect = func(r cluster.Reach) cluster.Members { return counted{cluster.Dial(r), sent} }
 	})
-	s.Until("it has looked around", func() error {
+	s.Until("the operator is at rest", func() error {
 		mark := op.Mark()
 		s.Pass(3 * time.Second)
 		if asked := op.Since(mark, func(r harness.Sent) bool { return r.Reads() || r.Writes() }); len(asked) > 0 {
@@ -84,10 +84,10 @@ func TestAtRest(t *testing.T) {
 	sent.mu.Lock()
 	defer sent.mu.Unlock()
 	bound := int(time.Since(began)/(2*time.Second)) + 1
-	t.Logf("%s at rest: the members were asked %v times (bound %d), and got %d orders", time.Since(began).Round(time.Second), sent.looks, bound, sent.orders)
+	t.Logf("%s at rest: the members got %v reads (bound %d) and %d orders", time.Since(began).Round(time.Second), sent.looks, bound, sent.orders)
 	for ordinal := range 3 {
 		if n := sent.looks[ordinal]; n > bound || n == 0 {
-			t.Errorf("member %d was asked %d times, bound %d", ordinal, n, bound)
+			t.Errorf("member %d got %d reads, bound %d", ordinal, n, bound)
 		}
 	}
 	if sent.orders > 0 {

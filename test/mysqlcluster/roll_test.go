@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// demotions notes when the operator has a primary give up its epoch.
+// demotions records the times at which the operator demotes a primary.
 type demotions struct {
 	mu  sync.Mutex
 	all []time.Time
@@ -33,7 +33,7 @@ type demotions struct {
 
 var _ cluster.Tap = &demotions{}
 
-// Before notes the time of a demotion.
+// Before records the time of a demotion.
 func (d *demotions) Before(action replication.Action) error {
 	if action == replication.ActionDemote {
 		d.mu.Lock()
@@ -61,7 +61,8 @@ func (d *demotions) explain(failures []failure) (others []string) {
 	return others
 }
 
-// A changed option and then another image replace all pods while four clients write. The primary moves once each time, and writes fail only then.
+// A changed option and then another image replace all pods while four clients write. Each time, the primary moves once, and writes fail
+// only during the move.
 func TestRolls(t *testing.T) {
 	inFullForm(t)
 	s, tap := newScene(t), &demotions{}
@@ -74,7 +75,7 @@ func TestRolls(t *testing.T) {
 		s.change(change)
 		s.Until("all pods are replaced", func() error {
 			if slices.ContainsFunc(s.uids(3), func(uid types.UID) bool { return slices.Contains(before, uid) }) {
-				return errors.New("one is not replaced")
+				return errors.New("one is not replaced yet")
 			}
 			return s.isReady(3)
 		})
@@ -94,7 +95,7 @@ func TestRolls(t *testing.T) {
 	}
 }
 
-// uids returns those of the pods.
+// uids returns the UIDs of the pods.
 func (s *scene) uids(members int) (uids []types.UID) {
 	for ordinal := range members {
 		if pod := s.pod(ordinal); pod != nil {
@@ -104,12 +105,12 @@ func (s *scene) uids(members int) (uids []types.UID) {
 	return uids
 }
 
-// The operator is killed at each effect while a database with data gets three members, five, three and one, and a client writes. Each new member
-// has all of the data. MYSQL_TESTS=full has 1 GiB of it.
+// A database with data changes to three members, five, three and one, while a client writes and the operator is killed at each effect. Each
+// new member has all data. MYSQL_TESTS=full has 1 GiB of data.
 func TestSizesKilledAtEveryStep(t *testing.T) {
 	inFullForm(t)
 	s := newScene(t)
-	lives, mebibytes := &stage.Lives{Skip: 1}, 128 // each second effect
+	lives, mebibytes := &stage.Lives{Skip: 1}, 128 // every second effect
 	if full {
 		lives.Skip, mebibytes = 0, 1024
 	}
@@ -137,7 +138,7 @@ func TestSizesKilledAtEveryStep(t *testing.T) {
 		}
 	}
 	writer.kept(1)
-	t.Logf("the operator lived %d times; %d writes failed", lives.Begun, len(writer.failed))
+	t.Logf("%d operators ran; %d writes failed", lives.Begun, len(writer.failed))
 }
 
 // fill writes data to the only member.

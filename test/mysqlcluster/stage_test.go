@@ -59,19 +59,19 @@ func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 	server, err := process.Program("MYSQL", "mysql", "mysqld")
 	s := &scene{Stage: suite.New(t), tools: filepath.Dir(server)}
 	s.Must(err)
-	run, err := os.MkdirTemp("", "my-") // the path of a socket is short
+	run, err := os.MkdirTemp("", "my-") // the path of a socket must be short
 	s.Must(err)
 	t.Cleanup(func() { s.Must(os.RemoveAll(run)) })
 	s.run = run
 	program := emulator.MySQL(server, run)
-	program.Entrypoint = []string{"/entrypoint", "/var/lib/mysql", "/var/run/mysqld/mysqld.sock", "/etc/mysql/conf.d", "--listen=*"} // of one server
+	program.Entrypoint = []string{"/entrypoint", "/var/lib/mysql", "/var/run/mysqld/mysqld.sock", "/etc/mysql/conf.d", "--listen=*"} // for a database of one server
 	program.Executables["/entrypoint"] = filepath.Join(cluster.Root(), "test/mysqlcluster/testdata/entrypoint.sh")
 	program.Executables["mysql"], program.Executables["mysqldump"] = filepath.Join(s.tools, "mysql"), filepath.Join(s.tools, "mysqldump")
 	options := emulator.Options{
 		Namespace: s.Namespace, Nodes: 3, Names: true,
 		Images: map[string]emulator.Image{
 			"docker.io/library/mysql": program,
-			"work":                    {}, // a service of the user's own
+			"work":                    {}, // an additional service
 			"example/agent":           {Executables: map[string]string{"/agent": agent}},
 		},
 	}
@@ -89,7 +89,7 @@ func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 	return s
 }
 
-// start starts an operator that knows the image of the agent.
+// start starts an operator that has the agent's image.
 func (s *scene) start(settings ...func(*rest.Config, *manager.Options)) *stage.Operator {
 	s.Helper()
 	return s.Start(append([]func(*rest.Config, *manager.Options){func(_ *rest.Config, o *manager.Options) {
@@ -97,7 +97,7 @@ func (s *scene) start(settings ...func(*rest.Config, *manager.Options)) *stage.O
 	}}, settings...)...)
 }
 
-// describe logs the state when a test has failed.
+// describe logs the state after a failed test.
 func (s *scene) describe() {
 	for _, mc := range harness.Every[*mysqlv1.MySQLCluster](s.Journal) {
 		text, _ := yaml.Marshal(mc.Status)
@@ -107,7 +107,7 @@ func (s *scene) describe() {
 	s.story(0)
 }
 
-// story logs what the status said since a mark of the journal, in order.
+// story logs the messages of the status since a mark of the journal, in order.
 func (s *scene) story(from int) {
 	s.Story(from, func(o client.Object) string {
 		mc, ok := o.(*mysqlv1.MySQLCluster)
@@ -135,7 +135,7 @@ func (s *scene) change(spec string) {
 	s.Patch(named(), spec)
 }
 
-// get returns the MySQLCluster as it is.
+// get returns the present MySQLCluster.
 func (s *scene) get() *mysqlv1.MySQLCluster {
 	s.Helper()
 	mc := named()
@@ -143,7 +143,7 @@ func (s *scene) get() *mysqlv1.MySQLCluster {
 	return mc
 }
 
-// isReady returns why the database is not ready with a number of members, or nil. Of the members, two at most are voters.
+// isReady returns the reason why the database is not ready with a number of members, or nil. At most two members are voters.
 func (s *scene) isReady(members int) error {
 	mc := s.get()
 	if mc.Status.ObservedGeneration != mc.Generation || !meta.IsStatusConditionTrue(mc.Status.Conditions, mysqlv1.ConditionReady) {
@@ -152,12 +152,12 @@ func (s *scene) isReady(members int) error {
 	}
 	want := fmt.Sprintf("%d/%d %d", members, members, max(0, min(members-1, 2)))
 	if is := fmt.Sprintf("%s %d", mc.Status.Ready, len(mc.Status.Voters)); is != want {
-		return fmt.Errorf("ready members and voters are %s, not %s", is, want)
+		return fmt.Errorf("ready members and voters are %s, want %s", is, want)
 	}
 	return nil
 }
 
-// ready waits until the database is ready, and returns how long it took.
+// ready waits until the database is ready, and returns the time that it took.
 func (s *scene) ready(members int) time.Duration {
 	s.Helper()
 	began := time.Now()
@@ -184,7 +184,7 @@ func (s *scene) primary() int {
 func (s *scene) route() (string, error) {
 	service := harness.Lookup[*corev1.Service](s.Journal, name)
 	if service == nil {
-		return "", errors.New("there is no Service")
+		return "", errors.New("the Service does not exist")
 	}
 	for _, pod := range harness.Every[*corev1.Pod](s.Journal) {
 		labels := map[string]string{"statefulset.kubernetes.io/pod-name": pod.Name}
@@ -199,7 +199,7 @@ func (s *scene) route() (string, error) {
 			return pod.Status.PodIP, nil
 		}
 	}
-	return "", errors.New("the Service leads to no pod")
+	return "", errors.New("the Service selects no pod")
 }
 
 // client returns the command of a client at an address.
@@ -216,7 +216,7 @@ func (s *scene) client(address string, args ...string) *exec.Cmd {
 	return command
 }
 
-// ask runs SQL at an address and returns what the server answers.
+// ask runs SQL at an address and returns the result.
 func (s *scene) ask(address, sql string) (string, error) {
 	out, err := s.client(address, "--execute="+sql).CombinedOutput()
 	if err != nil {
@@ -225,7 +225,7 @@ func (s *scene) ask(address, sql string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// agree waits until all members have the same rows, and returns these.
+// agree waits until all members have the same rows, and returns these rows.
 func (s *scene) agree(members int) []string {
 	s.Helper()
 	var rows []string

@@ -26,7 +26,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// story is a random sequence of faults and changes under four clients. Its seed determines it.
+// story is a random sequence of faults and changes while four clients write. Its seed determines it.
 type story struct {
 	*scene
 	*rand.Rand
@@ -37,7 +37,7 @@ type story struct {
 // event is one fault or change of a story. begin returns the function that ends it, or nil.
 type event struct {
 	what string
-	// isAlone reports whether it needs a database that is well, because it takes a copy of the data away or changes the members.
+	// isAlone reports whether the event needs a healthy database, because it destroys a copy of the data or changes the members.
 	isAlone bool
 	begin   func(s *story) (end func())
 }
@@ -78,7 +78,7 @@ var events = []event{
 		s.Must(client.IgnoreNotFound(suite.API.Delete(s.Ctx, pod)))
 		return nil
 	}},
-	{"another primary is wanted", false, func(s *story) func() {
+	{"a user selects another primary", false, func(s *story) func() {
 		s.change(fmt.Sprintf("{replication: {primary: %d}}", s.IntN(3)))
 		return nil
 	}},
@@ -88,25 +88,25 @@ var events = []event{
 	}},
 	{"a volume is lost", true, func(s *story) func() { return s.wipe(s.IntN(3)) }},
 	{"the primary's volume is lost", true, func(s *story) func() { return s.wipe(s.primary()) }},
-	{"a replica has a transaction of its own", true, func(s *story) func() {
+	{"a replica has a transaction that the primary lacks", true, func(s *story) func() {
 		from, ordinal := s.Mark(), (s.primary()+1)%3
 		s.Must(s.root(ordinal, "SET GLOBAL super_read_only = OFF; CREATE DATABASE IF NOT EXISTS strange; SET GLOBAL super_read_only = ON"))
 		return func() { s.unready(from) }
 	}},
-	{"two members, and three again", true, func(s *story) func() {
+	{"two members, then three again", true, func(s *story) func() {
 		s.change("{replicas: 2, replication: {primary: null}}")
 		return func() { s.change("{replicas: 3}") }
 	}},
 }
 
-// signal sends a signal to a member that runs.
+// signal sends a signal to a running member.
 func (s *story) signal(ordinal int, signal syscall.Signal) {
 	if err := s.Kill(fmt.Sprintf("%s-%d", name, ordinal), signal, "mysql"); err != nil {
 		s.Logf("no signal: %v", err)
 	}
 }
 
-// wipe takes the data of a member away. Another one is not taken before the operator has seen that.
+// wipe deletes the data of a member. It waits until the operator has noticed that, before another event can delete more.
 func (s *story) wipe(ordinal int) (end func()) {
 	from := s.Mark()
 	s.Must(s.WipeVolume(s.Ctx, claim(ordinal)))
@@ -139,7 +139,7 @@ func (s *scene) root(ordinal int, sql string) error {
 	return nil
 }
 
-// sameSets returns why the members do not have the same transactions, or nil.
+// sameSets returns an error if the members have different transactions, or nil.
 func (s *scene) sameSets() error {
 	var first string
 	for ordinal := range 3 {
@@ -157,7 +157,8 @@ func (s *scene) sameSets() error {
 	return nil
 }
 
-// act lets events begin, one or two at a time, and ends them after a while. The database is well before and after those that need it.
+// act runs events, one or two at a time, and ends them after a while. Before and after an event that needs a healthy database, it waits
+// until the database is healthy.
 func (s *story) act() {
 	e := events[s.IntN(len(events))]
 	if e.isAlone {
@@ -177,13 +178,13 @@ func (s *story) act() {
 		}
 	}
 	if e.isAlone || s.IntN(2) == 0 {
-		s.Logf("story: all is well after %.1f s", s.ready(3).Seconds())
+		s.Logf("story: healthy after %.1f s", s.ready(3).Seconds())
 	}
 }
 
-// No acknowledged write is lost and no refused one is there, whatever happens to members, nodes, volumes and the operator, as long as one copy
-// is left. By default three short stories run, the same each time; in the short form one. MYSQL_STORIES is the number of longer ones, whose seeds SEED determines.
-// MYSQL_STORY is the seed of one.
+// No acknowledged write is lost and no refused one exists, whatever happens to members, nodes, volumes and the operator, as long as one
+// copy exists. By default three short stories run, always the same; in the short form one. MYSQL_STORIES is the number of longer ones,
+// whose seeds SEED determines. MYSQL_STORY is the seed of a single one.
 func TestStories(t *testing.T) {
 	seeds, length := []uint64{78321, 406264, 592172}, 3
 	if !full {
@@ -200,7 +201,7 @@ func TestStories(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		t.Logf("the stories are those of SEED=%d", first)
+		t.Logf("SEED=%d repeats these stories", first)
 		draw := rand.New(rand.NewPCG(first, 0)) // #nosec G404 -- stories that can be repeated
 		seeds, length = nil, 8
 		for range n {
@@ -229,7 +230,7 @@ func TestStories(t *testing.T) {
 			writer.kept(3)
 			s.Until("the members have the same transactions", s.sameSets)
 			if len(writer.acked) < 50 {
-				t.Error(errors.New("hardly anything was written"))
+				t.Error(errors.New("the clients wrote too little"))
 			}
 		})
 	}

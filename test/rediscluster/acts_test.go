@@ -25,8 +25,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// tellsAsItHappens fails the test unless the status, as kubectl get shows it, followed a new shard while it got its slots.
-func (s *scene) tellsAsItHappens() {
+// reportsProgress fails the test unless MESSAGE of kubectl get followed a new shard while it got its slots.
+func (s *scene) reportsProgress() {
 	s.Helper()
 	var slots []int
 	messages := map[string]bool{}
@@ -44,13 +44,13 @@ func (s *scene) tellsAsItHappens() {
 			}
 		}
 	}
-	s.Logf("while it scaled out, the status said that the new shard has %v slots, and %d different messages", slots, len(messages))
+	s.Logf("during the scale-out, the status reported %v slots of the new shard, and had %d different messages", slots, len(messages))
 	if !slices.IsSorted(slots) || len(slots) < 3 {
 		s.Errorf("the status reported %v slots of the new shard: want them to rise as they move", slots)
 	}
 	for _, text := range []string{"record cache-3-", "make cache-3-1 a replica of cache-3-0", "move 1365 slots (0-1364) from cache-0-0 to cache-3-0"} {
 		if !slices.ContainsFunc(slices.Collect(maps.Keys(messages)), func(m string) bool { return strings.Contains(m, text) }) {
-			s.Errorf("the status never said: %s", text)
+			s.Errorf("the status never had the message: %s", text)
 		}
 	}
 }
@@ -70,17 +70,17 @@ func (s *scene) hasEvent(text, reason string) {
 		return fmt.Errorf("events: %s", strings.Join(said, "\n"))
 	})
 	if err != nil {
-		s.Errorf("no event says %s: %v", text, err)
+		s.Errorf("no event has the text %s: %v", text, err)
 	}
 }
 
-// scribe is a server.Tap that keeps the commands with an effect, in order.
+// scribe is a server.Tap that records the commands with an effect, in order.
 type scribe struct {
 	mu   sync.Mutex
 	sent []string
 }
 
-// Send keeps commands.
+// Send records commands.
 func (s *scribe) Send(_ topology.Place, commands []string) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -92,10 +92,10 @@ func (s *scribe) Send(_ topology.Place, commands []string) (int, error) {
 	return len(commands), nil
 }
 
-// Received lets every step go on.
+// Received lets every step continue.
 func (s *scribe) Received(topology.Place, []string) error { return nil }
 
-// count returns how many commands begin with words.
+// count returns the number of commands that begin with words.
 func (s *scribe) count(words string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *scribe) count(words string) (n int) {
 	return n
 }
 
-// pod returns a pod as last seen, or nil.
+// pod returns the last seen version of a pod, or nil.
 func (s *scene) pod(name string) *corev1.Pod { return harness.Lookup[*corev1.Pod](s.Journal, name) }
 
 // try sends a command to the server of a pod.
@@ -121,7 +121,7 @@ func (s *scene) try(pod string, command ...any) (any, error) {
 	return c.Do(s.Ctx, command...).Result()
 }
 
-// do sends a command that has to succeed to the server of a pod.
+// do sends a command to the server of a pod, and fails the test if the command fails.
 func (s *scene) do(pod string, command ...any) any {
 	s.Helper()
 	answer, err := s.try(pod, command...)
@@ -131,7 +131,7 @@ func (s *scene) do(pod string, command ...any) any {
 	return answer
 }
 
-// isA returns nil if the server of a pod says that it is a master, or a slave.
+// isA returns nil if the server of a pod reports the role master or slave.
 func (s *scene) isA(pod, role string) error {
 	answer, err := s.try(pod, "ROLE")
 	if words, ok := answer.([]any); ok && words[0] == role {
@@ -140,7 +140,7 @@ func (s *scene) isA(pod, role string) error {
 	return fmt.Errorf("%s is no %s: %v (%w)", pod, role, answer, err)
 }
 
-// pair returns the pods of a shard whose servers say that they are master and replica.
+// pair returns the pods of a shard whose servers report the roles master and replica.
 func (s *scene) pair(shard int) (master, replica string) {
 	s.Helper()
 	master, replica = fmt.Sprintf("%s-%d-0", name, shard), fmt.Sprintf("%s-%d-1", name, shard)
@@ -153,7 +153,7 @@ func (s *scene) pair(shard int) (master, replica string) {
 	return master, replica
 }
 
-// pods of master and replica, by shard.
+// master and replica return the pods of a shard by the role of their servers.
 func (s *scene) master(shard int) string  { s.Helper(); pod, _ := s.pair(shard); return pod }
 func (s *scene) replica(shard int) string { s.Helper(); _, pod := s.pair(shard); return pod }
 
@@ -163,7 +163,7 @@ func (s *scene) elected(pod string) {
 	s.Until(pod+" is elected", func() error { return s.isA(pod, "master") })
 }
 
-// info returns a section of what a server says about itself.
+// info returns a section of a server's INFO.
 func (s *scene) info(pod, section string) string {
 	text, _ := s.try(pod, "INFO", section) // empty without an answer
 	return fmt.Sprint(text)
@@ -171,8 +171,8 @@ func (s *scene) info(pod, section string) string {
 
 var offsets = regexp.MustCompile(`slave0:.*offset=(\d+),[^$]*master_repl_offset:(\d+)`)
 
-// inStep waits until replicas have what their masters have, and files have it, too. With appendfsync everysec that may take two seconds,
-// and a server that is killed before and is back before its replica is elected has lost it.
+// inStep waits until replicas have the data of their masters, in memory and in their files. With appendfsync everysec that can take two
+// seconds. A server that is killed earlier, and starts again before its replica is elected, has lost the last writes.
 func (s *scene) inStep() {
 	s.Helper()
 	for _, pod := range s.pods() {
@@ -190,7 +190,7 @@ func (s *scene) inStep() {
 	}
 }
 
-// holdAll ends servers by a signal, and returns a function that lets them start.
+// holdAll ends servers by a signal, and returns a function that lets them start again.
 func (s *scene) holdAll(signal syscall.Signal, pods ...string) (release func()) {
 	var all sync.WaitGroup
 	back := make([]func(), len(pods))
@@ -205,7 +205,7 @@ func (s *scene) holdAll(signal syscall.Signal, pods ...string) (release func()) 
 	}
 }
 
-// recreate deletes a pod at once, at its address if there is none to be given, and waits until there is another one.
+// recreate deletes a pod without a grace period and waits until the next one exists, which gets the address, if one is given.
 func (s *scene) recreate(pod, address string) {
 	s.Helper()
 	if address != "" {
@@ -215,11 +215,11 @@ func (s *scene) recreate(pod, address string) {
 	s.Must(suite.API.Delete(s.Ctx, before.DeepCopy(), client.GracePeriodSeconds(0)))
 	s.Until("another "+pod, func() error {
 		now := s.pod(pod)
-		return stage.Unless(now != nil && now.UID != before.UID && now.Status.PodIP != "", "it is not there")
+		return stage.Unless(now != nil && now.UID != before.UID && now.Status.PodIP != "", "the next pod does not exist yet")
 	})
 }
 
-// loseVolume has a pod come back at once without its volume, and at an address if one is given.
+// loseVolume deletes a pod and the content of its volume, and waits for the next pod, which gets the address, if one is given.
 func (s *scene) loseVolume(pod, address string) {
 	s.Helper()
 	claim := metav1.ObjectMeta{Namespace: s.Namespace, Name: "data-" + pod}
@@ -230,7 +230,7 @@ func (s *scene) loseVolume(pod, address string) {
 // address returns the address of a pod.
 func (s *scene) address(pod string) string { return s.pod(pod).Status.PodIP }
 
-// addresses are those of all pods.
+// addresses returns the addresses of all pods.
 func (s *scene) addresses() (all []string) {
 	for _, pod := range s.pods() {
 		all = append(all, pod.Status.PodIP)
@@ -238,7 +238,7 @@ func (s *scene) addresses() (all []string) {
 	return all
 }
 
-// judged waits for a verdict of the operator.
+// judged waits until the status has a verdict.
 func (s *scene) judged(verdict string) {
 	s.Helper()
 	s.Until("the verdict is "+verdict, func() error {
@@ -247,7 +247,7 @@ func (s *scene) judged(verdict string) {
 	})
 }
 
-// accepts annotates a consent; "" removes it.
+// accepts annotates the cluster with a consent to loss; "" removes it.
 func (s *scene) accepts(loss string) {
 	s.Helper()
 	value := "null"
@@ -257,7 +257,7 @@ func (s *scene) accepts(loss string) {
 	s.Must(suite.API.Patch(s.Ctx, s.get(), client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, redisv1.AnnotationConsent, value))))
 }
 
-// servesAll waits until slots are missing, and all are served again, which must not take longer than a time.
+// servesAll waits until slots are missing and then until all slots are served again, and fails the test if that takes too long.
 func (s *scene) servesAll(within time.Duration) {
 	s.Helper()
 	began := time.Now()

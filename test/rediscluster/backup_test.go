@@ -22,13 +22,13 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// ofBackups is a cluster with backups on a claim, and restored is one that is made of them.
+// ofBackups is the spec of a cluster with backups on a claim, and restored that of a cluster that is restored from them.
 const (
 	ofBackups = "replicas: 6, repository: redis, backup: {destination: {claim: {name: backups}}}"
 	restored  = "{" + ofBackups + ", restoreFrom: {destination: {claim: {name: backups}}}}"
 )
 
-// resolve leads the name of the cluster's Service to its first pod: there is no DNS.
+// resolve replaces the name of the cluster's Service by the address of its first pod: there is no DNS.
 func (s *scene) resolve(_ *corev1.Pod, text string) string {
 	first := harness.Lookup[*corev1.Pod](s.Journal, name+"-0-0")
 	if first == nil {
@@ -37,7 +37,7 @@ func (s *scene) resolve(_ *corev1.Pod, text string) string {
 	return strings.ReplaceAll(text, "--server="+name+"."+s.Namespace+".svc:", "--server="+first.Status.PodIP+":")
 }
 
-// lost makes a cluster with data and a backup, and loses it with all of its data.
+// lost creates a cluster with data and a backup, and deletes it with all its data.
 func (s *scene) lost() backupv1.DataBackupStatus {
 	s.Helper()
 	op := s.Start()
@@ -51,7 +51,7 @@ func (s *scene) lost() backupv1.DataBackupStatus {
 	return made
 }
 
-// backedUp makes a backup of the cluster with the keys, and waits until the status reports it.
+// backedUp writes the keys, makes a backup of the cluster, and waits until the status reports it.
 func (s *scene) backedUp() backupv1.DataBackupStatus {
 	s.Helper()
 	made := s.BackUp("first", redisv1.Kind, name)
@@ -65,23 +65,23 @@ func (s *scene) backedUp() backupv1.DataBackupStatus {
 	return made
 }
 
-// A cluster that is lost with all of its data comes back from its backup.
-func TestComesBackFromABackup(t *testing.T) {
+// A cluster that is lost with all its data is restored from its backup.
+func TestRestoresFromABackup(t *testing.T) {
 	harness.Long(t) // the gate has TestLife
 	newScene(t).comesBack(t)
 }
 
-// comesBack starts with a cluster that came back from its backup.
+// comesBack checks a cluster that was restored from its backup.
 func (s *scene) comesBack(t *testing.T) {
 	t.Helper()
 	made := s.lost()
 	s.Start()
 	s.create(restored)
-	t.Logf("the backup of %d bytes took %s; ready again with it after %.1f s", made.Bytes, made.Duration, s.ready(6).Seconds())
-	s.Until("no pod has the store", func() error {
+	t.Logf("the backup of %d bytes took %s; ready again from it after %.1f s", made.Bytes, made.Duration, s.ready(6).Seconds())
+	s.Until("no pod has access to the store", func() error {
 		for _, pod := range s.pods() {
 			if slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == "d3os-restore" }) {
-				return fmt.Errorf("pod %s restores a backup", pod.Name)
+				return fmt.Errorf("pod %s still restores a backup", pod.Name)
 			}
 		}
 		return s.isReady(6)
@@ -89,9 +89,9 @@ func (s *scene) comesBack(t *testing.T) {
 	s.holds()
 }
 
-// Once it has begun again, a master that loses its volume is taken over by its replica, and gets nothing from the backup. The cluster
-// can be scaled.
-func TestLivesOnAfterItCameBack(t *testing.T) {
+// After the restore, the cluster uses the backup no more: a master that loses its volume is replaced by its replica, and gets nothing from
+// the backup. The cluster can be scaled.
+func TestRestoredClusterIgnoresItsBackup(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.comesBack(t)
@@ -100,7 +100,7 @@ func TestLivesOnAfterItCameBack(t *testing.T) {
 	for i := range 100 {
 		s.Until("a key is written", func() error { return c.Set(s.Ctx, fmt.Sprint("after-", i), "birth", 0).Err() })
 	}
-	s.Until("the replicas have it", func() error {
+	s.Until("the replicas have the key", func() error {
 		return c.ForEachMaster(s.Ctx, func(ctx context.Context, master *redis.Client) error { return master.Wait(ctx, 1, time.Second).Err() })
 	})
 	before := s.uids()
@@ -122,14 +122,14 @@ func TestLivesOnAfterItCameBack(t *testing.T) {
 	}
 }
 
-// The status names the obstacle to a restore, and no empty cluster begins instead.
-func TestBirthThatCannotBe(t *testing.T) {
+// The status names the obstacle to a restore, and no empty cluster is created instead.
+func TestImpossibleRestoreIsReported(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.lost()
 	s.Start()
 	s.create(strings.Replace(restored, "replicas: 6", "replicas: 8", 1))
-	s.Until("the status says why", func() error {
+	s.Until("the status has the reason", func() error {
 		if said := s.get().Status.Message; !strings.Contains(said, "shards") {
 			return errors.New(said)
 		}
@@ -143,8 +143,8 @@ func TestBirthThatCannotBe(t *testing.T) {
 	s.holds()
 }
 
-// With an operator that is killed at every step, a cluster comes back whole.
-func TestKilledWhileItComesBack(t *testing.T) {
+// A cluster is restored completely although the operator is killed at every step.
+func TestKilledDuringARestore(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.lost()

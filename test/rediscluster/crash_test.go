@@ -24,20 +24,20 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// moves lists the numbers of effects of a move of slots after which successive lives end: a move has some thousand effects.
-// For all other actions, each life has one effect.
+// moves lists the numbers of effects after which successive lives end within a move of slots, which has some thousand effects. For all
+// other actions, each life has one effect.
 var moves = []int{1, 2, 40, 3, 75, 5, 1, 110}
 
-// mortal makes each life of the operator end at its first effect: on Redis or at the API server, its status aside. One
-// life ends when the effect was made and its answer is lost, the next one when half of its commands were sent, or none
-// of one.
+// mortal makes each life of the operator end at its first effect on Redis or on an object of the API server other than a status. In turn, a
+// life ends after an effect whose answer is lost, after half of its commands were sent, or before its only command is sent.
 type mortal struct {
 	stage.Lives
 
-	within time.Duration // that a change may take
+	within time.Duration // the time limit of a change
 }
 
-// mortals has lives that end at each effect. In the short form it is each third, and a change may take less than long.
+// mortals returns lives that end at each effect. In the short form they end at every third effect, and a change may take less time than
+// long.
 func mortals(long time.Duration) *mortal {
 	if full {
 		return &mortal{within: long}
@@ -57,7 +57,7 @@ type life struct {
 func (m *mortal) next() *life {
 	l := &life{moves: moves[m.Begun%len(moves)], half: m.Begun%2 == 1}
 	l.Life = m.Next()
-	// At the API server it ends when a request was sent that changes an object.
+	// At the API server, a life ends at a request that changes an object.
 	l.Rule(&fault.Rule{Do: fault.CrashOnEffect, When: func(r harness.Request) bool { return r.WritesObject() && l.Due(r.Verb+" "+r.Resource) }})
 	return l
 }
@@ -74,7 +74,7 @@ func effectOf(commands []string) string {
 	return strings.Join(words[:min(2, len(words))], " ")
 }
 
-// Send ends a life before all of its commands were sent.
+// Send ends a life before it has sent all its commands.
 func (l *life) Send(_ topology.Place, commands []string) (int, error) {
 	if l.Dead() {
 		return 0, server.ErrBrokenOff
@@ -90,7 +90,7 @@ func (l *life) Send(_ topology.Place, commands []string) (int, error) {
 	return len(commands) / 2, server.ErrBrokenOff
 }
 
-// Received ends a life before it learns what came of its commands.
+// Received ends a life before it gets the results of its commands.
 func (l *life) Received(_ topology.Place, commands []string) error {
 	if l.Dead() {
 		return server.ErrBrokenOff
@@ -103,8 +103,8 @@ func (l *life) Received(_ topology.Place, commands []string) error {
 	return server.ErrBrokenOff
 }
 
-// due counts effects, and reports whether the life ends with this one. Those of moves count apart, and those that let nodes replicate: each life
-// has them again before it makes a node a replica.
+// due counts effects, and reports whether the life ends with this one. Effects of moves are counted separately. So are those that let nodes
+// replicate, because each life repeats them before it makes a node a replica.
 func (l *life) due(commands []string, where string) bool {
 	command := commands[slices.IndexFunc(commands, redistest.HasEffect)]
 	if !redistest.IsMove(command) && !strings.HasPrefix(command, "ACL SETUSER") {
@@ -116,7 +116,7 @@ func (l *life) due(commands []string, where string) bool {
 	return l.moves < 0 && l.End(where)
 }
 
-// live lets one operator after the other live until a condition holds that outlasts one of them.
+// live runs one operator after the other until a condition holds and the present operator has not crashed.
 func (m *mortal) live(s *scene, holds func() error) {
 	s.Helper()
 	m.Live(s.Stage, m.within, func() (*stage.Life, *stage.Operator) {
@@ -125,15 +125,15 @@ func (m *mortal) live(s *scene, holds func() error) {
 	}, holds)
 }
 
-// bring makes a change happen, during which writers and readers must not fail. With rolls all pods must be replaced. It returns the number
-// of former pods that are left.
+// bring carries out a change, during which writers and readers must not fail. With rolls, all pods must be replaced. It returns the number
+// of former pods that still exist.
 func (m *mortal) bring(s *scene, what string, pods int, rolls bool, change func()) (left int) {
 	s.Helper()
 	before, ledger := s.uids(), s.keep(fmt.Sprintf("ledger-%d", m.Begun))
 	change()
 	m.live(s, func() error {
 		if left := s.remain(before); rolls && left > 0 {
-			return fmt.Errorf("%d pods are not replaced", left)
+			return fmt.Errorf("%d pods are not replaced yet", left)
 		}
 		return s.isReady(pods)
 	})
@@ -178,7 +178,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 		{"8 to 12 pods", "{replicas: 12}", 12, false},
 		{"12 to 6 pods", "{replicas: 6}", 6, false},
 		{"a rolling change", "{config: {io-threads: '2'}}", 6, true},
-		{"a setting that changes at once", "{config: {io-threads: '2', maxmemory-policy: allkeys-lru}}", 6, false},
+		{"a setting that needs no restart", "{config: {io-threads: '2', maxmemory-policy: allkeys-lru}}", 6, false},
 	}
 	if !full { // few slots
 		changes[0].spec = "{replicas: 8, updateStrategy: {type: AssignReceive, assignStrategies: [{slots: 48, fromReplicas: cache-0-0}]}}"
@@ -190,7 +190,7 @@ func TestKilledAtEveryStep(t *testing.T) {
 	}
 	s.holds()
 	if !full {
-		// The new shard has what its entry of the table says, from whom it says, and nothing else has moved.
+		// The new shard has exactly the slots that its change names, from the shards that it names, and no other slots have moved.
 		owned := s.owned()
 		if owned[3].Len() != 48 || owned[3].Minus(had[0]).Len() != 0 || owned[1].String() != had[1].String() || owned[2].String() != had[2].String() {
 			t.Errorf("the shards had %v, and have %v", had, owned)

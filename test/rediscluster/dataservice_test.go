@@ -20,8 +20,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// A DataService with a Redis becomes ready with it, and a service of the user's own finds it. Nothing of its data is lost when the
-// DataService is deleted.
+// A DataService with a Redis becomes ready with it, and an additional service can use it. The data stays when the DataService is deleted.
 func TestInADataService(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -37,7 +36,7 @@ func TestInADataService(t *testing.T) {
 	op.Stop()
 	op = s.Start()
 	s.quiet()
-	s.AsksNothing(op, 35*time.Second) // longer than nodes at rest are left alone
+	s.AsksNothing(op, 35*time.Second) // longer than the interval between reads of nodes at rest
 }
 
 // withService creates a DataService with a Redis and a service that uses it, and writes data.
@@ -61,7 +60,7 @@ func (s *scene) withService(t *testing.T) *unstructured.Unstructured {
 	return ds
 }
 
-// The Redis grows without a restart of the service, and nothing of its data is lost when it is taken out of the spec.
+// The Redis grows without a restart of the service. When it is removed from the spec, its data stays.
 func TestGrowsInADataService(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -84,15 +83,15 @@ func TestGrowsInADataService(t *testing.T) {
 	s.keptData()
 	began = time.Now()
 	s.Become(withService)
-	t.Logf("taken up again after %s", time.Since(began))
+	t.Logf("adopted again after %s", time.Since(began))
 	s.ready(6)
 	s.holds()
 	s.serviceWorks()
 }
 
-// The whole spec of the RedisCluster is the DataService's; it is paused with the DataService, and a paused DataService
-// changes nothing else of it.
-func TestChildIsTheDataServices(t *testing.T) {
+// The DataService determines the whole spec of the RedisCluster. The RedisCluster is paused with the DataService, and a paused DataService
+// changes no other field of it.
+func TestDataServiceOwnsTheSpecOfItsRedisCluster(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.Start()
@@ -100,7 +99,7 @@ func TestChildIsTheDataServices(t *testing.T) {
 	planned := s.get().Spec
 	s.change(`{replicas: 8, finalizers: foreground, pause: true, version: 7.2.5, config: {maxmemory-policy: noeviction, timeout: "60"},
 		networkPolicy: {enabled: true}, updateStrategy: {type: AutoReceive, pipeline: "10"}, pod: [{labels: {a: b}}]}`)
-	s.Until("the spec is put back", func() error { return same(s.get().Spec, planned) })
+	s.Until("the spec is restored", func() error { return same(s.get().Spec, planned) })
 	s.ready(6)
 
 	s.ChangePlatform("{paused: true}")
@@ -119,7 +118,7 @@ func TestChildIsTheDataServices(t *testing.T) {
 	})
 	s.quiet()
 	if got := s.get().Spec; *got.Replicas != 6 {
-		t.Errorf("a paused DataService has told Redis to have %d pods", *got.Replicas)
+		t.Errorf("a paused DataService has set replicas of Redis to %d", *got.Replicas)
 	}
 	s.Become("{paused: false, redis: {replicas: 6}}")
 	s.Until("it goes on", func() error { return same(s.get().Spec, planned) })
@@ -132,24 +131,24 @@ func TestChildIsTheDataServices(t *testing.T) {
 	s.quiet()
 }
 
-// Redis moves elsewhere and back: what the operator ran stays until the other answers, and its data for good.
-func TestElsewhereAndBack(t *testing.T) {
+// Redis becomes a third party, and managed again. The operator's servers run until the third party answers, and their data stays for good.
+func TestThirdPartyAndBack(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.Start()
 	s.CreateReady(s.NewPlatform(withService))
 	s.ready(6)
 	s.write()
-	// The check fails: what runs stays.
+	// The check fails: the operator's servers still run.
 	s.ChangePlatform(`{redis: {kind: ThirdParty, thirdParty: {url: "redis://192.0.2.1:7000,192.0.2.2:7000", checkCMD: "exit 1"}}}`)
 	s.AwaitsThirdParty("redis")
 	s.ready(6)
-	s.serviceWorks() // its new revision waits
+	s.serviceWorks() // its new revision is not applied yet
 	s.Become(`{redis: {thirdParty: {checkCMD: "exit 0"}}}`)
 	s.keptData()
 	for _, v := range harness.Lookup[*appsv1.Deployment](s.Journal, "reports").Spec.Template.Spec.Containers[0].Env {
 		if v.Name == "SPRING_REDIS_CLUSTER_NODES" && v.Value != "192.0.2.1:7000,192.0.2.2:7000" {
-			t.Errorf("the service is told of %s", v.Value)
+			t.Errorf("the service gets the address %s", v.Value)
 		}
 	}
 	s.Become(`{redis: {kind: Managed}}`)
@@ -158,7 +157,7 @@ func TestElsewhereAndBack(t *testing.T) {
 	s.serviceWorks()
 }
 
-// A RedisCluster of that name with another owner is left alone, and so are objects that have its name by chance.
+// The operator does not change a RedisCluster of that name with another owner, nor other objects whose names are the same by chance.
 func TestForeignRedisCluster(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -167,19 +166,19 @@ func TestForeignRedisCluster(t *testing.T) {
 	before := s.get()
 	s.Create(s.NewPlatform("{redis: {name: cache, image: redis}, additionalServices: [{name: reports, image: work, command: [sleep, '1000000']}]}"))
 	s.Stalls("ObjectConflict", "RedisCluster cache")
-	s.Eventually("the rest is carried out", func() bool { return s.podsOf("reports") != "" })
+	s.Eventually("the rest of the spec is carried out", func() bool { return s.podsOf("reports") != "" })
 	if err := same(s.get().Spec, before.Spec); err != nil || len(s.get().OwnerReferences) > 0 {
-		t.Errorf("it was changed: %v %v", err, s.get().OwnerReferences)
+		t.Errorf("the foreign RedisCluster was changed: %v %v", err, s.get().OwnerReferences)
 	}
 	s.DeletePlatform()
-	s.Eventually("the DataService is gone", func() bool { return s.podsOf("reports") == "" })
+	s.Eventually("the DataService's objects are deleted", func() bool { return s.podsOf("reports") == "" })
 	if s.get().UID != before.UID || s.get().DeletionTimestamp != nil {
-		t.Error("it went with the DataService")
+		t.Error("the foreign RedisCluster was deleted with the DataService")
 	}
 }
 
 // A spec that the API server refuses for the RedisCluster changes nothing, and the status names the field.
-func TestRefusedByTheChild(t *testing.T) {
+func TestRefusedRedisClusterSpec(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.Start()
@@ -191,13 +190,13 @@ func TestRefusedByTheChild(t *testing.T) {
 		t.Error(err)
 	}
 	if harness.Lookup[*appsv1.Deployment](s.Journal, "reports") != nil {
-		t.Error("the rest was carried out")
+		t.Error("the rest of the spec was carried out")
 	}
 	s.Become("{redis: {labels: null}, additionalServices: null}")
 }
 
-// The operator crashes as it creates the RedisCluster of a DataService, as it pauses it, and as it removes it: before the
-// request is sent, after it took effect, and with its answer lost (the short form). The next one goes on, and no data is lost.
+// The operator crashes when it creates, pauses and removes the RedisCluster of a DataService: before the request is sent, after it took
+// effect, and with its answer lost (the short form). The next operator continues, and no data is lost.
 func TestCrashesWithADataService(t *testing.T) {
 	harness.Long(t)
 	for name, crash := range stage.Crashes {
@@ -223,7 +222,7 @@ func TestCrashesWithADataService(t *testing.T) {
 	}
 }
 
-// crashing lets the operator crash at its next write of the RedisCluster itself that is of a sort, and starts the next one.
+// crashing makes the operator crash at its next write of the RedisCluster with a verb, and starts the next operator.
 func (s *scene) crashing(verb string, crash fault.Action, act func()) {
 	s.Helper()
 	point := fault.Point{Verb: verb, Resource: "redisclusters", Name: name, Nth: 1}

@@ -24,23 +24,23 @@ import (
 	"d3os.com/d3os-operator/test/harness/slowdisk"
 )
 
-// scenario is a fault of a cluster of six pods that holds data. In the end the cluster is whole and has all of its data.
+// scenario is a fault of a cluster with six pods and data. In the end the cluster is healthy and has all its data.
 type scenario struct {
 	name   string
 	happen func(s *scene)
-	alone  bool           // no operator runs while it happens
-	end    func(s *scene) // what is checked and done before the cluster heals
-	ledger bool           // writers and readers keep account: no server ends before it has written its file
-	full   bool           // it is left to the full form
+	alone  bool           // no operator runs during the fault
+	end    func(s *scene) // further checks and actions before the cluster heals
+	ledger bool           // writers and readers record all results: no server ends before it has written its file
+	full   bool           // only in the full form
 }
 
-// Each fault of the tables ends as promised. The faults happen one after the other, in an order that SEED determines.
+// Each fault of the tables ends as promised. The faults run one after the other, in an order that SEED determines.
 func TestFaults(t *testing.T) {
 	harness.Long(t)
 	for group, faults := range map[string][]scenario{"servers": servers, "slots": slots, "addresses": addresses, "volumes": volumes} {
 		t.Run(group, func(t *testing.T) {
 			s := newScene(t)
-			s.secret, s.password = "mine", "first" // another cluster has it, too
+			s.secret, s.password = "mine", "first" // another cluster has the same password
 			s.Must(suite.API.Create(s.Ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: s.secret}, StringData: map[string]string{"password": s.password}}))
 			s.operator = s.standing("{replicas: 6, repository: redis, credentialsSecret: mine}")
 			s.suffer(faults)
@@ -48,7 +48,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// order returns an order of n faults. It is the same each time unless SEED is set.
+// order returns an order of n faults. It is always the same unless SEED is set.
 func (s *scene) order(n int) []int {
 	s.Helper()
 	seed := uint64(1)
@@ -57,11 +57,11 @@ func (s *scene) order(n int) []int {
 		seed, err = strconv.ParseUint(text, 10, 64)
 		s.Must(err)
 	}
-	s.Logf("the order of the faults is that of SEED=%d", seed)
+	s.Logf("SEED=%d repeats this order of the faults", seed)
 	return rand.New(rand.NewPCG(seed, 0)).Perm(n) // #nosec G404 -- an order that can be repeated
 }
 
-// suffer has faults happen one after the other.
+// suffer runs the faults one after the other.
 func (s *scene) suffer(faults []scenario) {
 	s.Helper()
 	whole := s.T
@@ -85,7 +85,7 @@ func (s *scene) suffer(faults []scenario) {
 			}
 			f.happen(s)
 			if f.alone {
-				s.T = whole // the operator runs on after this fault
+				s.T = whole // the operator outlives this fault
 				s.operator = s.Start()
 				s.T = t
 			}
@@ -124,7 +124,7 @@ var servers = []scenario{
 		s.Must(s.Kill(replica, syscall.SIGCONT, "redis"))
 	}},
 	{name: "a master loses its volume", happen: func(s *scene) { s.loseVolume(s.master(0), "") }},
-	{name: "a node is forgotten by some, and another one by all", alone: true, happen: func(s *scene) {
+	{name: "some nodes forget a node, and all forget another one", alone: true, happen: func(s *scene) {
 		master, replica := s.master(0), s.replica(2)
 		for _, pod := range []string{s.master(1), s.replica(1)} {
 			s.do(pod, "CLUSTER", "FORGET", s.do(master, "CLUSTER", "MYID"))
@@ -141,7 +141,7 @@ var servers = []scenario{
 		s.loseVolume(replica, "")
 		s.Must(s.Kill(master, syscall.SIGSTOP, "redis"))
 		back()
-		s.Eventually("the empty replica is there", func() bool { return s.isA(replica, "master") == nil || s.isA(replica, "slave") == nil })
+		s.Eventually("the empty replica answers", func() bool { return s.isA(replica, "master") == nil || s.isA(replica, "slave") == nil })
 		s.judged("Unknown")
 		s.Pass(20 * time.Second)
 		if rc := s.get(); rc.Status.Slots == redisv1.Slots || rc.Status.Verdict != "Unknown" {
@@ -149,16 +149,16 @@ var servers = []scenario{
 		}
 		s.Must(s.Kill(master, syscall.SIGCONT, "redis"))
 	}},
-	{name: "two of three masters are killed and stay away", happen: func(s *scene) {
+	{name: "two of three masters are killed and do not start again", happen: func(s *scene) {
 		before := s.orders.count("CLUSTER FAILOVER TAKEOVER")
 		back := s.holdAll(syscall.SIGKILL, s.master(0), s.master(1))
 		s.servesAll(time.Minute)
 		if n := s.orders.count("CLUSTER FAILOVER TAKEOVER") - before; n != 1 {
-			s.Errorf("%d takeovers, one is enough", n)
+			s.Errorf("%d takeovers, want 1", n)
 		}
 		back()
 	}},
-	{name: "two of three masters are killed and come back", happen: func(s *scene) {
+	{name: "two of three masters are killed and start again", happen: func(s *scene) {
 		back := s.holdAll(syscall.SIGKILL, s.master(0), s.master(1))
 		s.judged("MajorityLost")
 		back()
@@ -194,12 +194,12 @@ var servers = []scenario{
 	{name: "a master and a replica name another owner of a slot", alone: true, happen: func(s *scene) {
 		slot, other := s.owned()[0].First(1)[0].From, s.master(1)
 		s.do(other, "CLUSTER", "BUMPEPOCH")
-		s.Pass(3 * time.Second) // all hear of the epoch, below which the owner's claim does not count
+		s.Pass(3 * time.Second) // all nodes get the epoch; claims of the owner with a lower epoch do not count
 		s.do(s.master(2), "CLUSTER", "SETSLOT", slot, "NODE", s.do(other, "CLUSTER", "MYID"))
-		s.do(s.replica(2), "CLUSTER", "DELSLOTS", slot) // a replica takes no such command
+		s.do(s.replica(2), "CLUSTER", "DELSLOTS", slot) // a replica refuses this command
 	}},
-	// They have forgotten each other, which lasts a minute, so that neither hears of the other's claim. The node that has the
-	// data gets the higher epoch, and keeps the slot when they meet again.
+	// The nodes forget each other for a minute, so neither gets the other's claim. The node with the data gets the higher epoch, and keeps
+	// the slot when they meet again.
 	{name: "two masters own a slot", full: true, alone: true, happen: func(s *scene) {
 		owner, other, slot := s.master(0), s.master(1), s.owned()[0].First(1)[0].From
 		s.do(owner, "CLUSTER", "BUMPEPOCH")
@@ -207,7 +207,7 @@ var servers = []scenario{
 		id := s.do(owner, "CLUSTER", "MYID")
 		s.do(owner, "CLUSTER", "FORGET", s.do(other, "CLUSTER", "MYID"))
 		s.do(other, "CLUSTER", "FORGET", id)
-		s.do(other, "CLUSTER", "ADDSLOTS", slot) // a node that is forgotten owns nothing
+		s.do(other, "CLUSTER", "ADDSLOTS", slot) // a node that was forgotten owns nothing
 	}, end: func(s *scene) {
 		s.judged("Inconsistent")
 		before := s.orders.count("")
@@ -218,7 +218,7 @@ var servers = []scenario{
 	}},
 }
 
-// Causes are named first by kubectl get, kubectl describe and kubectl dataservice why.
+// kubectl get, kubectl describe and kubectl dataservice why name the cause first.
 func TestCauses(t *testing.T) {
 	harness.Long(t)
 	disks := slowdisk.New(t)
@@ -235,11 +235,11 @@ func TestCauses(t *testing.T) {
 	defer c.Close()
 	disks.Fill(master, true)
 	for i := range 100 {
-		_ = c.Set(s.Ctx, fmt.Sprint("more-", i), i, 0).Err() // what is refused does not matter
+		_ = c.Set(s.Ctx, fmt.Sprint("more-", i), i, 0).Err() // errors do not matter
 	}
 	s.Names("redis", name, "disk full", "No space left on device")
 	disks.Fill(master, false)
-	s.killContainer(master) // Redis 7.0 does not try a sync again that failed
+	s.killContainer(master) // Redis 7.0 does not repeat a failed sync
 	s.ready(6)
 	s.holds()
 }

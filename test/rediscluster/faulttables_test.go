@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// away is the least time of an absence.
+// away is the minimum duration of an absence.
 var away = func() time.Duration {
 	if full {
 		return time.Minute
@@ -24,18 +24,18 @@ var away = func() time.Duration {
 	return 15 * time.Second
 }()
 
-// addresses are faults after which a replica follows an address that is another server's, or has data of the past. Nothing is lost.
+// addresses are faults after which a replica follows an address that another server has now, or has old data. Nothing is lost.
 var addresses = []scenario{
-	{name: "a master of another shard gets the address of a master that is late", happen: func(s *scene) { s.late(s.master(1)) }},
-	{name: "a replica of another shard gets the address of a master that is late", happen: func(s *scene) { s.late(s.replica(1)) }},
-	{name: "a new node without data has the address of its former self", happen: func(s *scene) {
+	{name: "a master of another shard gets the address of a stopped master", happen: func(s *scene) { s.late(s.master(1)) }},
+	{name: "a replica of another shard gets the address of a stopped master", happen: func(s *scene) { s.late(s.replica(1)) }},
+	{name: "a node loses its data and keeps its address", happen: func(s *scene) {
 		lost := s.master(0)
 		back := s.holdAll(syscall.SIGKILL, lost)
 		s.loseVolume(lost, s.address(lost))
 		back()
 	}},
-	// Nodes that meet a foreign id at its address forget the address, and never call that master failed.
-	{name: "clusters of one password exchange addresses", happen: func(s *scene) {
+	// Nodes that meet a foreign id at an address forget the address, and never mark that master as failed.
+	{name: "clusters with the same password exchange addresses", happen: func(s *scene) {
 		other := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "other"}}
 		s.CreateWith(other, &other.Spec, "{replicas: 6, repository: redis, credentialsSecret: mine}")
 		well := func() bool {
@@ -47,7 +47,7 @@ var addresses = []scenario{
 		for i := range 100 {
 			s.Must(theirs.Set(s.Ctx, keyNumber(i), "theirs", 0).Err())
 		}
-		s.Must(theirs.Close()) // it would go on asking the addresses of before
+		s.Must(theirs.Close()) // it would still connect to the old addresses
 		master, moved := s.master(0), "other-0-0"
 		back, address := s.holdAll(syscall.SIGKILL, master), s.address(moved)
 		s.recreate(moved, s.address(master))
@@ -66,7 +66,7 @@ var addresses = []scenario{
 		}
 		s.Must(suite.API.Delete(s.Ctx, other))
 	}},
-	{name: "all pods come back with each other's addresses, and one master last", ledger: true, happen: func(s *scene) {
+	{name: "all pods exchange addresses, and one master starts last", ledger: true, happen: func(s *scene) {
 		ips, late := s.addresses(), s.master(2)
 		last := s.Hold(late, "redis", syscall.SIGTERM)
 		back := s.holdAll(syscall.SIGTERM, s.others(late)...)
@@ -81,24 +81,24 @@ var addresses = []scenario{
 		s.Pass(away)
 		last()
 	}},
-	{name: "a replica is away, its master is written to and ends", ledger: true, happen: func(s *scene) { s.ofThePast() }},
-	{name: "a replica is away, its master is written to and ends, and a majority is lost", ledger: true, happen: func(s *scene) {
+	{name: "a replica is stopped, its master gets writes and ends", ledger: true, happen: func(s *scene) { s.ofThePast() }},
+	{name: "a replica is stopped, its master gets writes and ends, and a majority is lost", ledger: true, happen: func(s *scene) {
 		s.ofThePast(s.master(1), s.replica(1))
 	}},
-	{name: "a master is empty by right, and its replica restarts with keys", alone: true, happen: func(s *scene) {
+	{name: "a client empties a master, and its replica restarts with keys", alone: true, happen: func(s *scene) {
 		master, replica := s.pair(0)
 		back := s.holdAll(syscall.SIGKILL, replica)
 		user := "replica:" + s.Namespace + "/" + name + "-0"
 		hash := s.passwordOf(master, user)
-		s.do(master, "ACL", "SETUSER", user, "!"+hash) // the operator enables a user that is off
+		s.do(master, "ACL", "SETUSER", user, "!"+hash) // the operator enables a disabled user
 		s.do(master, "FLUSHALL")
 		s.back = func() { s.do(master, "ACL", "SETUSER", user, "#"+hash) }
 		back()
-		s.Eventually("the replica is back with keys", func() bool { return s.has(replica) > 0 })
+		s.Eventually("the replica has started with keys", func() bool { return s.has(replica) > 0 })
 	}, end: func(s *scene) {
 		s.Pass(away)
 		if n := s.has(s.master(0)); n != 0 {
-			s.Errorf("the master that is empty by right has %d keys", n)
+			s.Errorf("the emptied master has %d keys", n)
 		}
 		s.back()
 		s.agree(6)
@@ -111,17 +111,17 @@ var addresses = []scenario{
 	}},
 }
 
-// late has another server get the address of a master that comes back after that. The replica follows the address, and must not
-// copy what is there.
+// late stops the master of shard 0 and gives its address to another server before it starts again. The replica follows the address, and must
+// not copy the data of the other server.
 func (s *scene) late(other string) {
 	s.Helper()
 	master, heir := s.pair(0)
 	slot := s.slot(s.here(0, 1)[0])
-	s.do(heir, "CONFIG", "SET", "cluster-replica-no-failover", "yes") // it would be elected first, and follow no server
+	s.do(heir, "CONFIG", "SET", "cluster-replica-no-failover", "yes") // otherwise it would be elected first, and follow no server
 	address, back := s.address(master), s.holdAll(syscall.SIGKILL, master)
 	s.recreate(master, "")
 	s.recreate(other, address)
-	s.Eventually("the stranger is there", func() bool { return s.isA(other, "master") == nil || s.isA(other, "slave") == nil })
+	s.Eventually("the other server answers", func() bool { return s.isA(other, "master") == nil || s.isA(other, "slave") == nil })
 	s.Pass(away)
 	if n := s.do(heir, "CLUSTER", "COUNTKEYSINSLOT", slot); n != int64(3) {
 		s.Errorf("%s has %v keys of slot %d, and had 3", heir, n, slot)
@@ -130,7 +130,7 @@ func (s *scene) late(other string) {
 	back()
 }
 
-// ofThePast has a replica be away while its master is written to, which then ends, and others with it, before the replica is back.
+// ofThePast stops a replica, writes to its master, and ends the master and the pods others before the replica starts again.
 func (s *scene) ofThePast(others ...string) {
 	s.Helper()
 	master, replica := s.pair(0)
@@ -154,7 +154,7 @@ func (s *scene) has(pod string) int64 {
 	return count
 }
 
-// passwordOf returns the SHA-256 of a user's only password, as ACL SETUSER takes it.
+// passwordOf returns the SHA-256 of a user's only password, in the form of ACL SETUSER.
 func (s *scene) passwordOf(pod, user string) string {
 	s.Helper()
 	said, _ := s.do(pod, "ACL", "GETUSER", user).([]any)
@@ -167,10 +167,10 @@ func (s *scene) passwordOf(pod, user string) string {
 	return ""
 }
 
-// slots are faults while slots are open, as a move leaves them that is broken off at one command.
+// slots are faults while slots are open, as after a move that was interrupted at one command.
 var slots = []scenario{
-	{name: "both ends come back at other addresses", alone: true, happen: func(s *scene) { s.open(0, 1); s.Must(s.ChangeAddresses(s.Ctx)) }},
-	{name: "the source fails over as planned", alone: true, happen: func(s *scene) {
+	{name: "source and target start again at other addresses", alone: true, happen: func(s *scene) { s.open(0, 1); s.Must(s.ChangeAddresses(s.Ctx)) }},
+	{name: "the source fails over on command", alone: true, happen: func(s *scene) {
 		s.open(0, 1)
 		heir := s.replica(0)
 		s.do(heir, "CLUSTER", "FAILOVER")
@@ -178,25 +178,25 @@ var slots = []scenario{
 	}},
 	{name: "the source is killed", alone: true, happen: func(s *scene) { s.open(0, 1); s.failsOver(0) }},
 	{name: "the target is killed", alone: true, happen: func(s *scene) { s.open(0, 1); s.failsOver(1) }},
-	{name: "the replica of the source is away", alone: true, happen: func(s *scene) {
+	{name: "the replica of the source is stopped", alone: true, happen: func(s *scene) {
 		s.open(0, 1)
 		s.back = s.holdAll(syscall.SIGKILL, s.replica(0))
 	}, end: func(s *scene) { s.Eventually("it is missed", s.isUnready); s.back() }},
-	{name: "a key is on both ends", alone: true, happen: func(s *scene) {
+	{name: "source and target have a key", alone: true, happen: func(s *scene) {
 		s.open(0, 1)
-		for _, i := range []int{1, 4} { // of a slot that its source does not know to be open, and of one that it does
+		for _, i := range []int{1, 4} { // in a slot that its source does not have as open, and in one that it has
 			s.put(s.master(1), s.here(0, 2)[i], "of the past")
 		}
 	}},
-	// A move whose target takes no keys is undone, and keeps nothing else from happening: a pod that lost its volume joins, and the
-	// setting that is the remedy is applied.
+	// A move whose target takes no keys is undone, and other steps continue: a pod that lost its volume joins, and the setting that solves
+	// the problem is applied.
 	{name: "the target is full", alone: true, ledger: true, happen: func(s *scene) {
 		s.open(0, 1)
 		s.do(s.master(1), "CONFIG", "SET", "maxmemory", "1mb")
 		s.loseVolume(s.replica(2), "")
 	}, end: func(s *scene) {
 		s.says(s.master(1) + " takes no more keys, its memory is full: raise maxmemory")
-		s.Until("the open slots go back, and the empty pod joins", func() error {
+		s.Until("the move is undone, and the empty pod joins", func() error {
 			if marks := s.openSlots(); len(marks) > 0 {
 				return fmt.Errorf("open: %v", marks)
 			}
@@ -206,7 +206,7 @@ var slots = []scenario{
 	}},
 }
 
-// here returns the keys of some slots that a shard owns: three of each.
+// here returns three keys of each of the first slots that a shard owns.
 func (s *scene) here(shard, slots int) (names []string) {
 	s.Helper()
 	mine := s.owned()[shard]
@@ -224,8 +224,8 @@ func (s *scene) slot(key string) int {
 	return int(s.do(s.pods()[0].Name, "CLUSTER", "KEYSLOT", key).(int64))
 }
 
-// open has four slots be halfway between the masters of two shards: before its source knows, before a key has moved, with some of its keys
-// moved, and with all.
+// open leaves four slots half-way between the masters of two shards: before the source marks the slot, before a key has moved, with some
+// keys moved, and with all keys moved.
 func (s *scene) open(from, to int) {
 	s.Helper()
 	source, target, names := s.master(from), s.master(to), s.here(from, 4)
@@ -242,7 +242,7 @@ func (s *scene) open(from, to int) {
 	s.inStep()
 }
 
-// put sets a key on a master that imports its slot, or that does not own it.
+// put sets a key on a master that imports its slot or does not own it.
 func (s *scene) put(pod, key, value string) {
 	s.Helper()
 	c := s.node(s.pod(pod))
@@ -254,7 +254,7 @@ func (s *scene) put(pod, key, value string) {
 	s.Must(err)
 }
 
-// failsOver kills the master of a shard, and lets it start again when its replica is elected.
+// failsOver kills the master of a shard, and lets it start again after its replica is elected.
 func (s *scene) failsOver(shard int) {
 	s.Helper()
 	master, heir := s.pair(shard)
@@ -263,11 +263,11 @@ func (s *scene) failsOver(shard int) {
 	back()
 }
 
-// openSlots names the marks of open slots.
+// openSlots returns the marks of open slots.
 func (s *scene) openSlots() (marks []string) {
 	for _, pod := range s.pods() {
 		text, _ := s.try(pod.Name, "CLUSTER", "NODES")
-		entries, _ := topology.ParseNodes(strings.TrimSpace(fmt.Sprint(text))) // nothing without an answer
+		entries, _ := topology.ParseNodes(strings.TrimSpace(fmt.Sprint(text))) // without an answer, there are none
 		for _, e := range entries {
 			if len(e.Migrating)+len(e.Importing) > 0 {
 				marks = append(marks, fmt.Sprint(pod.Name, e.Migrating, e.Importing))

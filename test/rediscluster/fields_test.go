@@ -31,7 +31,7 @@ const (
 	refused effect = "the API server refuses it"
 )
 
-// fieldChanges are a change of each field of the spec, in the order in which they are made; one stays when the next is made.
+// fieldChanges has a change of each field of the spec, in order. Each change stays when the next one is made.
 var fieldChanges = []struct {
 	field, value string
 	effect       effect
@@ -40,7 +40,7 @@ var fieldChanges = []struct {
 	{"finalizers", "foreground", lives},
 	{"updateStrategy.type", "AssignReceive", lives},
 	{"updateStrategy.pipeline", "'10'", lives},
-	{"updateStrategy.assignStrategies", "[{slots: 10, fromReplicas: cache-0-0}]", lives}, // of new shards, of which there are none
+	{"updateStrategy.assignStrategies", "[{slots: 10, fromReplicas: cache-0-0}]", lives}, // it concerns new shards, and there are none
 	{"storage.size", "20Gi", lives},
 	{"progressDeadlineSeconds", "3600", lives},
 	{"config", "{maxmemory-policy: allkeys-lru}", lives},
@@ -48,7 +48,7 @@ var fieldChanges = []struct {
 	{"networkPolicy.allowFrom", "[{podSelector: {}}]", lives},
 	{"networkPolicy.additionalPorts", "[15008]", lives},
 	{"backup", "{destination: {claim: {name: backups}}}", lives},
-	{"restoreFrom", "{destination: {claim: {name: backups}}}", refused}, // it is for a cluster that is created
+	{"restoreFrom", "{destination: {claim: {name: backups}}}", refused}, // it is only for new clusters
 	{"storage.storageClassName", "other", refused},
 	{"credentialsSecret", "other", refused},
 	{"tls.enabled", "true", refused},
@@ -80,7 +80,7 @@ var fieldChanges = []struct {
 	{"replicas", "7", grows},
 }
 
-// fieldsOf lists the fields of a Go type of the API, and of those within it; types of Kubernetes are one field.
+// fieldsOf lists the fields of a Go type of the API and of its nested types. A type of Kubernetes counts as one field.
 func fieldsOf(t reflect.Type, path string) (found []string) {
 	for i := range t.NumField() {
 		f := t.Field(i)
@@ -114,7 +114,7 @@ func TestEachFieldHasARow(t *testing.T) {
 	t.Logf("%d fields", len(fields))
 }
 
-// set puts a value, in YAML, at a path of a spec. pod is a list of one.
+// set sets a value, in YAML, at a path of a spec. pod is a list of one item.
 func set(t *testing.T, spec map[string]any, path, value string) {
 	t.Helper()
 	var v any
@@ -142,15 +142,15 @@ func set(t *testing.T, spec map[string]any, path, value string) {
 	}
 }
 
-// patch merges a spec into that of the cluster.
+// merge applies a merge patch to the spec of the cluster.
 func (s *scene) merge(spec map[string]any) error {
 	data, err := json.Marshal(map[string]any{"spec": spec})
 	s.Must(err)
 	return suite.API.Patch(s.Ctx, &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}, client.RawPatch(types.MergePatchType, data))
 }
 
-// Every field that can change is changed while clients write and read: in the full form one after the other, else all fields with the same
-// effect at once. No acknowledged write is lost, no client reads nil, and only pods that have to be replaced are.
+// Every mutable field is changed while clients write and read: one after the other in the full form, otherwise all fields with the same
+// effect at once. No acknowledged write is lost, no client reads nil, and only the necessary pods are replaced.
 func TestEachFieldChanges(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -183,9 +183,9 @@ func TestEachFieldChanges(t *testing.T) {
 			spec["pause"] = false
 			s.Must(s.merge(spec))
 		}
-		s.Until("it is carried out", func() error {
+		s.Until("the change is carried out", func() error {
 			if left := s.remain(before); c.effect == rolls && left > 0 {
-				return fmt.Errorf("%d pods are not replaced: %s", left, s.get().Status.Message)
+				return fmt.Errorf("%d pods are not replaced yet: %s", left, s.get().Status.Message)
 			}
 			return s.isReady(pods)
 		})
@@ -194,7 +194,7 @@ func TestEachFieldChanges(t *testing.T) {
 		during := fmt.Sprintf("%s: %s, %s", strings.Join(changed, ", "), c.effect, time.Since(began).Round(10*time.Millisecond))
 		ledger.Close().Nothing(t, during)
 		if left := s.remain(before); c.effect != rolls && left != len(before) {
-			t.Errorf("%s: %d of %d pods are left", during, left, len(before))
+			t.Errorf("%s: %d of %d pods still exist", during, left, len(before))
 		}
 	}
 	s.holds()
@@ -212,6 +212,6 @@ func (s *scene) refuses(spec map[string]any, field, value string) {
 		set(s.T, changed, "pod.volumes.type", "nfs")
 	}
 	if err := s.merge(changed); !apierrors.IsInvalid(err) {
-		s.Errorf("%s: the API server says %v", field, err)
+		s.Errorf("%s: the API server answers %v", field, err)
 	}
 }

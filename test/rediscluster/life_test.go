@@ -23,10 +23,10 @@ import (
 	"d3os.com/d3os-operator/test/why"
 )
 
-// keys are written to every part of the slots, and must be there at the end.
+// keys is the number of keys. They are in all parts of the slots, and must exist at the end.
 const keys = 300
 
-// write writes the keys, as a client of a cluster does, with values that they did not have before.
+// write writes the keys with new values, as a client of a cluster.
 func (s *scene) write() {
 	s.Helper()
 	s.rounds++
@@ -35,22 +35,22 @@ func (s *scene) write() {
 	})
 }
 
-// holds fails the test unless all keys have what was written last.
+// holds fails the test unless all keys have their last written values.
 func (s *scene) holds() {
 	s.Helper()
 	s.eachKey("read", func(c *redis.ClusterClient, key string, i int) error {
 		value, err := c.Get(s.Ctx, key).Int()
 		if want := s.rounds*keys + i; err == nil && value != want {
-			s.Fatalf("%s is %d, and %d was written", key, value, want)
+			s.Fatalf("%s is %d, but %d was written", key, value, want)
 		}
 		return err
 	})
 }
 
-// keyNumber is the name of a key. Three of them share a slot.
+// keyNumber returns the name of a key. Three keys share a slot.
 func keyNumber(i int) string { return fmt.Sprintf("key-{%d}-%d", i%(keys/3), i) }
 
-// eachKey does something with each of the keys, again where it fails.
+// eachKey calls do for each key, and repeats it after errors.
 func (s *scene) eachKey(what string, do func(c *redis.ClusterClient, key string, i int) error) {
 	s.Helper()
 	c := s.clients()
@@ -62,7 +62,7 @@ func (s *scene) eachKey(what string, do func(c *redis.ClusterClient, key string,
 	s.CatchUp()
 }
 
-// quiet fails the test if anything changes while it looks on.
+// quiet fails the test if anything changes during a rest.
 func (s *scene) quiet() {
 	s.Helper()
 	before := len(s.Since(0))
@@ -72,11 +72,11 @@ func (s *scene) quiet() {
 	}
 }
 
-// Failure detectors of TestLife: Redis elects no other master while a server starts again on a busy machine.
+// The failure detectors of TestLife are slow: Redis must elect no other master while a server starts again on a busy machine.
 const patientRedis = "config: {cluster-node-timeout: '15000'}"
 
-// Six pods form from the sample of the earlier operator. A master that is killed starts again with its data, and a replica that lost its volume
-// is replaced. Lost with all data, the cluster comes back from its backup.
+// Six pods form a cluster from the sample of the earlier operator. A killed master starts again with its data, and a replica that lost its
+// volume is replaced. After the loss of all data, the cluster is restored from its backup.
 func TestLife(t *testing.T) {
 	s := newScene(t)
 	s.Start()
@@ -87,7 +87,7 @@ func TestLife(t *testing.T) {
 	s.isOfTheSample()
 	s.write()
 
-	s.inStep() // a write that no file has yet is lost with the process
+	s.inStep() // a write that is in no file yet is lost with the process
 	s.crash(s.master(0))
 	s.ready(6)
 	s.holds()
@@ -97,7 +97,7 @@ func TestLife(t *testing.T) {
 	s.ready(6)
 	s.holds()
 	if left := s.remain(before); left != 5 {
-		t.Errorf("%d of six pods are left, and one was lost", left)
+		t.Errorf("%d of six pods still exist, and one was lost", left)
 	}
 
 	s.backedUp()
@@ -121,7 +121,7 @@ func (s *scene) crash(pod string) {
 	s.Eventually("it starts again", func() bool { return restarts() > before })
 }
 
-// A cluster heals when pods go, one and all of them, and an operator that starts over it changes nothing.
+// A cluster heals after the deletion of one pod and of all pods. A new operator changes nothing in it.
 func TestHeals(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -132,13 +132,13 @@ func TestHeals(t *testing.T) {
 	s.Must(suite.API.Delete(s.Ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name + "-1-0"}}))
 	s.Eventually("the pod goes", s.isUnready)
 	s.ready(6)
-	t.Logf("a pod was deleted: whole again after %s", time.Since(began))
+	t.Logf("a pod was deleted: healthy again after %s", time.Since(began))
 
 	began = time.Now()
 	s.Must(s.ChangeAddresses(s.Ctx))
 	s.Eventually("the pods go", s.isUnready)
 	s.ready(6)
-	t.Logf("all pods came back at new addresses: whole again after %s", time.Since(began))
+	t.Logf("all pods got new addresses: healthy again after %s", time.Since(began))
 	s.holds()
 
 	op.Stop()
@@ -151,7 +151,7 @@ func (s *scene) isUnready() bool {
 	return !meta.IsStatusConditionTrue(s.get().Status.Conditions, redisv1.ConditionReady)
 }
 
-// evicts returns which server, but that of one pod, does not have a policy for a full memory.
+// evicts returns an error that names a server, except that of one pod, without a given maxmemory-policy.
 func (s *scene) evicts(policy, but string) error {
 	for _, pod := range s.pods() {
 		if pod.Name == but {
@@ -166,21 +166,21 @@ func (s *scene) evicts(policy, but string) error {
 	return nil
 }
 
-// staysWell expects that why finds nothing wrong until the returned function is called. On a machine that starves a server for some seconds,
-// Redis takes the cluster for down, and the status is right to report that.
+// staysWell fails the test if why reports a problem until the returned function is called. If a server gets no processor time for some
+// seconds, Redis marks the cluster as down, and the status rightly reports that.
 func (s *scene) staysWell() (end func()) {
 	s.Helper()
 	return why.StaysWell(s.T, suite.Config, redisv1.GroupVersion.WithKind("RedisCluster"), s.Namespace, name, "CLUSTERDOWN")
 }
 
-// Settings change on running servers. Shards are added and removed, and no key is lost. Events report it.
+// Settings change without restarts. Shards are added and removed, and no key is lost. Events report it.
 func TestChanges(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.standing(six)
 	defer s.staysWell()()
 	before := s.uids()
-	// Redis reports two of these settings in other words than they are given in.
+	// Redis reports two of these settings in another form.
 	s.change("{config: {maxmemory-policy: allkeys-lru, hz: '1000', client-output-buffer-limit: replica 512mb 64mb 60}}")
 	s.ready(6)
 	if err := s.evicts("allkeys-lru", ""); err != nil {
@@ -193,51 +193,51 @@ func TestChanges(t *testing.T) {
 	s.change("{replicas: 8}")
 	t.Logf("8 pods after %s", s.ready(8))
 	s.holds()
-	for shard := range 3 { // whichever pod is the master, and in however many parts
+	for shard := range 3 { // whichever pod is the master, and in any number of parts
 		s.hasEvent(fmt.Sprintf(`move \d+ slots \([-, 0-9]+\) from %s-%d-\d to %s-3-\d`, name, shard, name), "MoveSlots")
 	}
-	s.tellsAsItHappens()
+	s.reportsProgress()
 	s.change("{replicas: 6}")
 	t.Logf("6 pods after %s", s.ready(6))
 	s.holds()
 	s.quiet()
 }
 
-// What a master that is killed may cost. A write that a replica had too (WAIT 1) is never lost; one that was only acknowledged by the
-// master may be, and no more than those of the second before.
+// TestMasterKilledUnderLoad measures the cost of a killed master. A write that a replica acknowledged, too (WAIT 1), is never lost. A write
+// that only the master acknowledged may be lost if it was made within the last second.
 func TestMasterKilledUnderLoad(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.standing(six)
 	copied, alone := redistest.NewLedger(t, s.clients(), "copied", true), s.keep("alone")
-	s.Until("it is written to", func() error { return errors.Join(copied.Written(1000), alone.Written(1000)) })
+	s.Until("the writers write", func() error { return errors.Join(copied.Written(1000), alone.Written(1000)) })
 	back := s.holdAll(syscall.SIGKILL, s.master(1))
 	s.servesAll(5*time.Second + 3*time.Second) // the node timeout, and an election
 	if rc := s.get(); rc.Status.Phase == redisv1.PhaseRunning || rc.Status.Ready == "6/6" {
-		t.Errorf("a pod is down, and the status is %+v", rc.Status)
+		t.Errorf("a pod does not run, and the status is %+v", rc.Status)
 	}
 	back()
 	s.agree(6)
 	s.ready(6)
-	s.Until("all is written to again", func() error { return errors.Join(copied.WrittenAll(), alone.WrittenAll()) })
-	copied.Close().Nothing(t, "acknowledged by a replica too")
+	s.Until("all writers write again", func() error { return errors.Join(copied.WrittenAll(), alone.WrittenAll()) })
+	copied.Close().Nothing(t, "acknowledged by a replica, too")
 	figures := alone.Close()
 	t.Logf("acknowledged by the master: %d writes, %d of unknown outcome, %d of them older than what was read afterwards, by %s at most; longest pause of a key %s",
 		figures.Writes, figures.Unknown, len(figures.Wrong), figures.Oldest.Round(time.Millisecond), figures.Longest.Round(time.Millisecond))
 	if figures.Oldest > harness.Bound(time.Second, full) {
-		t.Errorf("a write is lost that was acknowledged %s before the master was killed", figures.Oldest)
+		t.Errorf("a lost write was acknowledged %s before the master was killed", figures.Oldest)
 	}
 	s.holds()
 }
 
-// A value that is too large to be moved stays, and is named. Nothing blocks for the node timeout, so no node fails over, and all other
-// slots get to where they belong.
+// A value that is too large to move stays, and the status names it. No node is blocked for the node timeout, so none fails over, and all
+// other slots are moved.
 func TestHugeValueIsNamedAndStays(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
-	s.standing("{replicas: 6, repository: redis, config: {cluster-node-timeout: '2000'}}") // no node may be blocked for as long
+	s.standing("{replicas: 6, repository: redis, config: {cluster-node-timeout: '2000'}}") // no node may be blocked for that long
 	key := "hash-0"
-	for i := 0; s.slot(key) > 200; i++ { // one of those that move first
+	for i := 0; s.slot(key) > 200; i++ { // one of the slots that move first
 		key = fmt.Sprintf("hash-%d", i)
 	}
 	c := s.clients()
@@ -252,7 +252,7 @@ func TestHugeValueIsNamedAndStays(t *testing.T) {
 	}
 	s.change("{replicas: 8}")
 	s.says(fmt.Sprintf("the value of key %q takes", key))
-	s.Until("as many slots as it should have are moved", func() error {
+	s.Until("the new shard has its number of slots", func() error {
 		owned, open := s.owned(), s.openSlots()
 		if owned[3].Len() != topology.Slots/4 || len(open) > 0 {
 			return fmt.Errorf("%d slots are moved, %v are open: %s", owned[3].Len(), open, s.get().Status.Message)
@@ -263,7 +263,7 @@ func TestHugeValueIsNamedAndStays(t *testing.T) {
 		t.Errorf("%d unplanned failovers", n)
 	}
 	if n, err := c.HLen(s.Ctx, key).Result(); err != nil || n != 30000 || !s.owned()[0].Has(s.slot(key)) {
-		t.Errorf("the value has %d fields (%v), and its slot is of %v", n, err, s.owned())
+		t.Errorf("the value has %d fields (%v), and the owners of slots are %v", n, err, s.owned())
 	}
 	s.holds()
 }

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// replace deletes a pod and waits until another one is there.
+// replace deletes a pod and waits until the next one exists.
 func (s *scene) replace(pod string) {
 	s.Helper()
 	before := harness.Lookup[*corev1.Pod](s.Journal, pod)
@@ -32,10 +32,10 @@ func (s *scene) replace(pod string) {
 	})
 }
 
-// says waits until the status says something.
+// says waits until the message of the status contains words.
 func (s *scene) says(words ...string) {
 	s.Helper()
-	s.Until("the status says so", func() error {
+	s.Until("the status has the words", func() error {
 		rc := s.get()
 		text := rc.Status.Message
 		for _, c := range rc.Status.Conditions {
@@ -45,36 +45,36 @@ func (s *scene) says(words ...string) {
 	})
 }
 
-// An impossible setting of a spec is named and changes no running pod, and running pods are healed.
+// The status names an impossible setting of a spec. Running pods are not changed by it, and are still healed.
 func TestMistakesLeaveWhatRuns(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	s.Start()
-	// All pods on one node, which the soft anti-affinity allows.
+	// The soft anti-affinity allows all pods on one node.
 	s.create(fmt.Sprintf("{replicas: 6, repository: redis, pod: [{nodeSelector: {kubernetes.io/hostname: %s}}]}", s.Nodes()[0]))
 	s.ready(6)
 	s.write()
 	s.says("shard 0 has all of its pods on node " + s.Nodes()[0])
 	uids := s.uids()
 
-	// Redis refuses the value. A pod that restarts must start all the same.
+	// Redis refuses the value. A pod that restarts must start nevertheless.
 	s.change("{config: {maxmemory-policy: no-such-policy, hz: '20'}}")
 	s.says("CONFIG SET maxmemory-policy no-such-policy")
 	s.replace(name + "-0-1")
 	s.replace(name + "-1-0")
 	if file := harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-config").Data["settings.conf"]; strings.Contains(file, "no-such-policy") {
-		t.Errorf("what Redis refuses is in the file that it starts with: %s", file)
+		t.Errorf("the refused setting is in the file for the next start: %s", file)
 	}
 	s.change("{config: {maxmemory-policy: null, maxmemory-polcy: allkeys-lru, hz: '20'}}")
 	s.says(`does not know the setting "maxmemory-polcy"`)
 	s.change("{config: {maxmemory-polcy: null, maxmemory-policy: allkeys-lru, hz: '20'}}")
 	s.ready(6)
-	s.Until("the file has what the servers have", func() error {
+	s.Until("the file has the settings of the servers", func() error {
 		return harness.Mentions(harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-config").Data["settings.conf"], "maxmemory-policy allkeys-lru", "hz 20")
 	})
 
-	// A wrong setting that is read only at start: the first new pod does not start, and no other pod is replaced. Servers that end are started
-	// again with their former settings.
+	// A wrong setting that Redis reads only at start: the first new pod does not start, and no other pod is replaced. Servers that end
+	// start again with their former settings.
 	s.change("{config: {maxmemory-policy: allkeys-lru, hz: '20', io-threads: no-number}}")
 	s.says("no further pod is replaced now", "CrashLoopBackOff")
 	replaced := len(uids) - s.remain(uids)
@@ -94,14 +94,14 @@ func TestMistakesLeaveWhatRuns(t *testing.T) {
 	s.replace(name + "-2-0")
 	s.ready(6)
 	if left := s.remain(uids); left != 5 {
-		t.Errorf("%d of six pods are left; one was deleted", left)
+		t.Errorf("%d of six pods still exist; one was deleted", left)
 	}
 	s.change("{version: 7.0.15}")
 	s.ready(6)
 	s.holds()
 }
 
-// killContainers ends the server of each pod that is ready, one after the other, and waits until it is back.
+// killContainers ends the server of each ready pod, one after the other, and waits until it runs again.
 func (s *scene) killContainers() {
 	s.Helper()
 	for _, pod := range s.pods() {
@@ -112,7 +112,7 @@ func (s *scene) killContainers() {
 	}
 }
 
-// killContainer ends the server of a pod and waits until another one runs in the same pod.
+// killContainer ends the server of a pod and waits until the next one runs in the same pod.
 func (s *scene) killContainer(pod string) {
 	s.Helper()
 	restarts := func(pod *corev1.Pod) int32 {
@@ -150,7 +150,7 @@ func TestPasswordIsChanged(t *testing.T) {
 	s := newScene(t)
 	op, set := s.standing(six), s.setPassword
 
-	// The operator's own comes back.
+	// The operator restores its generated password.
 	secret := name + "-credentials"
 	before := harness.Lookup[*corev1.Secret](s.Journal, secret).Data["password"]
 	set(secret, "another")
@@ -177,7 +177,7 @@ func TestPasswordIsChanged(t *testing.T) {
 	set(secret, string(before))
 	s.ready(6)
 	if left := s.remain(uids); left != 6 {
-		t.Errorf("%d of six pods are left", left)
+		t.Errorf("%d of six pods still exist", left)
 	}
 	s.holds()
 }
@@ -218,12 +218,12 @@ func TestPasswordIsChangedByHand(t *testing.T) {
 	s.ready(6)
 	s.holds()
 	if left := s.remain(uids); left != 4 || s.get().Status.Verdict != "Complete" {
-		t.Errorf("%d of six pods are left, two were deleted; the verdict is %s", left, s.get().Status.Verdict)
+		t.Errorf("%d of six pods still exist, two were deleted; the verdict is %s", left, s.get().Status.Verdict)
 	}
 }
 
-// A Secret of the user's that is changed under a cluster that runs: the servers go on with the password that they have, and so does
-// the operator. A replica that restarts cannot join; that is named, and it comes back when the Secret is corrected.
+// A user changes the user's own Secret under a running cluster: the servers and the operator continue with the present password. A replica
+// that restarts cannot join. The status names it, and it joins when the Secret is corrected.
 func TestPasswordOfTheUserIsChanged(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -234,7 +234,7 @@ func TestPasswordOfTheUserIsChanged(t *testing.T) {
 	s.ready(6)
 	s.password = "wrong"
 	if err := s.node(s.pods()[0]).Ping(s.Ctx).Err(); err == nil {
-		t.Error("a wrong password gets in")
+		t.Error("a server accepts a wrong password")
 	}
 	s.password = "first"
 	s.write()
@@ -248,17 +248,17 @@ func TestPasswordOfTheUserIsChanged(t *testing.T) {
 	s.setPassword(s.secret, "second")
 	s.Must(s.Kill(replica, syscall.SIGKILL, "redis"))
 	s.says("Secret mine has another password than the servers take", "does not accept the password")
-	s.change("{config: {maxmemory-policy: allkeys-lru}}") // of the others
-	s.Until("the other servers are taken care of", func() error { return s.evicts("allkeys-lru", replica) })
+	s.change("{config: {maxmemory-policy: allkeys-lru}}") // changes the other servers
+	s.Until("the other servers have the setting", func() error { return s.evicts("allkeys-lru", replica) })
 	if rc := s.get(); rc.Status.Slots != redisv1.Slots || s.remain(uids) != 6 || rc.Status.Phase == redisv1.PhaseRunning {
-		t.Errorf("%d of six pods are left, and the status is %+v", s.remain(uids), rc.Status)
+		t.Errorf("%d of six pods still exist, and the status is %+v", s.remain(uids), rc.Status)
 	}
 	s.holds()
 
 	s.setPassword(s.secret, "first")
 	s.ready(6)
 	if left := s.remain(uids); left < 5 {
-		t.Errorf("%d of six pods are left: one had to be replaced", left)
+		t.Errorf("%d of six pods still exist: one had to be replaced", left)
 	}
 	s.holds()
 }

@@ -25,13 +25,13 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// platform is the name of these tests' DataService. Its redis has the name of the RedisCluster of other tests.
+// platform is the name of the DataService in these tests. Its redis has the name of the RedisCluster in other tests.
 const platform = stage.Platform
 
-// withService is a DataService with a Redis and a service that uses it.
+// withService is the spec of a DataService with a Redis and a service that uses it.
 const withService = `{redis: {name: cache, image: redis}, additionalServices: [{name: reports, image: work, command: [sleep, "1000000"], dependsOn: [redis]}]}`
 
-// status returns that of the DataService as last seen.
+// status returns the last seen status of the DataService.
 func (s *scene) status() dsv1.DataServiceStatus {
 	if ds := s.DataService(platform); ds != nil {
 		return ds.Status
@@ -39,7 +39,7 @@ func (s *scene) status() dsv1.DataServiceStatus {
 	return dsv1.DataServiceStatus{}
 }
 
-// asService connects to Redis by what the service has in its environment, and by nothing else.
+// asService connects to Redis only by the service's environment.
 func (s *scene) asService() *redis.ClusterClient {
 	s.Helper()
 	deployment := harness.Lookup[*appsv1.Deployment](s.Journal, "reports")
@@ -61,7 +61,7 @@ func (s *scene) asService() *redis.ClusterClient {
 	})
 }
 
-// dial connects to the name of a Service as a pod would: to one of the pods that are ready behind it.
+// dial connects to the name of a Service as a pod would: to one of its ready pods.
 func (s *scene) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -86,7 +86,7 @@ func (s *scene) dial(ctx context.Context, network, address string) (net.Conn, er
 	return (&net.Dialer{}).DialContext(ctx, network, net.JoinHostPort(host, port))
 }
 
-// serviceWorks fails the test unless the service can write, and read what it wrote.
+// serviceWorks fails the test unless the service can write a value and read it.
 func (s *scene) serviceWorks() {
 	s.Helper()
 	c := s.asService()
@@ -95,7 +95,7 @@ func (s *scene) serviceWorks() {
 	s.Until("the service writes", func() error { return c.Set(s.Ctx, "of-the-service", value, 0).Err() })
 	got, err := c.Get(s.Ctx, "of-the-service").Result()
 	if err != nil || got != value {
-		s.Errorf("the service reads %q (%v), not %q", got, err, value)
+		s.Errorf("the service reads %q (%v), want %q", got, err, value)
 	}
 }
 
@@ -110,7 +110,7 @@ func (s *scene) podsOf(component string) string {
 	return strings.Join(found, " ")
 }
 
-// keptData fails the test unless the data and what opens it are there, and the pods are not.
+// keptData fails the test unless the data and its credentials exist, and the pods do not.
 func (s *scene) keptData() {
 	s.Helper()
 	s.Until("the pods go", func() error {
@@ -118,25 +118,25 @@ func (s *scene) keptData() {
 			return fmt.Errorf("%d pods", len(pods))
 		}
 		if rc := harness.Lookup[*redisv1.RedisCluster](s.Journal, name); rc != nil {
-			return errors.New("the RedisCluster is there")
+			return errors.New("the RedisCluster still exists")
 		}
 		return nil
 	})
 	if claims := harness.Every[*corev1.PersistentVolumeClaim](s.Journal); len(claims) != 6 {
-		s.Errorf("%d claims are left", len(claims))
+		s.Errorf("%d claims exist", len(claims))
 	}
 	if harness.Lookup[*corev1.Secret](s.Journal, name+"-credentials") == nil || harness.Lookup[*corev1.ConfigMap](s.Journal, name+"-topology") == nil {
-		s.Error("the password or the record is gone")
+		s.Error("the password or the record was deleted")
 	}
 }
 
-// isServing reports whether a change says that Redis is ready.
+// isServing reports whether a change shows a ready Redis.
 func isServing(c harness.Change) bool {
 	rc, ok := c.Object.(*redisv1.RedisCluster)
 	return ok && rc.Status.Slots == redisv1.Slots && rc.Status.Phase == redisv1.PhaseRunning
 }
 
-// removeClaims deletes claims, as a person does who needs them no more.
+// removeClaims deletes claims, as a person does who does not need them any more.
 func (s *scene) removeClaims(names ...string) {
 	s.Helper()
 	for _, claim := range names {
@@ -159,7 +159,7 @@ func same(got, want redisv1.RedisClusterSpec) error {
 	return err
 }
 
-// corrects returns what events say that was corrected of the objects of the DataService.
+// corrects returns the notes of events about corrected objects of the DataService.
 func (s *scene) corrects() (found []string) {
 	s.Helper()
 	for _, e := range s.Events() {

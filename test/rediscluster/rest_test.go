@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// asked returns the number of calls of each command at a server since its counts were reset.
+// asked returns the number of calls of each command at a server since its counters were reset.
 func (s *scene) asked(pod string) map[string]int {
 	s.Helper()
 	for _, p := range s.pods() {
@@ -44,19 +44,18 @@ func (s *scene) asked(pod string) map[string]int {
 		}
 		return seen
 	}
-	s.Fatalf("there is no pod %s", pod)
+	s.Fatalf("pod %s does not exist", pod)
 	return nil
 }
 
-// harmless are the commands that servers get at rest: the operator's reads, those of the probes, the test's, and what replicas
-// send.
+// harmless are the commands that servers get at rest: reads of the operator, of probes and of the test, and commands of replicas.
 var harmless = map[string]bool{
 	"cluster|myid": true, "cluster|nodes": true, "cluster|info": true, "info": true, "time": true, "config|get": true, "hello": true,
 	"ping": true, "replconf": true, "auth": true, "config|resetstat": true, "select": true, "command": true, "command|docs": true, "psync": true,
 }
 
-// At rest the operator sends no request to the API server, and reads from each server every 30 seconds without a write. A new operator does
-// the same.
+// At rest the operator sends no request to the API server. It reads from each server every 30 seconds, and writes nothing. A new operator
+// does the same.
 func TestAtRest(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -65,7 +64,7 @@ func TestAtRest(t *testing.T) {
 	s.ready(6)
 	op.Stop()
 	op = s.Start()
-	s.Eventually("it has looked around", func() bool {
+	s.Eventually("the new operator has read from all servers", func() bool {
 		return len(op.Since(0, func(r harness.Sent) bool { return strings.Contains(r.String(), "configmaps/nowhere") })) != 0
 	})
 	s.quiet()
@@ -90,10 +89,10 @@ func TestAtRest(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("%s at rest: each server was asked what it sees %d times at most (bound %d), and told nothing",
+	t.Logf("%s at rest: the operator read from each server %d times at most (bound %d), and wrote nothing",
 		time.Since(began).Round(time.Second), most, bound)
 	if most > bound || most == 0 {
-		t.Errorf("a server was asked what it sees %d times, bound %d", most, bound)
+		t.Errorf("the operator read from a server %d times, bound %d", most, bound)
 	}
 }
 
@@ -128,19 +127,19 @@ func TestUnreachableDelaysNoOther(t *testing.T) {
 		}
 		return nil
 	})
-	bound := max(10*time.Second, 3*alone) // a machine with much else to do is slow without a cluster that hangs, too
+	bound := max(10*time.Second, 3*alone) // a busy machine is slow also without the cluster that hangs
 	var beside []time.Duration
 	for _, policy := range []string{"allkeys-lfu", "volatile-lru", "noeviction"} {
 		took := set(policy)
 		if beside = append(beside, took); took > bound {
-			t.Errorf("beside a cluster that hangs a setting took %s, more than %s", took, bound)
+			t.Errorf("next to a cluster that hangs, a setting took %s, more than %s", took, bound)
 		}
 	}
-	t.Logf("a setting was changed in %s; beside a cluster of which all servers hang, with one worker, in %v (bound %s)", alone, beside, bound)
+	t.Logf("a setting was changed in %s; next to a cluster whose servers hang, with one worker, in %v (bound %s)", alone, beside, bound)
 	s.ready(6)
 }
 
-// serving returns the time from the start of the last server until all slots were served, by the status. Pods are ready when they serve.
+// serving returns the time from the start of the last server until the status reported all slots as served. Pods are ready when they serve.
 func (s *scene) serving(from int) (time.Duration, error) {
 	was, last := map[string]bool{}, time.Time{}
 	for _, c := range s.Since(0)[from:] {
@@ -156,10 +155,10 @@ func (s *scene) serving(from int) (time.Duration, error) {
 			}
 		}
 	}
-	return 0, fmt.Errorf("the status never said that all slots are served")
+	return 0, fmt.Errorf("the status never reported that all slots are served")
 }
 
-// hasStarted reports whether all containers of a pod have started, as their startup probes say.
+// hasStarted reports whether all containers of a pod have started, by their startup probes.
 func hasStarted(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.ContainerStatuses {
 		if c.Started == nil || !*c.Started {
@@ -169,8 +168,8 @@ func hasStarted(pod *corev1.Pod) bool {
 	return len(pod.Status.ContainerStatuses) > 0
 }
 
-// The sample of the earlier operator applies as it is: paused, of a version that is too old, with claims and a ConfigMap
-// that are not there. Unpaused, with a version that is supported, it comes up, again and again.
+// The API server accepts the unchanged sample of the earlier operator: paused, with an unsupported old version, and with claims and a
+// ConfigMap that do not exist. After a change to unpaused and a supported version, it becomes ready, in each of several runs.
 func TestSample(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -195,20 +194,20 @@ func TestSample(t *testing.T) {
 		s.write()
 		s.holds()
 		s.quiet()
-		// finalizers: foreground: the data goes with the resource.
+		// finalizers: foreground means that the data is deleted with the resource.
 		s.Must(suite.API.Delete(s.Ctx, got))
 		s.Until("everything goes", func() error {
 			for _, o := range s.All() {
 				if strings.HasPrefix(o.GetName(), name) || strings.HasPrefix(o.GetName(), "data-"+name) {
-					return fmt.Errorf("%s is still there", harness.IDOf(o))
+					return fmt.Errorf("%s still exists", harness.IDOf(o))
 				}
 			}
 			return nil
 		})
 	}
-	t.Logf("the sample, %d runs without a failure: all 16384 slots served %v after the last of six servers had started (bound %s)", runs, took, bound)
+	t.Logf("the sample had %d runs without a failure: all 16384 slots served %v after the last of six servers had started (bound %s)", runs, took, bound)
 
-	// As it is, with seven pods.
+	// The unchanged sample has seven pods.
 	rc := &redisv1.RedisCluster{}
 	s.Must(harness.ReadYAML("test/testdata/seeds/rediscluster.yaml", rc))
 	rc.Name, rc.Namespace, rc.Spec.Pause, rc.Spec.Version = name, s.Namespace, false, "7.0.15"
@@ -216,7 +215,7 @@ func TestSample(t *testing.T) {
 	s.ready(7)
 }
 
-// sample creates the sample, and waits until the status has the reasons why nothing is done.
+// sample creates the sample, and waits until the status has the reasons why the operator does nothing.
 func (s *scene) sample() {
 	s.Helper()
 	rc := &redisv1.RedisCluster{}
@@ -247,11 +246,11 @@ func (s *scene) isOfTheSample() *redisv1.RedisCluster {
 	return got
 }
 
-// ignores returns what the condition SpecIgnored does not name.
+// ignores returns the words that the condition SpecIgnored lacks.
 func (s *scene) ignores(rc *redisv1.RedisCluster, words ...string) error {
 	c := meta.FindStatusCondition(rc.Status.Conditions, redisv1.ConditionSpecIgnored)
 	if c == nil {
-		return fmt.Errorf("there is no condition SpecIgnored: %+v", rc.Status.Conditions)
+		return fmt.Errorf("condition SpecIgnored does not exist: %+v", rc.Status.Conditions)
 	}
 	return harness.Mentions(c.Message, words...)
 }

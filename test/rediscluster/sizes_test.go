@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// isParked returns why the cluster is not parked, or nil.
+// isParked returns the reason why the cluster is not parked, or nil.
 func (s *scene) isParked() error {
 	rc := s.get()
 	if rc.Status.Phase != redisv1.PhaseParked || rc.Status.Ready != "0/0" || !meta.IsStatusConditionTrue(rc.Status.Conditions, redisv1.ConditionReady) || len(s.pods()) > 0 {
@@ -28,7 +28,7 @@ func (s *scene) isParked() error {
 	return nil
 }
 
-// ids are the node ids of the pods.
+// ids returns the node ids of the pods.
 func (s *scene) ids() map[string]string {
 	found := map[string]string{}
 	for _, i := range s.get().Status.Instances {
@@ -37,7 +37,7 @@ func (s *scene) ids() map[string]string {
 	return found
 }
 
-// A cluster of one pod grows to three masters, and to three with replicas, and shrinks again. Its pods are replaced by others, and no key is lost.
+// A cluster of one pod grows to three masters, then to three with replicas, and shrinks again. Then its pods are replaced. No key is lost.
 func TestSizes(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -61,7 +61,7 @@ func TestSizes(t *testing.T) {
 		s.change(c.change)
 		s.Until("the pods are replaced", func() error {
 			if left := s.remain(before); c.rolls && left > 0 {
-				return fmt.Errorf("%d pods are left: %s", left, s.get().Status.Message)
+				return fmt.Errorf("%d former pods still exist: %s", left, s.get().Status.Message)
 			}
 			return nil
 		})
@@ -74,8 +74,8 @@ func TestSizes(t *testing.T) {
 	s.quiet()
 }
 
-// A cluster is parked under load and starts again, while the operator is killed at each step: the same nodes have all acknowledged writes. Then
-// a server is killed while it is parked. The claims stay, although they go with the resource.
+// A cluster under load is parked and starts again, while the operator is killed at each step: the same nodes have all acknowledged writes.
+// During the parking, a server is killed. The claims stay, although they would be deleted with the resource.
 func TestParks(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -85,7 +85,7 @@ func TestParks(t *testing.T) {
 	s.change("{replicas: 0}")
 	m.live(s, s.isParked)
 	if claims := harness.Every[*corev1.PersistentVolumeClaim](s.Journal); len(claims) != 6 {
-		t.Errorf("%d claims are left of 6", len(claims))
+		t.Errorf("%d of 6 claims still exist", len(claims))
 	}
 	for _, set := range harness.Every[*appsv1.StatefulSet](s.Journal) {
 		if *set.Spec.Replicas != 0 {
@@ -95,12 +95,12 @@ func TestParks(t *testing.T) {
 	s.change("{replicas: 6}")
 	m.live(s, func() error { return s.isReady(6) })
 	s.agree(6)
-	s.Until("all is written to again", ledger.WrittenAll)
+	s.Until("all writers write again", ledger.WrittenAll)
 	if figures := ledger.Close(); len(figures.Wrong) > 0 {
 		t.Errorf("lost: %v", figures.Wrong)
 	}
 	if after := s.ids(); !maps.Equal(before, after) {
-		t.Errorf("the nodes were %v and are %v", before, after)
+		t.Errorf("the nodes were %v, and now are %v", before, after)
 	}
 	s.holds()
 

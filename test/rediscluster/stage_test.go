@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rediscluster_test holds the operator with RedisClusters on a real API server against real
-// redis-server processes, which run the chart's own scripts.
+// Package rediscluster_test runs the operator with RedisClusters on a real API server, with real redis-server processes that run the
+// chart's scripts.
 package rediscluster_test
 
 import (
@@ -37,11 +37,10 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience is the time limit for anything without a promised time; the machine may be busy.
+// patience is the time limit for everything without a promised time: the machine may be busy.
 const patience = 150 * time.Second
 
-// full reports whether everything is tried: every step at which an operator can be killed, each field on its own, ten
-// minutes at rest.
+// full selects the full form: the operator is killed at every step, each field changes separately, and a rest takes ten minutes.
 var full = os.Getenv("REDIS_TESTS") == "full"
 
 var suite = &stage.Suite{
@@ -65,12 +64,12 @@ type scene struct {
 	*stage.Stage
 	*emulator.Emulator
 
-	operator *stage.Operator // of tests in which it crashes or stops
-	orders   scribe          // what operators have sent to servers
-	secret   string          // with the password; the operator's own unless set
-	password string          // that the servers take, where the Secret has another one
-	rounds   int             // how often the keys were written
-	back     func()          // undoes the fault of a row
+	operator *stage.Operator // the operator that a test crashes or stops
+	orders   scribe          // the commands that operators have sent to servers
+	secret   string          // the Secret with the password; the operator's unless set
+	password string          // the servers' password if the Secret has another one
+	rounds   int             // number of writes of the keys
+	back     func()          // reverts the fault of a row
 }
 
 const name = "cache"
@@ -89,10 +88,10 @@ func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 	options := emulator.Options{
 		Namespace: s.Namespace, Nodes: 4,
 		Images: map[string]emulator.Image{
-			"redis": image, "library/redis": image, // the latter in the sample
+			"redis": image, "library/redis": image, // the sample has the latter
 			"example/agent":                {Executables: map[string]string{"/agent": agent}},
 			"registry.example.com/no/such": {Missing: true},
-			// A service of the user's own, and the probe of what runs elsewhere.
+			// An additional service, and the probe of third parties.
 			"work": {}, "docker.io/curlimages/curl": {},
 			"init": {}, "exporter": {Entrypoint: []string{"/bin/sleep", "infinity"}},
 		},
@@ -108,14 +107,14 @@ func newScene(t *testing.T, settings ...func(*emulator.Options)) *scene {
 		}
 		s.Must(s.Stop())
 	})
-	for _, node := range s.Nodes() { // as the sample asks for
+	for _, node := range s.Nodes() { // the sample's node selector requires the label
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"HC_Status":"C"}}}`))
 		s.Must(suite.API.Patch(s.Ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}, patch))
 	}
 	return s
 }
 
-// Start starts an operator that knows the image of the agent.
+// Start starts an operator that has the agent's image.
 func (s *scene) Start(settings ...func(*rest.Config, *manager.Options)) *stage.Operator {
 	s.Helper()
 	return s.Stage.Start(append([]func(*rest.Config, *manager.Options){func(_ *rest.Config, o *manager.Options) {
@@ -124,7 +123,7 @@ func (s *scene) Start(settings ...func(*rest.Config, *manager.Options)) *stage.O
 	}}, settings...)...)
 }
 
-// describe logs the state when a test has failed.
+// describe logs the state after a failed test.
 func (s *scene) describe() {
 	for _, rc := range harness.Every[*redisv1.RedisCluster](s.Journal) {
 		text, _ := yaml.Marshal(rc.Status)
@@ -151,7 +150,7 @@ func (s *scene) change(spec string) {
 	s.Patch(named(), spec)
 }
 
-// get returns the RedisCluster as it is.
+// get returns the present RedisCluster.
 func (s *scene) get() *redisv1.RedisCluster {
 	s.Helper()
 	rc := named()
@@ -159,7 +158,7 @@ func (s *scene) get() *redisv1.RedisCluster {
 	return rc
 }
 
-// isReady returns why the cluster is not ready with a number of pods, or nil.
+// isReady returns the reason why the cluster is not ready with a number of pods, or nil.
 func (s *scene) isReady(pods int) error {
 	rc := s.get()
 	if rc.Status.ObservedGeneration != rc.Generation || !meta.IsStatusConditionTrue(rc.Status.Conditions, redisv1.ConditionReady) {
@@ -172,7 +171,7 @@ func (s *scene) isReady(pods int) error {
 	return nil
 }
 
-// ready waits until the cluster is ready, holds that against what its nodes say, and returns how long it took.
+// ready waits until the cluster is ready, compares the status with the state of its nodes, and returns the time that it took.
 func (s *scene) ready(pods int) time.Duration {
 	s.Helper()
 	began := time.Now()
@@ -188,7 +187,7 @@ func (s *scene) agree(pods int) {
 	s.Until("the nodes agree", func() error { return s.check(pods) })
 }
 
-// standing has a cluster of six pods with data, and returns its operator.
+// standing creates a cluster of six pods with data, and returns its operator.
 func (s *scene) standing(spec string) *stage.Operator {
 	s.Helper()
 	op := s.Start()
@@ -201,7 +200,7 @@ func (s *scene) standing(spec string) *stage.Operator {
 // six is the spec of most tests.
 const six = "{replicas: 6, repository: redis}"
 
-// taken is the password that servers take.
+// taken returns the password that servers accept.
 func (s *scene) taken() string {
 	s.Helper()
 	if s.password != "" {
@@ -209,7 +208,7 @@ func (s *scene) taken() string {
 	}
 	secret := harness.Lookup[*corev1.Secret](s.Journal, cmp.Or(s.secret, name+"-credentials"))
 	if secret == nil {
-		s.Fatal("there is no Secret with the password")
+		s.Fatal("the Secret with the password does not exist")
 	}
 	return string(secret.Data["password"])
 }
@@ -220,10 +219,10 @@ func (s *scene) node(pod *corev1.Pod) *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: net.JoinHostPort(pod.Status.PodIP, "6379"), Password: s.taken(), Protocol: 2, DisableIdentity: true, MaxRetries: -1})
 }
 
-// pods are those with a server: a pod of the CronJob that prunes has the labels of the cluster, too.
+// pods returns the pods with a server. Pods of the pruning CronJob have the labels of the cluster, too.
 func (s *scene) pods() []*corev1.Pod { return s.serversOf(name) }
 
-// serversOf are the pods of a cluster with a server.
+// serversOf returns the pods of a cluster with a server.
 func (s *scene) serversOf(cluster string) []*corev1.Pod {
 	return slices.DeleteFunc(harness.Every[*corev1.Pod](s.Journal), func(pod *corev1.Pod) bool {
 		var shard, index int
@@ -232,7 +231,7 @@ func (s *scene) serversOf(cluster string) []*corev1.Pod {
 	})
 }
 
-// check fails unless there are so many pods, and their nodes have one view, as redistest.Check says.
+// check fails unless this number of pods exists and redistest.Check accepts their nodes' views.
 func (s *scene) check(pods int) error {
 	var nodes []redistest.Node
 	for _, pod := range s.pods() {
@@ -252,17 +251,17 @@ func (s *scene) check(pods int) error {
 	return redistest.Check(ctx, nodes)
 }
 
-// clients connects to the cluster as its clients do.
+// clients returns a client of the cluster.
 func (s *scene) clients() *redis.ClusterClient { return s.clientsOf(name) }
 
-// clientsOf connects to a cluster as its clients do. All clusters of a test have one password.
+// clientsOf returns a client of a cluster. All clusters of a test have the same password.
 func (s *scene) clientsOf(cluster string) *redis.ClusterClient {
 	s.Helper()
 	return redistest.NewClusterClient(s.taken(), func(ctx context.Context) ([]redis.ClusterSlot, error) {
 		var errs []error
 		for _, pod := range s.serversOf(cluster) {
 			c := s.node(pod)
-			slots, err := c.ClusterSlots(ctx).Result() //nolint:staticcheck // the client wants it
+			slots, err := c.ClusterSlots(ctx).Result() //nolint:staticcheck // the client's interface requires it
 			if err = errors.Join(err, c.Close()); err == nil && len(slots) > 0 {
 				return slots, nil
 			}
@@ -272,7 +271,7 @@ func (s *scene) clientsOf(cluster string) *redis.ClusterClient {
 	})
 }
 
-// keep starts writers and readers that keep account.
+// keep starts writers and readers that record all results.
 func (s *scene) keep(ledger string) *redistest.Ledger {
 	return redistest.NewLedger(s.T, s.clients(), ledger, false)
 }

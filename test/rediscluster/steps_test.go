@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// hand takes steps on a cluster that has no operator.
+// hand takes steps by hand on a cluster without an operator.
 type hand struct {
 	*scene
 
@@ -36,7 +36,7 @@ func (s *scene) hand() hand {
 	return h
 }
 
-// Pod returns a pod as steps see it.
+// Pod returns a pod in the form that steps read.
 func (h hand) Pod(_ context.Context, name string) (proof.Pod, error) {
 	if pod := h.pod(name); pod != nil {
 		return proof.Pod{UID: string(pod.UID), IP: pod.Status.PodIP}, nil
@@ -44,27 +44,27 @@ func (h hand) Pod(_ context.Context, name string) (proof.Pod, error) {
 	return proof.Pod{}, nil
 }
 
-// Record and DeletePod are of no step that is taken by hand.
+// Record and DeletePod fail: no step by hand may call them.
 func (h hand) Record(context.Context, topology.Record) error {
 	return errors.New("a record is written")
 }
 func (h hand) DeletePod(context.Context, topology.Place) error { return errors.New("a pod is deleted") }
 
-// Held reports that no operator leads.
+// Held reports that this process may write.
 func (h hand) Held() bool { return true }
 
 func (h hand) take(step topology.Step) error {
 	return h.servers.Take(reconcile.WithLease(h.Ctx, h), server.Request{Cluster: name, Access: server.Access{Password: h.taken()}, Step: step, Kubernetes: h})
 }
 
-// place is a pod as steps name it.
+// place returns a pod in the form that steps name it.
 func (s *scene) place(pod string) topology.Place {
 	s.Helper()
 	object := s.pod(pod)
 	return topology.Place{Pod: pod, UID: string(object.UID), IP: object.Status.PodIP, ID: fmt.Sprint(s.do(pod, "CLUSTER", "MYID"))}
 }
 
-// A step whose facts have changed is refused, names the difference, and changes nothing.
+// A step is refused if its facts have changed. The error names the difference, and the step changes nothing.
 func TestStepsAreRefused(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -106,22 +106,22 @@ func TestStepsAreRefused(t *testing.T) {
 		{"failover of a master", topology.Step{Action: topology.ActionFailover, Node: second, Mode: "TAKEOVER"}, "not a replica"},
 		{"promotion with another history", force(lost, topology.Proof{History: strings.Repeat("0", 40)}), "has the history"},
 		{"promotion with less of it", force(lost, topology.Proof{History: history, Offset: 1 << 60}), "has read its history"},
-		{"promotion beside its master", force(lost, topology.Proof{History: history}), "reaches its master"},
+		{"promotion while its master answers", force(lost, topology.Proof{History: history}), "reaches its master"},
 		{"promotion over a master that has its data", force(master, topology.Proof{History: history, Run: "of-another-start"}), "is to replace"},
 		{"forgetting an owner", topology.Step{Action: topology.ActionForget, ID: master.ID, On: []topology.Place{second, third}}, "owns slots"},
-		{"deletion of an owner's pod", topology.Step{Action: topology.ActionDeletePod, Node: second}, "owns slots"},
+		{"deletion of the pod of an owner", topology.Step{Action: topology.ActionDeletePod, Node: second}, "owns slots"},
 		{"replica of another shard", topology.Step{Action: topology.ActionReplicate, Node: replica, Target: second}, "not of one shard"},
 		{"reset of a copy, and some slots have no owner", topology.Step{Action: topology.ActionReset, Node: replica, On: []topology.Place{second, third}}, "keeps its keys"},
 		{"replica of a replica", topology.Step{Action: topology.ActionReplicate, Node: third, Target: replica}, "not a master"},
-		{"a slot of another", move(master, second, s.owned()[2].Minus(opened).First(1), third), "does not own"},
+		{"a slot of another master", move(master, second, s.owned()[2].Minus(opened).First(1), third), "does not own"},
 		{"a slot on its way elsewhere", move(third, master, opened, second), "being moved"},
-		{"a master is not asked", move(master, second, own(0)), "does not check that master for keys"},
+		{"a master is not checked", move(master, second, own(0)), "does not check that master for keys"},
 		{"a replica as target", move(master, replica, own(0), second, third), "not both masters"},
-		{"an owner outside of those that are asked", topology.Step{Action: topology.ActionAssignSlot, ID: second.ID, On: []topology.Place{second, third}, Slots: own(0)}, "does not check that master for keys"},
+		{"an owner that is not checked", topology.Step{Action: topology.ActionAssignSlot, ID: second.ID, On: []topology.Place{second, third}, Slots: own(0)}, "does not check that master for keys"},
 	} {
 		before := fmt.Sprint(s.owned())
 		if err := h.take(c.step); !errors.Is(err, proof.ErrRefused) || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: the step says %v, want a refusal with %q", c.why, err, c.want)
+			t.Errorf("%s: the step returns %v, want a refusal with %q", c.why, err, c.want)
 		}
 		if after := fmt.Sprint(s.owned()); after != before {
 			t.Errorf("%s: the cluster changed from\n%s\nto\n%s", c.why, before, after)
@@ -129,18 +129,19 @@ func TestStepsAreRefused(t *testing.T) {
 	}
 	s.do(third.Pod, "CLUSTER", "SETSLOT", opened[0].From, "STABLE")
 
-	// A slot gets no new owner while a master that is not its target holds a key of it, nor while its target does that is not importing it.
+	// A slot gets no new owner while a master other than its target has a key of it, nor while the target has a key and does not import the
+	// slot.
 	key := s.here(0, 1)[0]
 	slot := topology.SlotSet{{From: s.slot(key), To: s.slot(key)}}
 	for _, holder := range []topology.Place{second, third} {
 		s.do(holder.Pod, "CLUSTER", "SETSLOT", slot[0].From, "IMPORTING", master.ID)
-		s.put(holder.Pod, key, "wrong") // as a master that has lost a slot without losing its keys
+		s.put(holder.Pod, key, "wrong") // like a master that lost a slot but kept its keys
 		s.do(holder.Pod, "CLUSTER", "SETSLOT", slot[0].From, "STABLE")
 		if err := h.take(move(master, second, slot, third)); !errors.Is(err, proof.ErrRefused) || !strings.Contains(err.Error(), holder.Pod) {
-			t.Errorf("%s holds a key, and the move says %v", holder.Pod, err)
+			t.Errorf("%s has a key, and the move returns %v", holder.Pod, err)
 		}
 		if !s.owned()[0].Has(slot[0].From) {
-			t.Errorf("%s holds a key, and the slot was moved nevertheless", holder.Pod)
+			t.Errorf("%s has a key, but the slot was moved", holder.Pod)
 		}
 		s.do(holder.Pod, "FLUSHALL")
 	}
@@ -153,7 +154,7 @@ func field(info, name string) string {
 	return value
 }
 
-// The operator moves slots at least about as fast as redis-cli does, with the same data in the same run.
+// The operator moves slots at about the speed of redis-cli or faster, with the same data in the same run.
 func TestMovesSlotsAsFastAsRedisCLI(t *testing.T) {
 	harness.Long(t)
 	const bound, keys, slots = 1.25, 100_000, 2000

@@ -17,10 +17,11 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// volumes are faults of what masters have on their volumes. A server does not start on damaged files, on those of an earlier state or on
-// those of another one, and its replica does not become like it.
+// volumes are faults of masters' volumes. A server does not start on files that are damaged, older than its data, or of another server, and
+// its replica does not copy them.
 var volumes = []scenario{
-	// Its data comes back from the replica, which must not copy the empty server. Redis does not read a snapshot if an append-only file exists.
+	// Its data comes back from the replica, which must not copy the empty server. Redis does not read a snapshot if an append-only file
+	// exists.
 	{name: "a running master loses its data in place, and a snapshot is left", happen: func(s *scene) {
 		master := s.master(0)
 		uid := s.pod(master).UID
@@ -32,7 +33,7 @@ var volumes = []scenario{
 		s.Eventually("the pod is replaced", func() bool { return s.pod(master) != nil && s.pod(master).UID != uid })
 		s.agree(6)
 		if keeps(s.volume(master), "dump.rdb.without-aof*") == 0 {
-			s.Error("its snapshot is not kept for people")
+			s.Error("its snapshot is not kept")
 		}
 	}},
 	{name: "a length in the middle of a file looks like a cut tail", happen: damaged(".incr.aof", func(text string) string {
@@ -47,7 +48,7 @@ var volumes = []scenario{
 	{name: "the first file is cut off", happen: damaged(".base.rdb", func(text string) string { return text[:len(text)/2] })},
 	{name: "the tail of a file is cut off", happen: func(s *scene) {
 		master := s.master(0)
-		key := "of-" + s.here(0, 1)[0] // it has the slot of that key
+		key := "of-" + s.here(0, 1)[0] // with the slot of that key
 		s.do(master, "SET", key, "the last write")
 		s.inStep()
 		back := s.holdAll(syscall.SIGKILL, master)
@@ -56,23 +57,23 @@ var volumes = []scenario{
 		back()
 		s.Eventually("the log says that a command was cut off", func() bool { return s.said("are no complete command")+s.said("starts as a new node") > before })
 	}},
-	{name: "a volume is put back in a short absence", happen: func(s *scene) {
+	{name: "a volume is restored during a short absence", happen: func(s *scene) {
 		const copies = "appendonlydir.of-the-past*/*.manifest"
 		before := 0
 		master := s.isOutdated(func(volume string) { before = keeps(volume, copies); s.age(volume, 600) })
 		if now := keeps(s.volume(master), copies); now != before+1 {
-			s.Errorf("the data of the past is kept %d times, and was %d times", now, before)
+			s.Errorf("the old data is kept %d times, and was %d times", now, before)
 		}
 	}},
-	{name: "a volume is put back by a minute", happen: func(s *scene) { s.isOutdated(func(volume string) { s.age(volume, 60) }) }},
-	{name: "a volume is put back to the first moments of a server", happen: func(s *scene) {
+	{name: "a volume is restored to its state of a minute ago", happen: func(s *scene) { s.isOutdated(func(volume string) { s.age(volume, 60) }) }},
+	{name: "a volume is restored to its state after a server's first start", happen: func(s *scene) {
 		s.isOutdated(func(volume string) {
 			began, file := time.Now().Add(-time.Minute), filepath.Join(volume, "alive")
 			s.Must(os.Truncate(file, 0))
 			s.Must(os.Chtimes(file, began, began))
 		})
 	}},
-	{name: "a volume is put back, and its replica restarts before it takes over", happen: func(s *scene) {
+	{name: "a volume is restored, and its replica restarts before it takes over", happen: func(s *scene) {
 		master, replica := s.pair(0)
 		id := fmt.Sprint(s.do(master, "CLUSTER", "MYID"))
 		back := s.putBack(master, func(volume string) { s.age(volume, 86400) }, func() func() { return s.holdAll(syscall.SIGKILL, master, replica) })
@@ -87,12 +88,12 @@ var volumes = []scenario{
 		s.ready(6)
 		s.accepts("")
 	}},
-	// The volume has no record of its time, and the replica is kept from its master: Redis would have it copy at once.
-	{name: "a volume is put back and written to, and a person gives up what it has", alone: true, happen: func(s *scene) {
+	// The volume has no record of its time, and the replica is cut off from its master: otherwise Redis would copy immediately.
+	{name: "a restored volume gets writes, and a person consents to their loss", alone: true, happen: func(s *scene) {
 		master, replica := s.pair(0)
 		gone := s.here(0, 1)
 		key := "of-" + gone[0]
-		s.do(master, "DEL", gone[0], gone[1], gone[2]) // they are written after the copy, so that the replica has more keys
+		s.do(master, "DEL", gone[0], gone[1], gone[2]) // they are written after the copy, so the replica has more keys
 		back := s.putBack(master, func(string) {}, func() func() {
 			s.Must(s.Kill(replica, syscall.SIGSTOP, "redis")) // it is not elected
 			return s.holdAll(syscall.SIGKILL, master)
@@ -115,17 +116,17 @@ var volumes = []scenario{
 		s.ready(6)
 		s.accepts("")
 	}},
-	{name: "a volume is what it was, and all were long away", happen: func(s *scene) {
+	{name: "a volume is unchanged, and all servers were stopped for long", happen: func(s *scene) {
 		master := s.master(0)
 		before := s.said("DataOutdated") + s.said("one of the past")
 		last, back := s.Hold(master, "redis", syscall.SIGKILL), s.holdAll(syscall.SIGKILL, s.others(master)...)
 		s.age(s.volume(master), 3600)
-		back() // they take their start for the time when they heard of the master
+		back() // they take their start as the last time of contact with the master
 		s.Pass(2 * time.Second)
 		last()
 		s.agree(6)
 		if s.said("DataOutdated")+s.said("one of the past") > before {
-			s.Error("its volume counts as one of the past")
+			s.Error("its volume counts as outdated")
 		}
 	}},
 	{name: "all volumes and the password are copied", ledger: true, happen: func(s *scene) {
@@ -136,12 +137,12 @@ var volumes = []scenario{
 		back := s.holdAll(syscall.SIGKILL, copies...)
 		clone := &redisv1.RedisCluster{ObjectMeta: metav1.ObjectMeta{Name: "copy"}}
 		s.CreateWith(clone, &clone.Spec, "{replicas: 6, repository: redis, credentialsSecret: mine}")
-		s.Eventually("the pods of the copy are there", func() bool { return len(s.serversOf("copy")) == 6 })
+		s.Eventually("the pods of the copy exist", func() bool { return len(s.serversOf("copy")) == 6 })
 		for _, pod := range copies {
 			s.Must(os.CopyFS(s.volume(pod), os.DirFS(s.volume(strings.Replace(pod, "copy", name, 1)))))
 		}
 		back()
-		s.Until("no server of the copy starts, and the status says why", func() error {
+		s.Until("no server of the copy starts, and the status has the reason", func() error {
 			return harness.Mentions(harness.Lookup[*redisv1.RedisCluster](s.Journal, "copy").Status.Message, "ForeignVolume", "is a copy of that of "+s.Namespace+"/"+name)
 		})
 		s.Pass(away)
@@ -154,10 +155,10 @@ var volumes = []scenario{
 	}},
 }
 
-// outdated begins the last words of a server that does not start on a volume of the past.
+// outdated begins the last output of a server that does not start on an outdated volume.
 const outdated = "DataOutdated: this volume was last in use at"
 
-// others are the names of all pods but one.
+// others returns the names of all pods except one.
 func (s *scene) others(pod string) (all []string) {
 	for _, other := range s.pods() {
 		if other.Name != pod {
@@ -175,7 +176,7 @@ func (s *scene) volume(pod string) string {
 	return folder
 }
 
-// said counts how often servers, or what starts them, have printed a text.
+// said returns how often the output of servers and of their start scripts has a text.
 func (s *scene) said(text string) (n int) {
 	s.Helper()
 	logs, err := s.Logs("redis")
@@ -186,7 +187,7 @@ func (s *scene) said(text string) (n int) {
 	return n
 }
 
-// edit changes a file of the data of a pod, and returns its name.
+// edit changes a file of a pod's data, and returns its name.
 func (s *scene) edit(pod, suffix string, how func(string) string) string {
 	s.Helper()
 	files, err := filepath.Glob(filepath.Join(s.volume(pod), "appendonlydir", "*"+suffix))
@@ -199,19 +200,19 @@ func (s *scene) edit(pod, suffix string, how func(string) string) string {
 	return filepath.Base(files[0])
 }
 
-// keeps returns how many copies of files a volume keeps.
+// keeps returns the number of copies of files that a volume keeps.
 func keeps(volume, pattern string) int {
 	found, _ := filepath.Glob(filepath.Join(volume, pattern))
 	return len(found)
 }
 
-// damaged damages a file of a master that is killed. Its replica takes over, and the file is named and kept.
+// damaged damages a file of a killed master. Its replica takes over. The log names the file, and the volume keeps it.
 func damaged(suffix string, how func(text string) string) func(s *scene) {
 	return func(s *scene) {
 		master, heir := s.pair(0)
 		s.do(master, "BGREWRITEAOF")
 		s.inStep()
-		for range 5 { // a small file has no middle that is not its end
+		for range 5 { // a small file has no middle apart from its end
 			s.write()
 		}
 		s.inStep()
@@ -223,15 +224,15 @@ func damaged(suffix string, how func(text string) string) func(s *scene) {
 		s.elected(heir)
 		s.agree(6)
 		if named, now := s.said(text)-before, keeps(s.volume(master), "appendonlydir.damaged*/*"+suffix); named == 0 || now != kept+1 {
-			s.Errorf("%q is said %d times, and the file is kept %d times, and was %d times", text, named, now, kept)
+			s.Errorf("%q is logged %d times, and the file is kept %d times, and was %d times", text, named, now, kept)
 		}
 	}
 }
 
-// putBack has a master's volume be an earlier one, without what was written since, and made older. end ends the master.
+// putBack restores an earlier state of a master's volume, which older changes further. end ends the master.
 func (s *scene) putBack(master string, older func(volume string), end func() (back func())) (back func()) {
 	s.Helper()
-	s.Pass(5 * time.Second) // others hear of it after they have started
+	s.Pass(5 * time.Second) // other nodes get its state some time after their start
 	volume, past := s.volume(master), filepath.Join(s.TempDir(), "past")
 	s.Must(os.CopyFS(past, os.DirFS(volume)))
 	s.write()
@@ -243,27 +244,27 @@ func (s *scene) putBack(master string, older func(volume string), end func() (ba
 	return back
 }
 
-// age has a volume be last in use some seconds before now.
+// age sets the time of a volume's last use to some seconds before now.
 func (s *scene) age(volume string, seconds int64) {
 	s.Helper()
 	file := filepath.Join(volume, "alive")
 	if text, err := os.ReadFile(file); err != nil || len(text) < 10 {
-		s.Fatalf("the probe noted no time: %q (%v)", text, err)
+		s.Fatalf("the probe wrote no time: %q (%v)", text, err)
 	}
 	s.Must(os.WriteFile(file, fmt.Appendln(nil, time.Now().Unix()-seconds), 0o600))
 }
 
-// isOutdated puts back the volume of a master, which must not start on it before its replica has taken over. It returns the pod.
+// isOutdated restores the volume of a master, which must not start on it before its replica has taken over. It returns the pod.
 func (s *scene) isOutdated(older func(volume string)) (master string) {
 	s.Helper()
 	master, heir := s.pair(0)
 	back := s.putBack(master, older, func() func() {
-		s.do(heir, "CONFIG", "SET", "cluster-replica-no-failover", "yes") // a volume counts as one of the past while its replica waits
+		s.do(heir, "CONFIG", "SET", "cluster-replica-no-failover", "yes") // a volume counts as outdated while its replica waits
 		return s.holdAll(syscall.SIGKILL, master)
 	})
 	named := s.said(outdated)
 	back()
-	s.Eventually("the volume of the past is named", func() bool { return s.said(outdated) > named })
+	s.Eventually("the log names the outdated volume", func() bool { return s.said(outdated) > named })
 	s.do(heir, "CONFIG", "SET", "cluster-replica-no-failover", "no")
 	s.elected(heir)
 	s.agree(6)

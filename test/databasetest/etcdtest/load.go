@@ -179,7 +179,7 @@ func (l *Load) once(ctx context.Context, c *clientv3.Client, chance int) error {
 	return err
 }
 
-// End stops the clients and holds what they saw against what etcd promises.
+// End stops the clients and compares their results with the promises of etcd.
 func (l *Load) End(t testing.TB) {
 	t.Helper()
 	l.stop()
@@ -212,7 +212,7 @@ func (l *Load) Paused(t testing.TB, longest time.Duration) {
 	}
 }
 
-// The versions of etcd that programs are there for; 3.4 is Debian's.
+// The versions of etcd with available programs; 3.4 is Debian's.
 const (
 	V34 = "3.4.23"
 	V35 = "3.5.35"

@@ -29,13 +29,13 @@ func HasEffect(command string) bool {
 	return true
 }
 
-// IsMove reports whether a command is one of those that move a slot.
+// IsMove reports whether a command is part of a move of a slot.
 func IsMove(command string) bool {
 	return strings.HasPrefix(command, "CLUSTER SETSLOT") || strings.HasPrefix(command, "MIGRATE")
 }
 
-// NewClusterClient returns an application's client. It learns where slots are from any node that is there now, as by the name
-// of a Service: from slots, which asks one of the nodes.
+// NewClusterClient returns an application's client. It gets the places of slots from slots, which queries any present node, as by the name
+// of a Service.
 func NewClusterClient(password string, slots func(context.Context) ([]redis.ClusterSlot, error)) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		ClusterSlots: func(ctx context.Context) ([]redis.ClusterSlot, error) {

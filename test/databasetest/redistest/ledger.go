@@ -39,7 +39,7 @@ func rest(ctx context.Context) {
 	}
 }
 
-// Ledger writes and reads all the time, and keeps account of what was acknowledged.
+// Ledger writes and reads continuously, and records the acknowledged writes.
 type Ledger struct {
 	t      testing.TB
 	client *redis.ClusterClient
@@ -196,7 +196,7 @@ func (l *Ledger) read(ctx context.Context, first, step int) {
 	}
 }
 
-// look reads a key: it must have at least what was acknowledged before.
+// look reads a key, which must have at least its last acknowledged value.
 func (l *Ledger) look(ctx context.Context, e *entry) error {
 	acked := e.acked.Load()
 	text, err := l.client.Get(ctx, e.key).Result()
@@ -237,7 +237,7 @@ type Figures struct {
 	Oldest                 time.Duration // how long before its key's pause the oldest write was acknowledged that was not read afterwards
 }
 
-// Close ends writers and readers, reads each key once more, and returns what there was. It closes the client.
+// Close ends writers and readers, reads each key once more, and returns the results. It closes the client.
 func (l *Ledger) Close() Figures {
 	l.t.Helper()
 	l.stop()
