@@ -76,7 +76,7 @@ var etcdFaults = map[string]func(w *world, namespace string){
 		w.must(pods.WipeVolume(w.Context(), "data-"+name+"-0"))
 		w.must(pods.Kill(name+"-0", syscall.SIGKILL, "etcd"))
 	},
-	"EtcdClusterCertificateExpiring": func(w *world, namespace string) { // what should renew certificates does not
+	"EtcdClusterCertificateExpiring": func(w *world, namespace string) { // nothing renews the certificates
 		now := time.Now()
 		authority, err := database.NewAuthority("clients", now)
 		w.must(err)
@@ -150,7 +150,7 @@ var mysqlFaults = map[string]func(w *world, namespace string){
 	},
 }
 
-// mysqlMembers runs a MySQL database with real servers, and waits until it is well.
+// mysqlMembers runs a MySQL database with real servers, and waits until it is healthy.
 func (w *world) mysqlMembers(namespace string, n int) *emulator.Emulator {
 	w.Helper()
 	server, err := process.Program("MYSQL", "mysql", "mysqld")
@@ -214,7 +214,7 @@ var operatorFaults = map[string]func(w *world){
 		line.Store(int64(3 * time.Second))
 		w.service(namespace, service("registry.example/app:v1"))
 	},
-	"D3OSOperatorQueueGrows": func(w *world) { // an API server that is slow, and a fleet that comes at once
+	"D3OSOperatorQueueGrows": func(w *world) { // an API server that is slow, and many resources at the same time
 		line, kubeconfig := w.line()
 		namespace := w.namespace(nil)
 		w.start(programs.older, []string{"--watch-namespaces=" + namespace, "--max-concurrent-reconciles=1"}, "KUBECONFIG="+kubeconfig)

@@ -93,7 +93,7 @@ func (w *world) keepChanging(version, kind, namespace, name string, change func(
 			case <-ctx.Done():
 				return
 			case <-tick.C:
-				_ = w.patch(ctx, version, kind, namespace, name, change(n)) // it may be gone for a moment, or for good
+				_ = w.patch(ctx, version, kind, namespace, name, change(n)) // the object may be deleted
 			}
 		}
 	}()

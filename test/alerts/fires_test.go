@@ -27,7 +27,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// alertNames are those that users get.
+// alertNames are the names that users have.
 func alertNames(t *testing.T) []string {
 	t.Helper()
 	var rules struct {
@@ -94,7 +94,7 @@ func TestResources(t *testing.T) {
 		})
 		for alert, place := range places {
 			if strings.HasSuffix(alert, "NotObserved") || strings.HasSuffix(alert, "Contested") {
-				continue // these are about what a leader does
+				continue // these depend on the actions of a leader
 			}
 			expr := fmt.Sprintf(`ALERTS{alertname=%q, alertstate="firing", namespace=%q}`, alert, place)
 			if gap := longestGap(w.over(expr, began), began); gap > 2 {

@@ -28,9 +28,9 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Normal life: a platform comes up, is changed, scaled and healed, the operator is killed and upgraded, and
-// no alert fires. ALERTS=full goes on so for an hour, with alerts that are nearer to what users have. Durations stay longer
-// than a Lease lasts: a leader that crashes is followed within that.
+// Normal operation raises no alert: a platform is created, changed, scaled and healed, and the operator is killed and upgraded. ALERTS=full
+// runs for an hour, with alerts that are closer to those of users. Their durations are longer than a Lease: within that time, another
+// replica replaces a crashed leader.
 func TestNormalLife(t *testing.T) {
 	shorten, lasts := 6, 90*time.Second
 	if os.Getenv("ALERTS") == "full" {
@@ -97,7 +97,7 @@ func (w *world) line() (delay *atomic.Int64, kubeconfig string) {
 	return delay, kubeconfig
 }
 
-// connect hands on what one side sends to the other, late.
+// connect forwards the data of one side to the other with a delay.
 func connect(near net.Conn, host string, delay *atomic.Int64) {
 	defer near.Close()
 	far, err := net.Dial("tcp", host)
@@ -130,7 +130,7 @@ func connect(near net.Conn, host string, delay *atomic.Int64) {
 	}
 }
 
-// panels asks Prometheus what each panel of the dashboard asks, over the time of the test.
+// panels runs the queries of each panel of the dashboard for the time of the test.
 func panels(t *testing.T, w *world) {
 	text, err := os.ReadFile(filepath.Join(cluster.Root(), "config", "prometheus", "dashboard.json"))
 	if err != nil {

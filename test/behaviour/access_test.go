@@ -70,7 +70,7 @@ func (e *env) role(file string) []rbacv1.PolicyRule {
 	return role.Rules
 }
 
-// elects has an operator take part in an election of a namespace. Its lease outlasts what a busy machine takes from it.
+// elects makes an operator take part in an election in a namespace. Its lease is longer than the pauses of a busy machine.
 func elects(o *manager.Options, namespace string) {
 	o.LeaderElection, o.LeaderElectionNamespace = true, namespace
 	o.LeaseDuration, o.RenewDeadline, o.RetryPeriod = patience, patience-time.Minute, 500*time.Millisecond
@@ -109,7 +109,7 @@ func TestEndpoints(t *testing.T) {
 		"a reader":   {reader, []int{http.StatusOK}},
 	} {
 		const series = `dataservice_phase{dataservice="dataservice-sample",namespace="`
-		err := e.Within(patience, func() error { // the authorizer learns of a new role by a watch
+		err := e.Within(patience, func() error { // the authorizer reads new roles by a watch
 			code, body := fetch(t, "https://"+metrics+"/metrics", c.token)
 			has := strings.Contains(body, series+e.Namespace+`",phase="Running"} 1`)
 			if has && who != "a reader" {
@@ -209,7 +209,7 @@ func TestSomeNamespaces(t *testing.T) {
 			home, further, stranger := parallel(t), alone(t), alone(t)
 			token := home.newAccount("operator")
 			rules, subject := home.rights(), home.subject("operator")
-			home.grant(rules, subject) // OLM's Role is always in the operator's own namespace, too
+			home.grant(rules, subject) // OLM always creates the Role in the operator's namespace, too
 			var targets []*env
 			if c.own {
 				targets = append(targets, home)

@@ -100,7 +100,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 	if err := change(nobody, `{"spec":{"auth":{"podTemplate":null}}}`); !apierrors.IsForbidden(err) {
 		t.Errorf("the spec was changed: %v", err)
 	}
-	// What the operator makes of it is the author's, who was judged.
+	// The operator's objects count as the author's, and the author was already judged.
 	for component, made := range map[string]client.Object{"redis": &redisv1.RedisCluster{}, "etcd": &etcdv1.EtcdCluster{}} {
 		made.SetNamespace(e.Namespace)
 		made.SetName(component)
@@ -208,7 +208,7 @@ func (e *env) refusesRoles(ds client.Object) {
 				Subjects:   e.subject("shape-" + shape),
 			}))
 		}
-		// RBAC learns of a role a moment later: until then it refuses what the policy would judge.
+		// RBAC applies a new role a moment later. Until then it refuses the requests that the policy would judge.
 		e.Until("the policy judges "+shape, func() error {
 			judged := 0
 			for write, err := range attempts(account) {
@@ -224,7 +224,7 @@ func (e *env) refusesRoles(ds client.Object) {
 	e.Must(api.Delete(e.Ctx, theirs))
 }
 
-// mayScale expects who may change the number of pods through the subresource scale. Nothing is changed.
+// mayScale expects who may change the number of pods through the subresource scale. It changes nothing.
 func (e *env) mayScale(made client.Object, by map[client.Client]bool) {
 	e.Helper()
 	for c, may := range by {
@@ -301,7 +301,7 @@ func (e *env) used(account string) (used map[right]bool, refused []string) {
 	used = map[right]bool{}
 	for _, r := range e.audited(account) {
 		used[right{r.Group, r.Resource, r.Verb}] = true
-		if r.Verb == "patch" && r.Code == http.StatusCreated { // the API server asks for both
+		if r.Verb == "patch" && r.Code == http.StatusCreated { // the API server checks both
 			used[right{r.Group, r.Resource, "create"}] = true
 		}
 		if r.Code == http.StatusForbidden || r.Code == http.StatusUnauthorized {
@@ -311,7 +311,7 @@ func (e *env) used(account string) (used map[right]bool, refused []string) {
 	return used, refused
 }
 
-// audited reads what an account of the namespace asked for in the API server's audit log.
+// audited returns the requests of an account of the namespace from the API server's audit log.
 func (e *env) audited(account string) []harness.Sent {
 	e.Helper()
 	file, err := os.Open(audit)

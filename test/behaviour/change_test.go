@@ -32,7 +32,7 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 	}
 	adapter := []string{"ConfigMap/trd-adapter", "ConfigMap/trd-adapter-py", "Service/trd-adapter", "Deployment/trd-adapter"}
 	proxy := []string{"ConfigMap/proxy", "Service/proxy", "Deployment/proxy", "ConfigMap/web-template", "Deployment/web"}
-	const unusual = "a\x7fb\u0085c\u2028d\ufeffe\uffff: # f" // JSON has it as it is, YAML does not
+	const unusual = "a\x7fb\u0085c\u2028d\ufeffe\uffff: # f" // JSON allows these characters unescaped, YAML does not
 	for _, c := range []struct {
 		what    string
 		change  fields
@@ -69,7 +69,7 @@ func TestChangesReachOnlyWhatTheyTouch(t *testing.T) {
 	}
 }
 
-// touchedOrNew returns which of the operator's objects have another version than before, are gone or are new.
+// touchedOrNew returns the operator's objects whose version has changed, that were deleted, or that are new.
 func (e *env) touchedOrNew(before map[string]any) []string {
 	changed := e.touched(before)
 	for _, id := range harness.IDs(e.made()) {
@@ -80,10 +80,10 @@ func (e *env) touchedOrNew(before map[string]any) []string {
 	return changed
 }
 
-// cost holds what an operator sent for a change against what the change reaches.
+// cost compares an operator's requests for a change with the objects that the change affects.
 func (e *env) cost(what string, op *stage.Operator, mark int, reaches []string) {
 	e.Helper()
-	// A pass whose cache still has an object that is gone deletes it once more, which writes nothing.
+	// A pass whose cache still has a deleted object deletes it once more, which writes nothing.
 	writes := op.Since(mark, func(r harness.Sent) bool {
 		return r.WritesObject() && (r.Verb != "delete" || r.Code != http.StatusNotFound)
 	})
@@ -91,7 +91,7 @@ func (e *env) cost(what string, op *stage.Operator, mark int, reaches []string) 
 	if len(writes) != len(harness.Objects(writes)) {
 		e.Errorf("%s: %d writes for %d objects: %v", what, len(writes), len(harness.Objects(writes)), writes)
 	}
-	// A history that is full is looked at once for each spec, so that its oldest can go.
+	// A full history is read once for each spec, to delete its oldest entry.
 	if reads := readsOfOthers(op.Since(mark, func(r harness.Sent) bool { return r.Reads() && !r.ReadsHistory() }), writes); len(reads) > 0 {
 		e.Errorf("%s: %v", what, reads)
 	}

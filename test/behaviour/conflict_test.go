@@ -94,7 +94,7 @@ func TestForeignObject(t *testing.T) {
 			e.Must(api.Delete(e.Ctx, object))
 			e.Ready(name)
 			now := e.Object(id)
-			outlives := id == "Secret/"+credentials // and has no owner for that
+			outlives := id == "Secret/"+credentials // it has no owner for that reason
 			if now.GetUID() == object.GetUID() || metav1.IsControlledBy(now, e.DataService(name)) == outlives {
 				t.Errorf("%s is not the operator's: %v", id, now.GetOwnerReferences())
 			}
@@ -115,7 +115,7 @@ func idle(meta metav1.ObjectMeta) *appsv1.Deployment {
 	}}
 }
 
-// original brings up what the original operator made for a DataService, and waits until it runs.
+// original creates the objects that the original operator makes for a DataService, and waits until they run.
 func (e *env) original(ds *dsv1.DataService) []client.Object {
 	e.Helper()
 	var made []client.Object
@@ -170,7 +170,7 @@ func TestTheOriginalsObjectsAreLeftAlone(t *testing.T) {
 	e.Ready(name)
 }
 
-// changed returns what two states differ in.
+// changed returns the differences of two states.
 func changed(before, after map[string]string) []string {
 	var found []string
 	for id, version := range after {

@@ -109,8 +109,8 @@ func (e *env) runsEverySecond(file string, seconds int) {
 	}
 }
 
-// A newer operator keeps the agent's image of a cron job until another part of the cron job changes. An operator that does not know the image
-// keeps it, too. The form follows the schedule.
+// A newer operator keeps the agent's image of a cron job until another part of the cron job changes. An operator without an image of the
+// agent keeps it, too. The schedule determines the form.
 func TestCronKeepsItsAgent(t *testing.T) {
 	e := parallel(t)
 	op := e.Start(withAgent("example/agent:v1"))

@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// argo does what Argo CD does with an Application that has the name of a resource, has nothing in Git, and tracks by the label
+// argo acts like Argo CD with an Application that has the name of a resource, has nothing in Git, and tracks by the label
 // app.kubernetes.io/instance, the default up to 2.x. It reads every kind that the API server serves. It prunes no object with an owner, and
 // treats Endpoints as owned by their Service.
 type argo struct {
@@ -51,7 +51,7 @@ func newArgo(e *env) *argo {
 	return a
 }
 
-// tracked returns what an Application of one of the names tracks.
+// tracked returns the objects that an Application with one of the names tracks.
 func (a *argo) tracked(names ...string) []*unstructured.Unstructured {
 	a.Helper()
 	var found []*unstructured.Unstructured
@@ -68,7 +68,7 @@ func (a *argo) tracked(names ...string) []*unstructured.Unstructured {
 	return found
 }
 
-// prune deletes what Argo CD would when it syncs with prune, and when the Application is deleted, and returns that.
+// prune deletes and returns the objects that Argo CD would delete in a sync with prune, and when the Application is deleted.
 func (a *argo) prune(names ...string) (deleted []string) {
 	a.Helper()
 	for _, o := range a.tracked(names...) {

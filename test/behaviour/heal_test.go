@@ -21,8 +21,8 @@ import (
 // harm is a user's change of an object: a strategic merge patch, or its deletion.
 type harm struct{ what, id, patch string }
 
-// One for some kinds, and for each way in which an object leaves what the operator looks at. Which fields
-// are put back is the concern of internal/apply.
+// One edit for some kinds, and one for each way in which an object loses the operator's marks. Tests of internal/apply cover which fields
+// are restored.
 var edits = []harm{
 	{"image", "Deployment/auth", `{"spec": {"template": {"spec": {"containers": [{"name": "auth", "image": "other:v1"}]}}}}`},
 	{"managed-by label", "Deployment/uuc-probe", `{"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}`},
@@ -37,8 +37,8 @@ var edits = []harm{
 	{"owner", "Secret/dataservice-sample-platform", `{"metadata": {"ownerReferences": null}}`},
 }
 
-// Every object that is deleted, of every kind, comes back with what was in it. An edit of what the DataService declares is undone. Nothing else is
-// written. The time that it takes is the benchmark's (make bench).
+// A deleted object of any kind is created again with its former content. An edit of a declared field is reverted. Nothing else is written.
+// The benchmark measures the time (make bench).
 func TestHarmIsUndone(t *testing.T) {
 	e := alone(t)
 	op := e.Start()
@@ -86,7 +86,7 @@ func (e *env) heals(h harm, mark int) {
 	})
 }
 
-// declared is an object without its identity and what controllers add.
+// declared returns an object without its identity and the fields that controllers add.
 func declared(object client.Object) string {
 	if object == nil {
 		return "(missing)"

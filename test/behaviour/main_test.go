@@ -68,7 +68,7 @@ const (
 	managedBy  = object.LabelManagedBy
 )
 
-// env is a namespace and what a test does and sees in it.
+// env is a namespace with the functions by which a test acts and observes.
 type env struct{ *stage.Stage }
 
 // parallel gives a test a namespace while other tests run.
@@ -83,9 +83,9 @@ func alone(t *testing.T) *env {
 	return &env{suite.New(t)}
 }
 
-// passes waits until the operator has made two passes over a DataService that begin after now. Each follows a change of the order of rollouts,
-// which changes no object, and ends with its generation in the status. The passes of a DataService run one after the other, so what the operator
-// does because of an earlier event is done then. A test compares what was written before and after.
+// passes waits until the operator has made two passes over a DataService that begin after the call. Each pass follows a change of the order
+// of rollouts, which changes no object, and ends with its generation in the status. The passes of a DataService run one after the other, so
+// all effects of earlier events are complete then. A test compares the objects before and after.
 func (e *env) passes(name string) {
 	e.Helper()
 	for _, order := range []any{"Sequential", nil} {
@@ -130,7 +130,7 @@ func (e *env) condition(name, kind string, status metav1.ConditionStatus, reason
 	})
 }
 
-// owned returns what a DataService controls.
+// owned returns the objects that a DataService controls.
 func (e *env) owned(name string) []client.Object {
 	ds := e.DataService(name)
 	if ds == nil {
@@ -139,7 +139,7 @@ func (e *env) owned(name string) []client.Object {
 	return slices.DeleteFunc(e.All(), func(object client.Object) bool { return !metav1.IsControlledBy(object, ds) })
 }
 
-// made returns what the operator made: all that it manages but pods and claims.
+// made returns the objects that the operator manages, except pods and claims.
 func (e *env) made() []client.Object {
 	return slices.DeleteFunc(e.All(), func(object client.Object) bool {
 		kind := harness.KindOf(object)
@@ -147,8 +147,8 @@ func (e *env) made() []client.Object {
 	})
 }
 
-// versions returns what changes with every write: the generation of workloads, whose status
-// is others' business, and the resource version of the rest.
+// versions returns a value for each object that changes with every write: the generation for workloads, whose status other controllers
+// write, and the resource version for all others.
 func versions(objects ...client.Object) map[string]any {
 	found := map[string]any{}
 	for _, object := range objects {
@@ -160,7 +160,7 @@ func versions(objects ...client.Object) map[string]any {
 	return found
 }
 
-// touched returns which objects have another version than before, or are gone.
+// touched returns the objects whose version has changed, or that were deleted.
 func (e *env) touched(before map[string]any) []string {
 	var found []string
 	after := versions(e.All()...)

@@ -23,8 +23,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// MongoDB's own operator carries out what this operator creates. The pods of the simulated cluster do nothing, so agents does what the agents
-// in them do.
+// MongoDB's operator carries out the resource that this operator creates. The pods of the simulated cluster do nothing, so agents simulates
+// the agents in them.
 func TestMongoDBOperator(t *testing.T) {
 	harness.Long(t)
 	e := alone(t) // its CRD comes and goes
@@ -90,7 +90,7 @@ func (m *realMongoOperator) fails(name, reported, cause string) {
 	m.why(name, "mongodb: "+cause)
 }
 
-// serves expects what a DataService that is ready must have: a connection string with the password in use, and all members of the latest spec.
+// serves expects the state of a ready DataService: a connection string with the password in use, and all members of the latest spec.
 func (m *realMongoOperator) serves(credentials string) {
 	m.Helper()
 	m.Must(m.read())

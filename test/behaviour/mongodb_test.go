@@ -31,8 +31,8 @@ const (
 	mongodbConnection = "mongodb-dataservice-dataservice"
 )
 
-// spec.mongodb waits for MongoDB's operator, and then for what this operator reports on the latest spec. What depends on it starts after
-// that.
+// spec.mongodb waits for MongoDB's operator, and then for that operator's status of the latest spec. Components that depend on it start
+// after that.
 func TestMongoDB(t *testing.T) {
 	e := alone(t) // its CRD comes and goes, and each operator that has seen it notices
 	e.Start()
@@ -89,7 +89,7 @@ func (e *env) mentions(name, component string, words ...string) error {
 	return harness.Mentions(e.componentStatus(name, component).Message, words...)
 }
 
-// changes covers what the record shows, and what only pods show. The status is Running all the time.
+// changes makes changes that the record shows, and changes that only pods show. The status is Running all the time.
 func (m *mongoOperator) changes(name string) {
 	m.Helper()
 	m.Change(name, fields{mongodb: fields{"version": "8.0.15"}})
@@ -136,7 +136,7 @@ func (m *mongoOperator) changes(name string) {
 	m.Ready(name)
 }
 
-// isCorrected expects what another writer changes to be restored.
+// isCorrected expects a change by another writer to be reverted.
 func (m *mongoOperator) isCorrected(name string) {
 	m.Helper()
 	m.Must(m.read())
@@ -165,7 +165,7 @@ func (m *mongoOperator) isRemoved(name string) {
 	}
 }
 
-// mongoOperator writes what MongoDB's operator writes, in the order that a test chooses.
+// mongoOperator writes the same objects as MongoDB's operator, in the order that a test chooses.
 type mongoOperator struct {
 	*env
 	live *unstructured.Unstructured
@@ -216,8 +216,8 @@ func (m *mongoOperator) connect() {
 	m.Must(api.Apply(m.Ctx, client.ApplyConfigurationFromUnstructured(secret), client.FieldOwner("mongodb"), client.ForceOwnership))
 }
 
-// record writes the annotation with the spec. As MongoDB's operator does, it adds empty fields and loses what statefulSet.spec and
-// additionalMongodConfig hold. It writes the annotation also where it could not write the Secret with the connection string.
+// record writes the annotation with the spec. Like MongoDB's operator, it adds empty fields and loses the content of statefulSet.spec and
+// additionalMongodConfig. It writes the annotation also if it could not write the Secret with the connection string.
 func (m *mongoOperator) record() {
 	m.Helper()
 	m.Must(m.read())

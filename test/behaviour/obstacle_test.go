@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// rewriting has an admission webhook change what is created and updated in the namespace, as the policies of a cluster do.
+// rewriting installs an admission webhook that changes created and updated objects of the namespace, like a cluster's policies.
 func (e *env) rewriting(change func(object *unstructured.Unstructured), resources ...schema.GroupResource) {
 	e.Helper()
 	var asked atomic.Bool

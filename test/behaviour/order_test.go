@@ -119,7 +119,7 @@ func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
 	for what, test := range map[string]struct {
 		change  fields
 		goes    []string // the old objects
-		settled []string // workloads that are to be settled before
+		settled []string // workloads that must be settled first
 	}{
 		"name": {fields{"eureka": fields{"name": "registry"}}, []string{"Deployment/eureka", "Service/eureka"}, []string{"registry", "auth", "proxy"}},
 		"kind": {fields{"eureka": fields{"kind": "StatefulSet"}}, []string{"Deployment/eureka"}, []string{"eureka as StatefulSet"}},

@@ -85,7 +85,7 @@ func TestVolumeThatCannotGrow(t *testing.T) {
 	e.sameData(claim, password)
 }
 
-// staysSmall expects the status to say that the database's volume stays as it is, and why.
+// staysSmall expects the status to report that the database's volume keeps its size, and the reason.
 func (e *env) staysSmall(name string) {
 	e.Helper()
 	if err := harness.Mentions(e.componentStatus(name, "mysql").Message, "stays at 5Gi", "storage class"); err != nil {
@@ -93,13 +93,13 @@ func (e *env) staysSmall(name string) {
 	}
 }
 
-// asksFor returns an error unless the database's claim asks for a size.
+// asksFor returns an error unless the database's claim requests a size.
 func (e *env) asksFor(size string) error {
 	asks := e.claim().Spec.Resources.Requests.Storage().String()
 	return stage.Unless(asks == size, "it asks for "+asks)
 }
 
-// A volume grows in place: the claim asks for more and the database's pod never stops.
+// A volume grows in place: the claim requests more, and the database's pod never stops.
 func TestVolumeGrows(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()

@@ -36,9 +36,9 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The operator has the rights that it uses and no others. Its roles are held against what the
-// API server's audit log says that it asked for in a life of a DataService with every kind:
-// created, changed by hand, changed by its author, taken apart. The gate leaves it to TestSomeNamespaces, where no request may be refused.
+// The operator has exactly the rights that it uses. The test compares its roles with the API server's audit log of the whole life of a
+// DataService with every kind: created, changed by hand, changed by its author, and removed piece by piece. The gate has TestSomeNamespaces
+// instead, in which no request may be refused.
 func TestRightsAreThoseUsed(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)
@@ -55,7 +55,7 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	e.liveThroughEverything()
 	e.reportOfOtherKinds()
 	reader := e.account("reader", e.role("metrics_reader_role.yaml")...)
-	e.Until("metrics are served", func() error { // the authorizer learns of a new role by a watch
+	e.Until("metrics are served", func() error { // the authorizer reads new roles by a watch
 		code, body := fetch(t, "https://"+metrics+"/metrics", reader)
 		return stage.Unless(code == http.StatusOK, body)
 	})
@@ -118,8 +118,8 @@ func (e *env) reportOfOtherKinds() {
 	})
 }
 
-// withoutStreams makes the API server refuse to stream lists, as one that cannot: then, the operator
-// lists and watches, where it otherwise only watches.
+// withoutStreams makes the API server refuse to stream lists, like one that cannot: then the operator lists and watches; otherwise it only
+// watches.
 func withoutStreams(next http.RoundTripper) http.RoundTripper {
 	return harness.Transport(func(r *http.Request) (*http.Response, error) {
 		if query := r.URL.Query(); query.Has("sendInitialEvents") {
@@ -188,7 +188,7 @@ func (e *env) liveThroughEverything() {
 	e.remove(name)
 }
 
-// edit changes what a DataService owns, and waits until nothing of that is left.
+// edit changes the objects of a DataService, and waits until all changes are reverted.
 func (e *env) edit(name string, change, has func(client.Object) bool) {
 	e.Helper()
 	edited := map[string]string{} // resource version by object
@@ -210,7 +210,7 @@ func (e *env) edit(name string, change, has func(client.Object) bool) {
 	e.Ready(name)
 }
 
-// addMore adds what is the plan's alone to an object that can have such a thing.
+// addMore adds fields that only the plan may set to an object that can have them.
 func addMore(object client.Object) bool {
 	var pods *corev1.PodSpec
 	switch o := object.(type) {
@@ -241,8 +241,8 @@ func addMore(object client.Object) bool {
 	return true
 }
 
-// Where the API server checks who may set an owner that blocks deletion, as on OpenShift, one right
-// is needed that no request shows: to update the owner's finalizers.
+// If the API server restricts owners that block deletion, as on OpenShift, the operator needs one right that no request shows: to update
+// the owner's finalizers.
 func TestOwnersNeedARight(t *testing.T) {
 	e := parallel(t)
 	ds := e.Create(small(fields{"paused": true}))

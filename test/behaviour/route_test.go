@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// A service with an httpRoute comes up without the CRDs of the Gateway API, and gets its route once they are there. The route is kept like
-// any other object, and is removed with its field.
+// A service with an httpRoute becomes ready without the CRDs of the Gateway API, and gets its route once the CRDs exist. The route is kept
+// like any other object, and is removed with its field.
 func TestHTTPRoute(t *testing.T) {
 	e := parallel(t)
 	e.Start()

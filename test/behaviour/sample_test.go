@@ -26,11 +26,11 @@ import (
 
 var backEnds = []string{"api-manager", "auth", "ds-adapter", "es-adapter", "trd-adapter", "gateway-master", "gateway-web", "proxy"}
 
-// One apply of the sample, as it is, brings the whole platform up: middleware first, each
-// object written once. The names of the objects are in the golden files of internal/platform/plan.
+// One apply of the unchanged sample creates the whole platform: middleware first, and each object with one write. The names of the objects
+// are in the golden files of internal/platform/plan.
 func TestSample(t *testing.T) {
 	e := alone(t)
-	op := e.Start(func(_ *rest.Config, o *manager.Options) { o.WatchNamespaces = nil }) // as it is deployed
+	op := e.Start(func(_ *rest.Config, o *manager.Options) { o.WatchNamespaces = nil }) // the deployed configuration
 	mark := op.Mark()
 	name := e.CreateReady(harness.Read(harness.SampleFile))
 
@@ -92,8 +92,8 @@ func TestSamples(t *testing.T) {
 			e := parallel(t)
 			e.Start()
 			e.Must(harness.Prerequisites(e.Ctx, api, e.Namespace))
-			// This operator does not know the agent's image. Without it nothing is restored, and no cron job with seconds runs; test/backup and
-			// TestCronWithSeconds show that.
+			// This operator has no image of the agent. Without it nothing is restored, and no cron job with seconds runs; test/backup and
+			// TestCronWithSeconds cover that.
 			ds := harness.Read("config/samples/" + file)
 			unstructured.RemoveNestedField(ds.Object, "spec", "mysql", "restoreFrom")
 			if jobs, _, err := unstructured.NestedSlice(ds.Object, "spec", "cronJobs"); jobs != nil {
@@ -109,7 +109,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// asPlanned returns how what is there differs from the plan of a DataService, or nil.
+// asPlanned returns the differences between the live objects and the plan of a DataService, or nil.
 func (e *env) asPlanned(name string) error {
 	planner, err := live.NewPlanner(config)
 	if err != nil {
@@ -146,7 +146,7 @@ func (e *env) eventOfEach() {
 	})
 }
 
-// arrowsMoved expects the arrow line to have shown what was being worked on.
+// arrowsMoved expects that the arrow line has shown the components in progress.
 func (e *env) arrowsMoved(name string) {
 	e.Helper()
 	brackets := regexp.MustCompile(`\[[a-z-]+\]`)

@@ -136,8 +136,8 @@ func TestThreatOtherNamespaces(t *testing.T) {
 	})), nil)
 }
 
-// T6. The operator lists its own Secrets alone, by label, and reads others by name: one that it would write, and the account of a
-// database, whose keys the kubelet mounts anyway. It reads, copies and names no other Secret that a resource mentions.
+// T6. The operator lists only its Secrets, by label, and reads others by name: a Secret that it would write, and the account of a database,
+// whose keys the kubelet mounts anyway. It reads, copies and names no other Secret that a resource mentions.
 func TestThreatForeignSecrets(t *testing.T) {
 	e := parallel(t)
 	content := "foreign-" + e.Namespace
@@ -210,8 +210,7 @@ func TestThreatPrivilegedPods(t *testing.T) {
 	}
 }
 
-// A password reaches pods through a Secret and is to be read nowhere else: no other object,
-// no status, no event, no log.
+// A password reaches pods through a Secret, and can be read nowhere else: in no other object, status, event or log.
 func TestPasswordsStayInSecrets(t *testing.T) {
 	e := parallel(t)
 	e.Start()

@@ -96,7 +96,7 @@ func TestMaxRollouts(t *testing.T) {
 	e.twoAtOnce(mark)
 }
 
-// inTurns waits for what takes two at a time.
+// inTurns waits for a change that takes place in two DataServices at a time.
 func (e *env) inTurns(what string, holds func() error) {
 	e.Helper()
 	if err := e.Within(5*time.Minute, holds); err != nil {
@@ -133,8 +133,8 @@ func (e *env) turns(have, wait int) error {
 	return nil
 }
 
-// twoAtOnce fails the test unless two Deployments at most were not whole at once since a mark, and two at some time. It trusts
-// no status of the operator's.
+// twoAtOnce fails the test unless, since a mark, at most two Deployments were incomplete at the same time, and at some time exactly two. It
+// does not rely on the operator's status.
 func (e *env) twoAtOnce(mark int) {
 	e.Helper()
 	most := 0

@@ -31,7 +31,7 @@ func ofVersion(v string) func(*rest.Config, *manager.Options) {
 	return func(_ *rest.Config, o *manager.Options) { o.Version = v }
 }
 
-// writers returns the versions that the operator's objects say they were written by.
+// writers returns the versions of the operators that wrote the objects, by their annotations.
 func (e *env) writers() []string {
 	var found []string
 	for _, obj := range e.made() {
@@ -41,8 +41,8 @@ func (e *env) writers() []string {
 	return slices.Compact(found)
 }
 
-// An operator changes nothing of a DataService if a newer one has written some of its objects. It reports that, and a new enough operator
-// continues.
+// An operator does not change a DataService if a newer one has written some of its objects. It reports that, and an operator that is new
+// enough continues.
 func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	e := parallel(t)
 	const older, newer = "1.1.7", "1.1.8"
@@ -107,8 +107,8 @@ func (e *env) takenBack(name, older string) {
 	}
 }
 
-// A newer operator may create objects of a kind that this operator does not know. This operator detects no newer writer from such
-// objects and continues. It does not change or remove them; Kubernetes deletes them with the DataService.
+// A newer operator may create objects of a kind that this operator does not have. This operator detects no newer writer from such objects,
+// and continues. It does not change or remove them; Kubernetes deletes them with the DataService.
 func TestObjectOfAKindOfANewerOperator(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)
@@ -163,8 +163,8 @@ func (e *env) history(name string) []*reconcile.Revision {
 	return found
 }
 
-// Each accepted spec is kept by one write, without a read; at rest and after a restart nothing is written; no password is
-// in it; what is refused is not kept; and it goes with the DataService.
+// The history has each accepted spec, stored by one write without a read, and no password. At rest and after a restart nothing is written.
+// A refused spec is not stored. The history is deleted with the DataService.
 func TestHistory(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()

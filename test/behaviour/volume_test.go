@@ -27,8 +27,7 @@ const (
 // retained are the objects that outlive a DataService with a retained volume.
 var retained = []string{"ConfigMap/mysql-dataservice-data", "PersistentVolumeClaim/" + dataClaim, "Secret/" + credentials}
 
-// databaseOnly removes what a test about the database does not need; eureka stays, because a
-// DataService is to have something.
+// databaseOnly removes the components that a test of the database does not need. eureka stays, because a DataService must have a component.
 var databaseOnly = fields{"web": nil, "proxy": nil, "uuc": nil, "auth": nil}
 
 // database is the kind of the database and the retention of its volume; without a kind it is removed from the spec.
@@ -171,8 +170,8 @@ func (e *env) neverDeleted(mark int, claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// One server whose volume has no mark of a guard is never replaced by several members, whatever the change and its order: the status names the
-// field and what to do, and all that runs stays as it is. The same holds for a DataService that is created over kept data.
+// A server whose volume has no mark of a guard is never replaced by several members, whatever the order of the changes: the status names
+// the field and the next step, and nothing that runs is changed. The same applies to a DataService that is created over retained data.
 func TestOneServerStaysOneServer(t *testing.T) {
 	e := parallel(t)
 	e.Start()

@@ -50,7 +50,7 @@ type bench struct {
 	report  *report
 
 	dir     string           // with the operator's program
-	memory  float64          // what config/manager gives the operator, MiB
+	memory  float64          // memory limit of the operator in config/manager, MiB
 	network *process.Network // the operators' addresses
 
 	sample   *dsv1.DataService
@@ -61,7 +61,7 @@ type bench struct {
 
 // newBench builds the operator, connects to the cluster and installs the CRDs.
 func newBench(ctx context.Context, c *cluster.Cluster, f flags) (*bench, error) {
-	ctrl.SetLogger(logr.Discard()) // of the benchmark's own watches
+	ctrl.SetLogger(logr.Discard()) // logs of the benchmark's watches
 	b := &bench{flags: f, cluster: c, report: &report{out: os.Stdout}}
 	var err error
 	if b.dir, err = os.MkdirTemp("", "d3os-bench-"); err == nil {

@@ -31,7 +31,7 @@ const (
 	requestsAtOnce = 16
 )
 
-// one returns the sample, in the namespace for one alone.
+// one returns the sample, in the namespace for a single DataService.
 func (b *bench) one(ctx context.Context) (*dsv1.DataService, error) {
 	ds := b.sample.DeepCopy()
 	ds.Namespace = alone
@@ -51,7 +51,7 @@ func (b *bench) many(ctx context.Context, from, to int) ([]*dsv1.DataService, er
 	return services, b.makeNamespaces(ctx, names...)
 }
 
-// create creates DataServices, several at once.
+// create creates DataServices, several in parallel.
 func (b *bench) create(ctx context.Context, services ...*dsv1.DataService) error {
 	return inParallel(services, func(ds *dsv1.DataService) error { return b.client.Create(ctx, ds) })
 }
@@ -100,8 +100,8 @@ func (b *bench) makeNamespaces(ctx context.Context, names ...string) error {
 	})
 }
 
-// removeOne removes a DataService with all that it had, data and pods included, and waits
-// until it is gone. That is faster than to remove its namespace.
+// removeOne removes a DataService with all its objects, data and pods, and waits until they are deleted. That is faster than the removal of
+// its namespace.
 func (b *bench) removeOne(ctx context.Context, ds *dsv1.DataService) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -144,11 +144,11 @@ func (b *bench) deleteNamespaces(ctx context.Context) error {
 	})
 }
 
-// managed selects what the operator manages.
+// managed selects the objects of the operator.
 var managed = labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
 
-// trackOwned watches what belongs to DataServices of a namespace, or of all if that is empty: the operator's objects,
-// volumes and pods.
+// trackOwned watches the objects of DataServices in a namespace, or in all namespaces if that is empty: the operator's objects, volumes and
+// pods.
 func (b *bench) trackOwned(ctx context.Context, namespace string) (*tracker, error) {
 	options := cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: managed}
 	var kinds []client.Object
@@ -160,7 +160,7 @@ func (b *bench) trackOwned(ctx context.Context, namespace string) (*tracker, err
 	return b.track(ctx, options, kinds...)
 }
 
-// inParallel calls do for each item, several at once.
+// inParallel calls do for each item, several calls in parallel.
 func inParallel[T any](items []T, do func(T) error) error {
 	var group errgroup.Group
 	group.SetLimit(requestsAtOnce)

@@ -28,7 +28,7 @@ type journal struct {
 	mu      sync.Mutex
 	started bool
 	looks   map[string]int // reconciliations by controller/namespace/name
-	ended   int            // in all, with those that failed
+	ended   int            // in total, including failed ones
 	errors  []string
 }
 
@@ -91,7 +91,7 @@ func (j *journal) follow(log io.Reader) (last string) {
 		}
 		last = string(line)
 		var e entry
-		if json.Unmarshal(line, &e) == nil { // Go's own words about a crash are none
+		if json.Unmarshal(line, &e) == nil { // the output of a crash in Go is not an entry
 			j.add(e)
 		}
 	}
@@ -146,7 +146,7 @@ func await(ctx context.Context, n *harness.News, missing func() error) error {
 	}
 }
 
-// tracker knows, by watches, what is in the cluster.
+// tracker has the present objects of the cluster, by watches.
 type tracker struct {
 	news    harness.News
 	mu      sync.Mutex
@@ -156,7 +156,7 @@ type tracker struct {
 // key is the key of an object in a tracker.
 func key(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// track watches kinds, given as empty objects, until the context ends. It returns when the present is known.
+// track watches kinds, given as empty objects, until the context ends. It returns when it has the present objects.
 func (b *bench) track(ctx context.Context, options cache.Options, kinds ...client.Object) (*tracker, error) {
 	t := &tracker{objects: map[string]client.Object{}}
 	options.Scheme, options.DefaultTransform = b.client.Scheme(), cache.TransformStripManagedFields()

@@ -25,7 +25,7 @@ import (
 const (
 	// reactions is the number of measurements of each reaction.
 	reactions = 20
-	// healMilliseconds: a deleted object comes back within a second.
+	// healMilliseconds: a deleted object is created again within a second.
 	healMilliseconds = 1000
 	// victim is the component that is deleted and changed.
 	victim = "auth"
@@ -116,8 +116,8 @@ func (l latency) change(ctx context.Context, o *operator, ds *dsv1.DataService, 
 	return l.react(ctx, o, func() error { return o.patchImage(ctx, ds, tag) }, func() error { return o.awaitReady(ctx, ds) })
 }
 
-// react does something at rest and takes the time from its end until the operator writes the Deployment, and until an
-// effect is there.
+// react acts on a DataService at rest, and measures the time from the end of the action until the operator writes the Deployment, and until
+// an effect exists.
 func (latency) react(ctx context.Context, o *operator, do, effect func() error) (toPatch, toEffect time.Duration, err error) {
 	if err := o.traffic.quiet(ctx, settled); err != nil {
 		return 0, 0, err

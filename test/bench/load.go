@@ -40,7 +40,7 @@ func (s step) each(n float64) float64 { return n / float64(s.services) }
 
 func (l load) run(ctx context.Context, b *bench) error {
 	r := newLoadReport(b.report)
-	defer r.print() // also what was measured before something went wrong
+	defer r.print() // also the measurements before an error
 	for _, n := range b.sizes {
 		err := b.measured(ctx, func(ctx context.Context, o *operator) error {
 			if err := l.restarted(ctx, o, r); err != nil {
@@ -127,8 +127,7 @@ func (l load) create(ctx context.Context, b *bench, r *loadReport, n int) error 
 	return b.removeOne(ctx, late[0])
 }
 
-// bringUp creates one DataService and takes the time until its first object is there and until
-// it is ready.
+// bringUp creates one DataService and measures the time until its first object exists and until it is ready.
 func (b *bench) bringUp(ctx context.Context, ds *dsv1.DataService) (first, ready time.Duration, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -220,7 +219,7 @@ func (load) others(ctx context.Context, o *operator, r *loadReport, tag, beside 
 	return nil
 }
 
-// delete deletes every DataService and waits until all that they owned is gone.
+// delete deletes every DataService and waits until all their objects are deleted.
 func (load) delete(ctx context.Context, o *operator, r *loadReport) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

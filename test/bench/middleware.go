@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	// middlewareNamespace is where the RedisClusters are.
+	// middlewareNamespace is the namespace of the RedisClusters.
 	middlewareNamespace = label + "-redis"
 	// middlewareServices is the number of DataServices in addition to the clusters.
 	middlewareServices = 100
@@ -48,7 +48,7 @@ const (
 // middleware counts the requests for RedisClusters with real servers, in addition to DataServices.
 type middleware struct{}
 
-// redisFleet is RedisClusters of 6, and what runs their pods.
+// redisFleet has RedisClusters of 6 pods, and the emulator of their pods.
 type redisFleet struct {
 	*bench
 	pods *emulator.Emulator
@@ -61,7 +61,7 @@ func (m middleware) run(ctx context.Context, b *bench) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, f.pods.Stop()) }() //nolint:contextcheck // it ends also what a cancelled run has left
+	defer func() { err = errors.Join(err, f.pods.Stop()) }() //nolint:contextcheck // it also ends the leftovers of a cancelled run
 	t := b.report.tallies()
 	err = b.counted(ctx, func(ctx context.Context, o *operator) error {
 		if err := m.create(ctx, o, f, t); err != nil {
@@ -124,7 +124,7 @@ func (b *bench) startRedis(ctx context.Context) (*redisFleet, error) {
 	return f, err
 }
 
-// create declares all at once and waits until all are ready.
+// create creates all RedisClusters together and waits until they are ready.
 func (middleware) create(ctx context.Context, o *operator, f *redisFleet, t *tallies) (err error) {
 	if f.fleet, err = f.many(ctx, 0, middlewareServices); err != nil {
 		return err

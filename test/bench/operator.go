@@ -38,7 +38,7 @@ type operator struct {
 	profile string // address
 	journal *journal
 	ended   chan struct{} // closed when it has ended
-	err     error         // what it ended with
+	err     error         // the result of its end
 	began   time.Time
 	traffic *traffic // nothing when it is not counted
 }
@@ -117,7 +117,7 @@ func (b *bench) operate(ctx context.Context, kubeconfig string, sent *traffic, d
 	return errors.Join(err, o.err)
 }
 
-// count counts what the operator does from a call of do until all is quiet again.
+// count counts the operator's actions from a call of do until the operator is quiet.
 func (o *operator) count(ctx context.Context, do func() error) (tally, error) {
 	if err := o.traffic.quiet(ctx, settled); err != nil {
 		return tally{}, err

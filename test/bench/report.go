@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// report prints tables and remembers what lay outside its bound.
+// report prints tables, and stores the values outside of their bounds.
 type report struct {
 	out     io.Writer
 	section string
@@ -109,7 +109,7 @@ func (r *report) totals() {
 	}
 }
 
-// number has three significant digits, more where the integer part has more.
+// number formats with three significant digits, or with all digits of a longer integer part.
 func number(n float64) string {
 	if n >= 100 || n == float64(int64(n)) {
 		return strconv.FormatFloat(n, 'f', 0, 64)
@@ -147,7 +147,7 @@ type loadReport struct {
 	events, latecomers *table
 	memories           *usages
 	heats              *spreads
-	first              map[string]float64 // of each event: what it cost at the first size
+	first              map[string]float64 // by event: the costs at the first size
 }
 
 func newLoadReport(r *report) *loadReport {
@@ -162,8 +162,8 @@ func newLoadReport(r *report) *loadReport {
 	}
 }
 
-// add adds a line to the table of events, with a bound of the writes for each DataService. What must not grow with the
-// number of DataServices are these writes; of a restart, which writes nothing, all that is asked for.
+// add adds a line to the table of events, with a bound for the writes of each DataService. These writes must not grow with the number of
+// DataServices. For a restart, which writes nothing, the same applies to all requests.
 func (r *loadReport) add(event, services string, s step, writes *bound) {
 	what := event + " " + services
 	r.progress("%s: %s s", what, number(s.took.Seconds()))
@@ -200,15 +200,14 @@ func (r *loadReport) print() {
 	}
 }
 
-// What planning may take, in milliseconds of CPU: twice and more of what was measured on two busy cores (54, 9.4 and 0.08).
+// Limits of planning, in milliseconds of CPU: at least twice the time on two busy cores (54, 9.4 and 0.08).
 const (
 	renderWhole  = 120
 	renderChange = 30
 	renderCached = 0.3
 )
 
-// renderTime measures what stands before the first write of a reconciliation: graph,
-// credentials, values and charts of the sample.
+// renderTime measures the steps before the first write of a reconciliation: graph, credentials, values and charts of the sample.
 type renderTime struct {
 	planner *plan.Planner
 	keeper  *plan.Keeper

@@ -33,7 +33,7 @@ const (
 	resyncOften = 2 * time.Second
 )
 
-// requests counts what the operator asks and writes for one DataService.
+// requests counts the operator's reads and writes for one DataService.
 type requests struct{}
 
 func (requests) run(ctx context.Context, b *bench) error {
@@ -136,7 +136,7 @@ func (b *bench) patchImage(ctx context.Context, ds *dsv1.DataService, tag string
 	return b.client.Patch(ctx, ds, client.MergeFrom(before))
 }
 
-// resync counts what an operator does that looks at a DataService again in each period, once it is ready.
+// resync counts the actions of an operator that reconciles a ready DataService again in each period.
 func (b *bench) resync(ctx context.Context, ds *dsv1.DataService) (seen tally, err error) {
 	err = b.counted(ctx, func(ctx context.Context, o *operator) (err error) {
 		if err := o.journal.awaitLooks(ctx, dsv1.Kind, 1, 1); err != nil {
@@ -165,7 +165,7 @@ type bounds struct{ writes, statuses, reads *bound }
 // none: nothing at all may be asked or written.
 var none = bounds{writes: exactly(0), statuses: exactly(0), reads: exactly(0)}
 
-// tallies is a table of tallies, with the evidence for those that are not as they should be.
+// tallies is a table of tallies, with the evidence for those that are outside of their bounds.
 type tallies struct {
 	*table
 

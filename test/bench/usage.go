@@ -92,11 +92,11 @@ func get(ctx context.Context, url string) (string, error) {
 // kilobytes turns "1234 kB" into MiB.
 func kilobytes(text string) float64 {
 	number, _, _ := strings.Cut(text, " ")
-	value, _ := strconv.ParseFloat(number, 64) // 0 where there is no /proc
+	value, _ := strconv.ParseFloat(number, 64) // 0 without /proc
 	return value / 1024
 }
 
-// usages is a table of what an operator uses.
+// usages is a table of the resources that an operator uses.
 type usages struct{ *table }
 
 func (r *report) usages(what string) *usages {
@@ -151,10 +151,10 @@ type traffic struct {
 	from int // in the record
 }
 
-// reset forgets what was recorded.
+// reset ignores the requests before the call.
 func (t *traffic) reset() { t.from = t.Mark() }
 
-// quiet waits until there was no request for a while: what follows of something has followed.
+// quiet waits until no request was sent for a while, so that all consequences of an action are complete.
 func (t *traffic) quiet(ctx context.Context, while time.Duration) error {
 	for {
 		next := t.Next()
@@ -168,7 +168,7 @@ func (t *traffic) quiet(ctx context.Context, while time.Duration) error {
 	}
 }
 
-// tally counts the requests that are as asked for. Its evidence is the reads and writes, and how often each was sent.
+// tally counts the requests for which is returns true. Its evidence has the reads and writes, with their numbers.
 func (t *traffic) tally(is func(harness.Sent) bool) (all tally) {
 	lines := map[string]int{}
 	for _, r := range t.Since(t.from, is) {

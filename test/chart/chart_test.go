@@ -51,8 +51,8 @@ type scene struct {
 	api client.WithWatch
 }
 
-// The chart is installed, upgraded and uninstalled under a platform. CRDs and platform stay. Then it takes over what kustomize installed, and
-// creates nothing again. The operator has the rights of the chart's account.
+// The chart is installed, upgraded and uninstalled under a running platform. CRDs and platform stay. Then it adopts the objects that
+// kustomize installed, and creates nothing again. The operator has the rights of the chart's account.
 func TestChart(t *testing.T) {
 	ctrl.SetLogger(logr.Discard())
 	c, err := cluster.Start(t.Context(), cluster.Options{Name: "chart", Pods: "general"})
@@ -196,7 +196,7 @@ func (s *scene) find(version, kind, name string) (*unstructured.Unstructured, er
 	return object, s.api.Get(s.Context(), key, object)
 }
 
-// identities returns the UID of each object of the operator, with what would restart its pods or change an API.
+// identities returns the UID of each object of the operator, with the fields whose change would restart its pods or change an API.
 func (s *scene) identities() map[string]string {
 	s.Helper()
 	found := map[string]string{}

@@ -109,7 +109,7 @@ func anchors(p *page) []string {
 	return found
 }
 
-// Every relative link leads to a file, and to a heading of it where it names one.
+// Every relative link has an existing file, and an existing heading if it names one.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	all := pages(t)
@@ -152,7 +152,7 @@ func TestPagesOfDatabasesHaveOneStructure(t *testing.T) {
 	}
 }
 
-// mention finds a page that a message of a program names, and what follows it: docs/mysql.md, Upgrade.
+// mention matches the name of a page in a program's message, and the heading that follows it: docs/mysql.md, Upgrade.
 var mention = regexp.MustCompile(`\b(docs/[a-z/-]+\.md)(?:, ([A-Z][^"\n]*))?`)
 
 // A page that a message or a comment names exists, and has the heading that follows the page's name.
@@ -204,7 +204,7 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 	}
 }
 
-// banned are words that hide who does what, or that have a plain word in their place (docs/develop/style.md).
+// banned are words that hide the actor, or that have a plainer synonym (docs/develop/style.md).
 var banned = regexp.MustCompile(`(?i)\b(anew|goes before|by turns|tells? whether|looked at again|way through the house|whoever comes next|strangers to one another|takes its place)\b`)
 
 // longest is the maximum number of words of a sentence.
@@ -286,7 +286,7 @@ func TestStyle(t *testing.T) {
 	}
 }
 
-// A page with each sort of mistake is found out.
+// The check finds each kind of breach.
 func TestStyleFinds(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("word ", longest+1)
@@ -306,7 +306,7 @@ func TestStyleFinds(t *testing.T) {
 
 var daily = regexp.MustCompile(`\b[0-9]+ [0-9]+ \* \* [0-9*]`)
 
-// Schedules that pages and samples show run in each night, also where the clocks change.
+// Schedules in pages and samples run every night, also when the clocks change.
 func TestSchedulesRunEachNight(t *testing.T) {
 	t.Parallel()
 	var files []string

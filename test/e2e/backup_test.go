@@ -77,8 +77,8 @@ spec: {of: {name: platform}}
 	return shell(t, "kubectl get --namespace default databackup/"+called+" -o 'jsonpath={.status.reason}: {.status.message}'")
 }
 
-// A platform on real pods is backed up to a real store of S3's protocol, and lost. In another namespace it comes back, from the
-// bucket alone. A wrong password of the store is said, and makes no backup.
+// A platform on real pods is backed up to a real S3 store, and deleted. In another namespace it is restored from the bucket alone. A wrong
+// password of the store is reported, and makes no backup.
 func TestBackupsInS3(t *testing.T) {
 	if !full() {
 		t.Skip("E2E is not full: the store was not built")

@@ -92,8 +92,8 @@ echo "right: $right"`, redisKeys)
 	})
 }
 
-// The sample of the earlier operator on real pods: it applies as it is, comes up when it is unpaused, grows, loses a
-// pod and a master's process, keeps all keys, and leaves its claims. Its resources are for larger nodes than this one.
+// The unchanged sample of the earlier operator on real pods: it is accepted, becomes ready after it is unpaused, grows, loses a pod and a
+// master's process, keeps all keys, and leaves its claims. Its resources are for larger nodes than this one.
 func TestRedisCluster(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)
@@ -130,7 +130,7 @@ while [ $i -lt %d ]; do redis-cli -c -h "$POD_IP" SET key-$i value-$i; i=$((i + 
 	shell(t, "kubectl delete pod --namespace "+redisNamespace+" "+replica)
 	redisReady(t, 8, went)
 
-	// It ends at once, without a hand-over and without waiting for its replica.
+	// It ends immediately, without a hand-over and without waiting for its replica.
 	restarts := func() string {
 		return shell(t, "kubectl get pod --namespace "+redisNamespace+" "+master+` -o 'jsonpath={.status.containerStatuses[?(@.name=="redis")].restartCount}'`)
 	}
@@ -205,7 +205,7 @@ func value(t *testing.T, pod string) string {
 	return inEtcd(t, pod, `curl --silent --show-error --fail --max-time 20 --data '{"key": "YQ=="}' http://127.0.0.1:2379/v3/kv/range`)
 }
 
-// testTicket shows that an annotation of a running pod is in its file within seconds: what a start on an empty volume rests on.
+// testTicket checks that an annotation of a running pod is in its file within seconds. A start on an empty volume depends on that.
 func testTicket(t *testing.T, pod string) {
 	t.Helper()
 	const annotation = "d3os-product.com.d3os/ticket"
@@ -220,7 +220,7 @@ func testTicket(t *testing.T, pod string) {
 	t.Logf("an annotation was in the file of the running pod %.1f s after it was written", time.Since(began).Seconds())
 }
 
-// backUpEtcd has the cluster backed up to a claim, by the sample of a DataBackup. What the store has does not go with that.
+// backUpEtcd makes a backup of the cluster to a claim, by the sample of a DataBackup. The content of the store outlives the DataBackup.
 func backUpEtcd(t *testing.T) {
 	t.Helper()
 	shell(t, fmt.Sprintf(`kubectl apply --namespace %[1]s -f - <<'YAML'
@@ -236,7 +236,7 @@ kubectl get --namespace %[1]s databackups
 kubectl delete --namespace %[1]s databackup/before-upgrade-of-etcd --timeout 3m`, etcdNamespace, etcdName))
 }
 
-// restoreEtcd has the lost cluster come back from its backup, with the key in it.
+// restoreEtcd restores the lost cluster from its backup, with the key in it.
 func restoreEtcd(t *testing.T) {
 	t.Helper()
 	began := time.Now()
@@ -249,8 +249,8 @@ func restoreEtcd(t *testing.T) {
 	}
 }
 
-// The sample on real pods: it applies as it is, comes up, survives that a member is killed and that a volume is lost, keeps its
-// data, and leaves its claims. Without them it comes back from its backup.
+// The unchanged sample on real pods: it becomes ready, survives a killed member and a lost volume, keeps its data, and leaves its claims.
+// Without the claims it is restored from its backup.
 func TestEtcdCluster(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)
@@ -331,7 +331,7 @@ kubectl exec --stdin --namespace %[1]s %[3]s --container mysql -- sh -c 'read -r
 		etcdNamespace, mysqlName, pod, statement))
 }
 
-// The sample on real pods: it applies as it is, comes up, survives that the primary's pod is deleted and that its volume is lost, keeps its
+// The unchanged sample on real pods: it becomes ready, survives the deletion of the primary's pod and the loss of its volume, keeps its
 // data, and leaves its claims.
 func TestMySQLCluster(t *testing.T) {
 	diagnosed(t)

@@ -80,7 +80,8 @@ const (
 	helmUninstall
 )
 
-// The chart is installed, upgraded and uninstalled under a platform, which stays. Then it takes over what one file installed.
+// The chart is installed, upgraded and uninstalled under a running platform, which stays. Then it adopts the objects of the installation
+// from one file.
 func TestHelm(t *testing.T) {
 	diagnosed(t)
 	page.run(t, helm, helmInstall)
@@ -103,7 +104,7 @@ func TestHelm(t *testing.T) {
 	gone(t)
 }
 
-// A bundle, its upgrade from the last release with a platform running, and what can befall one then.
+// A bundle, its upgrade from the last release under a running platform, and faults of the platform.
 func TestRunBundle(t *testing.T) {
 	diagnosed(t)
 	page.run(t, runBundle, 1)
@@ -142,7 +143,7 @@ func TestCatalog(t *testing.T) {
 	t.Run("OLM waits while a change is rolled out", testUpgradeable)
 	removePlatform(t)
 
-	// The same catalog, as most will use it: its newest version, at once.
+	// The same catalog as most users use it: its newest version directly.
 	shell(t, "kubectl delete --namespace "+operatorNamespace+" subscription,csv --all; kubectl delete namespace "+operatorNamespace)
 	page.run(t, catalog, 2)
 	running(t, version)
@@ -205,7 +206,7 @@ kubectl rollout status --namespace `+platformNamespace+` deployment/auth --timeo
 	}
 }
 
-// The bundle's tests, built-in ones and the operator's own.
+// The bundle's tests: the built-in ones and those of the operator.
 func TestScorecard(t *testing.T) {
 	diagnosed(t)
 	page.run(t, oneFile)
@@ -243,7 +244,7 @@ func TestMirror(t *testing.T) {
 	gone(t)
 }
 
-// platform brings the sample up, as docs/install.md says.
+// platform creates the sample with the commands of docs/install.md.
 func platform(t *testing.T) {
 	t.Helper()
 	page.run(t, anyWay)
@@ -293,7 +294,7 @@ func ready(pod *corev1.Pod) bool {
 	return false
 }
 
-// gone waits until nothing of the operator is left, and removes the namespace of the platform.
+// gone waits until all objects of the operator are deleted, and removes the namespace of the platform.
 func gone(t *testing.T) {
 	t.Helper()
 	eventually(t, "the operator and its CRD are gone", patience, func(ctx context.Context) error {

@@ -100,8 +100,8 @@ func readVersions() error {
 	return nil
 }
 
-// shell runs a script in the repository's folder as a user would, with the tools on PATH, and returns
-// what it printed, also while a test cleans up. E2E_EXEC is a command that runs it where the cluster's registries can be reached.
+// shell runs a script in the repository's folder like a user, with the tools on PATH, and returns its output. It works also during the
+// clean-up of a test. E2E_EXEC is a command that runs it where the cluster's registries can be reached.
 func shell(t *testing.T, script string) string {
 	t.Helper()
 	args := append(strings.Fields(os.Getenv("E2E_EXEC")), "bash", "-euo", "pipefail", "-c", script)
@@ -118,7 +118,7 @@ func shell(t *testing.T, script string) string {
 	return out.String()
 }
 
-// eventually waits until a check has nothing to say against the state of things any more.
+// eventually waits until a check returns no error.
 func eventually(t *testing.T, what string, limit time.Duration, check func(context.Context) error) {
 	t.Helper()
 	began := time.Now()

@@ -99,7 +99,7 @@ func testCalls(t *testing.T) {
 	}
 }
 
-// sql runs a statement in the database's own pod.
+// sql runs a statement in the database's pod.
 func sql(t *testing.T, statement string) string {
 	t.Helper()
 	return sqlIn(t, platformNamespace, statement)
@@ -253,7 +253,7 @@ func watchUpgradeable(t *testing.T) func() bool {
 	}
 }
 
-// diagnosed has a test that fails show what a human would ask for.
+// diagnosed makes a failing test print the state that a person would look at.
 func diagnosed(t *testing.T) {
 	t.Cleanup(func() {
 		if t.Failed() {
@@ -312,8 +312,8 @@ var brought = []string{
 	"ConfigMap/gateway-master", "Deployment/gateway-master", "ConfigMap/gateway-web", "Deployment/gateway-web", "ConfigMap/proxy", "Deployment/proxy",
 }
 
-// unchanged waits until all is well and holds it against the state before: no pod was restarted or
-// replaced and nothing was written but the objects that are named, and pods of the Deployments among them.
+// unchanged waits until everything is healthy and compares it with the state before: no pod was restarted or replaced, and nothing was
+// written, except for the named objects and the pods of named Deployments.
 func unchanged(t *testing.T, before oracle.Snapshot, except ...string) {
 	t.Helper()
 	without := func(state oracle.Snapshot) {
@@ -338,7 +338,7 @@ func unchanged(t *testing.T, before oracle.Snapshot, except ...string) {
 	})
 }
 
-// dataservice runs a command of the plugin on the platform, through kubectl, and returns what it printed with its exit code.
+// dataservice runs a command of the plugin on the platform through kubectl, and returns its output with its exit code.
 func dataservice(t *testing.T, arguments string) string {
 	t.Helper()
 	return shell(t, fmt.Sprintf(`export PATH=$PWD/bin:$PATH
@@ -347,8 +347,8 @@ kubectl dataservice --namespace %s %s || code=$?
 echo "exit code $code"`, platformNamespace, arguments))
 }
 
-// testPlugin uses the kubectl plugin as people do, on real pods: what breaks is named in the words of a real kubelet, and a
-// rollback mends it.
+// testPlugin uses the kubectl plugin like a user, on real pods: it names a fault by the message of a real kubelet, and a rollback repairs
+// it.
 func testPlugin(t *testing.T) {
 	says := func(arguments string, words ...string) {
 		t.Helper()

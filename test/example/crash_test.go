@@ -44,7 +44,7 @@ func TestCrash(t *testing.T) {
 				rule := p.Rule(stage.Crashes[name])
 				op.Rule(rule)
 				s.live(op)
-				// The status is written, and a refused write repeated, as often as the moment asks for.
+				// The number of status writes and of repeated writes differs between runs.
 				if op.Hits(rule) == 0 && p.Nth == 1 {
 					t.Errorf("the write did not happen; these did: %v", op.Since(0, writes))
 				}
@@ -57,7 +57,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// live lets a Ledger be created and changed. When the operator crashes, the next one continues.
+// live creates and changes a Ledger. When the operator crashes, the next one continues.
 func (s *scene) live(op *operator) {
 	s.Helper()
 	for pods, act := range []func(){
@@ -83,7 +83,8 @@ func (s *scene) live(op *operator) {
 // glance is the time for which a crashed operator's successor may write nothing; reactions take some 30 ms.
 const glance = 400 * time.Millisecond
 
-// quiet fails the test if an operator changes something while it looks on. A cache that lags makes it delete once more what is gone.
+// quiet fails the test if an operator changes something during a rest. An operator with a cache that lags deletes a deleted object once
+// more.
 func (s *scene) quiet(op *operator) {
 	s.Helper()
 	mark := op.Mark()

@@ -104,7 +104,7 @@ func Decide(replicas int, obs Observation) Verdict {
 	return Verdict{State: Whole}
 }
 
-// waits returns what decisions wait for, or "".
+// waits returns the condition that decisions wait for, or "".
 func waits(replicas int, obs Observation) string {
 	if obs.Waiting || len(obs.Members) != replicas {
 		return fmt.Sprintf("waiting for Kubernetes: %d of %d pods exist", len(obs.Members), replicas)

@@ -33,7 +33,7 @@ func settings() example.LedgerSpec {
 	return example.LedgerSpec{Replicas: 1, Settings: map[string]string{"a": "A"}}
 }
 
-// A change of the spec writes what it touches, and the status once. Each pod gets the data once.
+// A change of the spec writes the affected objects, and the status once. Each pod gets the data once.
 func TestUpdate(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
@@ -66,7 +66,7 @@ func (s *scene) record() *corev1.ConfigMap {
 // edit patches the ConfigMap with the record, as another writer.
 func (s *scene) edit(patch string) {
 	s.Must(suite.API.Patch(s.Ctx, s.record(), client.RawPatch(types.MergePatchType, []byte(patch))))
-	s.CatchUp() // the journal shows what was there before, else
+	s.CatchUp() // otherwise the journal shows the former objects
 }
 
 const withoutRecord = `{"metadata": {"annotations": {"` + annotationRecord + `": null}}}`
@@ -101,8 +101,8 @@ func TestDriftAndPause(t *testing.T) {
 	s.isWhole(1)
 }
 
-// A deleted Ledger leaves its volume, its Secret and its record, and a DataService of its name as it was. A new Ledger of that name finds the
-// data.
+// A deleted Ledger leaves its volume, its Secret and its record, and does not change a DataService with its name. A new Ledger with that
+// name finds the data.
 func TestDelete(t *testing.T) {
 	s := newScene(t)
 	op := s.start()
@@ -127,7 +127,7 @@ func TestDelete(t *testing.T) {
 	assert.DeepEqual(t, s.owned(s.DataService(one)), theirs)
 }
 
-// owned returns what a resource controls.
+// owned returns the objects that a resource controls.
 func (s *scene) owned(owner client.Object) []string {
 	var found []client.Object
 	for _, o := range s.All() {

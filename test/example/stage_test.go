@@ -3,7 +3,7 @@
 
 //go:build example
 
-// Package example_test runs the operator with Ledgers in addition to its own kinds, on a real API server with simulated pods.
+// Package example_test runs the operator with the additional kind Ledger, on a real API server with simulated pods.
 package example_test
 
 import (
@@ -142,9 +142,9 @@ func (s *scene) written(op *operator, mark int, want ...string) {
 	}
 }
 
-// passes waits until an operator has made two passes over the Ledger that begin after now, each because of a change of the settings, and fails the
-// test if it has changed more than these. The passes of a Ledger run one after the other, so what it does because of an earlier event is done then.
-// A cache that lags makes it delete once more what is gone; the API server answers 404, and nothing has changed.
+// passes waits until an operator has made two passes over the Ledger that begin after the call, each because of a change of the settings,
+// and fails the test if it has changed anything else. The passes of a Ledger run one after the other, so all effects of earlier events are
+// complete then. An operator with a cache that lags deletes a deleted object once more; the API server answers 404, and nothing changes.
 func (s *scene) passes(op *operator) {
 	s.Helper()
 	mark := op.Mark()

@@ -24,8 +24,8 @@ type takeOver struct {
 	clean bool           // it ends without an error
 }
 
-// A standby takes over from a leader that is stopped, dies, is cut off or sleeps. The two never write at once, and the result is as
-// declared.
+// A standby takes over from a leader that is stopped, dies, is cut off or sleeps. The two never write at the same time, and the result is
+// as declared.
 func TestTakeOver(t *testing.T) {
 	options, err := manager.ParseOptions(nil)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *scene) succeeded(leader *replica, at time.Time) time.Duration {
 	return leads.Sub(at)
 }
 
-// judge logs what was measured, and fails the test when two have written at once.
+// judge logs the measurements, and fails the test if two replicas have written at the same time.
 func (s *scene) judge(name string) {
 	s.Helper()
 	log := s.story()

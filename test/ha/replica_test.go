@@ -61,7 +61,7 @@ func (s *scene) start() *replica {
 	return r
 }
 
-// kubeconfig writes one through the replica's own network.
+// kubeconfig writes a kubeconfig with an address in the replica's network.
 func (r *replica) kubeconfig() string {
 	s := r.scene
 	s.Helper()
@@ -164,7 +164,7 @@ func (p *proxy) serve(client net.Conn) {
 	p.pass(server, client)
 }
 
-// pass hands on what it reads, and in the end that there is no more.
+// pass forwards the data that it reads, and the end of the data.
 func (p *proxy) pass(from io.ReadCloser, to io.WriteCloser) {
 	buffer := make([]byte, 64<<10)
 	for {

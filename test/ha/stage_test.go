@@ -34,7 +34,7 @@ import (
 const (
 	// patience is the default time limit; the machine may be busy.
 	patience = 90 * time.Second
-	// unrest is the interval of changes that the leader has to write for.
+	// unrest is the interval of changes that require writes of the leader.
 	unrest = 60 * time.Millisecond
 )
 
@@ -44,7 +44,7 @@ type scene struct {
 
 	replicas     int // started so far
 	service      *dsv1.DataService
-	plan         oracle.State    // what its first spec stands for
+	plan         oracle.State    // the plan of its first spec
 	leads, works []time.Duration // of each take-over: until another one led, and had written
 }
 
@@ -106,8 +106,7 @@ func (s *scene) disturbOnce(ctx context.Context, n int) error {
 	return suite.API.Patch(ctx, s.service.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)))
 }
 
-// settle gives the DataService its first spec again and compares what comes of it with what
-// there was before.
+// settle restores the first spec of the DataService and compares the result with the state at the start.
 func (s *scene) settle() {
 	s.Helper()
 	s.ChangeReady(s.service.Name, harness.Fields{"auth": harness.Fields{"env": nil}}) // which the sample has not
@@ -119,7 +118,7 @@ func (s *scene) settle() {
 	})
 }
 
-// objects returns the state of what is in the namespace.
+// objects returns the state of the objects in the namespace.
 func (s *scene) objects() oracle.State {
 	s.Helper()
 	state, err := oracle.Read(s.Ctx, suite.API, s.Namespace, object.Kinds...)

@@ -41,7 +41,7 @@ func withoutNotes(files map[string]string) map[string]string {
 	return rest
 }
 
-// plain3 does with Helm 3 what `helm template` does.
+// plain3 renders with Helm 3 like `helm template`.
 func plain3(t *testing.T, folder, valuesFile string) output {
 	t.Helper()
 	chart, err := loader3.Load(folder)

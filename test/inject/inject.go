@@ -64,7 +64,7 @@ func walk(value any, each func(string) (string, bool)) any {
 	return value
 }
 
-// Same compares the manifests of a spec with a text and with Neutral in its place.
+// Same compares the manifests of a spec with a text, and with Neutral in the place of the text.
 func Same(with, neutral []*unstructured.Unstructured, text string) error {
 	was, is := fields.ByID(neutral), fields.ByID(with)
 	for id := range is {
@@ -83,7 +83,7 @@ func Same(with, neutral []*unstructured.Unstructured, text string) error {
 	return nil
 }
 
-// forms are those that the formats of files give a text.
+// forms returns the text as the formats of files write it.
 func forms(text string) []string {
 	found := []string{text}
 	if data, err := json.Marshal(text); err == nil {
@@ -179,7 +179,7 @@ func sameText(neutral, with string, forms []string) bool {
 			return true
 		}
 	}
-	// Where a file is YAML, what it says counts and not how it is written.
+	// The values of a YAML file are compared, not its notation.
 	n, w := map[string]any{}, map[string]any{}
 	return strings.Contains(neutral, "\n") && yaml.Unmarshal([]byte(neutral), &n) == nil && yaml.Unmarshal([]byte(with), &w) == nil &&
 		same(n, w, forms) == nil

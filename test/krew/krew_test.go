@@ -38,7 +38,7 @@ type index struct {
 	}
 }
 
-// run runs a command, and returns what it prints.
+// run runs a command, and returns its output.
 func run(t *testing.T, dir string, environ []string, command ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)

@@ -1,8 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package live holds what is in a namespace of a running cluster against what the operator
-// plans for it.
+// Package live compares the objects in a namespace of a running cluster with the operator's plan.
 package live
 
 import (
@@ -47,15 +46,15 @@ func NewPlanner(config *rest.Config) (*plan.Planner, error) {
 	return plan.NewPlanner(renderer, nil), nil
 }
 
-// Namespace is where a DataService runs.
+// Namespace is the namespace of a DataService.
 type Namespace struct {
 	API     client.Client
 	Planner *plan.Planner
 	Name    string
 }
 
-// Planned returns the objects that a DataService should have. The Secrets have the live values. HTTPRoutes are left out: these clusters do not
-// serve them.
+// Planned returns the objects that a DataService should have. The Secrets have the live values. HTTPRoutes are omitted: these clusters do
+// not serve them.
 func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstructured.Unstructured, error) {
 	planned, err := plan.Planned(ds, n.Planner, plan.NewKeeper(), func(kind, name string) (*unstructured.Unstructured, error) {
 		obj := object.Empty(schema.GroupVersionKind{Version: "v1", Kind: kind})
@@ -71,7 +70,7 @@ func (n *Namespace) Planned(ctx context.Context, ds *dsv1.DataService) ([]*unstr
 // Objects are objects by kind and name.
 type Objects = map[string]*unstructured.Unstructured
 
-// Objects returns what operators made, past any cache, without numbers of pods that an autoscaler decides on.
+// Objects returns the operators' objects from the API server, without numbers of pods that an autoscaler sets.
 func (n *Namespace) Objects(ctx context.Context) (Objects, error) {
 	found := Objects{}
 	for _, gvk := range object.Kinds {
@@ -110,7 +109,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 			}
 		}
 		stamp(applied, objects[id])
-		body, err := render.YAML(applied) // the client's own form lacks the characters that YAML has in escaped form only
+		body, err := render.YAML(applied) // the client's form lacks the characters that YAML only allows in escaped form
 		if err != nil {
 			return err
 		}
@@ -135,7 +134,7 @@ func (n *Namespace) Holds(ctx context.Context, all, asked []*unstructured.Unstru
 	return nil
 }
 
-// stamp copies the annotations against GitOps tools, which are no part of a plan, from a live object and its templates of claims.
+// stamp copies the annotations against GitOps tools, which are not part of a plan, from a live object and its templates of claims.
 func stamp(planned, live *unstructured.Unstructured) {
 	copied := planned.GetAnnotations()
 	for key, value := range live.GetAnnotations() {
@@ -154,7 +153,7 @@ func stamp(planned, live *unstructured.Unstructured) {
 	}
 }
 
-// Stays reports whether an object outlives its plan: data, and what opens it.
+// Stays reports whether an object outlives its plan: data and its credentials.
 func Stays(obj *unstructured.Unstructured) bool {
 	return object.OutlivesOwner(obj) || obj.GetKind() == "PersistentVolumeClaim"
 }
@@ -162,7 +161,7 @@ func Stays(obj *unstructured.Unstructured) bool {
 // Baseline is a former state of live objects.
 type Baseline struct {
 	Was   Objects
-	known map[string]string // the versions that were last found to be as it was
+	known map[string]string // the versions of objects that were last found unchanged
 }
 
 func versionOf(obj *unstructured.Unstructured) string {
@@ -183,7 +182,7 @@ func (b *Baseline) Differs(obj *unstructured.Unstructured) bool {
 	return content(obj) != content(b.Was[fields.ID(obj)])
 }
 
-// Same expects the objects of concern to be as they were. Data that stays may be there besides.
+// Same expects the objects of concern to be unchanged. Retained data may exist in addition.
 func (b *Baseline) Same(objects Objects, concerns func(id string) bool) error {
 	for id, was := range b.Was {
 		if !concerns(id) || was.GetKind() == "PersistentVolumeClaim" {
@@ -208,7 +207,7 @@ func (b *Baseline) Same(objects Objects, concerns func(id string) bool) error {
 	return nil
 }
 
-// exactly is an object as text, without what changes when nothing is written to it.
+// exactly returns an object as text, without the fields that change without a write.
 func exactly(obj *unstructured.Unstructured) string {
 	data, err := render.YAML(without(obj, "managedFields", "resourceVersion"))
 	if err != nil {
@@ -227,7 +226,7 @@ func without(obj *unstructured.Unstructured, metadata ...string) *unstructured.U
 	return obj
 }
 
-// content is an object as text, without its identity and without what was chosen for it.
+// content returns an object as text, without its identity and without assigned values.
 func content(obj *unstructured.Unstructured) string {
 	obj = without(obj, "managedFields", "resourceVersion", "uid", "generation", "creationTimestamp")
 	for _, annotation := range []string{"deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"} {

@@ -26,7 +26,7 @@ var phases = map[string]string{
 	"Paused": suspended, "Parked": suspended,
 }
 
-// ends are the phases of what runs once.
+// ends are the phases of kinds that run once.
 var ends = map[string]string{
 	"Pending": progressing, "Validating": progressing, "Building": progressing, "Replaying": progressing, "Checking": progressing, "Running": progressing,
 	"Succeeded": healthy, "Prepared": healthy, "Failed": degraded,

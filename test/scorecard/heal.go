@@ -82,7 +82,7 @@ func (t *trial) editOne(ctx context.Context, was *unstructured.Unstructured, cha
 	return t.back(ctx, was, "edited")
 }
 
-// back waits until the object is there as it was: another one where it was deleted, else the same.
+// back waits until the object is restored: a new one after a deletion, otherwise the same one.
 func (t *trial) back(ctx context.Context, was *unstructured.Unstructured, how string) error {
 	id, start := was.GetKind()+"/"+was.GetName(), time.Now()
 	recreated := how == "deleted"
@@ -109,8 +109,8 @@ func (t *trial) back(ctx context.Context, was *unstructured.Unstructured, how st
 	return err
 }
 
-// declared returns the declared fields of an object, without those that the cluster adds. If recreated is set, it also leaves out the random values of
-// a new object.
+// declared returns the declared fields of an object, without those that the cluster adds. If recreated is set, it also omits the random
+// values of a new object.
 func declared(object *unstructured.Unstructured, recreated bool) map[string]any {
 	d := object.DeepCopy().Object
 	delete(d, "status")
@@ -128,7 +128,7 @@ func declared(object *unstructured.Unstructured, recreated bool) map[string]any 
 	return d
 }
 
-// edit returns a JSON patch of something that the DataService declares, or nil where there is nothing.
+// edit returns a JSON patch of a field that the DataService declares, or nil without such a field.
 func edit(object *unstructured.Unstructured) []byte {
 	path, value := "", any(nil)
 	switch object.GetKind() {

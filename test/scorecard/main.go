@@ -61,7 +61,7 @@ func main() {
 	}
 	out, err := json.MarshalIndent(v1alpha3.TestStatus{Results: results}, "", "  ")
 	if err != nil {
-		panic(err) // of strings alone
+		panic(err) // it only has strings
 	}
 	fmt.Println(string(out))
 	if slices.ContainsFunc(results, func(r v1alpha3.TestResult) bool { return r.State != v1alpha3.PassState }) {
@@ -83,7 +83,7 @@ func run(ctx context.Context, bundle string, timeout time.Duration, args []strin
 		return nil, err
 	}
 	config.WarningHandler = rest.NoWarnings{} // they would end up in the log
-	config.QPS = -1                           // the API server's own flow control is enough
+	config.QPS = -1                           // the API server limits the rate
 	if err := dsv1.AddToScheme(scheme.Scheme); err != nil {
 		return nil, err
 	}
@@ -113,12 +113,12 @@ func all(examples []*unstructured.Unstructured, try func(*unstructured.Unstructu
 	return results
 }
 
-// apply expects the platform to come up, as its status says and as its pods show.
+// apply expects the platform to become ready, by its status and by its pods.
 func apply(ctx context.Context, t *trial) error {
 	return t.bringUp(ctx)
 }
 
-// remove expects a deleted platform to take everything with it but its data and what opens it.
+// remove expects that a deleted platform leaves only its data and the credentials of the data.
 func remove(ctx context.Context, t *trial) error {
 	if err := t.bringUp(ctx); err != nil {
 		return err

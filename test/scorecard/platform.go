@@ -48,7 +48,7 @@ func (t *trial) bringUp(ctx context.Context) error {
 	return t.ready(ctx)
 }
 
-// ready waits until the DataService says that it is ready, and its workloads agree; or that it waits for an operator that the cluster lacks.
+// ready waits until the DataService and its workloads are ready, or until it waits for an operator that the cluster lacks.
 func (t *trial) ready(ctx context.Context) error {
 	shown := ""
 	err := t.until(ctx, t.timeout, func() (problem error, err error) {
@@ -79,7 +79,7 @@ func (t *trial) ready(ctx context.Context) error {
 // notServed matches the message of a component of a kind that another operator serves.
 var notServed = regexp.MustCompile(`the API server does not serve (\w+) of ([\w.-]+)/(\w+): install`)
 
-// unserved returns what a component says that waits for another operator, if the API server does not serve its kind indeed.
+// unserved returns the message of a component that waits for another operator, if the API server does not serve that operator's kind.
 func (t *trial) unserved(ds *dsv1.DataService) string {
 	for _, c := range ds.Status.Components {
 		if kind := notServed.FindStringSubmatch(c.Message); kind != nil {
@@ -91,7 +91,7 @@ func (t *trial) unserved(ds *dsv1.DataService) string {
 	return ""
 }
 
-// unready returns the reason from a DataService's own status why it is not ready, or nil.
+// unready returns the reason in a DataService's status why it is not ready, or nil.
 func unready(ds *dsv1.DataService) *failure {
 	status, ready := &ds.Status, false
 	reason := ""
@@ -122,7 +122,7 @@ func unready(ds *dsv1.DataService) *failure {
 	return f
 }
 
-// suggestions are for what more often lies with the cluster than with the operator.
+// suggestions are for problems that are more often caused by the cluster than by the operator.
 var suggestions = map[string]string{
 	"ImagePull":     "make the examples' images available to the cluster's nodes",
 	"ErrImage":      "make the examples' images available to the cluster's nodes",

@@ -53,7 +53,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// An example that needs another operator is not tried on a cluster without it, and is where the CRD is.
+// An example that needs another operator is skipped on a cluster without that operator, and tested if the CRD exists.
 func TestUnserved(t *testing.T) {
 	mongo := schema.GroupVersion{Group: "mongodbcommunity.mongodb.com", Version: "v1"}
 	says := "the API server does not serve MongoDBCommunity of " + mongo.String() + ": install MongoDB's operator for Kubernetes"
@@ -127,7 +127,7 @@ func TestUnready(t *testing.T) {
 	}
 }
 
-// The role of a trial lets it count every kind, and change none but those that it heals.
+// The role of a trial allows it to count every kind, and to change only those that it heals.
 func TestRights(t *testing.T) {
 	data, err := os.ReadFile("rbac.yaml")
 	if err != nil {

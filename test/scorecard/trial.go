@@ -28,7 +28,7 @@ import (
 const (
 	interval = 100 * time.Millisecond // between two looks
 	unseen   = 30 * time.Second       // until an operator has looked at a new DataService
-	healed   = 30 * time.Second       // until an object is as it was
+	healed   = 30 * time.Second       // until an object is restored
 	gone     = 90 * time.Second       // pods have their time to end
 	cleaned  = 100 * time.Second
 	// The kubelet waits for 30 s between SIGTERM and SIGKILL.
@@ -40,7 +40,7 @@ const (
 	label = "d3os-product.com.d3os/scorecard"
 )
 
-// kinds are all that a DataService's components can consist of, and what these bring along.
+// kinds are all kinds of objects of a DataService's components, including those that controllers create.
 var kinds = []schema.GroupVersionKind{
 	{Version: "v1", Kind: "ConfigMap"},
 	{Version: "v1", Kind: "PersistentVolumeClaim"},
@@ -60,7 +60,7 @@ var kinds = []schema.GroupVersionKind{
 	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 }
 
-// meta is an object of which nothing but the metadata is asked for: no Secret is read.
+// meta is an object of which only the metadata is read: no Secret is read.
 type meta = metav1.PartialObjectMetadata
 
 // trial is one example in a separate namespace.
@@ -71,11 +71,11 @@ type trial struct {
 	timeout   time.Duration
 	start     time.Time
 	namespace string
-	lacks     string // what it waits for: an operator that the cluster lacks
+	lacks     string // an operator that the cluster lacks
 	log       strings.Builder
 }
 
-// failure is an error with what a reader may do about it.
+// failure is an error with a suggestion for the reader.
 type failure struct {
 	errors, suggestions []string
 }

@@ -44,7 +44,7 @@ func TestNetworkPoliciesAdmitTheOperatorAlone(t *testing.T) {
 	}
 }
 
-// clusterRules returns what the NetworkPolicies of each kind of cluster let in, for an operator in the namespace "operators".
+// clusterRules returns the ingress rules of the NetworkPolicies of each kind of cluster, for an operator in the namespace "operators".
 func clusterRules(t *testing.T) map[string][]networkingv1.NetworkPolicyIngressRule {
 	t.Helper()
 	renderer, err := newRenderer()
@@ -127,8 +127,8 @@ func convert(t *testing.T, from map[string]any, to any) {
 	assert.NilError(t, runtime.DefaultUnstructuredConverter.FromUnstructured(from, to))
 }
 
-// Each container of databases, their backups and their checks has requests and limits, at most ten times as much, unless a resource
-// gives its own: a ResourceQuota on limits and a LimitRange with a ratio of ten accept the pods as they are.
+// Each container of databases, their backups and their checks has requests, and limits of at most ten times the requests, unless a resource
+// sets others. So a ResourceQuota on limits and a LimitRange with a ratio of ten accept the pods unchanged.
 func TestQuotasAcceptThePodsOfDatabases(t *testing.T) {
 	t.Parallel()
 	renderer, err := newRenderer()

@@ -75,7 +75,7 @@ func objectsIn(t *testing.T, file string) []*unstructured.Unstructured {
 	}
 }
 
-// plan returns what the operator would apply, or why it would not.
+// plan returns the objects that the operator would apply, or the reason why it applies none.
 func plan(ds *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	data, err := ds.MarshalJSON()
 	if err != nil {
@@ -102,7 +102,8 @@ var (
 	plans   map[string][]*unstructured.Unstructured
 )
 
-// planned returns what the operator would apply for each of dataServices. The tests that read it share it: it takes seconds.
+// planned returns the objects that the operator would apply for each of dataServices. Several tests share the result, because it takes
+// seconds.
 func planned(t *testing.T) map[string][]*unstructured.Unstructured {
 	t.Helper()
 	plansMu.Lock()
@@ -137,7 +138,7 @@ func TestThreatTextIsText(t *testing.T) {
 			attacked.Object["spec"] = inject.Set(inject.At(ds.Object["spec"], i), attack)
 			where := fmt.Sprintf("%s, text %d", name, i)
 			objects, err := plan(attacked)
-			if err != nil { // that of parsing what a chart has rendered would say that it was YAML
+			if err != nil { // the error of parsing a rendered chart would show that it was YAML
 				bad := strings.Contains(err.Error(), "acanary") || strings.Contains(err.Error(), "parse templates") &&
 					(strings.Contains(err.Error(), "converting YAML") || strings.Contains(err.Error(), "unmarshaling JSON"))
 				assert.Check(t, !bad, "%s: %v", where, err)
@@ -172,8 +173,8 @@ func look(t *testing.T, where string, value any) {
 	}
 }
 
-// T3. Everything is in the resource's own namespace and of a kind that the operator has rights on, and
-// the only field that names another namespace is that of a Gateway, whose listener has to admit routes from here.
+// T3. All objects are in the resource's namespace and of kinds on which the operator has rights. The only field that names another
+// namespace is that of a Gateway, whose listener must admit routes from here.
 func TestThreatOneNamespace(t *testing.T) {
 	t.Parallel()
 	for name, objects := range planned(t) {

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package security_test holds every pod that the operator makes, and the operator's own, against
-// the Pod Security Standards, and what a DataService can say against the threats of SECURITY.md.
+// Package security_test compares every pod of the operator's charts, and the operator's pods, with the Pod Security Standards, and tests
+// DataServices against the threats of SECURITY.md.
 package security_test
 
 import (
@@ -28,8 +28,8 @@ import (
 
 const kubeVersion = "v1.36.0"
 
-// notRestricted are pods that do not meet the standard "restricted", by DataService and kind/name,
-// and why: what an author asks for by name. Nothing that comes by default has a place here.
+// notRestricted are pods that do not meet the standard "restricted", by DataService and kind/name, with the reason: a field that an author
+// sets. No pod by default is in the list.
 var notRestricted = map[string]string{
 	"case web.sidecars Deployment/web":           "a sidecar with a securityContext of its own has that alone",
 	"case cronJobs.podTemplate CronJob/clean-up": "its podTemplate asks for the node's network",
@@ -120,8 +120,7 @@ func checkBounds(t *testing.T, where string, c *corev1.Container) {
 	}
 }
 
-// checkRoot expects read-only root filesystems of the platform's own containers; an author's
-// containers are the author's.
+// checkRoot expects read-only root filesystems of the platform's containers. An author's containers are not checked.
 func checkRoot(t *testing.T, where string, template *corev1.PodTemplateSpec, images map[string]string) {
 	t.Helper()
 	component := template.Labels["app.kubernetes.io/name"]
@@ -135,7 +134,7 @@ func checkRoot(t *testing.T, where string, template *corev1.PodTemplateSpec, ima
 	}
 }
 
-// The operator's own pods meet the standard for each way to install them: kustomize, and OLM from this bundle or from a release's.
+// The operator's pods meet the standard with each installation: kustomize, and OLM from this bundle or from that of a release.
 func TestOperatorIsRestricted(t *testing.T) {
 	judge := newJudge(t)
 	files, err := filepath.Glob(filepath.Join(cluster.Root(), "releases", "*", "manifests", "*.clusterserviceversion.yaml"))

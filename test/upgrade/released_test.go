@@ -35,7 +35,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// A platform that the released operator has brought up, and this one takes over.
+// A platform that the released operator creates, and that this version adopts.
 const (
 	platform  = "dataservice-sample"
 	namespace = "upgrade"
@@ -50,7 +50,8 @@ type stage struct {
 	kubeconfig string
 }
 
-// replaced lists what is written because the chart has changed since the last release, with the Deployments whose pods are replaced for it.
+// replaced lists the objects that are written because their chart has changed since the last release, and the Deployments whose pods are
+// replaced for that reason.
 var replaced = func() []string {
 	found := []string{"ConfigMap/web-template", "Deployment/web"}
 	for _, service := range []string{"api-manager", "auth", "ds-adapter", "es-adapter", "gateway-master", "gateway-web", "proxy", "trd-adapter"} {
@@ -66,7 +67,8 @@ var brings = []string{"StatefulSet/mysql-dataservice", "ConfigMap/mysql-dataserv
 // retained outlive the DataService: each gets the annotations against GitOps tools, in one write.
 var retained = []string{"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0"}
 
-// The operator that was released brings a platform up, this one takes over: nothing is written but what it brings and what is replaced. Then it rolls a change out, and writes what has changed only. It builds two operators and starts a separate cluster.
+// The released operator creates a platform, and this version takes over: it writes only new objects and those in replaced. Then it rolls
+// out a change, and writes only the changed objects. The test builds two operators and starts a separate cluster.
 func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 	version, err := os.ReadFile(filepath.Join(cluster.Root(), "VERSION"))
 	assert.NilError(t, err)
@@ -80,7 +82,7 @@ func TestUpgradeFromTheReleasedOperator(t *testing.T) {
 	stop := s.start(before, last)
 	s.apply("test/fields/testdata/upgrade/inputs/sample.yaml")
 	s.ready()
-	// The API server copies a service account to a field of another name, which must not stay when the account is taken out.
+	// The API server copies the service account to a deprecated field, which must not stay when the account is removed.
 	s.patch(`{"spec": {"auth": {"serviceAccountName": "default"}}}`)
 	s.ready()
 	s.patch(`{"spec": {"auth": {"serviceAccountName": null}}}`)
@@ -154,7 +156,7 @@ func (s *stage) patch(patch string) {
 	assert.NilError(s, s.api.Patch(s.Context(), ds, client.RawPatch("application/merge-patch+json", []byte(patch))))
 }
 
-// ready waits until the platform is ready as it is declared now.
+// ready waits until the platform is ready in its present generation.
 func (s *stage) ready() {
 	s.Helper()
 	s.until("the platform is ready", func(ctx context.Context) error {
@@ -195,7 +197,7 @@ func (s *stage) until(what string, holds func(context.Context) error) {
 	assert.NilError(s, err, what)
 }
 
-// start starts the operator in a file and returns what ends it.
+// start starts the operator in a file and returns a function that ends it.
 func (s *stage) start(file, name string) func() {
 	s.Helper()
 	log, err := os.Create(filepath.Join(s.TempDir(), "log"))
@@ -227,7 +229,7 @@ func run(t *testing.T, name string, arguments ...string) string {
 	}
 	command := exec.CommandContext(t.Context(), name, arguments...)
 	command.Dir = cluster.Root()
-	// Flags of the make that runs this test are not meant for what it builds.
+	// The build must not get the flags of the make that runs this test.
 	command.Env = append(os.Environ(), "MAKEFLAGS=", "MAKELEVEL=")
 	out, err := command.CombinedOutput()
 	assert.NilError(t, err, "%s %v\n%s", name, arguments, out)

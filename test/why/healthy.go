@@ -28,7 +28,7 @@ const (
 	pause = 300 * time.Millisecond
 	// least is the number of diagnoses that StaysWell makes, however short the time is.
 	least = 5
-	// late is right on a machine where the operator takes more than ten seconds.
+	// late is a correct message on a machine where the operator takes more than ten seconds.
 	late = "the operator has not reported on generation"
 )
 
@@ -81,7 +81,7 @@ func StaysWell(t *testing.T, cfg *rest.Config, kind schema.GroupVersionKind, nam
 	}
 }
 
-// explain reads what the plugin reads, and diagnoses it.
+// explain reads the same objects as the plugin, and diagnoses them.
 func explain(ctx context.Context, cfg *rest.Config, of *unstructured.Unstructured) (*why.Diagnosis, error) {
 	reader := plugin.Reader{Namespace: of.GetNamespace()}
 	var err error

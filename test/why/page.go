@@ -26,7 +26,7 @@ type Cause struct {
 	Row string `json:"row"`
 }
 
-// Pattern matches what why says.
+// Pattern returns a pattern for the output of why.
 func (c *Cause) Pattern() *regexp.Regexp {
 	return regexp.MustCompile(strings.ReplaceAll(regexp.QuoteMeta(c.Says), "…", ".*"))
 }

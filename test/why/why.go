@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package why reads the corpus of faults: what is done to a cluster, and what `kubectl dataservice why` and MESSAGE of
-// `kubectl get` must say then. cmd/kubectl-dataservice runs it.
+// Package why reads the corpus of faults: changes of a cluster, and the expected output of `kubectl dataservice why` and MESSAGE of
+// `kubectl get`. cmd/kubectl-dataservice runs it.
 package why
 
 import (
@@ -45,7 +45,7 @@ type Fault struct {
 	Message []string `json:"message"`
 	// Silent is the reason why MESSAGE does not have the cause. It is not compared then.
 	Silent string `json:"silent"`
-	// Do is a part of what why advises.
+	// Do is a part of the advice of why.
 	Do string `json:"do"`
 	// After is the time in seconds until the state counts as a fault; default: 0.
 	After int `json:"after"`

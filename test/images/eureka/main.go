@@ -88,7 +88,7 @@ func answer(w http.ResponseWriter, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-// application drops what has expired; s.mu is held.
+// application removes expired entries; the caller holds s.mu.
 func (s *server) application(app string) map[string]any {
 	instances := []map[string]any{}
 	for _, id := range slices.Sorted(maps.Keys(s.entries[app])) {
@@ -228,7 +228,7 @@ func (s *server) replicate(r *http.Request, body []byte) {
 	}
 }
 
-// copyFromPeers takes what another server knows; a peer that is not there yet will pass on what it gets.
+// copyFromPeers copies the entries of other servers. A peer that does not run yet gets entries later and forwards them.
 func (s *server) copyFromPeers() {
 	for _, peer := range s.peers {
 		response, err := client.Get(peer + "/apps")

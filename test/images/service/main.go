@@ -26,7 +26,7 @@ import (
 	"github.com/go-sql-driver/mysql"
 )
 
-// roots of the settings, the product's own and those of a service of the user's.
+// roots are the folders of settings: those of the product, and those of additional services.
 var roots = []string{"/dataservice", "/config"}
 
 func main() {
@@ -137,7 +137,7 @@ func connect(ctx context.Context, s *settings) (map[string]*sql.DB, error) {
 	return databases, nil
 }
 
-// use does in a database what a service does: it writes a table and reads it.
+// use acts like a service on a database: it writes a table and reads it.
 func use(ctx context.Context, db *sql.DB) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

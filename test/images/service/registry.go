@@ -33,7 +33,7 @@ func newRegistry(s *settings, app, port string) (*registry, error) {
 		return nil, err
 	}
 	if zone == "" && s.env["EUREKA_URL"] != "" {
-		zone = s.env["EUREKA_URL"] + "/eureka" // what a service of the user's is given
+		zone = s.env["EUREKA_URL"] + "/eureka" // additional services get this variable
 	}
 	for _, name := range []string{"eureka.client.register-with-eureka", "eureka.client.enabled", "eureka.enabled"} {
 		on, err := s.get(name, "true")

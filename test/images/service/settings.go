@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// settings are the names and values of all files and of the environment, as Spring Boot reads them:
-// what is read later wins, a variable wins over any file, and a name may be written in several ways.
+// settings are the names and values of all files and of the environment, as Spring Boot reads them: later files override earlier ones,
+// variables override files, and a name may have several spellings.
 type settings struct {
 	values map[string]string // by canonical name
 	exact  map[string]string // by the name as written
@@ -207,8 +207,8 @@ func (s *settings) raw(name string) (string, bool) {
 	return value, ok
 }
 
-// named returns the value of a placeholder's name. Only a name in Spring's own spelling stands for other spellings: ${SOME_NAME} is no
-// reference to some.name.
+// named returns the value of a placeholder's name. Only a name in Spring's canonical spelling stands for other spellings: ${SOME_NAME} is
+// not a reference to some.name.
 func (s *settings) named(name string) (string, bool) {
 	if value, ok := s.env[name]; ok {
 		return value, true
