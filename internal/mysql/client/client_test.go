@@ -29,7 +29,7 @@ func golden(t *testing.T, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// An order has what its step has, and each answer is read.
+// An order has the fields of its step, and each answer is decoded.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	var path, body string
@@ -155,7 +155,7 @@ func TestObserverForgets(t *testing.T) {
 	}
 }
 
-// An agent that cannot read its volume counts as a failed look. An agent that names why its server does not run counts as failing.
+// An agent that cannot read its volume counts as a failed look. An agent that reports why its server does not run counts as failing.
 func TestObserverUnread(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}

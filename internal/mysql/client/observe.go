@@ -26,7 +26,7 @@ const (
 type Pod struct {
 	Ordinal int
 	UID     string
-	// Ticket is its annotation.
+	// Ticket is the ticket in its annotation.
 	Ticket         string
 	Outdated, Down bool
 	// WellFor is the time for which it has been ready without a restart. Ended describes the last end of a container.
@@ -137,7 +137,7 @@ func (o *Observer) isUseless(s *mysqlmember.State, isConnected, isRefused bool) 
 	return s.Problem != "" || s.Lag > o.MaxLag || !isConnected && !isRefused
 }
 
-// lasts reports whether something has been so for a time. It stores the begin in since.
+// lasts reports whether a condition has held for a time. It stores the beginning in since.
 func lasts(since *time.Time, is bool, now time.Time, long time.Duration) bool {
 	switch {
 	case !is:
@@ -148,7 +148,7 @@ func lasts(since *time.Time, is bool, now time.Time, long time.Duration) bool {
 	return is && now.Sub(*since) >= long
 }
 
-// answered adds the answer of an agent. A server whose sets of transactions cannot be read counts as one that does not run.
+// answered adds the answer of an agent. A server with an unreadable set of transactions counts as one that does not run.
 func answered(m *replication.Member, a mysqlmember.Answer) {
 	m.Answers, m.Volume, m.Mark, m.Instance, m.Server = true, a.Volume, a.Mark, a.Instance, a.Server
 	m.Promised, m.Revision, m.UsedTicket, m.FailedTicket, m.Orders = a.Promised, a.Revision, a.Ticket, a.Failed, a.Orders

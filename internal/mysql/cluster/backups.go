@@ -66,7 +66,7 @@ func (k *Kind) seeBackups(ctx context.Context, mc *mysqlv1.MySQLCluster, pods re
 // wasOneServer reports whether a database began with the data of one server of a DataService.
 func wasOneServer(mc *mysqlv1.MySQLCluster) bool { return mc.Annotations[object.AnnotationAdopt] != "" }
 
-// observed returns the observation in the form in which the backups of a DataService are judged.
+// observed returns the observation in the form of a DataService's backups, whose rules judge it.
 func observed(mc *mysqlv1.MySQLCluster, seen backupsSeen) mysql.Observed {
 	b := mc.Spec.Backup
 	declared := &dsv1.Backup{Schedule: b.Schedule, TimeZone: b.TimeZone}

@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// phase returns the phase of the database. Changes that a user wants keep their phase until they are done.
+// phase returns the phase of the database. While a change by the user is carried out, the phase names it.
 func (v *view) phase(before *mysqlv1.MySQLClusterStatus) mysqlv1.Phase {
 	switch {
 	case v.seen.Deleting:
@@ -52,7 +52,7 @@ func (v *view) phase(before *mysqlv1.MySQLClusterStatus) mysqlv1.Phase {
 	return v.unsettled(during)
 }
 
-// unsettled returns the phase of a database that is not as it should be, during a change or not.
+// unsettled returns the phase of a database that differs from its spec, during a change or not.
 func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	hasProblem := len(v.observed.Problems) > 0
 	change := func(otherwise mysqlv1.Phase) mysqlv1.Phase {
@@ -106,7 +106,7 @@ func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	return change(mysqlv1.PhaseDegraded)
 }
 
-// changeWaits is the time for which commits may wait during a change before the phase changes: the voters connect again.
+// changeWaits is the time for which commits may wait during a change before the phase changes: the voters reconnect in that time.
 const changeWaits = 30 * time.Second
 
 // unwritable returns the phase while commits wait, or cannot be made.
@@ -117,7 +117,7 @@ func (v *view) unwritable(change func(mysqlv1.Phase) mysqlv1.Phase) mysqlv1.Phas
 	return mysqlv1.PhaseUnavailable
 }
 
-// standing derives the parts of the status that every database has.
+// standing returns the part of the status that every kind of database has.
 func (v *view) standing(phase mysqlv1.Phase) *database.Standing {
 	step, text := v.doing()
 	s := &database.Standing{
@@ -190,9 +190,9 @@ func (v *view) copied() bool {
 	return false
 }
 
-// isDegraded reports whether a phase is of an impaired database.
+// isDegraded reports whether a phase is that of an impaired database.
 func isDegraded(phase mysqlv1.Phase) bool {
-	switch phase { //nolint:exhaustive // in the others all is well, or becomes so
+	switch phase { //nolint:exhaustive // in the others the database is healthy, or becomes so
 	case mysqlv1.PhaseDegraded, mysqlv1.PhaseRecovering, mysqlv1.PhaseUnavailable, mysqlv1.PhaseLost, mysqlv1.PhaseFailed:
 		return true
 	}
@@ -220,7 +220,7 @@ func (*Kind) Summary(mc *mysqlv1.MySQLCluster) reconcile.Summary {
 		summary.Backups = backupsOf(mc).Summary(&s.Backup.ClusterBackupStatus, s.Conditions)
 	}
 	database.Summarize(&summary, s.Conditions, mysqlv1.ConditionDegraded, s.Step, s.Message)
-	if owner := metav1.GetControllerOf(mc); owner != nil && owner.Kind == dsv1.Kind { // its metrics have them, and one alert is enough
+	if owner := metav1.GetControllerOf(mc); owner != nil && owner.Kind == dsv1.Kind { // the metrics of its DataService have them, and one alert is enough
 		summary.Backups = nil
 		summary.Conditions = slices.DeleteFunc(slices.Clone(s.Conditions), func(c metav1.Condition) bool {
 			return c.Type == dsv1.ConditionBackupHealthy || c.Type == mysqlv1.ConditionRecoverable
@@ -229,7 +229,7 @@ func (*Kind) Summary(mc *mysqlv1.MySQLCluster) reconcile.Summary {
 	return summary
 }
 
-// inStates counts members by state. States without members have a count of 0, so that their series do not end.
+// inStates counts members by state. States without members have the count 0, so that their time series do not end.
 func inStates(members []mysqlv1.MemberStatus) map[string]int {
 	found := map[string]int{}
 	for _, state := range states {

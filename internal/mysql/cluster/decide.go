@@ -20,9 +20,9 @@ import (
 
 // Times until the next pass without an event. The agents are queried in each pass; the API server is not.
 const (
-	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will at once
-	whileWaiting = 500 * time.Millisecond // a member works, or may be lost
-	atRest       = 2 * time.Second        // a lost primary is found by these looks alone
+	afterEffect  = 150 * time.Millisecond // a step has taken effect, or takes effect immediately
+	whileWaiting = 500 * time.Millisecond // a member is working, or may be lost
+	atRest       = 2 * time.Second        // only these looks find a lost primary
 )
 
 // stepLabel is the name of the step that admits pods to the Service for reads, or takes them out.
@@ -70,15 +70,15 @@ func (k *Kind) Decide(mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, obs *Obser
 
 // pace returns the time until the next observation while the operator only waits.
 func pace(state replication.State) time.Duration {
-	switch state { //nolint:exhaustive // in the others something is about to happen
+	switch state { //nolint:exhaustive // in the others a step follows soon
 	case replication.StateHealthy, replication.StateLost, replication.StateRecordLost, replication.StateDiverged, replication.StateParked:
 		return atRest
 	}
 	return whileWaiting
 }
 
-// note stores the failure of a step, for the status. It is not an error of the pass: the controller would wait longer and longer before the next
-// one, and a lost primary would be found late.
+// note stores the failure of a step for the status, and does not return it: after an error, the controller would wait longer and longer
+// before the next pass, and find a lost primary late.
 func (m *memory) note(err error, now time.Time) error {
 	switch {
 	case err == nil:
@@ -112,8 +112,8 @@ func (obs *Observation) isGiven(step replication.Step) bool {
 	return false
 }
 
-// label returns the step that labels a pod for the Service for reads, or removes the label; nil if all labels are right. A member that
-// lags is taken out when it has lagged for ten seconds, and admitted when it has caught up.
+// label returns the step that labels a pod for the Service for reads, or removes the label; nil if all labels are right. A member that lags
+// loses the label after ten seconds, and gets it back when it has caught up.
 func (k *Kind) label(mc *mysqlv1.MySQLCluster, obs *Observation) []reconcile.Step {
 	for i, m := range obs.Members {
 		one := obs.pods[i]

@@ -4,6 +4,6 @@
 // Package cluster implements the kind MySQLCluster: a MySQL database of up to five members that replicate. It plans one StatefulSet, queries
 // the agent of each member (package client), decides (package replication), and takes one step in each pass.
 //
-// A step is taken by an executor. It reads the record and the pods from the API server and queries the members again, proves the facts of the
-// step, and then has its one effect. Nothing is remembered between passes except for how long a member has been silent or bad.
+// An executor takes a step. It reads the record and the pods from the API server, queries the members again, and proves the facts of the
+// step. Only then the step has its one effect. Between passes, the operator remembers only for how long a member has been silent or bad.
 package cluster

@@ -40,7 +40,7 @@ type executor struct {
 	database.Cluster
 
 	connect Connect
-	reach   Reach // its addresses are read again
+	reach   Reach // the addresses in it are read again
 	tap     Tap   // nil for none
 }
 
@@ -52,8 +52,8 @@ type sight struct {
 	members Members
 }
 
-// take takes a step once its facts are proved again, and returns an error that wraps proof.ErrRefused if they do not hold. It does not wait
-// for the consequences: the next pass observes them.
+// take takes a step after it has proved its facts again. It returns an error that wraps proof.ErrRefused if they do not hold. It does not
+// wait for the consequences: the next pass observes them.
 func (e executor) take(ctx context.Context, step replication.Step) error {
 	now, err := e.look(ctx, step)
 	if err != nil {
@@ -88,7 +88,7 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 	}
 	now.members = e.connect(reach)
 	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal)
-	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // a step does not depend on how long a member has been bad
+	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // no step depends on how long a member has been bad
 	return now, nil
 }
 
@@ -114,7 +114,7 @@ func named(step replication.Step, record replication.Record) (ordinals []int) {
 	return ordinals
 }
 
-// effect has the step's only effect if this replica holds the lease.
+// effect carries out the step's only effect if this replica holds the lease.
 func (e executor) effect(ctx context.Context, step replication.Step, now sight) error {
 	if err := reconcile.Held(ctx); err != nil {
 		return err

@@ -30,14 +30,14 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// agents stands for the agents of a database. It notes who was queried and what was ordered.
+// agents simulates the agents of a database. It records queries and orders.
 type agents struct {
 	mu      sync.Mutex
 	reach   Reach
 	answers map[int]*mysqlmember.Answer
 	looks   []int
 	orders  []string
-	err     error // of orders
+	err     error // the result of orders
 }
 
 func (a *agents) connect(r Reach) Members {
@@ -195,7 +195,7 @@ func TestEffects(t *testing.T) {
 	assert.ErrorContains(t, b.act(t, step), "Busy")
 }
 
-// A step whose facts have changed since the decision has no effect.
+// A step has no effect if its facts have changed since the decision.
 func TestChangedFactsRefuse(t *testing.T) {
 	t.Parallel()
 	promote := next(func(r *replication.Record) { r.Epoch, r.Primary, r.Voters = 4, identity(1), nil })
@@ -246,7 +246,7 @@ func TestChangedFactsRefuse(t *testing.T) {
 	}
 }
 
-// Between the proof and the effect another operator may write: the API server refuses the second write.
+// Another operator may write between the proof and the effect: the API server then refuses the second write.
 func TestRecordIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, recorded)
@@ -275,7 +275,7 @@ func TestLease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, recorded)
 	for _, step := range []replication.Step{next(func(*replication.Record) {}), order(replication.ActionServe, 0), order(replication.ActionDeletePod, 1)} {
-		// The runner checks the lease before the step; the lease is lost while the step reads its facts.
+		// The runner checks the lease before the step. Here the lease is lost while the step reads its facts.
 		held := true
 		connect := b.connect
 		b.connect = func(r Reach) Members { held = false; return connect(r) }
@@ -292,7 +292,7 @@ type leaseFunc func() bool
 
 func (f leaseFunc) Held() bool { return f() }
 
-// The primary is queried after the others, and a pod without an address is not.
+// The primary is queried after the others. A pod without an address is not queried.
 func TestLookOrder(t *testing.T) {
 	t.Parallel()
 	a := &agents{answers: map[int]*mysqlmember.Answer{0: answer(0)}}

@@ -64,7 +64,7 @@ type memory struct {
 	client.Observer
 
 	uid types.UID
-	// unwritable is the time since which the primary cannot be written; zero while it can.
+	// unwritable is the time since which the primary has not been writable; zero while it is.
 	unwritable time.Time
 	// failing is the failure of the last step, and failingSince the time since which steps fail; empty while they do not.
 	failing      string
@@ -140,11 +140,11 @@ func (k *Kind) Observe(ctx context.Context, mc *mysqlv1.MySQLCluster, _ reconcil
 	return err
 }
 
-// failureLasts is the time for which steps must fail before the status reports it. Facts that change between a decision and its step are
-// ordinary.
+// failureLasts is the time for which steps must fail before the status reports it. It is normal that facts change between a decision and
+// its step.
 const failureLasts = 3 * time.Second
 
-// see notes since when the primary cannot be written, and adds what steps report.
+// see stores the time since which the primary has not been writable, and adds the failures of steps.
 func (m *memory) see(obs *Observation, now time.Time) {
 	if obs.Failing = m.failing; obs.Failing != "" && now.Sub(m.failingSince) >= failureLasts {
 		obs.Failure = obs.Failing

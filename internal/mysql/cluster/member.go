@@ -62,7 +62,7 @@ func (obs *Observation) member(mc *mysqlv1.MySQLCluster, i int, decided replicat
 	return s
 }
 
-// stateOfVolume lists the volumes that no server may start on without a step, and the states of their members.
+// stateOfVolume lists the volumes on which a server starts only after a step, and the states of their members.
 var stateOfVolume = map[replication.Volume]struct{ state, message string }{
 	replication.VolumeForeign: {stateForeign, "its volume has data of another member"},
 	replication.VolumeLost:    {stateLost, "its data is gone"},
@@ -70,7 +70,7 @@ var stateOfVolume = map[replication.Volume]struct{ state, message string }{
 	replication.VolumeSingle:  {stateJoining, "its volume has the data of one server"},
 }
 
-// stateOf returns the state of a member, and why it is not well.
+// stateOf returns the state of a member, and the reason why it is not healthy.
 func (obs *Observation) stateOf(m replication.Member, look client.Look, decided replication.Decision, maxLag int) (state, message string) {
 	isErrant := decided.Model.State == replication.StateErrant && decided.Step != nil && decided.Step.Member.Ordinal == m.Ordinal
 	switch {

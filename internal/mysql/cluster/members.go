@@ -74,8 +74,8 @@ func Dial(r Reach) Members {
 	}
 }
 
-// lookAt queries the agents of all pods in parallel, and the primary's after the others: transactions that others have and it lacks were not
-// written by it since.
+// lookAt queries the agents of all pods in parallel, and the primary's after the others. So if the primary's answer lacks a transaction of
+// another answer, the primary has not written it in between.
 func lookAt(ctx context.Context, members Members, r Reach, pods []client.Pod, primary int) []client.Look {
 	looks := make([]client.Look, len(pods))
 	look := func(i int) {

@@ -27,7 +27,7 @@ import (
 // container is the name of MySQL's container in each pod.
 const container = "mysql"
 
-// labelReadable is on pods that the Service for reads leads to.
+// labelReadable marks the pods that the Service for reads selects.
 const labelReadable = "d3os-product.com.d3os/mysql-readable"
 
 // Observation is the observation of a database, as plain data.
@@ -36,7 +36,7 @@ type Observation struct {
 
 	// Looks are the answers of the agents, in the order of Members.
 	Looks []client.Look
-	// Problems are by pod: why it does not run, as Kubernetes or its agent reports it.
+	// Problems has, by pod, the reason why a pod does not run, as Kubernetes or its agent reports it.
 	Problems map[string]string
 	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Replacing reports whether the StatefulSet is being
 	// replaced around its pods: until the new one owns them, no step is decided.
@@ -47,7 +47,7 @@ type Observation struct {
 	// writable again. Otherwise it is zero.
 	Unwritable time.Time
 
-	// Failing is the failure of the last step; empty if it did not fail. Failure is the same once it lasts.
+	// Failing is the failure of the last step; empty if it did not fail. Failure is the same after it has lasted.
 	Failing, Failure string
 
 	record  replication.Record
@@ -56,7 +56,7 @@ type Observation struct {
 	backups backupsSeen
 	// restored is the restore that the database began with.
 	restored backup.Restored
-	decided  replication.Decision // that Decide found
+	decided  replication.Decision // the result of Decide
 }
 
 // pod is one pod of a database, or the place of one that does not exist.
@@ -101,7 +101,7 @@ func (k *Kind) see(ctx context.Context, mc *mysqlv1.MySQLCluster, pods reconcile
 	return nil
 }
 
-// seeRoute returns the name of the pod that the primary's Service leads to, or "".
+// seeRoute returns the name of the pod that the primary's Service selects, or "".
 func (k *Kind) seeRoute(ctx context.Context, mc *mysqlv1.MySQLCluster) (string, error) {
 	service := object.Empty(corev1.SchemeGroupVersion.WithKind("Service"))
 	err := k.client.Get(ctx, k8sclient.ObjectKey{Namespace: mc.Namespace, Name: mc.Name}, service)
@@ -137,7 +137,7 @@ func (obs *Observation) seePod(live database.Pod) {
 // isDown reports whether Kubernetes reports that MySQL's container does not run in a pod: it never started, or it has ended.
 func isDown(live *corev1.Pod) bool {
 	if live.DeletionTimestamp != nil {
-		return false // it goes by itself
+		return false // it ends without a step
 	}
 	i := slices.IndexFunc(live.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.Name == container })
 	if i < 0 {
@@ -146,7 +146,7 @@ func isDown(live *corev1.Pod) bool {
 	return live.Status.ContainerStatuses[i].State.Running == nil
 }
 
-// ticketWait is the end of the report of an agent that waits for the operator. Such a report is not a problem.
+// ticketWait ends the report of an agent that waits for the operator. Such a report is not a problem.
 const ticketWait = "waiting for the operator's ticket"
 
 // explain replaces what Kubernetes reports of a pod by what its agent reports: an agent that answers runs, whatever its last end was.
@@ -158,7 +158,7 @@ func (obs *Observation) explain(name string) {
 		pod, problem := database.PodName(name, m.Ordinal), obs.Looks[i].Answer.Problem
 		delete(obs.Problems, pod)
 		switch full := obs.Looks[i].Answer.Full; {
-		case full != "": // its other problems follow from that
+		case full != "": // its other problems follow from the full volume
 			obs.Problems[pod] = full
 		case !m.Running && problem != "" && !strings.HasSuffix(problem, ticketWait):
 			obs.Problems[pod] = problem

@@ -89,7 +89,7 @@ func (p *planner) forget(namespace, name string) {
 	p.plans.Forget(namespace, name)
 }
 
-// selectedPod returns the name of the pod that a Service leads to, or "".
+// selectedPod returns the name of the pod that a Service selects, or "".
 func selectedPod(service *unstructured.Unstructured) string {
 	pod, _, _ := unstructured.NestedString(service.Object, "spec", "selector", "statefulset.kubernetes.io/pod-name")
 	return pod

@@ -51,7 +51,7 @@ func withRecord(t *testing.T, mc *mysqlv1.MySQLCluster, record replication.Recor
 	return databasetest.WithRecord(t, there{}, records, reconcile.OwnerOf(&Kind{}, mc), record)
 }
 
-// planOf returns the plan of a database whose Secrets the operator knows.
+// planOf returns the plan of a database whose Secrets exist.
 func planOf(t *testing.T, mc *mysqlv1.MySQLCluster, live there) *reconcile.Plan {
 	t.Helper()
 	p := testPlanner(t, &today)
@@ -72,7 +72,7 @@ func TestManifests(t *testing.T) {
 	})
 }
 
-// A backup is restored until the record has the begin of the database. Later pods do not have the store.
+// A backup is restored until the record shows that the database was formed. Later pods have no access to the store.
 func TestBirth(t *testing.T) {
 	t.Parallel()
 	mc := read(t, "backup")
@@ -89,7 +89,7 @@ func TestBirth(t *testing.T) {
 	}
 }
 
-// The record decides which pods exist, and where the Service leads. Without it no live pod is removed.
+// The record determines which pods exist, and which pod the Service selects. Without a record, no existing pod is removed.
 func TestThePlanFollowsTheRecord(t *testing.T) {
 	t.Parallel()
 	third := recorded
@@ -124,7 +124,7 @@ func TestThePlanFollowsTheRecord(t *testing.T) {
 	}
 }
 
-// The operator's upgrade brings another agent, which alone restarts no member.
+// An upgrade of the operator has another image of the agent. That alone restarts no member.
 func TestAnotherAgentRestartsNothing(t *testing.T) {
 	t.Parallel()
 	mc := read(t, "minimal")
@@ -137,7 +137,7 @@ func TestAnotherAgentRestartsNothing(t *testing.T) {
 				return o
 			}
 		}
-		t.Fatal("there is no StatefulSet")
+		t.Fatal("the plan has no StatefulSet")
 		return nil
 	}
 	live := set(there{})
@@ -166,8 +166,8 @@ func secrets(t *testing.T, p *planner, mc *mysqlv1.MySQLCluster, live there, isF
 	return found, nil
 }
 
-// Generated Secrets do not change. A process that knows a deleted Secret restores it; another process makes no new Secrets for a database
-// with data.
+// Generated Secrets do not change. A process that has a deleted Secret in memory restores it. Another process creates no new Secrets for a
+// database with data.
 func TestSecretsStay(t *testing.T) {
 	t.Parallel()
 	mc, now := read(t, "minimal"), today
@@ -195,7 +195,7 @@ func TestSecretsStay(t *testing.T) {
 		_, err = secrets(t, testPlanner(t, &now), mc, gone, true)
 		lost := &database.LostError{}
 		if failed := (&reconcile.SecretError{}); name == "db-member-tls" {
-			assert.NilError(t, err) // the authority signs another one
+			assert.NilError(t, err) // the authority signs another certificate
 		} else if !errors.As(err, &failed) || !errors.As(err, &lost) || lost.Secret != name {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -205,7 +205,8 @@ func TestSecretsStay(t *testing.T) {
 	for name, o := range other {
 		assert.DeepEqual(t, o.Object["data"], first[name].Object["data"])
 	}
-	// An operator that starts finds a Secret that lost the operator's label, and names one without any label.
+	// A new operator finds a Secret that lost the operator's label. For a Secret without any label, it returns an error that names the
+	// Secret.
 	for _, name := range []string{"db-credentials", "db-members", "db-ca"} {
 		plan, err := testPlanner(t, &now).plan(mc, reconcile.OwnerOf(&Kind{}, mc), live.Unlabelled(name))
 		assert.NilError(t, err, name)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// part is the only part of a MySQLCluster: the value of the name label on all of its objects. No service's name has a dot, so a service
+	// part is the only part of a MySQLCluster: the value of the name label on all its objects. No service's name has a dot, so a service
 	// called mysql of a platform with the database's name selects other pods.
 	part = "mysql.cluster"
 	// chart is the chart of a MySQLCluster.
@@ -37,7 +37,7 @@ func DefaultImages() map[string]string { return map[string]string{ImageName: def
 
 // replicasOf returns the wanted number of members.
 func replicasOf(spec *mysqlv1.MySQLClusterSpec) int {
-	if spec.Replicas == nil { // a resource that no API server has defaulted
+	if spec.Replicas == nil { // the API server has not set defaults
 		return 3
 	}
 	return int(*spec.Replicas)
@@ -106,7 +106,7 @@ func values(mc *mysqlv1.MySQLCluster, owner object.Owner, p planned, images Imag
 		"service": service, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed,
 		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
 	}
-	if spec.Storage.Size == nil { // a resource that no API server has defaulted
+	if spec.Storage.Size == nil { // the API server has not set defaults
 		delete(v["storage"].(map[string]any), "size")
 	}
 	if spec.Backup != nil {

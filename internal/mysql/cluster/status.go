@@ -82,7 +82,7 @@ type view struct {
 	decided  replication.Decision
 }
 
-// failover notes a change of the primary that no user and no planned change caused, and later how long it took.
+// failover records a change of the primary that neither a user nor a planned change caused, and later its duration.
 func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 	r := v.observed.Record
 	to := database.PodName(v.mc.Name, r.Primary.Ordinal)
@@ -96,7 +96,7 @@ func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 	}
 	began := v.observed.Unwritable
 	if c := meta.FindStatusCondition(s.Conditions, mysqlv1.ConditionAvailable); c != nil && c.Status == metav1.ConditionFalse && (began.IsZero() || c.LastTransitionTime.Time.Before(began)) {
-		began = c.LastTransitionTime.Time // a former operator saw it first
+		began = c.LastTransitionTime.Time // a former operator observed it first
 	}
 	last.Time = &v.now
 	if !began.IsZero() {
@@ -104,7 +104,7 @@ func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 	}
 }
 
-// count sets what was observed.
+// count sets the observed numbers.
 func (v *view) count(s *mysqlv1.MySQLClusterStatus) {
 	r := v.observed.Record
 	s.Primary, s.Epoch, s.Voters = "", r.Epoch, nil
@@ -132,10 +132,10 @@ func (v *view) count(s *mysqlv1.MySQLClusterStatus) {
 	s.Ready = fmt.Sprintf("%d/%d", s.ReadyReplicas, wanted)
 }
 
-// longestAccounts bounds what an agent reports of accounts, in characters.
+// longestAccounts limits an agent's report about accounts, in characters.
 const longestAccounts = 300
 
-// notes returns the notes on a database that is well: volumes without room, accounts that are not as declared, and notes on objects.
+// notes returns the notes on a healthy database: volumes without space, accounts that differ from the spec, and notes on objects.
 func (v *view) notes() (notes []string) {
 	for i := range v.observed.Members {
 		if m := v.observed.Members[i]; m.Answers && m.Identity == v.observed.Record.Primary && v.observed.Looks[i].Answer.Accounts != "" {
@@ -148,7 +148,7 @@ func (v *view) notes() (notes []string) {
 	return append(notes, database.Notes(v.seen.PlanSeen)...)
 }
 
-// isSettled reports whether the database is as the spec wants it.
+// isSettled reports whether the database is as the spec describes it.
 func (obs *Observation) isSettled(mc *mysqlv1.MySQLCluster, decided replication.Decision) bool {
 	wanted := replicasOf(&mc.Spec)
 	if obs.Lagging || obs.Pods != wanted {
@@ -165,12 +165,12 @@ func (obs *Observation) isSettled(mc *mysqlv1.MySQLCluster, decided replication.
 	return decided.Model.State == replication.StateHealthy && obs.isServed() && obs.notReady() < 0
 }
 
-// notReady returns the ordinal of a pod whose agent answers but to which no Service leads yet, or -1.
+// notReady returns the ordinal of a pod whose agent answers but which no Service selects yet, or -1.
 func (obs *Observation) notReady() int {
 	return slices.IndexFunc(obs.pods, func(p pod) bool { return p.UID != "" && !p.ready })
 }
 
-// doing returns the name and the message of the running step. Labels of pods are not work on the database.
+// doing returns the name and the message of the running step. Labelling a pod does not count as work on the database.
 func (v *view) doing() (step, text string) { return database.Doing(v.seen, stepLabel) }
 
 func (v *view) settled() bool {
@@ -183,7 +183,7 @@ func (v *view) parked() bool {
 
 // hopeless reports whether a user must act.
 func (v *view) hopeless() bool {
-	switch v.decided.Model.State { //nolint:exhaustive // in the others the operator goes on, or a member does
+	switch v.decided.Model.State { //nolint:exhaustive // in the others the operator or a member continues
 	case replication.StateRecordLost, replication.StateDiverged, replication.StateLost:
 		return v.decided.Step == nil
 	case replication.StatePrimaryLost:

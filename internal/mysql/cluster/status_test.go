@@ -29,7 +29,7 @@ import (
 
 var began = time.Unix(1000, 0)
 
-// scene is a database whose members answer as given, over time.
+// scene is a database whose members give the answers of a test, over time.
 type scene struct {
 	*Kind
 
@@ -51,7 +51,7 @@ func newScene(replicas int32) *scene {
 	return s
 }
 
-// world observes the members, and moves the clock.
+// observed observes the members and advances the clock.
 func (s *scene) observed(after time.Duration) Observation {
 	s.now = s.now.Add(after)
 	obs := Observation{Problems: map[string]string{}, record: s.record, pods: s.pods}
@@ -91,7 +91,7 @@ func is(s *mysqlv1.MySQLClusterStatus, condition string) bool {
 	return meta.IsStatusConditionTrue(s.Conditions, condition)
 }
 
-// At rest there is no step, and nothing in the status changes although transactions are written.
+// At rest there is no step, and the status does not change although transactions are written.
 func TestRest(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -124,7 +124,7 @@ func TestRest(t *testing.T) {
 	assert.Equal(t, s.Summary(s.mc).Members[stateWell], 3)
 }
 
-// Metrics have the backups of a MySQLCluster once: if it belongs to a DataService, in the metrics of the DataService.
+// The metrics have the backups of a MySQLCluster once. If it belongs to a DataService, only the metrics of the DataService have them.
 func TestBackupsInMetrics(t *testing.T) {
 	t.Parallel()
 	mc := &mysqlv1.MySQLCluster{Spec: mysqlv1.MySQLClusterSpec{Backup: &mysqlv1.Backup{}}, Status: mysqlv1.MySQLClusterStatus{Backup: &mysqlv1.BackupStatus{}}}
@@ -141,7 +141,7 @@ func TestBackupsInMetrics(t *testing.T) {
 	assert.Equal(t, len(mc.Status.Conditions), 3)
 }
 
-// Backups of a MySQLCluster are judged by its schedules and their time zone.
+// The schedules of a MySQLCluster and their time zone determine whether its backups are on time.
 func TestSchedulesOfBackups(t *testing.T) {
 	t.Parallel()
 	mc := &mysqlv1.MySQLCluster{Spec: mysqlv1.MySQLClusterSpec{Backup: &mysqlv1.Backup{
@@ -151,7 +151,7 @@ func TestSchedulesOfBackups(t *testing.T) {
 	assert.Equal(t, declared.Schedule+" "+declared.TimeZone+" "+declared.Verify.Schedule, "30 2 * * * Europe/Berlin @weekly")
 }
 
-// What a user reads when something is wrong: the cause first, in few bytes.
+// The message of a database with a problem names the cause first, and is short.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -168,7 +168,7 @@ func TestTrouble(t *testing.T) {
 				s.pass(500 * time.Millisecond)
 			}
 			s.answers[0].State.Cut, s.answers[0].State.CutEnd = []int{2}, replication.Position{File: "b", Offset: 9}
-			for range 30 { // the other one needs a while
+			for range 30 { // the other rule takes effect after a while
 				s.answers[1].State.ReadTo.Offset = 8
 				s.pass(500 * time.Millisecond)
 			}
@@ -303,7 +303,8 @@ func TestReadable(t *testing.T) {
 	assert.Assert(t, !has)
 }
 
-// A pod that is being deleted is not deleted again, a pod that has its ticket gets no other one, and no step is decided while the StatefulSet is replaced.
+// A pod that is being deleted is not deleted again, a pod that has its ticket gets no other ticket, and no step is decided while the
+// StatefulSet is being replaced.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -331,7 +332,7 @@ func TestWaits(t *testing.T) {
 	assert.Equal(t, len(s.Decide(s.mc, reconcile.PlanSeen{}, &obs).Steps), 0)
 }
 
-// A change of the number of members is no damage.
+// A change of the number of members does not count as damage.
 func TestScaling(t *testing.T) {
 	t.Parallel()
 	s := newScene(1)
@@ -373,7 +374,7 @@ func TestCommitsWaitInAChange(t *testing.T) {
 	}
 }
 
-// A step that fails is tried again without a longer and longer wait, and reported when that lasts. Without the lease the pass fails.
+// A failed step is repeated without a growing delay. The status reports a failure that lasts. Without the lease, the pass fails.
 func TestFailingSteps(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)
@@ -395,7 +396,7 @@ func TestFailingSteps(t *testing.T) {
 	assert.ErrorIs(t, s.past.note(reconcile.ErrNotHeld, s.now), reconcile.ErrNotHeld)
 }
 
-// Members that were one server make a first backup once all are well, and the status keeps since when moments are in their own backups.
+// Members that were one server make a first backup once all are healthy. The status stores the time since which their own backups exist.
 func TestFirstBackup(t *testing.T) {
 	t.Parallel()
 	s := newScene(3)

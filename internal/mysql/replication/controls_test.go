@@ -96,7 +96,7 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// withoutCuts shows all voters of a serving primary as cut off, and all written transactions as received.
+// withoutCuts changes an observation: all voters of a serving primary appear cut off, and all written transactions received.
 func withoutCuts(o *Observation) {
 	for i := range o.Members {
 		m := &o.Members[i]

@@ -80,7 +80,7 @@ func (c *cluster) at(ordinal int) Member {
 	return Member{Identity: Identity{Ordinal: ordinal}}
 }
 
-// primary returns the pod of the record's primary, and whether it answers with that primary's data.
+// primary returns the pod of the record's primary, and true if it answers with that primary's data.
 func (c *cluster) primary() (Member, bool) {
 	m := c.at(c.record.Primary.Ordinal)
 	return m, m.usable() && m.Identity == c.record.Primary

@@ -30,19 +30,19 @@ func healthy() Observation {
 
 func silent(m *Member) { *m = Member{Identity: Identity{Ordinal: m.Ordinal}, Silent: true, Bad: true} }
 
-// useless disconnects members for long.
+// useless disconnects members for a long time.
 func useless(o *Observation, ordinals ...int) {
 	for _, i := range ordinals {
 		o.Members[i].Bad, o.Members[i].Connected = true, false
 	}
 }
 
-// failing makes a member of an outdated pod, whose agent reports for long why its server does not run.
+// failing makes a pod outdated, with an agent that has reported for a long time why its server does not run.
 func failing(m *Member) {
 	m.Outdated, m.Running, m.Failing, m.Silent, m.Bad, m.Role, m.Connected = true, false, true, true, true, RoleNone, false
 }
 
-// putBack starts the primary on an older state of its volume: it lacks a transaction that its server wrote, and the voters have that.
+// putBack starts the primary on an older state of its volume: it lacks a transaction that its server wrote and that the voters have.
 func putBack(o *Observation) {
 	for i := range o.Members {
 		m := &o.Members[i]
@@ -54,7 +54,8 @@ func putBack(o *Observation) {
 	o.Members[0].Role = RoleNone
 }
 
-// behind makes member 2 one that was away for long: it has one transaction of two, and the primary has removed both from its logs.
+// behind makes member 2 one that was stopped for a long time: it has one of two transactions, and the primary has removed both from its
+// logs.
 func behind(o *Observation) {
 	o.Record.Voters = o.Record.Voters[:1]
 	o.Members[2] = Member{Identity: o.Members[2].Identity, UID: "u", Answers: true, Running: true, Volume: VolumeOwn, Received: sets[1], Executed: sets[1]}
@@ -62,7 +63,7 @@ func behind(o *Observation) {
 	o.Members[1].Executed, o.Members[1].Received = sets[3], sets[3]
 }
 
-// personal has all members log in with the passwords of their servers.
+// personal makes all members log in with the passwords of their servers.
 func personal(o *Observation) {
 	o.Members[0].Servers = map[int]string{}
 	for i := range o.Members {
@@ -82,7 +83,7 @@ func errants(o *Observation, ordinals ...int) {
 	}
 }
 
-// twoErrant makes a primary that is alone, and two members that are errant.
+// twoErrant sets up a primary that is alone, and two errant members.
 func twoErrant(o *Observation) {
 	errants(o, 1, 2)
 	o.Record.Voters, o.Record.Acknowledgements, o.Members[0].Demands = nil, 0, 0
@@ -91,8 +92,8 @@ func twoErrant(o *Observation) {
 	}
 }
 
-// twoCopies makes a database of two members that lost the primary and the voter. Two readers have a transaction that the other lacks, and
-// the second one has more transactions.
+// twoCopies sets up a database of two members that lost the primary and the voter. Two readers each have a transaction that the other
+// lacks, and the second one has more transactions.
 func twoCopies(o *Observation) {
 	id := Identity{3, servers[4]}
 	o.Members[1].Received, o.Members[2].Received = sets[1], sets[6]
@@ -102,10 +103,10 @@ func twoCopies(o *Observation) {
 	o.Members = append(o.Members, Member{Identity: Identity{Ordinal: 3}, Answers: true, Volume: VolumeEmpty})
 }
 
-// twoCopiesToken consents to go on with member 1 of twoCopies.
+// twoCopiesToken is the consent to continue with member 1 of twoCopies.
 const twoCopiesToken = "4-9-s1-1-b9558e79"
 
-// single makes a database that was never formed, with the data of one server on the first volume.
+// single sets up a database that was never formed, with the data of one server on the first volume.
 func single(mark, adopt string, others Volume) func(*Observation, *Want) {
 	return func(o *Observation, w *Want) {
 		o.Record, w.Adopt = Record{}, adopt
@@ -116,7 +117,7 @@ func single(mark, adopt string, others Volume) func(*Observation, *Want) {
 	}
 }
 
-// The rows of the decision table, by their first step.
+// The rows of the decision table, in the order of their first step.
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	lost := func(o *Observation) {
@@ -655,7 +656,8 @@ func brief(s *Step) string {
 	return fmt.Sprintf("%s of %d in %d", s.Action, s.Member.Ordinal, s.Epoch)
 }
 
-// Where no copy has all transactions, the operator does not choose: the notes name each copy, what it alone has and lacks, and the consent.
+// If no copy has all transactions, the operator does not choose. The notes name each copy, what only it has, what it lacks, and the
+// consent.
 func TestChoice(t *testing.T) {
 	t.Parallel()
 	o := healthy()
@@ -671,8 +673,8 @@ func TestChoice(t *testing.T) {
 	assert.Equal(t, len(d.Model.Notes), 0, "the choice is offered before all copies are known")
 }
 
-// A member that was made again gets another password. Its account is locked while the former server is a voter, and the password of a voter
-// that does not answer stays.
+// A recreated member gets another password. Its account is locked while its former server is a voter. The password of a voter that does not
+// answer stays valid.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	o := healthy()

@@ -10,9 +10,9 @@
 //
 // # Record
 //
-// One Record, outside of the members, stores which member is the primary. It is written with the resourceVersion that was read, so that one
-// of two writers loses. Its Revision grows with each write. Members store the highest revision that they received and refuse orders of an
-// older one, so that a delayed order has no effect.
+// One Record, outside of the members, stores which member is the primary. It is written with the resourceVersion that was read, so of two
+// concurrent writers one fails. Its Revision grows with each write. Members store the highest revision that they received, and refuse
+// orders with an older one, so a delayed order has no effect.
 //
 // # Invariants
 //

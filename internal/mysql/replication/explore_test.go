@@ -72,7 +72,7 @@ func (e *exploration) add(w world, from int32, how, harm string) {
 	e.queue, e.number = append(e.queue, w), append(e.number, number)
 }
 
-// lost describes an acknowledged transaction that the record's primary lacks. If the primary's volume is lost, all copies of a voter
+// lost describes an acknowledged transaction that the record's primary lacks. If the primary's volume is lost, the copies of the voters
 // together must have it.
 func (w *world) lost() string {
 	if w.late != "" || !w.record.formed {
@@ -99,7 +99,7 @@ func (w *world) want() Want {
 	return want
 }
 
-// stuck returns why a world without faults does not reach rest with all members healthy although it could. Lost data is a valid end.
+// stuck returns the reason why a world without faults does not become healthy and settled although it could. Lost data is a valid end.
 func (w world) stuck() string {
 	w.held = mStep{}
 	for i := range w.pods() {
@@ -120,7 +120,8 @@ func (w world) stuck() string {
 	return fmt.Sprintf("it comes to rest with %+v: %+v", d.Model, w)
 }
 
-// operator takes the step of a pass at once, or delays it and takes it later without a proof. Where sessions wait, the primary may be busy.
+// operator takes the step of a pass immediately, or delays it and takes it later without a proof. If sessions wait, the primary may be
+// busy.
 func (e *exploration) operator(w world, number int32) {
 	if w.record.epoch < 7 && w.record.revision < 60 {
 		o := w.view()
@@ -140,7 +141,7 @@ func (e *exploration) operator(w world, number int32) {
 	}
 }
 
-// step takes a decided step, or delays it. Transactions of a busy primary that a member must have may still be in transit.
+// step takes a decided step, or delays it. Transactions of a busy primary that a member must have may still be on their way to it.
 func (e *exploration) step(w world, number int32, o Observation, decided *Step, isBusy bool) {
 	if decided == nil {
 		return
@@ -217,7 +218,7 @@ func TestExplore(t *testing.T) {
 	t.Parallel()
 	fresh := world{left: budget{crashes: 1, stale: 1, losses: 1, writes: 1}}
 	most := 40_000
-	if testing.Short() { // the gate sees the nearest states
+	if testing.Short() { // the gate explores the nearest states
 		most = 8_000
 	}
 	begins := map[string]world{
@@ -270,7 +271,7 @@ func TestExplore(t *testing.T) {
 	}
 }
 
-// The loss of two volumes is accepted once: the copy that is left becomes the primary, and a later loss needs another consent.
+// The loss of two volumes is accepted once: the remaining copy becomes the primary, and a later loss needs another consent.
 func TestAcceptedLoss(t *testing.T) {
 	t.Parallel()
 	w, want := formed(t, 2, budget{}), wanted

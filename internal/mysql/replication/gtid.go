@@ -136,7 +136,7 @@ func (g GTIDs) Without(other GTIDs) GTIDs {
 	return rest
 }
 
-// brief returns the begin of the set for a message.
+// brief returns the beginning of the set for a message.
 func (g GTIDs) brief() string {
 	const most = 120
 	text := g.String()

@@ -73,6 +73,6 @@ func TestGTIDs(t *testing.T) {
 		set, other := parse(named(c.set)), parse(named(c.other))
 		assert.Equal(t, set.With(other).String(), named(c.with))
 		assert.Equal(t, set.Without(other).String(), named(c.without))
-		assert.Equal(t, set.String()+other.String(), named(c.set)+named(c.other)) // both are as they were
+		assert.Equal(t, set.String()+other.String(), named(c.set)+named(c.other)) // both are unchanged
 	}
 }

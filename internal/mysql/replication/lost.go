@@ -69,7 +69,7 @@ func mostComplete(members []Member) *Member {
 	return nil
 }
 
-// choose goes on with the copy that the consent names. Until then it notes what each copy has alone, and what it lacks: none has all.
+// choose continues with the copy that the consent names. Until then, it notes for each copy what only it has, and what it lacks.
 func (c *cluster) choose(left []Member) *Decision {
 	for _, id := range c.record.Voters {
 		if m := c.at(id.Ordinal); !m.usable() && !m.hasNoData() {

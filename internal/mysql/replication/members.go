@@ -39,8 +39,8 @@ func (c *cluster) voterBad() *Decision {
 }
 
 // judgeVoters returns the useful voters, and those that must leave. If no voter is useful, voters that only lag stay: they still receive
-// and acknowledge each transaction, and without them the primary would be the only copy. Errant voters stay, too, except one that copies
-// the data: another member replaces them one after the other.
+// and acknowledge each transaction, and without them the primary would be the only copy. If all voters are errant, they leave one at a
+// time, to copy the data.
 func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 	leaving := c.leaving()
 	var lagging, errant []Identity
@@ -139,7 +139,7 @@ func (c *cluster) waitsForCopy(p Member) *Decision {
 	return c.write(StateVoterBad, c.alone(), []Proof{{Member: p, Fact: FactServes}}, "no member can be a copy: member %d goes on alone", p.Ordinal)
 }
 
-// isErrant reports whether a member has transactions that the primary lacks. Transactions of the primary's own server do not count: the
+// isErrant reports whether a member has transactions that the primary lacks. Transactions that the primary's server wrote do not count: the
 // primary may show them later.
 func isErrant(m, primary Member) bool {
 	others := maps.Clone(m.Received)
@@ -153,8 +153,8 @@ func (c *cluster) cannotFollow(m, primary Member) bool {
 	return !c.follows(m) && !m.Received.Contains(primary.Purged) || m.lacksOwn(primary)
 }
 
-// lacksOwn reports whether this member lacks transactions that its server wrote and another member has. Then its volume was put back to an
-// older state, because a server writes each of its transactions to its disk before it sends it.
+// lacksOwn reports whether this member lacks transactions that its server wrote and another member has. This proves that its volume was
+// restored to an older state, because a server writes each of its transactions to its disk before it sends it.
 func (m Member) lacksOwn(other Member) bool {
 	own := maps.Clone(other.Received)
 	maps.DeleteFunc(own, func(source string, _ []interval) bool { return !isFrom(source, m.Server) })
@@ -166,7 +166,7 @@ func isFrom(source, server string) bool {
 	return source == server || strings.HasPrefix(source, server+":")
 }
 
-// errant makes two sorts of members join again: those with transactions that the primary lacks, and those that can never follow the
+// errant makes two kinds of members join again: those with transactions that the primary lacks, and those that can never follow the
 // primary.
 func (c *cluster) errant() *Decision {
 	p, answers := c.primary()
@@ -255,7 +255,7 @@ func (c *cluster) grow() *Decision {
 	}
 	for _, m := range c.others() {
 		if m.Outdated && len(c.record.Voters) > 0 {
-			continue // it is about to be restarted
+			continue // it is restarted soon
 		}
 		if m.Ordinal >= c.want.Replicas || m.Bad || !c.follows(m) || m.Revision != c.record.Revision || m.Acknowledges || slices.Contains(p.Cut, m.Ordinal) || !m.CaughtUp {
 			continue

@@ -66,7 +66,7 @@ func (w *world) primaryMoves(i int, broken rules, visit func(string, world, stri
 	}
 }
 
-// receive delivers a transaction to a replica, which may acknowledge it. The client may get its answer at once.
+// receive delivers a transaction to a replica, which may acknowledge it. The client may get its answer immediately.
 func (w *world) receive(i int, bit uint8, visit func(string, world, string)) {
 	next := *w
 	m := &next.members[i]

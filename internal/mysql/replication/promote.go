@@ -45,7 +45,8 @@ func (c *cluster) switching() *Decision {
 	return c.quorumLost(needed)
 }
 
-// keep gives the higher epoch to a primary that answers. It has all that it acknowledged, and the given promises refuse only its old epoch.
+// keep gives the higher epoch to a primary that answers. It has all acknowledged transactions, and the given promises refuse only its old
+// epoch.
 func (c *cluster) keep(p Member, epoch int64) *Decision {
 	next := c.record.next()
 	next.Epoch = epoch
@@ -58,7 +59,7 @@ func (c *cluster) promise(m Member, epoch int64) *Decision {
 	return c.do(StateSwitching, step, "member %d promises epoch %d", m.Ordinal, epoch)
 }
 
-// handsOver reports whether the primary gave up its epoch for the wanted member, which has all its transactions.
+// handsOver reports whether the primary gave up its epoch for the member named by the user, which has all its transactions.
 func (c *cluster) handsOver(p Member, epoch int64) bool {
 	ordinal, isWanted := c.target()
 	to := c.at(ordinal)
@@ -66,7 +67,7 @@ func (c *cluster) handsOver(p Member, epoch int64) bool {
 		to.usable() && c.record.IsVoter(to.Identity) && to.Received.Contains(p.Received)
 }
 
-// switchover makes the primary give up its epoch for the wanted member when all members are healthy.
+// switchover makes the primary give up its epoch for the member named by the user when all members are healthy.
 func (c *cluster) switchover() *Decision {
 	p, answers := c.primary()
 	ordinal, isWanted := c.target()
@@ -86,7 +87,7 @@ func (c *cluster) switchover() *Decision {
 	return c.do(StateSwitchWanted, step, "member %d gives its epoch up for member %d", p.Ordinal, to.Ordinal)
 }
 
-// promote makes a voter the primary that received all that any promiser received.
+// promote makes a voter the primary that has received everything that any promising voter received.
 func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	best := promised[0]
 	to, isWanted := c.target()
@@ -166,8 +167,8 @@ func (c *cluster) primaryLost() *Decision {
 	return d
 }
 
-// ahead returns a voter that has transactions of the primary's own server that the primary lacks after a start: the primary's volume was put back to
-// an older state, and the voters have what was acknowledged since.
+// ahead returns a voter that has transactions of the primary's server which the primary lacks after a start. That proves that the primary's
+// volume was restored to an older state. The voters have all later acknowledged transactions.
 func (c *cluster) ahead(p Member) *Member {
 	if p.Role != RoleNone || p.Identity != c.record.Primary || !p.usable() {
 		return nil

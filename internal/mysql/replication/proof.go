@@ -5,8 +5,8 @@ package replication
 
 import "fmt"
 
-// Prove returns nil if all that the step was decided on still holds in a newer observation, else the first fact that does not. An
-// executor calls it right before the step's effect, with an observation that it made for that.
+// Prove returns nil if all facts of the step still hold in a newer observation, or the first fact that does not hold. An executor calls it
+// right before the step's effect, with a new observation.
 func (s Step) Prove(now Observation) error {
 	c := &cluster{record: now.Record, members: now.Members}
 	if now.Record.Revision != s.basis() {
@@ -31,7 +31,7 @@ func (s Step) basis() int64 {
 	return s.Revision
 }
 
-// isSame reports whether pod, data and start of the server are those that were observed.
+// isSame reports whether pod, data and start of the server are the observed ones.
 func (m Member) isSame(observed Member) bool {
 	return m.UID == observed.UID && m.Identity == observed.Identity && m.Instance == observed.Instance
 }
@@ -44,7 +44,7 @@ func (c *cluster) holds(p Proof) bool {
 	if !m.Answers || !m.isSame(p.Member) {
 		return false
 	}
-	switch p.Fact { //nolint:exhaustive // the others need a server that runs
+	switch p.Fact { //nolint:exhaustive // the others need a running server
 	case FactEmpty:
 		return m.hasNoData()
 	case FactSingle:

@@ -26,15 +26,16 @@ type Record struct {
 	// Formed reports whether a primary ever existed.
 	Formed  bool     `json:"formed"`
 	Primary Identity `json:"primary"`
-	// Voters are members other than the primary whose acknowledgements count, by ordinal. None: the primary is alone.
+	// Voters are the members other than the primary whose acknowledgements count, by ordinal. Without voters, the primary is alone.
 	Voters []Identity `json:"voters,omitempty"`
-	// Acknowledgements is the number of voters that must have a transaction before the primary acknowledges it. 0: none, the primary is
-	// alone. 1 without voters: the primary waits.
+	// Acknowledgements is the number of voters that must have a transaction before the primary acknowledges it. 0 means that the primary is
+	// alone. 1 without voters means that the primary's commits wait.
 	Acknowledgements int `json:"acknowledgements"`
 }
 
-// Promises returns the number of voters that must promise a new epoch. With that many, the primary of the old epoch cannot acknowledge any
-// more, and each acknowledged transaction is on one of them. 0: no other member may be promoted.
+// Promises returns the number of voters that must promise a new epoch. After that many promises, the primary of the old epoch cannot
+// acknowledge transactions any more, and one of the promising voters has each acknowledged transaction. 0 means that no other member may be
+// promoted.
 func (r Record) Promises() int {
 	if len(r.Voters) == 0 || r.Acknowledgements == 0 {
 		return 0
@@ -42,7 +43,8 @@ func (r Record) Promises() int {
 	return len(r.Voters) - r.Acknowledgements + 1
 }
 
-// Pods returns the number of pods that must exist: the wanted ones, and those of members whose data counts. A parked database has none.
+// Pods returns the number of pods that must exist: those that the spec wants, and those of members whose data counts. A parked database has
+// none.
 func (r Record) Pods(replicas int) int {
 	if replicas == 0 || !r.Formed {
 		return replicas
@@ -94,7 +96,7 @@ type Member struct {
 	Identity
 	// UID is the pod's; empty without a pod.
 	UID string
-	// Answers reports whether the agent answered this time. If not, only Silent and Bad are known of the fields below.
+	// Answers reports whether the agent answered this time. If not, only Silent and Bad of the fields below are set.
 	Answers bool
 	// Silent reports whether the agent, or the server that it should run, did not answer three queries in a row.
 	Silent bool
@@ -126,12 +128,13 @@ type Member struct {
 	// Executed are the applied transactions. Received adds those in the relay log.
 	Executed, Received GTIDs
 
-	// Fields of a primary. Writable reports whether it accepts writes: one does not after a demotion that was not taken back. Purged are the
-	// transactions that its logs have no more. Epoch is its epoch, and Demands the number of acknowledgements that it demands. Cut are the
-	// ordinals whose connections it refuses. Servers log in with passwords that no other server has, by the ordinals of their members. End is
-	// the end of its binary log, and CutEnd its end when the last of them was refused. Waiting counts the sessions that wait for an
-	// acknowledgement; it is 0 if a transaction was committed since the last look. Busy is set then: members may have received a transaction
-	// of the primary's own that it shows later. Blocked reports whether sessions waited for five seconds.
+	// Fields of a primary. Writable reports whether it accepts writes; after a demotion it does not, until the demotion is revoked. Purged
+	// are the transactions that its logs do not have any more. Epoch is its epoch, and Demands the number of acknowledgements that it
+	// demands. Cut are the ordinals whose connections it refuses. Servers are the servers with their own passwords, by the ordinals of
+	// their members. End is the end of its binary log, and CutEnd its end when the last connection was refused. Waiting counts the sessions
+	// that wait for an acknowledgement; it is 0 if a transaction was committed since the last look. Busy is set in that case: members may
+	// have received a transaction of the primary that the primary shows later. Blocked reports whether sessions have waited for five
+	// seconds.
 	Writable bool
 	Purged   GTIDs
 	Epoch    int64
@@ -144,10 +147,10 @@ type Member struct {
 	Busy     bool
 	Blocked  bool
 
-	// Fields of a replica. Source is the ordinal that it was ordered to follow, and SourceServer the server that it is connected to, which may be
-	// another one at that address; empty if it is not connected, and of an older agent. Acknowledges reports whether it acknowledges, and Connected whether its
-	// receiver is connected. ReadTo is the position up to which it has the primary's log. CaughtUp reports whether it has applied that up
-	// to a second ago.
+	// Fields of a replica. Source is the ordinal that it was ordered to follow. SourceServer is the server to which it is connected, which
+	// may be another server at that address; empty if it is not connected, or has an older agent. Acknowledges reports whether it
+	// acknowledges, and Connected whether its receiver is connected. ReadTo is the position up to which it has the primary's log. CaughtUp
+	// reports whether it has applied everything that is older than a second.
 	Source       int
 	SourceServer string
 	// Personal reports whether it logs in with the password that only its server has.
@@ -163,13 +166,13 @@ type Member struct {
 // usable reports whether a member's server can execute orders.
 func (m Member) usable() bool { return m.Answers && m.Running && m.Volume == VolumeOwn }
 
-// hasNoData reports whether a member answers without data.
+// hasNoData reports whether a member answers that it has no data.
 func (m Member) hasNoData() bool {
 	return m.Answers && (m.Volume == VolumeEmpty || m.Volume == VolumeLost)
 }
 
-// hasOther reports whether a member answers that it has other data than that of an identity, or none. An answer without a volume proves nothing:
-// the agent could not read it.
+// hasOther reports whether a member answers that it has data other than that of an identity, or none. An answer without a volume proves
+// nothing: the agent could not read it.
 func (m Member) hasOther(id Identity) bool {
 	return m.hasNoData() || m.Answers && m.Volume == VolumeOwn && m.Server != "" && m.Identity != id
 }
@@ -200,17 +203,17 @@ type Want struct {
 	MaxVoters int
 	// WellFor is the time for which a pod must have been ready without a restart before the next one is replaced.
 	WellFor time.Duration
-	// Switch reports whether the member To is wanted as the primary.
+	// Switch reports whether the user wants the member To as the primary.
 	Switch bool
 	To     int
 	// AcceptLoss is the Token of the state Lost whose loss a user accepts.
 	AcceptLoss string
-	// Adopt is the mark of the data of one server that a database which was never formed begins with; empty for a new database.
+	// Adopt is the mark of the data of one server, with which a database begins that was never formed; empty for a new database.
 	Adopt string
 }
 
 // Observation is the input of a decision. Members are by ordinal, one for each wanted or existing pod. The record's primary is queried
-// after the others: transactions that others have and it lacks were not written by it since.
+// after the others. So if it lacks a transaction of another member, it has not written that transaction in between.
 type Observation struct {
 	Record  Record
 	Members []Member

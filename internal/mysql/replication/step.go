@@ -40,7 +40,7 @@ type Step struct {
 	Acknowledge bool
 	Personal    bool // the member logs in with the password that only its server has
 	Demands     int
-	// Servers are those that log in with such passwords, by the ordinals of their members.
+	// Servers are the servers with their own passwords, by the ordinals of their members.
 	Servers map[int]string
 	// CutVoters stay cut until the primary receives a newer revision: a delayed order cannot admit them again. Each order replaces
 	// CutOthers.
@@ -74,7 +74,7 @@ const (
 	FactServes   Fact = "Serves"   // it is the primary of this epoch and revision, and demands as observed
 	FactSilent   Fact = "Silent"   // it does not answer, or its data is gone
 	FactErrant   Fact = "Errant"   // it has a transaction that the primary lacks
-	FactBehind   Fact = "Behind"   // it has none, and it lacks one that it can never get from the primary's logs
+	FactBehind   Fact = "Behind"   // it has no such transaction, and lacks one that the primary's logs do not have any more
 	FactAhead    Fact = "Ahead"    // it has a transaction of the primary's server that the primary, which only reads, lacks
 )
 
@@ -98,9 +98,9 @@ const (
 	StateJoining       State = "Joining"       // a member gets the data, or follows
 	StateGrowing       State = "Growing"       // a member becomes a voter
 	StateBlocked       State = "Blocked"       // commits wait
-	StateSwitchWanted  State = "SwitchWanted"  // another primary is wanted
+	StateSwitchWanted  State = "SwitchWanted"  // the user wants another primary
 	StateRolling       State = "Rolling"       // pods are replaced by new ones, one at a time
-	StateParked        State = "Parked"        // no member is wanted
+	StateParked        State = "Parked"        // the user wants no member
 	StateHealthy       State = "Healthy"
 )
 
@@ -137,13 +137,13 @@ const (
 // AdoptTicket returns the ticket to take the data of one server with a mark as the first data.
 func AdoptTicket(mark string) string { return mysqlmember.TicketAdopt + ":" + mark }
 
-// JoinTicket returns the ticket to copy the data of source, and to set the member's own aside, once.
+// JoinTicket returns the ticket to set the member's data aside and copy that of source, once.
 func JoinTicket(r Record, source Identity) string {
 	return fmt.Sprintf(mysqlmember.TicketJoin+":%d:%d:%s", r.Revision, source.Ordinal, source.Server)
 }
 
-// isJoining reports whether a member has a ticket to copy the data of source that it can still use. A newer revision of the record does not
-// break a copy off.
+// isJoining reports whether a member has a usable ticket to copy the data of source. A newer revision of the record does not interrupt a
+// copy.
 func (m Member) isJoining(source Identity) bool {
 	var revision int64
 	var from Identity

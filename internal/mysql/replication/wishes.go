@@ -6,8 +6,7 @@ package replication
 import "slices"
 
 // broken deletes a pod that cannot run if its StatefulSet would create a different one, because the user may have fixed the cause. No
-// server runs in the pod, so the deletion ends none. The pod of a member stays if the latest change failed on another one: the former pod may
-// serve again.
+// server runs in the pod, so the deletion ends none. If the latest change failed on another member, the pod stays: it may serve again.
 func (c *cluster) broken() *Decision {
 	var failed *Member
 	if _, answers := c.primary(); answers {
@@ -22,14 +21,14 @@ func (c *cluster) broken() *Decision {
 	return nil
 }
 
-// cannotStart reports whether an agent has run for long without a server: the server does not start on the data, or the first data cannot
-// be made.
+// cannotStart reports whether an agent has run for a long time without a server: the server does not start on the data, or the first data
+// cannot be created.
 func (m Member) cannotStart() bool {
 	isMaking := m.Volume != VolumeOwn && m.Ticket != "" && m.FailedTicket == m.Ticket
 	return m.Answers && m.Bad && !m.Running && (m.Failing || isMaking)
 }
 
-// mostVoters returns the number of voters that the record may have. A primary that must leave needs one that stays.
+// mostVoters returns the number of voters that the record may have. A primary that must leave needs one that stays a member.
 func (c *cluster) mostVoters(p Member) int {
 	stays := func(id Identity) bool { return id.Ordinal < c.want.Replicas }
 	switch {
@@ -59,8 +58,8 @@ func (c *cluster) leaving() []Identity {
 	return surplus
 }
 
-// nextToRoll returns the outdated member that is restarted next while all others are well: at first members that are not voters, then voters.
-// The primary is none of them.
+// nextToRoll returns the outdated member that is restarted next while all others are healthy: first members that are not voters, then
+// voters, and never the primary.
 func (c *cluster) nextToRoll() *Member {
 	var next *Member
 	for _, isVoter := range []bool{false, true} {
@@ -87,7 +86,7 @@ func (c *cluster) nextToRoll() *Member {
 // isSettled reports whether a pod has been ready without a restart for long enough.
 func (c *cluster) isSettled(m Member) bool { return m.WellFor >= c.want.WellFor }
 
-// failed returns a member with a pod of the latest revision in which a container ended, and that is not settled since, or nil.
+// failed returns a member with a pod of the latest revision in which a container ended, and which has not settled since, or nil.
 func (c *cluster) failed() *Member {
 	for _, m := range c.members {
 		if m.UID != "" && !m.Outdated && m.Ended != "" && !c.isSettled(m) {
@@ -117,7 +116,7 @@ func (c *cluster) isOutdated() bool {
 	return slices.ContainsFunc(c.members, func(m Member) bool { return m.Outdated && m.Ordinal < c.want.Replicas })
 }
 
-// roll restarts outdated pods, one at a time. The primary is the last: another member takes its place before, see target.
+// roll restarts outdated pods, one at a time. The primary is the last one: another member becomes the primary first, see target.
 func (c *cluster) roll() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -128,7 +127,7 @@ func (c *cluster) roll() *Decision {
 	case next != nil && (!c.record.IsVoter(next.Identity) || len(c.record.Voters) == 1):
 		return c.do(StateRolling, c.order(ActionDeletePod, *next), "member %d is restarted with its new pod", next.Ordinal)
 	case next != nil:
-		return nil // it leaves the voters before
+		return nil // first it ceases to be a voter
 	case !c.isOutdated():
 		return nil
 	case c.failed() != nil:
@@ -144,8 +143,8 @@ func (c *cluster) roll() *Decision {
 	return nil
 }
 
-// target returns the member that must become the primary: the wish of the user, or a voter if the primary is not wanted any more or
-// is the last outdated one.
+// target returns the member that must become the primary: the member that the user names, or a voter if the primary must leave or is the
+// last outdated member.
 func (c *cluster) target() (ordinal int, isWanted bool) {
 	p := c.at(c.record.Primary.Ordinal)
 	isLastToRoll := p.Outdated && c.want.Replicas > 1 && len(c.record.Voters) >= c.mostVoters(p) && c.unsettled(p.Ordinal) == nil // all others were restarted, and vote again

@@ -12,7 +12,7 @@ import (
 	"sync"
 )
 
-// size is the number of members of a world. txns limits its transactions.
+// size is the number of members of a world. txns is its maximum number of transactions.
 const (
 	size = 3
 	txns = 3
@@ -20,7 +20,7 @@ const (
 
 var errRefused = errors.New("refused")
 
-// mMember is a member with its agent. Transactions are bits: written are those of its binary log, received those and the ones in its relay
+// mMember is a member with its agent. Transactions are bits: written are those in its binary log, received those and the ones in its relay
 // log. restart keeps only the persistent fields.
 type mMember struct {
 	up                         bool
@@ -85,16 +85,16 @@ type rules struct{ gracefulDemotion, learnerAcknowledges, anyRevision, timeout, 
 type world struct {
 	members [size]mMember
 	record  mRecord
-	servers uint8       // number of servers made
-	links   uint8       // disconnected pairs, by bit of link
-	unseen  uint8       // members that the operator does not reach
-	acked   uint8       // transactions answered to the client
+	servers uint8       // number of servers created
+	links   uint8       // disconnected pairs, by the bit of link
+	unseen  uint8       // members that the operator cannot reach
+	acked   uint8       // transactions whose acknowledgement the client has
 	next    uint8       // number of the next transaction
 	author  [txns]uint8 // the servers that wrote the transactions
 	acker   [8]uint8
 	held    mStep
-	to      uint8  // the wanted primary is to-1; 0: none
-	wants   uint8  // number of wanted members; 0: all
+	to      uint8  // the primary that the user wants is to-1; 0: none
+	wants   uint8  // number of members that the spec wants; 0: all
 	late    string // violation of an acknowledgement that a step caused
 	left    budget
 }
@@ -225,7 +225,7 @@ type setKey struct {
 
 var namedSets sync.Map // of GTIDs, by setKey
 
-// set returns transactions under the names of the servers that wrote them.
+// set returns transactions with the names of the servers that wrote them.
 func (w *world) set(mask uint8) GTIDs {
 	key := setKey{mask, w.author}
 	if set, is := namedSets.Load(key); is {
@@ -244,7 +244,8 @@ func (w *world) set(mask uint8) GTIDs {
 	return set
 }
 
-// busy returns the observation in which other transactions end at each look, and sessions wait; false where none waits.
+// busy returns the observation of a primary that commits transactions between looks while sessions wait. It returns false if no session
+// waits.
 func (w *world) busy() (o Observation, is bool) {
 	o = w.view()
 	for i := range o.Members {
@@ -327,8 +328,8 @@ func pack(s *Step) mStep {
 	return m
 }
 
-// take executes a step's effect, unless the API server or an agent refuses it. The operator's proofs are not modelled: a delayed step
-// has none.
+// take executes a step's effect, unless the API server or an agent refuses it. The model omits the operator's proofs: a delayed step has
+// none.
 func (w *world) take(s mStep, broken rules) error {
 	if s.action == ActionRecord {
 		if w.record.revision != s.was {
