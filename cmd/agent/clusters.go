@@ -23,7 +23,7 @@ func init() {
 	clusters = map[string]struct{ backup, restore func([]string) int }{"etcd": {backupEtcd, restoreEtcd}, "mysql": {backupMySQL, restoreMySQL}, "redis": {backupRedis, restoreRedis}}
 }
 
-// draft returns what backups of clusters have in common.
+// draft returns the options that backups of all clusters share.
 func (c *config) draft(ctx context.Context) (draft.Options, error) {
 	recipients, err := c.publicKeys()
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
-// TestMain makes the test binary the agent itself where a test starts it as such.
+// TestMain runs the agent in this test binary if a test starts it as the agent.
 func TestMain(m *testing.M) {
 	if os.Getenv("RUN_AGENT") != "" {
 		os.Exit(run(os.Args[1:]))

@@ -15,7 +15,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// On nodes without a limit MySQL 5.7 and its tools would reserve all memory; a lower limit stays as it is.
+// On nodes without a limit, MySQL 5.7 and its tools would reserve all memory. A lower limit is not changed.
 func TestOpenFilesAreBounded(t *testing.T) {
 	for _, c := range []struct{ cur, max, wantCur, wantMax uint64 }{
 		{1024, 4096, 1024, 4096}, {1 << 20, 1 << 20, 1 << 20, 1 << 20}, {1024, math.MaxUint64, 1024, 1 << 20}, {1073741816, 1073741816, 1 << 20, 1 << 20}, {math.MaxUint64, math.MaxUint64, 1 << 20, 1 << 20},

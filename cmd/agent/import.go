@@ -68,7 +68,7 @@ func readTicket(file string) (isCutOver bool, accepted string) {
 	return word == contract.TicketCutOver, accepted
 }
 
-// imports completes the options. It returns true where the volume is in use.
+// imports completes the options. It returns true if the volume is in use.
 func (c *config) imports(ctx context.Context, o *importer.Options, more list, birth bool, record string) (bool, error) {
 	t := &o.Target
 	if t.Volume == "" || t.Data != filepath.Base(t.Data) || strings.HasPrefix(t.Data, ".") || t.Data == "/" {
@@ -112,7 +112,7 @@ func (c *config) imports(ctx context.Context, o *importer.Options, more list, bi
 	return false, err
 }
 
-// reportImport stores the state, and prints what has changed.
+// reportImport stores the state, and prints changes of it.
 func reportImport(state *atomic.Pointer[contract.Import]) func(contract.Import) {
 	var last string
 	var at time.Time
@@ -138,7 +138,7 @@ func serveState(ctx context.Context, address string, state *atomic.Pointer[contr
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+contract.PathState, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(state.Load()) // the client has gone
+		_ = json.NewEncoder(w).Encode(state.Load()) // the client has disconnected
 	})
 	s := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second}
 	go func() { _ = s.Serve(listener) }() // until it is closed

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Flags that would make a command remove more than they state, or elsewhere, are refused before anything is read.
+// Flags that would make a command remove more than they name, or in another place, are refused before anything is read.
 func TestOddFlagsAreRefused(t *testing.T) {
 	volume := t.TempDir()
 	for _, arguments := range []string{
@@ -37,7 +37,7 @@ func TestOddFlagsAreRefused(t *testing.T) {
 	assert.Equal(t, len(left), 0)
 }
 
-// A member of a MySQL database needs to know its pod, its volume and the other members before it touches anything.
+// A member of a MySQL database requires its pod, its volume and the other members before it changes anything.
 func TestOddMembersAreRefused(t *testing.T) {
 	whole := "--volume=V --ticket=V/ticket --secrets=V --tls=V --domain=db-headless.data.svc"
 	for _, c := range []struct {

@@ -47,7 +47,7 @@ agent COMMAND -h shows the flags; docs/backup.md explains them.
 const (
 	exitFailed  = 1
 	exitUsage   = 2
-	exitRefused = 3 // a person has to decide
+	exitRefused = 3 // a person must decide
 )
 
 func main() {

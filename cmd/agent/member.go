@@ -72,7 +72,7 @@ func startMember(args []string) int {
 		return lastWords(*report, fmt.Errorf("find this program: %w", err))
 	}
 	a.Watcher = func(server int) *exec.Cmd {
-		beside := exec.CommandContext(context.Background(), self, append([]string{"member", "etcd", fmt.Sprintf("--watch=%d", server)}, args[1:]...)...) //nolint:gosec // this program, with its own arguments
+		beside := exec.CommandContext(context.Background(), self, append([]string{"member", "etcd", fmt.Sprintf("--watch=%d", server)}, args[1:]...)...) //nolint:gosec // this program, with other arguments
 		beside.Stdout, beside.Stderr = os.Stdout, os.Stderr
 		return beside
 	}

@@ -113,7 +113,7 @@ func verifyFiles(ctx context.Context, result *contract.Result, source restore.So
 	return err
 }
 
-// replayedTo adds what a replay has applied to a result.
+// replayedTo adds the applied transactions of a replay to a result.
 func replayedTo(result *contract.Result, out restore.Outcome) {
 	if result.Transactions, result.Later = out.Transactions, out.Later; !out.RestoredTo.IsZero() {
 		result.RestoredTo, result.Position = &out.RestoredTo, out.Position

@@ -102,7 +102,7 @@ func (r *archiveReport) serve(ctx context.Context, address string) (stop func(),
 		if a.Problem = problem; problem != "" {
 			w.WriteHeader(http.StatusServiceUnavailable)
 		}
-		_ = json.NewEncoder(w).Encode(a) // fails when the client is gone
+		_ = json.NewEncoder(w).Encode(a) // fails after the client has disconnected
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		a, problem := r.status()

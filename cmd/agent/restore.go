@@ -47,7 +47,7 @@ func (c *config) backup(ctx context.Context, id string, until *restore.Until, is
 	return restore.Source{Store: from, Backup: entry.Manifest, Identities: identities, Progress: progress}, nil
 }
 
-// reads opens a backup like backup, for a command that reads all of it: until the command ends, nothing of the backup is removed.
+// reads opens a backup like backup, for a command that reads all of it: the backup is not removed until the command ends.
 func (c *config) reads(ctx context.Context, id string, until *restore.Until, isCheck bool) (restore.Source, error) {
 	source, err := c.backup(ctx, id, until, isCheck)
 	if err != nil {
@@ -162,7 +162,7 @@ func tellStages(folder string) func(stage string) {
 	}
 }
 
-// validate checks whether a restore can succeed, and returns what it would restore.
+// validate checks whether a restore can succeed, and returns the position to which it would restore.
 func (c *config) validate(ctx context.Context, result *contract.Result, id string, target restore.Target) error {
 	programs, err := restore.FindPrograms(ctx)
 	if err != nil {

@@ -59,7 +59,7 @@ func rights(t *testing.T, o server.Options, without ...string) map[string][]stri
 	return all
 }
 
-// restored restores the newest backup, up to the end of the archive where that is asked for, and hands over its server.
+// restored restores the newest backup, optionally up to the end of the archive, and passes its server to look.
 func restored(t *testing.T, flavour string, from store.Store, until *restore.Until, look func(restore.Outcome, server.Options)) {
 	t.Helper()
 	entry, err := catalogue.Find(t.Context(), from, "latest")

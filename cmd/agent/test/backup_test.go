@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 )
 
-// A backup under load, encrypted, to a folder: what is restored of it are the rows of its position.
+// An encrypted backup under load, to a folder: the restored rows are those of its position.
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range both {

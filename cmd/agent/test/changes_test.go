@@ -55,8 +55,8 @@ func TestChangedDefinitionsAreSeen(t *testing.T) {
 	}
 }
 
-// Accounts that change while a dump runs do not fail the backup. An attempt during whose beginning one changes is given up, also where the change
-// was undone, and does not count as a try: it is not known which accounts the dump's position has.
+// Accounts that change during a dump do not fail the backup. If one changes during the beginning of an attempt, the attempt is given up and
+// does not count, also if the change was undone: it is uncertain which accounts the dump's position has.
 func TestAccountsThatChangeWhileTheDumpRuns(t *testing.T) {
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {

@@ -38,9 +38,9 @@ type breaker struct {
 	// another store.
 	limit, tools, key string
 	store             []string
-	// series is the version that the server of the image reports; "" for its own.
+	// series is the version that the image's server reports; "" for its real version.
 	series string
-	// hides has lists lack an object while prune is at work, by a clock that is off by a time.
+	// hides makes lists lack an object during a prune, and the clock wrong by a time.
 	hides func(name string) bool
 	clock time.Duration
 
@@ -48,7 +48,7 @@ type breaker struct {
 	verdict string          // "", good or damaged
 }
 
-// A check that fails for another reason than the backup's own objects convicts nothing, and ten runs of prune then remove no good backup.
+// A check that fails for another reason than the backup's objects proves no damage, and ten later runs of prune remove no good backup.
 func TestChecksThatFail(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -84,7 +84,7 @@ func checksThatFail(t *testing.T, flavour string) {
 	scratch := t.TempDir()
 	other := map[string]string{server.MariaDB: server.MySQL, server.MySQL: server.MariaDB}[flavour]
 	older := map[string]string{server.MariaDB: "mysqld  Ver 10.6.18-MariaDB", server.MySQL: "mysqld  Ver 8.4.3 for Linux on x86_64"}[flavour]
-	var newer string // a backup that is made while a check is at work
+	var newer string // a backup that is made during a check
 	flipped := func(name string) func() { return func() { write(t, to, name, flip(read(t, to, name))) } }
 	for _, c := range []breaker{
 		{name: "nothing is wrong", verdict: "good"},
@@ -192,7 +192,7 @@ func (l late) List(ctx context.Context, prefix string) ([]store.Info, error) {
 	return slices.DeleteFunc(infos, func(i store.Info) bool { return l.hides != nil && l.hides(i.Name) }), err
 }
 
-// starve has a process get no more memory than it has.
+// starve prevents a process from getting more memory.
 func starve(t *testing.T, pid int) {
 	t.Helper()
 	assert.NilError(t, unix.Prlimit(pid, unix.RLIMIT_AS, &unix.Rlimit{Cur: 1 << 20, Max: 1 << 20}, nil))

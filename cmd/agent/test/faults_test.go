@@ -169,11 +169,11 @@ func broken(t *testing.T, flavour string) {
 	t.Logf("%d seeds, a backup takes %s, %d backups were listed; fault: succeeded/listed = times: %v", seeds, usual.Round(time.Millisecond), listed, counts)
 }
 
-// pick returns a fault: what is done once the agent runs.
+// pick returns a fault: an action after the start of the agent.
 func pick(random *rand.Rand, s *rig.Server, b *rig.Bucket, usual time.Duration, seed int) (string, func(*exec.Cmd)) {
 	after := time.Duration(random.Float64() * float64(usual) * 1.1)
 	later := func(do func(*exec.Cmd)) func(*exec.Cmd) {
-		return func(cmd *exec.Cmd) { time.Sleep(after); do(cmd) } // each moment has to end well
+		return func(cmd *exec.Cmd) { time.Sleep(after); do(cmd) } // it must end well at each moment
 	}
 	faults := func(f func(*http.Request) rig.Fault) func(*exec.Cmd) { return func(*exec.Cmd) { b.Break(f) } }
 	switch seed % 8 {
@@ -194,7 +194,7 @@ func pick(random *rand.Rand, s *rig.Server, b *rig.Bucket, usual time.Duration, 
 	}
 	return "all at once", func(cmd *exec.Cmd) {
 		b.Break(rig.Sometimes(random, 0.1, rig.LostAnswer, rig.Cut, rig.Busy))
-		time.Sleep(after) // each moment has to end well
+		time.Sleep(after) // it must end well at each moment
 		_ = cmd.Process.Kill()
 	}
 }

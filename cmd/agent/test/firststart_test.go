@@ -54,8 +54,8 @@ func TestFirstStartBrokenOff(t *testing.T) {
 	}
 }
 
-// firstPod does what a pod does whose database is new: guard, the steps of the image's entry point, and serving. It is killed after a
-// step; "" for none. It fails where the server does not serve with the account.
+// firstPod acts like the pod of a new database: guard, the steps of the image's entry point, and serving. It is killed after a step; "" for
+// none. It fails unless the server serves with the account.
 func firstPod(t *testing.T, p restore.Programs, volume, step string) error {
 	t.Helper()
 	ctx, kill := context.WithCancel(t.Context())

@@ -75,7 +75,7 @@ func (i *importing) start() {
 	i.T.Cleanup(func() { _ = cmd.Process.Kill(); <-done })
 }
 
-// kill ends the agent and its servers at once.
+// kill ends the agent and its servers immediately.
 func (i *importing) kill() {
 	_ = i.cmd.Process.Kill()
 	<-i.done
@@ -163,8 +163,8 @@ func gtids(flavour string) []string {
 	return nil
 }
 
-// A server under load is copied by an agent that is killed at each step, and goes on from there. The copy is equal at the cut-over, and
-// the source is as it was.
+// A server under load is copied by an agent that is killed at each step and continues. At the cut-over the copy is equal, and the source is
+// unchanged.
 func TestImport(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -185,13 +185,13 @@ func TestImport(t *testing.T) {
 				if phase != contract.ImportConnecting {
 					i.reaches(phase)
 				}
-				time.Sleep(time.Duration(random.Intn(300)) * time.Millisecond) // the moment is random: any has to end well
+				time.Sleep(time.Duration(random.Intn(300)) * time.Millisecond) // the moment is random: it must end well at any moment
 				i.kill()
 			}
 			for n := range rig.Seeds(6, 60) {
 				i.start()
 				i.reaches(contract.ImportFollowing)
-				time.Sleep(time.Duration(random.Intn(3000)) * time.Millisecond) // the moment is random: any has to end well
+				time.Sleep(time.Duration(random.Intn(3000)) * time.Millisecond) // the moment is random: it must end well at any moment
 				i.kill()
 				if state := i.state(); state.Again != "" {
 					t.Errorf("kill %d: a copy was begun again: %s", n, state.Again)
@@ -262,7 +262,7 @@ func (i *importing) follows() {
 	})
 }
 
-// Everything that a server can hold is copied, and changes of all of it are followed.
+// Everything that a server can contain is copied, and changes of all of it are followed.
 func TestImportZoo(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -277,7 +277,7 @@ func TestImportZoo(t *testing.T) {
 			s := rig.Start(t, flavour, more...)
 			s.Exec(zone...)
 			s.Exec(zoo(flavour, elsewhere, strings.Fields(s.Ask("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")))...)
-			s.Exec("DROP TABLE zoo.placed") // its file is where the server of the copy looks, too
+			s.Exec("DROP TABLE zoo.placed") // the copy's server would find its file, too
 			random := chance.New(t, 8)
 			i := newImport(t, s)
 			i.start()

@@ -68,7 +68,7 @@ func (o *original) build(end *restore.Until, config ...string) (string, restore.
 	return filepath.Join(volume, "mysql"), out, err
 }
 
-// restored starts the restored database as it is used.
+// restored starts the restored database like a user's server.
 func (o *original) restored(end *restore.Until) (*rig.Server, restore.Outcome) {
 	o.T.Helper()
 	data, out, err := o.build(end)
@@ -91,7 +91,7 @@ func (o *original) endEvents() {
 var zone = []string{"INSERT INTO mysql.time_zone (Time_zone_id, Use_leap_seconds) VALUES (4711, 'N')", "INSERT INTO mysql.time_zone_name VALUES ('Test/Eight', 4711)",
 	"INSERT INTO mysql.time_zone_transition_type VALUES (4711, 0, 28800, 0, 'CST')"}
 
-// applier has options that keep a replica from applying events as they are.
+// applier has options that make a replica apply events differently.
 var applier = map[string][]string{
 	server.MariaDB: {"--slave-skip-errors=all", "--slave-exec-mode=IDEMPOTENT", "--init-slave=DROP DATABASE a", "--slave-run-triggers-for-rbr=YES", "--slave-parallel-threads=4"},
 	server.MySQL:   {"--replica-skip-errors=all", "--replica-exec-mode=IDEMPOTENT", "--init-replica=DROP DATABASE a", "--replica-parallel-workers=4"},
@@ -175,7 +175,8 @@ func TestFiltersLeaveNothingOut(t *testing.T) {
 	}
 }
 
-// Tables that were made elsewhere after the backup (DATA DIRECTORY) are restored in the folder of the data, which is all that the next pod has.
+// Tables that were created in another folder after the backup (DATA DIRECTORY) are restored in the folder of the data: the next pod has no
+// other one.
 func TestTablesAreRestoredInTheFolderOfTheData(t *testing.T) {
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {
@@ -210,7 +211,7 @@ func everything(t *testing.T, s *rig.Server) []string {
 	})
 }
 
-// A restore reports before it begins what it cannot preserve.
+// Before a restore begins, it reports what it cannot preserve.
 func TestRestoreIsRefusedOrSaysWhereTheConfigurationDiffers(t *testing.T) {
 	t.Parallel()
 	o := observed(t, rig.Start(t, server.MySQL, "--innodb-ft-min-token-size=2"))
@@ -238,7 +239,7 @@ func TestRestoreIsRefusedOrSaysWhereTheConfigurationDiffers(t *testing.T) {
 	}
 }
 
-// A dump of MySQL 5.7 loads into a newer series: its modes are known there, and a character set without a collation means what it meant.
+// A dump of MySQL 5.7 loads into a newer series: the series has its modes, and a character set without a collation has its former meaning.
 func TestDumpOfMySQL57LoadsIntoANewerSeries(t *testing.T) {
 	t.Parallel()
 	o := observed(t, rig.Start(t, server.MySQL))

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A backup names each loss of a dump in a warning, and is restored and found good without what it lost.
+// A backup has a warning for each loss of its dump. It is restored and verified without the lost parts.
 func TestLossesAreNamed(t *testing.T) {
 	engines := map[string]string{server.MariaDB: "MRG_MyISAM", server.MySQL: "MRG_MYISAM"} // as each spells MERGE
 	for _, flavour := range both {

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package test has the agent at work: on real database servers, in folders and buckets, with everything that breaks.
+// Package test tests the agent with real database servers, folders and buckets, and with faults of all of them.
 package test
 
 import (
@@ -79,7 +79,7 @@ func attempt(ctx context.Context, t testing.TB, flavour string, from store.Store
 	return rows, out, nil
 }
 
-// same fails unless rows are those that the server's binary log has at a position.
+// same fails unless rows equal those that the server's binary log has at a position.
 func same(t testing.TB, got rig.Rows, s *rig.Server, out restore.Outcome) {
 	t.Helper()
 	want := s.At(*out.Position)

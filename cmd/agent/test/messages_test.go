@@ -136,8 +136,8 @@ func TestMessages(t *testing.T) {
 	})
 }
 
-// A query that runs long does not keep a server from its work because of a backup. MySQL's dump needs a lock of all tables
-// for a moment, which waits for the query: the backup is broken off. MariaDB's takes none.
+// During a long query, a backup does not block the server. MySQL's dump needs a lock of all tables for a moment, which would wait for the
+// query: the backup fails. MariaDB's dump needs no lock.
 func TestLongQuery(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {

@@ -88,9 +88,9 @@ func (a *archiver) failures() []error {
 	return append([]error(nil), a.errs...)
 }
 
-// Random moments under load, while the server is killed, its files rotate and the archive is stopped: every row that was
-// acknowledged before the moment is there, none that was begun after it, and all rows are those of one position. Sessions that set their
-// timestamp change nothing of that.
+// Restores to random moments under load, while the server is killed, its files rotate and the archive is stopped: every row that was
+// acknowledged before the moment exists, none that was begun after it exists, and all rows are those of one position. Sessions that set
+// their timestamp do not change that.
 func TestPointInTime(t *testing.T) {
 	t.Parallel()
 	for _, flavour := range both {
@@ -198,7 +198,7 @@ func TestReplayInBoundedSpace(t *testing.T) {
 			o.Exec("CREATE DATABASE shop", "CREATE TABLE shop.rows (id INT PRIMARY KEY AUTO_INCREMENT, body LONGBLOB)", "CREATE TABLE shop.mem (id INT PRIMARY KEY, n INT) ENGINE=MEMORY")
 			o.backup()
 			for i := range files {
-				o.Exec(fmt.Sprintf("INSERT INTO shop.rows (body) VALUES (REPEAT('x', %d))", size), fmt.Sprintf("INSERT INTO shop.mem VALUES (%d, 0)", i), "UPDATE shop.mem SET n = n + 1", // each row has to be there
+				o.Exec(fmt.Sprintf("INSERT INTO shop.rows (body) VALUES (REPEAT('x', %d))", size), fmt.Sprintf("INSERT INTO shop.mem VALUES (%d, 0)", i), "UPDATE shop.mem SET n = n + 1", // each row must exist
 					fmt.Sprintf("CREATE EVENT shop.e%d ON SCHEDULE EVERY 1 DAY STARTS '2037-01-01' DO SELECT 1", i),
 					fmt.Sprintf("XA START 'x%d'", i), fmt.Sprintf("INSERT INTO shop.rows (id) VALUES (%d)", -1-i), fmt.Sprintf("XA END 'x%d'", i), fmt.Sprintf("XA PREPARE 'x%d'", i))
 				o.Exec("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")

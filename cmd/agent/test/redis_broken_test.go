@@ -25,7 +25,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Backups that are broken off have no manifest, and are not listed.
+// Interrupted backups have no manifest, and are not listed.
 func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
 	before := len(ids(t, r.bucket))
 	for call, size := range map[int]string{1: "100", 2: "5000000"} {
@@ -39,7 +39,7 @@ func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
 	for seed := range rig.Seeds(4, 100) {
 		cmd, out := r.command(t)
 		assert.NilError(t, cmd.Start())
-		time.Sleep(time.Duration(chance.New(t, int64(seed)).Float64() * 1.1 * float64(usual))) // each moment of a backup, and of none, has to end well
+		time.Sleep(time.Duration(chance.New(t, int64(seed)).Float64() * 1.1 * float64(usual))) // it must end well at each moment, also outside of a backup
 		_ = cmd.Process.Kill()
 		if cmd.Wait() == nil {
 			done++
@@ -48,7 +48,7 @@ func redisInterrupted(t *testing.T, r *redisRig, usual time.Duration) {
 		if len(now) > before+1 || len(now) == before && cmd.ProcessState.Success() {
 			t.Fatalf("seed %d: %d backups are listed, and %d were: %s", seed, len(now), before, out)
 		}
-		before = len(now) // one more where it was killed after its manifest was written
+		before = len(now) // one more backup if it was killed after its manifest was written
 	}
 	t.Logf("a backup takes %s; %d were done before they were killed", usual, done)
 }
@@ -65,7 +65,7 @@ func withCLI(t *testing.T, call int, script string) string {
 	return "PATH=" + folder + ":/usr/bin:/bin"
 }
 
-// A restore that was broken off is made again, wherever that was.
+// An interrupted restore is repeated, whatever the moment of the interruption.
 func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 	want := r.shard(t, id, 1)
 	data := func(volume string) string { return filepath.Join(volume, "data") }
@@ -104,7 +104,7 @@ func redisRestoreInterrupted(t *testing.T, r *redisRig, id string) {
 		for range 1 + random.Intn(3) {
 			cmd, _ := r.restoreCommand(t, volume, 1, "--backup="+id, "--birth")
 			assert.NilError(t, cmd.Start())
-			time.Sleep(time.Duration(random.Float64() * float64(usual))) // each moment of a restore, and of none, has to end well
+			time.Sleep(time.Duration(random.Float64() * float64(usual))) // it must end well at each moment, also outside of a restore
 			_ = cmd.Process.Kill()
 			_ = cmd.Wait() // killed, or done
 			if _, err := os.Stat(filepath.Join(data(volume), "restoring")); err == nil {
@@ -144,7 +144,7 @@ func (r *redisRig) isRestored(t *testing.T, what, volume string, want []byte) {
 	}
 }
 
-// What a person has to decide, or to put right, is refused at once, and leaves nothing behind.
+// Restores that need a decision or a correction by a person are refused immediately, and leave nothing behind.
 func redisRefused(t *testing.T, r *redisRig) {
 	refuse := func(reason contract.Reason, words string, got contract.Result) {
 		t.Helper()

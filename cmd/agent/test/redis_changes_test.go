@@ -18,10 +18,10 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Writers are at work, slots are moved and masters change while a backup is made: what was acknowledged before it is in it.
+// During a backup, clients write, slots move and masters change: the backup has all earlier acknowledged writes.
 func redisChanges(t *testing.T, r *redisRig) {
 	for _, s := range r.All() {
-		s.Must("CONFIG", "SET", "repl-diskless-sync", "no") // the other way to send a copy, and the faster one
+		s.Must("CONFIG", "SET", "repl-diskless-sync", "no") // the other, faster way to send a copy
 	}
 	want := r.Keys()
 	load := r.Write(t, 3, 2*time.Millisecond)
@@ -128,13 +128,13 @@ func (r *redisRig) keyOf(t *testing.T, master *rig.RedisServer) string {
 	return ""
 }
 
-// once has something done the first time alone.
+// once returns a function that calls do only the first time.
 func once(do func(*testing.T)) func(*testing.T) {
 	var first sync.Once
 	return func(t *testing.T) { first.Do(func() { do(t) }) }
 }
 
-// watch has things done when the files of shards begin to arrive, and returns what counts those of the first shard.
+// watch calls functions when the files of shards begin to arrive, and returns a function that counts those of the first shard.
 func (r *redisRig) watch(t *testing.T, during map[string]func(*testing.T)) (count func() int) {
 	t.Helper()
 	arrived := map[string]bool{}
@@ -160,7 +160,7 @@ func (r *redisRig) watch(t *testing.T, during map[string]func(*testing.T)) (coun
 	}
 }
 
-// master and replica return the servers of a shard as they are now.
+// master and replica return the present servers of a shard.
 func (r *redisRig) master(i int) *rig.RedisServer {
 	if r.Masters[i].Says("role:master", "INFO", "replication") {
 		return r.Masters[i]
@@ -191,7 +191,7 @@ func (r *redisRig) failover(t *testing.T, i int) {
 	})
 }
 
-// open begins to move a slot with data from one shard to another, and returns what ends that.
+// open begins to move a slot with data from one shard to another. The returned function ends the move.
 func (r *redisRig) open(t *testing.T, from, to int) (end func()) {
 	t.Helper()
 	source, target := r.master(from), r.master(to)

@@ -158,7 +158,7 @@ func (r *redisRig) has(t *testing.T, id string) map[string]bool {
 	return keys
 }
 
-// A backup of each shard's replica, and a new cluster of it: all keys are there, and no others.
+// A backup of each shard's replica is restored to a new cluster: it has all keys and no others.
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	r := startRedis(t)

@@ -25,8 +25,8 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A database with everything that a server can hold is backed up while its schema, its accounts and its rows change, and is at random
-// moments what it was then, by a reader that shares no code with the agent.
+// A database with everything that a server can contain is backed up while its schema, accounts and rows change. It is restored to random
+// moments, and compared with a reader that shares no code with the agent.
 func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {
@@ -83,7 +83,7 @@ func TestSchemaZooIsRestoredAsItWas(t *testing.T) {
 				moments = append(moments, moment{restore.Until{Position: &at}, readZoo(t, o.Server)})
 			}
 			o.settled()
-			o.Exec("DROP TABLE zoo.placed") // its file is where the restored servers look, too
+			o.Exec("DROP TABLE zoo.placed") // the restored servers would find its file, too
 			for _, m := range moments {
 				r, out := o.restored(&m.end)
 				differ(t, readZoo(t, r), m.want)
@@ -119,7 +119,7 @@ func differ(t *testing.T, got, want []string) {
 	}
 }
 
-// readZoo reads everything that a server has through the client program, in two runs: what there is, and what each thing is.
+// readZoo reads everything that a server has with the client program, in two runs: the names, and then the content.
 func readZoo(t *testing.T, s *rig.Server) []string {
 	t.Helper()
 	const user = "NOT IN ('mysql', 'sys', 'information_schema', 'performance_schema')"

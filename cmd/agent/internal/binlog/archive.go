@@ -226,7 +226,7 @@ func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][
 	return a.newTimeline(ctx, rows[0][0], "Gap", "the server has removed the last archived file, so nothing shows which file of the server follows")
 }
 
-// restart begins a new timeline at the server's oldest file; the next Archive goes on there.
+// restart begins a new timeline at the server's oldest file. The next Archive continues there.
 func (a *archive) restart(ctx context.Context) error {
 	files, err := a.conn.BinaryLogs()
 	if err != nil {
@@ -247,7 +247,7 @@ func (a *archive) newTimeline(ctx context.Context, file, reason, text string) er
 func (a *archive) begin(ctx context.Context, file, reason string) error {
 	random := [4]byte{}
 	_, _ = rand.Read(random[:]) // never fails
-	// Names of timelines sort by age, also of those that begin within one second.
+	// Names of timelines sort by age, also if several begin within one second.
 	name := manifest.IDAfter(a.newest, time.Now(), random)
 	a.newest = name
 	a.head = manifest.Head{Format: manifest.Format, Timeline: name, Source: a.Source, Reason: reason}

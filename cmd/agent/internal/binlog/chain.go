@@ -47,8 +47,8 @@ func Before(a, b contract.Position) bool {
 	return a.Offset < b.Offset
 }
 
-// Chain sorts segments and returns the longest contiguous prefix, with an error that names the first gap. Where two archives overlap, it
-// takes the segment that reaches further.
+// Chain sorts segments and returns the longest contiguous prefix, with an error that names the first gap. If two archives overlap, it uses
+// the segment that reaches further.
 func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment, error) {
 	sort.Slice(segments, func(i, j int) bool {
 		a, b := segments[i], segments[j]
@@ -122,7 +122,7 @@ func readHead(ctx context.Context, s store.Store, timeline, segment string) *man
 	}
 	lost := &manifest.Head{Timeline: timeline, Lost: contract.Errorf(reason, "the head of timeline %s cannot be read: %w", timeline, err)}
 	if text, err = store.ReadAll(ctx, s, segment); err != nil {
-		return nil // nothing is known of a folder without a head and without a segment
+		return nil // a folder without a head and without a segment proves nothing
 	}
 	described, err := manifest.DecodeSegment(segment, text)
 	if err != nil {
@@ -150,7 +150,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 			names = append(names, info.Name)
 		}
 	}
-	look := func(name string) (int64, bool) { // a list may lack what is there
+	look := func(name string) (int64, bool) { // a list may lack existing objects
 		if size, ok := sizes[name]; ok {
 			return size, true
 		}

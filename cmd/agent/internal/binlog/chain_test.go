@@ -147,7 +147,7 @@ func TestTracker(t *testing.T) {
 	}
 }
 
-// Whatever an event holds, the tracker returns, and its offset grows by the length of what it takes.
+// For any event, the tracker returns, and its offset grows by the length of the event.
 func FuzzTracker(f *testing.F) {
 	f.Add(event(typeQuery, 4, query("BEGIN")))
 	f.Add(event(typeFormat, 4, make([]byte, 90)))

@@ -41,8 +41,8 @@ func put(t *testing.T, s store.Store, timeline, words string, began time.Time) m
 	return h
 }
 
-// A backup lies on the timeline that has the backup's own file. No other timeline replaces it: no older timeline with a file of that name,
-// and no newer timeline, even while the archive is behind.
+// A backup lies on the timeline that has the backup's file. No other timeline replaces it: no older timeline with a file of the same name,
+// and no newer timeline, even while the archive lags.
 func TestFor(t *testing.T) {
 	old, fresh := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	const first, second = "20260101T000000Z-00000001", "20260301T000000Z-00000002"

@@ -29,7 +29,7 @@ func (t *Tracker) Jump(raw []byte) {
 	}
 }
 
-// EndOf returns where an event ends in the server's file; 0 if the event does not have its end.
+// EndOf returns the offset of an event's end in the server's file; 0 if the event does not have it.
 func EndOf(raw []byte) uint64 { return uint64(binary.LittleEndian.Uint32(raw[13:])) }
 
 // IsChecked reports whether events of the file have a checksum.

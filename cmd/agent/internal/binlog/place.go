@@ -45,7 +45,7 @@ func PlaceOf(ctx context.Context, s store.Store, head manifest.Head, b *manifest
 		switch {
 		case contract.ReasonOf(err) == contract.ReasonDamaged && err != nil:
 		case err != nil:
-			return MayLie, nil //nolint:nilerr // nothing is known of a newer format
+			return MayLie, nil //nolint:nilerr // the content of a newer format is unknown
 		case b.LogBegan.IsZero() && !segment.FileTime.After(latest(b)), segment.FileTime.Equal(b.LogBegan):
 			return On, nil
 		default:

@@ -29,7 +29,7 @@ func (a *archive) write(ctx context.Context) error {
 	s := &a.segment
 	s.Source, s.Recipients = a.Source, a.Keys
 	if err := a.conn.Limit(time.Now().Add(30 * time.Second)); err == nil {
-		// All events were received before. The archive keeps them without the bound, too, if the server is gone.
+		// All events were received earlier. If the server does not answer, the archive stores them without the bound.
 		s.NotAfter, _ = a.conn.Now()
 	}
 	if err := Put(ctx, a.Store, a.Recipients, s, a.buffer.Bytes()); err != nil {

@@ -49,7 +49,7 @@ func ParseSet(text string) (Set, error) {
 	return s, nil
 }
 
-// merged sorts ranges and joins those that touch.
+// merged sorts ranges and joins adjacent ones.
 func merged(all []span) (out []span) {
 	slices.SortFunc(all, func(a, b span) int { return int(min(max(a.from-b.from, -1), 1)) })
 	for _, s := range all {

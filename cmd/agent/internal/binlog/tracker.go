@@ -38,7 +38,7 @@ type Event struct {
 	Ends   bool
 	Commit time.Time
 	Exact  bool
-	// Next is the file that the server goes on with; "" for the same.
+	// Next is the server's next file; "" for the same file.
 	Next string
 	// Format: the event begins a file, which was begun at Time.
 	Format bool
@@ -65,7 +65,7 @@ type Tracker struct {
 	Original bool
 
 	checksum bool
-	begun    bool // within a transaction that ends with its own event
+	begun    bool // within a transaction that ends with an event for its end
 	isOpen   bool // after the GTID event of a transaction, before its end
 	commit   time.Time
 	exact    bool
@@ -112,7 +112,7 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 	return e, nil
 }
 
-// withoutChecksum returns the body of an event without a checksum at its end, if it has one. Whether it has one is not known yet: the first
+// withoutChecksum returns the body of an event without a checksum at its end. Whether events have checksums is still unknown: the first
 // artificial event comes before the description of the file. One of four billion bodies ends like a checksum by chance.
 func withoutChecksum(raw []byte) []byte {
 	if n := len(raw) - 4; n >= headerSize && crc32.ChecksumIEEE(raw[:n]) == binary.LittleEndian.Uint32(raw[n:]) {
@@ -172,7 +172,7 @@ func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 	return nil
 }
 
-// prepared returns the name of the XA transaction that an event prepares; "" for one that is committed at once.
+// prepared returns the name of the XA transaction that an event prepares; "" for one that is committed in the same event.
 func prepared(body []byte) string {
 	const head = 13
 	if len(body) < head || body[0] != 0 {
@@ -208,7 +208,7 @@ func (t *Tracker) open(kind byte, body []byte, e *Event) {
 	t.commit, t.exact = time.UnixMicro(int64(micros&(hasOriginal-1))).UTC(), true
 }
 
-// hasOriginal is the bit of a commit time that announces a second one: the time on the server where the transaction was first committed.
+// hasOriginal is the bit of a commit time that announces a second time: that of the first commit, on the server where it happened.
 const hasOriginal = 1 << 55
 
 func sevenBytes(b []byte) (n uint64) {

@@ -40,8 +40,8 @@ func TestEveryEventTypeIsKnownOrRefused(t *testing.T) {
 	}
 }
 
-// A server first sends an artificial rotation, before it is known whether events have checksums. Some checksums look like further
-// digits of the file's name.
+// A server first sends an artificial rotation, before the client has the information that events have checksums. Some checksums look like
+// further digits of the file's name.
 func TestArtificialRotations(t *testing.T) {
 	t.Parallel()
 	digits := 0

@@ -107,9 +107,9 @@ func TestPruneOfTheArchive(t *testing.T) {
 	}
 }
 
-// A database is deleted and made again over the same prefix ten times. Each one has an archive and three verified backups, and prunes as its
-// retention demands. All of that stays for each of them. A smaller retention leaves the newest verified backup of each, and the archive that
-// continues it.
+// A database is deleted and created again with the same prefix ten times. Each database has an archive and three verified backups, and
+// prunes by its retention. The backups and the archive of each database stay. A smaller retention keeps the newest verified backup of each,
+// and the archive that continues it.
 func TestPruneKeepsFormerDatabases(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package catalogue lists the backups of a store. It reads nothing but their manifests and the store's listing.
+// Package catalogue lists the backups of a store. It reads only their manifests and the store's listing.
 package catalogue
 
 import (
@@ -34,7 +34,7 @@ type Entry struct {
 	Note string
 }
 
-// IsDamaged reports whether the backup is known to differ from what was written: an object is missing or has another size, or a check has
+// IsDamaged reports whether the backup is known to differ from its manifest: an object is missing or has another size, or a check has
 // proven damage.
 func (e *Entry) IsDamaged() bool {
 	return contract.ReasonOf(e.Err) == contract.ReasonDamaged || e.Verified != nil && e.Verified.Damaged
@@ -170,7 +170,7 @@ func Find(ctx context.Context, s store.Store, id string) (*Entry, error) {
 }
 
 // FindLatest returns the newest backup that a restore for a writer may use: it is complete, and no check has proven it damaged. It fails if
-// that backup cannot be read now, or if backups of several other writers are there. writer may be empty.
+// that backup cannot be read now, or if the store has backups of several other writers. writer may be empty.
 func FindLatest(ctx context.Context, s store.Store, writer string) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -192,7 +192,7 @@ func FindLatest(ctx context.Context, s store.Store, writer string) (*Entry, erro
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup", s)
 }
 
-// FindBefore returns the newest backup like FindLatest, of those that had ended at a time and can be read.
+// FindBefore returns the newest backup like FindLatest, but only of the readable backups that had ended at a time.
 func FindBefore(ctx context.Context, s store.Store, writer string, moment time.Time) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -268,7 +268,7 @@ func Sweep(ctx context.Context, s store.Store, now time.Time) ([]string, error) 
 	return append(removed, more...), err
 }
 
-// SweepOld removes the same for servers without a lock, but only the leftovers of runs that are too old to be at work.
+// SweepOld does the same for servers without a lock, but only for runs that are too old to be still running.
 func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, error) {
 	old := func(id string) bool {
 		began, err := manifest.Time(id)
@@ -327,7 +327,7 @@ func isUsed(ctx context.Context, s store.Store, id string, c clock) (bool, error
 	return c.isRead(ctx, s, id)
 }
 
-// each calls f for 0 to n-1, a few at once, and returns the failures.
+// each calls f for 0 to n-1, a few calls in parallel, and returns the failures.
 func each(n int, f func(int) error) error {
 	errs := make([]error, n)
 	var group sync.WaitGroup

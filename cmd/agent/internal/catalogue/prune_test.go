@@ -104,7 +104,7 @@ func left(t *testing.T, s store.Store) []string {
 	return ids
 }
 
-// Ten runs of prune over a store that is not quite well remove no backup that the same store keeps when it is well.
+// Ten runs of prune in a store with faults remove no backup that would be kept without faults.
 func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(t *testing.T, f *flaky, root string, ids []string)
@@ -161,7 +161,7 @@ func TestPruneNeverRemovesAGoodBackup(t *testing.T) {
 	}
 }
 
-// The store fails once, or another agent writes, while Prune is at work: what Prune relies on is proved right before each delete.
+// The store fails once, or another agent writes, during a Prune: it proves its facts right before each delete.
 func TestPruneProvesBeforeItDeletes(t *testing.T) {
 	type scene struct {
 		s   *store.Folder
@@ -229,7 +229,7 @@ func TestPruneProvesBeforeItDeletes(t *testing.T) {
 			s, _, ids := fill(t, 5)
 			f := &flaky{Store: s}
 			c.harm(t, scene{s, f, ids})
-			_, _ = catalogue.Prune(t.Context(), f, catalogue.Rule{Keep: 1}, time.Now()) // what is left decides
+			_, _ = catalogue.Prune(t.Context(), f, catalogue.Rule{Keep: 1}, time.Now()) // the remaining objects decide
 			var want []string
 			for _, i := range c.left {
 				want = append(want, ids[i])
@@ -252,8 +252,8 @@ func TestRestoresSkipWhatIsDamaged(t *testing.T) {
 	assert.DeepEqual(t, []string{latest.ID, before.ID, check.ID}, []string{ids[1], ids[1], ids[0]})
 }
 
-// The latest backup is one of the writer for which a restore asks. A backup of another writer is taken only where no second one is possible, and
-// never without a word.
+// The latest backup for a restore is one of the restoring writer. A backup of another writer is used only if that choice is unique, and
+// always with a note.
 func TestLatestBackupIsOfOneWriter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -327,7 +327,7 @@ func TestPruneKilledAtEachDelete(t *testing.T) {
 	t.Error("prune deletes more than 20 objects")
 }
 
-// A backup that a restore reads stays until the restore has ended, and where it was killed for a day.
+// A backup that a restore reads stays until the restore has ended, or for a day if the restore was killed.
 func TestPruneLeavesWhatIsRead(t *testing.T) {
 	s, root, ids := fill(t, 5)
 	prune := func(now time.Time) []string {
@@ -355,7 +355,7 @@ func TestPruneLeavesWhatIsRead(t *testing.T) {
 }
 
 // A prune is killed right after it removed a manifest, while a restore announces itself. Neither the sweep of the next backup nor the next
-// prune removes what the restore reads.
+// prune removes objects that the restore reads.
 func TestWhatIsReadOutlivesAPruneThatIsKilled(t *testing.T) {
 	s, _, ids := fill(t, 2)
 	done, err := catalogue.Announce(t.Context(), s, ids[1], time.Now())

@@ -22,8 +22,8 @@ const readers = "readers/"
 
 const untilLayout = "20060102T150405Z"
 
-// Announce writes that a backup and its part of the archive are being read. Prune then keeps them until done is called, or for a day if
-// this agent is killed. Read-only credentials cannot announce anything; a restore goes on without. Announce fails with NotFound if the
+// Announce records that a backup and its part of the archive are being read. Prune then keeps them until done is called, or for a day if
+// this agent is killed. Read-only credentials cannot announce anything; a restore continues without. Announce fails with NotFound if the
 // backup has been removed.
 func Announce(ctx context.Context, s store.Store, id string, now time.Time) (done func(), err error) {
 	random := [4]byte{}

@@ -29,10 +29,10 @@ type Rule struct {
 	PointInTime time.Duration
 }
 
-// Remove returns the backups that may be removed, given a catalogue with the newest first. The rule holds for the backups of each writer
-// alone: the empty backups of a database that was made again over the same prefix push out none of the former one. These always stay: the
-// newest verified backup and every newer one, the newest AtLeast good ones, those that a point in time needs, and those that this program
-// cannot judge. A damaged backup does not count as a kept one, and is removed only if enough good ones are newer.
+// Remove returns the backups that may be removed, from a catalogue with the newest first. The rule applies to the backups of each writer
+// separately: the empty backups of a database that was created again with the same prefix replace none of the former database. These always
+// stay: the newest verified backup and every newer one, the newest AtLeast good ones, those that a point in time needs, and those that this
+// program cannot judge.
 func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
 	var removed []Entry
 	done := map[string]bool{}

@@ -117,7 +117,7 @@ func TestRetentionAlways(t *testing.T) {
 		}
 		for _, writer := range "xyz" {
 			if problem := broken(text, func(i int) bool {
-				return strings.ContainsRune("nsw", rune(text[i])) || rune(writers[i]) == writer // what cannot be read may be of any writer
+				return strings.ContainsRune("nsw", rune(text[i])) || rune(writers[i]) == writer // an unreadable backup may belong to any writer
 			}, rule, removed); problem != "" {
 				t.Fatalf("%q by %q: of writer %c, %+v %s", text, writers, writer, rule, problem)
 			}
@@ -125,7 +125,7 @@ func TestRetentionAlways(t *testing.T) {
 	}
 }
 
-// broken returns what is wrong with the removal of backups, of which only the own ones count.
+// broken returns the violated rule of a removal of backups. Only the backups of the own writer count.
 func broken(text string, own func(i int) bool, rule Rule, removed map[string]bool) string {
 	good, left, verified, maybe := 0, 0, -1, -1
 	for i, c := range text {

@@ -13,9 +13,10 @@ import (
 // mostWriters limits the writers that a message names.
 const mostWriters = 5
 
-// ofOneWriter returns the backups among which a restore chooses the latest: those of a writer, if it has made any, else those of the only
-// other one. It fails if there are several others: a person must name a backup. Backups of older agents have no writer, and count only while
-// no second one is known. The note says that a backup of another writer is taken, or that another one has more rows; "" for neither.
+// ofOneWriter returns the backups among which a restore chooses the latest: those of the given writer, or, if it has none, those of the
+// only other writer. It fails if there are several others: a person must name a backup. Backups of older agents have no writer, and count
+// only if the store has no second writer. The note says that a backup of another writer is used, or that another one has more rows; "" for
+// neither.
 func ofOneWriter(entries []Entry, writer string) (same []Entry, note string, err error) {
 	newest, others := newestOf(entries, writer)
 	switch own := newest[writer]; {

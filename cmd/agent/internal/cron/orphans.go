@@ -31,7 +31,7 @@ func (c *Command) Reap() {
 		if c.reap() == 0 {
 			return
 		}
-		time.Sleep(5 * time.Millisecond) // until what was killed has ended
+		time.Sleep(5 * time.Millisecond) // until the killed processes have ended
 	}
 }
 

@@ -68,7 +68,7 @@ func (p *Planner) Begin(now time.Time) { p.seen, p.due = now, p.Next(now) }
 // Due returns the next tick.
 func (p *Planner) Due() time.Time { return p.due }
 
-// At decides what happens at a time, with a number of active runs. Of several ticks that are due, the last one counts, as for a CronJob.
+// At decides whether a run starts at a time, with a number of active runs. Of several due ticks, the last one counts, as for a CronJob.
 func (p *Planner) At(now time.Time, active int) Verdict {
 	var v Verdict
 	if now.Before(p.seen.Add(-clockBack)) {

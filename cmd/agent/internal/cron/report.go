@@ -81,7 +81,7 @@ func (r *Report) Handler() http.Handler {
 			http.Error(w, problem, http.StatusServiceUnavailable)
 			return
 		}
-		_, _ = io.WriteString(w, "ok\n") // the client may have gone
+		_, _ = io.WriteString(w, "ok\n") // the client may have disconnected
 	})
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")

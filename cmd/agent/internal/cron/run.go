@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Command starts a program as the processes of a container: a run ends when its first process ends, and what that leaves is killed.
+// Command starts a program like a container: a run ends when its first process ends, and its remaining processes are killed.
 type Command struct {
 	Argv []string
 	// ActiveDeadline is the maximum duration of a run; 0 for any.

@@ -95,7 +95,7 @@ type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// As in a container, nothing of a run is left once its first process has ended: neither in its process group, nor in another session,
+// As in a container, no process of a run remains after its first process has ended: neither in its process group, nor in another session,
 // nor as a zombie.
 func TestNothingOfARunIsLeft(t *testing.T) {
 	assert.NilError(t, Adopt())
@@ -114,7 +114,7 @@ func TestNothingOfARunIsLeft(t *testing.T) {
 	assert.Equal(t, len(children()), 0)
 }
 
-// An orphan that ends while its run goes on stays no zombie.
+// An orphan that ends during its run does not stay a zombie.
 func TestOrphansOfARunAreReaped(t *testing.T) {
 	assert.NilError(t, Adopt())
 	folder := t.TempDir()

@@ -48,8 +48,8 @@ type Draft struct {
 	InFrames bool
 }
 
-// Begin returns a draft and writes nothing to the store. Its ID sorts after those of all stored backups, even if the clock was set back
-// since: the newest backup must not look like the oldest.
+// Begin returns a draft and writes nothing to the store. Its ID sorts after those of all stored backups, even if the clock was set back in
+// between: the newest backup must not look like the oldest.
 func Begin(ctx context.Context, o Options) (*Draft, error) {
 	infos, err := o.Store.List(ctx, manifest.Backups)
 	if err != nil {
@@ -150,7 +150,7 @@ func (d *Draft) Commit(ctx context.Context) error {
 	return d.Present(ctx)
 }
 
-// Discard removes what a failed backup has written, its manifest first. A later run removes the rest if Discard cannot.
+// Discard removes the objects of a failed backup, its manifest first. If Discard fails, a later run removes the rest.
 func (d *Draft) Discard(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 15*time.Second)
 	defer cancel()

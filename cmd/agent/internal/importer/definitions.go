@@ -16,7 +16,7 @@ import (
 )
 
 // definitionsFile stores the definitions and accounts of a source without a log from before the dump. Server versions write definitions
-// differently, so the source is compared with its own earlier state.
+// differently, so the source is compared with its earlier state.
 func (m *Import) definitionsFile() string { return filepath.Join(m.folder, "definitions") }
 
 func (m *Import) definitions(ctx context.Context) (map[string]string, error) {

@@ -81,7 +81,7 @@ func (m *Import) consent() string {
 // loss names the loss of the source. The user's consent repeats that text.
 func (m *Import) loss() string { return "source " + m.identity }
 
-// isLost reports whether a failure means that the source is lost, and the user agreed to go on without it.
+// isLost reports whether a failure means that the source is lost, and the user agreed to continue without it.
 func (m *Import) isLost(err error) bool {
 	return m.identity != "" && (errors.Is(err, errReplaced) || contract.ReasonOf(err) == contract.ReasonServerUnreachable) && m.CutOver() && m.Accepted != nil && m.Accepted() == m.loss()
 }

@@ -1,11 +1,11 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package importer makes the database of a new volume from a running server. It dumps the server, loads the dump, and applies the server's
-// binary log until the cut-over is requested. Then it compares both, and lets a server start on the volume.
+// Package importer creates the database of a new volume from a running server. It dumps the server, loads the dump, and applies the
+// server's binary log until the cut-over is requested. Then it compares both, and permits a server to start on the volume.
 //
-// Everything is kept in the folder d3os-import of the volume: the dump and the log as a store of backups, and the state of the copy. A killed
-// import goes on from there. The source is only read.
+// The folder d3os-import of the volume has all files: the dump and the log as a store of backups, and the state of the copy. A killed
+// import continues from there. The source is only read.
 package importer
 
 import (
@@ -34,7 +34,7 @@ const folder = "d3os-import"
 // Options selects the source and the volume of an import.
 type Options struct {
 	Server server.Options
-	// Schemas are those to copy; none: all but the server's own.
+	// Schemas are the schemas to copy; none: all except the server's.
 	Schemas []string
 	// SkipAccounts are names of accounts that the copy does not keep.
 	SkipAccounts []string
@@ -53,7 +53,7 @@ type Options struct {
 	Report func(contract.Import)
 }
 
-// Import makes a database from a running server.
+// Import creates a database from a running server.
 type Import struct {
 	Options
 
@@ -72,7 +72,7 @@ type Import struct {
 	identity, seen string
 }
 
-// Remove removes what an import has left on a volume whose database is in use.
+// Remove removes the files of an import from a volume whose database is in use.
 func Remove(volume string) error { return os.RemoveAll(filepath.Join(volume, folder)) }
 
 // Run makes the copy and returns when it is the database of the volume. It retries after temporary failures. It begins another copy if it
@@ -187,7 +187,7 @@ func (m *Import) discard(why string) error {
 
 func (m *Import) stateFile() string { return filepath.Join(m.folder, "state.json") }
 
-// attempt goes on with the import, until a failure or its end.
+// attempt continues the import until a failure or its end.
 func (m *Import) attempt(ctx context.Context) (err error) {
 	if err := errors.Join(m.sameSource(), m.readIdentity()); err != nil {
 		return err

@@ -78,14 +78,14 @@ func (l *log) now() (manifest.Head, time.Time, error) {
 	return l.head, l.at, l.err
 }
 
-// ends reports whether the archive cannot go on.
+// ends reports whether the archive cannot continue.
 func ends(err error) bool {
 	return err != nil && slices.Contains([]contract.Reason{
 		contract.ReasonGap, contract.ReasonNoBinaryLog, contract.ReasonNewerFormat, contract.ReasonRefused, contract.ReasonDamaged,
 	}, contract.ReasonOf(err))
 }
 
-// failure returns the error of an archive that cannot continue. If the source's log is the cause, another copy has to be made.
+// failure returns the error of an archive that cannot continue. If the source's log is the cause, another copy is necessary.
 func failure(err error) error {
 	switch {
 	case err == nil || !ends(err):

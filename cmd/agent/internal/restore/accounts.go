@@ -15,10 +15,10 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// accountsObject begins the name of the object with the statements that make accounts.
+// accountsObject begins the name of the object with the statements that create accounts.
 const accountsObject = "accounts.sql"
 
-// mostWarnings bounds the failed statements of accounts that are listed. The rest is counted.
+// mostWarnings limits the listed failed statements of accounts. The rest is only counted.
 const mostWarnings = 20
 
 func isAccounts(o manifest.Object) bool { return strings.HasPrefix(o.Name, accountsObject) }
@@ -31,7 +31,7 @@ func (s Source) loadAccounts(ctx context.Context, i *Instance) ([]string, error)
 		return nil, err
 	}
 	defer conn.Close()
-	// A GRANT must not create an account that could not be created before. Newer servers lack this mode, and never do that.
+	// A GRANT must not create an account whose CREATE USER failed. Newer servers lack this mode, and never create accounts by GRANT.
 	if conn.Do("SET SESSION sql_mode = 'NO_AUTO_CREATE_USER'") != nil {
 		if err := conn.Do("SET SESSION sql_mode = ''"); err != nil {
 			return nil, err
@@ -94,7 +94,7 @@ func split(text string) []string {
 	return statements
 }
 
-// admit creates a separate account for this restore, because the replay may change root's password, or lock or drop root.
+// admit creates a temporary account for this restore, because the replay may change root's password, or lock or drop root.
 func (i *Instance) admit(ctx context.Context) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {
@@ -114,7 +114,7 @@ func (i *Instance) admit(ctx context.Context) error {
 	return nil
 }
 
-// bare removes accounts without a password, which a fresh database may have, before the backup's accounts are loaded. It keeps
+// bare removes accounts without a password, which a new database may have, before the backup's accounts are loaded. It keeps
 // root@localhost.
 func (i *Instance) bare(ctx context.Context) error {
 	conn, err := i.Connect(ctx)

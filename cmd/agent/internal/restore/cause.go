@@ -38,8 +38,8 @@ func IsOfArchive(err error) bool {
 	return errors.As(err, &e)
 }
 
-// damaged classifies the error of a Reader of an object. If a second reading fails in the same way, the backup itself is damaged: a
-// connection or a memory that flips bits does not do so twice in one place.
+// damaged classifies the error of an object's Reader. If a second reading fails in the same way, the backup itself is damaged: faulty
+// connections and memory do not flip the same bits twice.
 func (s Source) damaged(ctx context.Context, o manifest.Object, err error) error {
 	if contract.ReasonOf(err) != contract.ReasonDamaged {
 		return err

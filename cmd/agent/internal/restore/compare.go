@@ -12,13 +12,13 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// Difference lists how a copy differs from its source.
+// Difference lists the differences between a copy and its source.
 type Difference struct {
 	// Objects are tables and other objects that only the copy or only the source has. Rows are the tables whose rows differ.
 	Objects, Rows []string
 	// Views are the views that the copy lacks.
 	Views []string
-	// Tables and Total count what was compared.
+	// Tables and Total count the compared tables and rows.
 	Tables int
 	Total  int64
 }

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// ErrBeginAgain reports that the transactions of a copy are unknown, so that another copy has to be made.
+// ErrBeginAgain reports that the transactions of a copy are unknown, so another copy must be made.
 var ErrBeginAgain = errors.New("the copy has to begin again")
 
 // beginAgain returns an ErrBeginAgain with its cause.
@@ -28,17 +28,17 @@ func beginAgain(reason contract.Reason, format string, args ...any) error {
 
 // CopyState describes a copy, in a file on the volume that is replaced after each batch.
 type CopyState struct {
-	// Backup is the dump that the copy began with, and Warnings lists the objects of it that could not be created.
+	// Backup is the dump from which the copy was loaded, and Warnings lists its objects that could not be created.
 	Backup   string   `json:"backup"`
 	Warnings []string `json:"warnings,omitempty"`
-	// User and Password are the account that the agent logs in with.
+	// User and Password are the agent's account.
 	User     string `json:"user"`
 	Password string `json:"password"`
 	// Timeline is the timeline of the archive that the copy follows; "" before the first batch.
 	Timeline string `json:"timeline,omitempty"`
 	// Position is the position up to which the copy has everything; nil for a server without a log.
 	Position *contract.Position `json:"position,omitempty"`
-	// GTID is MariaDB's own note of the position.
+	// GTID is the position as MariaDB stores it.
 	GTID string `json:"gtid,omitempty"`
 	// Transactions is the number of transactions applied since the dump.
 	Transactions int64 `json:"transactions,omitempty"`
@@ -46,7 +46,8 @@ type CopyState struct {
 	Prepared []string `json:"prepared,omitempty"`
 	// Events are the statuses of events on the source: schema, name and status; nil before the first batch.
 	Events [][3]string `json:"events,omitempty"`
-	// IsRunning: the server was started, and has not been stopped since. Batch describes the transactions that it applies; nil for none.
+	// IsRunning reports whether the server was started and has not been stopped since. Batch describes the transactions that it applies;
+	// nil for none.
 	IsRunning bool   `json:"isRunning,omitempty"`
 	Batch     *Batch `json:"batch,omitempty"`
 	// Refused is the reason why the copy was not taken into use; "" for none.
@@ -56,9 +57,9 @@ type CopyState struct {
 // Batch is a part of the log that is applied at once.
 type Batch struct {
 	To contract.Position `json:"to"`
-	// IsAtomic: each transaction of the batch is applied together with the server's note of it.
+	// IsAtomic reports whether the server stores its position together with each transaction of the batch.
 	IsAtomic bool `json:"isAtomic,omitempty"`
-	// From is the position of MySQL's applier when the agent was killed, and Note the position that MariaDB's applier had noted; empty for
+	// From is the position of MySQL's applier when the agent was killed, and Note the position that MariaDB's applier had stored; empty for
 	// the start of the batch.
 	From *RelayPoint `json:"from,omitempty"`
 	Note string      `json:"note,omitempty"`
@@ -72,13 +73,13 @@ type Copy struct {
 	target Target
 	i      *Instance
 	volume guard.Volume
-	file   string // with CopyState
+	file   string // has the CopyState
 	only   []string
 	seen   contract.Position // the copy has every transaction before it
 }
 
-// NewCopy returns a copy that does not exist yet, or that ReadState finds. lock is the lock of the volume, file stores the state, and only are the
-// schemas to copy; none: all.
+// NewCopy returns a copy that does not exist yet, or that ReadState finds. lock is the lock of the volume, file stores the state, and only
+// has the schemas to copy; empty for all.
 func NewCopy(ctx context.Context, s Source, p Programs, t Target, lock *os.File, file string, only []string) (*Copy, error) {
 	settings, err := Configure(ctx, s.Backup, p, t.Arguments, false)
 	if err != nil {
@@ -88,12 +89,12 @@ func NewCopy(ctx context.Context, s Source, p Programs, t Target, lock *os.File,
 	return &Copy{source: s, target: t, i: i, file: file, only: only}, nil
 }
 
-// Close ends the server: cleanly if it applies nothing.
+// Close ends the server. It ends it cleanly if it applies no batch.
 func (c *Copy) Close(ctx context.Context) {
 	if c.i.cmd != nil && c.Batch == nil && c.User != "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 		defer cancel()
-		_ = c.stop(ctx) // else it recovers
+		_ = c.stop(ctx) // after a failure, the next start recovers
 	}
 	c.i.Kill()
 }
@@ -140,7 +141,7 @@ func (c *Copy) ReadState() (bool, error) {
 	return true, nil
 }
 
-// save replaces the state atomically: after a crash the file has either the former or the new one.
+// save replaces the state atomically: after a crash the file has the former or the new one.
 func (c *Copy) save() error {
 	text, err := json.Marshal(c.CopyState) //nolint:gosec // the volume has the account, too
 	if err != nil {
@@ -171,16 +172,16 @@ func syncFolder(name string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// Refuse records why the copy is not taken into use; "" takes that back.
+// Refuse records the reason why the copy is not taken into use; "" removes the reason.
 func (c *Copy) Refuse(why string) error {
 	c.Refused = why
 	return c.save()
 }
 
-// durable are options for surviving a kill: a server that loses its last transactions also loses its note of these.
+// durable are options to survive a kill: a server that loses its last transactions also loses its stored position in them.
 var durable = []string{"--innodb-doublewrite=ON"}
 
-// start starts the server, unless it runs.
+// start starts the server unless it runs already.
 func (c *Copy) start(ctx context.Context, more ...string) error {
 	if c.i.cmd != nil {
 		return nil
@@ -195,7 +196,7 @@ func (c *Copy) start(ctx context.Context, more ...string) error {
 	return c.i.fillMemory(ctx)
 }
 
-// stop ends the server, and records that nothing has to be recovered.
+// stop ends the server, and records that it needs no recovery.
 func (c *Copy) stop(ctx context.Context) error {
 	if c.i.cmd != nil {
 		if err := errors.Join(c.i.keepMemory(ctx), c.i.Stop(ctx)); err != nil {
@@ -209,7 +210,7 @@ func (c *Copy) stop(ctx context.Context) error {
 	return c.save()
 }
 
-// Connect opens a connection to the copy, whose server it starts.
+// Connect starts the copy's server and opens a connection to it.
 func (c *Copy) Connect(ctx context.Context) (*server.Conn, error) {
 	if err := c.start(ctx); err != nil {
 		return nil, err
@@ -233,7 +234,7 @@ func (c *Copy) Finish(ctx context.Context) error {
 			return err
 		}
 	}
-	if conn.Version.Flavour == server.MariaDB && c.GTID != "" { // the source's own
+	if conn.Version.Flavour == server.MariaDB && c.GTID != "" { // of the source
 		if err := conn.Do("SET GLOBAL gtid_slave_pos = ''"); err != nil {
 			return err
 		}

@@ -10,11 +10,11 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A replay marks each event that it creates or changes as disabled on a replica, whatever its status was on the source. statuses parses the
-// statements of the replay. It has the status of each event on the source, by schema and name in lower case.
+// A replay marks each event that it creates or changes as disabled on a replica, whatever its status was on the source. statuses has the
+// status of each event on the source, by schema and name in lower case. It follows from the statements of the replay.
 type statuses map[[2]string]string
 
-// Status of an event, as statements have it.
+// The statuses of an event, as statements name them.
 const (
 	enabled   = "ENABLE"
 	disabled  = "DISABLE"
@@ -41,7 +41,7 @@ func concernsEvents(text []byte) bool {
 	return false
 }
 
-// apply follows a statement.
+// apply updates the statuses after a statement.
 func (s statuses) apply(e eventStatement) {
 	w := words(e.text)
 	verb := w.next()
@@ -150,7 +150,7 @@ func (l *lexer) space() {
 	}
 }
 
-// after returns where the first occurrence of a text ends, or the end.
+// after returns the end of the first occurrence of a text, or the end of all text.
 func after(text []byte, what string) int {
 	if i := strings.Index(string(text), what); i >= 0 {
 		return i + len(what)
@@ -195,7 +195,7 @@ func (l *lexer) definer() {
 	}
 }
 
-// name reads the name of an event or a schema. Events are known without regard to case.
+// name reads the name of an event or a schema. Names of events are case-insensitive.
 func (l *lexer) name(schema string) [2]string {
 	one := strings.TrimLeft(l.next(), "`\"")
 	if l.peek() == "." {
@@ -205,7 +205,7 @@ func (l *lexer) name(schema string) [2]string {
 	return [2]string{strings.ToLower(schema), strings.ToLower(one)}
 }
 
-// clauses reads up to the body of an event. It returns the status in the statement, "" for none, and the event's new name.
+// clauses reads up to the body of an event. It returns the status in the statement, or "", and the event's new name.
 func (l *lexer) clauses(name [2]string) (status string, renamed [2]string) {
 	renamed = name
 	for word := l.next(); word != "" && word != "DO"; word = l.next() {
@@ -238,7 +238,7 @@ func readStatuses(conn *server.Conn) (statuses, error) {
 	return s, nil
 }
 
-// statusOf returns the words of ALTER EVENT for a status of information_schema.
+// statusOf returns the clause of ALTER EVENT for a status in information_schema.
 func statusOf(text string) string {
 	switch text {
 	case "ENABLED":
@@ -259,7 +259,7 @@ func SettleEvents(conn *server.Conn, of map[[2]string]string) error {
 }
 
 // settle sets the source's status for each event that a replay has marked as disabled on a replica. No event runs, because the server has
-// no scheduler. ALTER EVENT stores the definer, mode and character set of its session, so the session gets the event's.
+// no scheduler. ALTER EVENT stores the definer, mode and character set of its session, so the session uses those of the event.
 func (s statuses) settle(conn *server.Conn) error {
 	rows, err := conn.Rows("SELECT EVENT_SCHEMA, EVENT_NAME, STATUS, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.EVENTS")
 	if err != nil {

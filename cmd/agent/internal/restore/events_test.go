@@ -9,7 +9,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// The status of an event on the source follows from the statements that its log has, however they are written.
+// The status of an event on the source follows from the statements in the log, in any notation.
 func TestStatusOfEventsAfterStatements(t *testing.T) {
 	t.Parallel()
 	e := [2]string{"a", "e"}

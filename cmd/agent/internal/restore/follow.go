@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Follow applies the archive after the copy's position, and returns the number of transactions. The server may run afterwards.
+// Follow applies the archive after the copy's position, and returns the number of applied transactions. The server may run afterwards.
 func (c *Copy) Follow(ctx context.Context) (int64, error) {
 	before := c.Transactions
 	if err := c.recover(ctx); err != nil {
@@ -87,7 +87,7 @@ func (c *Copy) unfit(err error) error {
 	return err
 }
 
-// hasMore reports whether the archive may have a transaction after a position, in a part that was not searched yet.
+// hasMore reports whether the part of the archive that was not searched yet may have a transaction after a position.
 func (p *Plan) hasMore(at, seen contract.Position) bool {
 	for _, segment := range p.timeline.Segments {
 		end := contract.Position{File: segment.File, Offset: segment.To}
@@ -180,7 +180,7 @@ func (c *Copy) apply(ctx context.Context, s *spool) error {
 	return forget(conn)
 }
 
-// flushed waits until all applied transactions are on the disk. MariaDB flushes nothing while it may lose transactions.
+// flushed waits until all applied transactions are on the disk. MariaDB flushes nothing if it may lose transactions.
 func flushed(conn *server.Conn) error {
 	for _, statement := range []string{"SET GLOBAL innodb_flush_log_at_trx_commit = 1", "FLUSH ENGINE LOGS", "SET GLOBAL innodb_flush_log_at_trx_commit = 0"} {
 		if err := conn.Do(statement); err != nil {

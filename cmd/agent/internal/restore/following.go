@@ -19,14 +19,16 @@ type RelayPoint struct {
 	Offset uint64 `json:"offset"`
 }
 
-// following holds the state that a batch of a copy takes over from earlier batches, and the facts in the batch's log.
+// following holds the state that a batch of a copy inherits from earlier batches, and facts from the batch's log.
 type following struct {
-	// resumed: the batch begins after the dump's position, so the copy has the transactions that were prepared before it.
+	// resumed reports whether the batch begins after the dump's position, so that the copy has the transactions that were prepared before
+	// it.
 	resumed  bool
 	position contract.Position
-	// isAtomic has the meaning of isAtomic of a Batch; isStrict: statements change definitions together with the server's note of them.
+	// isAtomic has the meaning of Batch.IsAtomic. isStrict reports whether the server stores its position together with changed
+	// definitions.
 	isAtomic, isStrict bool
-	// seek are GTIDs; found is the end of the last of them in the batch, nil for none.
+	// seek has GTIDs. found is the end of the last of them in the batch, or nil.
 	seek  map[string]bool
 	gtid  string
 	found *RelayPoint
@@ -34,8 +36,8 @@ type following struct {
 
 func (f *following) isResumed() bool { return f != nil && f.resumed }
 
-// skips reports whether a segment need not be read, because the copy has all of it. The start of a file is always read: later events need
-// it.
+// skips reports whether a segment need not be read, because the copy has all of it. The start of a file is always read, because later
+// events need it.
 func (f *following) skips(s *spool, segment manifest.Segment) bool {
 	if !f.isResumed() || segment.File != f.position.File || segment.From == binlog.FirstOffset || segment.To > f.position.Offset || s.tracker.Offset != segment.From {
 		return false
@@ -49,7 +51,7 @@ const (
 	headerSize    = 19
 )
 
-// take takes an event of the batch, which ends at an offset of a relay log.
+// take processes an event of the batch, which ends at an offset of a relay log.
 func (f *following) take(raw []byte, e binlog.Event, file int, end, shift uint64) {
 	if f == nil {
 		return

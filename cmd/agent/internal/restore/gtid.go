@@ -17,7 +17,7 @@ import (
 )
 
 // planByGTID plans the replay after a copy of files. The server skips the transactions that the copy has, so the replay begins with the
-// file of the first missing transaction. A moment belongs to the newest timeline that had begun by then.
+// file of the first missing transaction. A time belongs to the newest timeline that had begun by then.
 func planByGTID(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if until.Position != nil {
 		return nil, contract.Errorf(contract.ReasonRefused, "the archive of a MySQLCluster has no positions: give a time")
@@ -64,7 +64,8 @@ func planByGTID(ctx context.Context, s Source, until Until) (*Plan, error) {
 	return p, nil
 }
 
-// reachesByGTID fails unless the timeline has one state of the database at the end of the replay, and all transactions before it.
+// reachesByGTID fails unless the time of the replay's end names exactly one state of the database in the timeline, and the timeline has all
+// transactions before it.
 func (p *Plan) reachesByGTID() error {
 	head, at := p.timeline.Head, p.until.Time
 	over := head.Superseded
@@ -98,7 +99,7 @@ func (p *Plan) olderBackup(committed time.Time) error {
 
 func (s *spool) isByGTID() bool { return s.plan.base != nil }
 
-// note follows the transactions of segments by GTID.
+// note records the transactions of segments by GTID.
 func (s *spool) note(e binlog.Event) error {
 	if !s.isByGTID() {
 		return nil
@@ -107,7 +108,7 @@ func (s *spool) note(e binlog.Event) error {
 		s.id = e.ID
 	}
 	if e.Ends && s.id != "" {
-		_ = s.all.Add(s.id) // the tracker has made it
+		_ = s.all.Add(s.id) // the tracker has parsed it
 	}
 	if !s.tracker.IsOpen() {
 		s.whole = s.tracker.Offset
@@ -118,7 +119,8 @@ func (s *spool) note(e binlog.Event) error {
 	return nil
 }
 
-// byGTID handles the end of a transaction, which is before the end of the replay, or late. The server skips transactions that the copy has.
+// byGTID handles the end of a transaction, which lies before the end of the replay or after it. The server skips transactions that the copy
+// has.
 func (s *spool) byGTID(e binlog.Event, here contract.Position) error {
 	isInBase, late := s.plan.base.Has(s.id), s.late(e, here)
 	switch {
@@ -145,7 +147,7 @@ func (s *spool) byGTID(e binlog.Event, here contract.Position) error {
 	return nil
 }
 
-// compare fails unless a segment has the transactions that its manifest names.
+// compare fails unless a segment has exactly the transactions that its manifest names.
 func (s *spool) compare(name string, segment manifest.Segment) error {
 	if !s.isByGTID() {
 		return nil

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package restore creates a database from the content of a store. It uses the image's own server, which no other client can reach during
+// Package restore creates a database from the content of a store. It uses the server of the image, which no other client can reach during
 // the restore.
 package restore
 
@@ -24,15 +24,15 @@ import (
 
 // Programs are the database programs of the image.
 type Programs struct {
-	// Server is mysqld; Client is mysql; Install is MariaDB's program that makes an empty database, "" for MySQL.
+	// Server is mysqld; Client is mysql; Install is MariaDB's program that creates an empty database, "" for MySQL.
 	Server, Client, Install string
-	// Config is the server's configuration file; "" for the files that it reads by itself.
+	// Config is the server's configuration file; "" for the server's default files.
 	Config string
-	// Version is the server's.
+	// Version is the server's version.
 	Version server.Version
 }
 
-// config returns the option that names the configuration, which has to be the first one.
+// config returns the option that names the configuration. It must be the first option.
 func (p Programs) config() []string {
 	if p.Config == "" {
 		return nil
@@ -63,22 +63,22 @@ func FindPrograms(ctx context.Context) (Programs, error) {
 	return p, err
 }
 
-// Instance is a server on a data directory, which listens on a socket alone.
+// Instance is a server on a data directory. It listens only on a socket.
 type Instance struct {
 	Programs
 	// Data is the data directory.
 	Data string
-	// More are options of the caller's.
+	// More are the caller's options.
 	More []string
 	// Settings are the settings of the backup's server.
 	Settings
-	// Lock is handed to the processes that write to Data; nil for none.
+	// Lock is inherited by the processes that write to Data; nil for none.
 	Lock *os.File
 
-	user, password string // how to log in; root without a password before admit
+	user, password string // the account; root without a password before admit
 
 	cmd    *exec.Cmd
-	folder string // with the socket, whose path must be short
+	folder string // has the socket, whose path must be short
 	done   chan struct{}
 	words  *server.Tail
 }
@@ -91,7 +91,7 @@ func (i *Instance) Options() server.Options {
 // As makes the instance log in to its server with an account.
 func (i *Instance) As(user, password string) { i.user, i.password = user, password }
 
-// Init makes an empty database whose root has no password. The data directory has to be empty.
+// Init creates an empty database whose root has no password. The data directory must be empty.
 func (i *Instance) Init(ctx context.Context) error {
 	var args []string
 	program := i.Server
@@ -102,7 +102,7 @@ func (i *Instance) Init(ctx context.Context) error {
 		args = []string{"--initialize-insecure"}
 	}
 	args = append(append(append(i.config(), args...), i.forced()...), i.options()...)
-	// A separate folder: another server that starts with the same folder removes files in it that it mistakes for leftovers.
+	// A separate folder: another server that starts with the same folder removes files in it that it mistakes for its leftovers.
 	temporary, err := os.MkdirTemp("", "agent-")
 	if err != nil {
 		return fmt.Errorf("make a folder for temporary tables: %w", err)
@@ -132,7 +132,7 @@ func (i *Instance) forced() []string {
 		return append(args, "--symbolic-links=OFF", "--loose-max-statement-time=0", "--loose-secure-timestamp=NO", "--loose-wsrep-on=OFF")
 	}
 	args = append(args, "--gtid-mode=OFF", "--enforce-gtid-consistency=OFF", "--loose-super-read-only=OFF", "--loose-offline-mode=OFF", "--loose-max-execution-time=0", "--loose-group-replication-start-on-boot=OFF")
-	// A component of the backup that judges passwords would refuse roles, accounts without a password, and the password of root.
+	// A password policy in the backup would refuse roles, accounts without a password, and the password of root.
 	for _, rule := range []string{"policy=LOW", "number_count=0", "special_char_count=0", "mixed_case_count=0", "length=0", "check_user_name=OFF"} {
 		args = append(args, "--loose-validate_password."+rule, "--loose-validate_password_"+rule)
 	}
@@ -158,7 +158,7 @@ func (i *Instance) extra() []*os.File {
 	return []*os.File{i.Lock}
 }
 
-// asRoot lets the server run as root if this process does; without this option the server refuses.
+// asRoot returns the option that lets the server run as root, if this process does.
 func asRoot() []string {
 	if os.Geteuid() == 0 {
 		return []string{"--user=root"}
@@ -218,7 +218,7 @@ func (i *Instance) Stop(ctx context.Context) error {
 	if i.cmd == nil {
 		return nil
 	}
-	_ = i.cmd.Process.Signal(syscall.SIGTERM) // fails where it has ended
+	_ = i.cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
 	select {
 	case <-i.done:
 	case <-ctx.Done():
@@ -233,22 +233,22 @@ func (i *Instance) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Kill ends the server at once.
+// Kill ends the server immediately.
 func (i *Instance) Kill() {
 	if i.cmd == nil {
 		return
 	}
-	_ = i.cmd.Process.Kill() // fails where it has ended
+	_ = i.cmd.Process.Kill() // it may have ended already
 	<-i.done
 	i.forget()
 }
 
 func (i *Instance) forget() {
 	i.cmd = nil
-	_ = os.RemoveAll(i.folder) // of the socket alone
+	_ = os.RemoveAll(i.folder) // it only has the socket
 }
 
-// Empty removes all that is in the data directory, but not the directory itself, which may be a mount.
+// Empty removes everything in the data directory, but not the directory itself, which may be a mount.
 func Empty(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if errors.Is(err, os.ErrNotExist) {

@@ -30,7 +30,7 @@ type Source struct {
 	Progress func(contract.Progress)
 }
 
-// Opens fails unless the identities open all objects of the backup. It reads their beginnings.
+// Opens fails unless the identities can decrypt all objects of the backup. It reads only their beginnings.
 func (s Source) Opens(ctx context.Context) error {
 	for _, o := range s.Backup.Objects {
 		_, done, err := s.open(ctx, o)
@@ -54,11 +54,11 @@ func (s Source) open(ctx context.Context, o manifest.Object) (r io.Reader, done 
 	}
 	return sealed, func() {
 		sealed.Close()
-		_ = content.Close() // only read
+		_ = content.Close() // it was only read
 	}, nil
 }
 
-// errMissing: an object that a manifest names is not there.
+// errMissing reports that an object does not exist although a manifest names it.
 var errMissing = errors.New("an object that the manifest names is missing")
 
 // missing returns the error for an object that a manifest names and the store lacks.
@@ -69,8 +69,8 @@ func missing(err error) error {
 	return err
 }
 
-// Load executes all objects of the backup except its accounts on a server, through the image's own client. It fails with Damaged if they
-// differ from the manifest: the caller must then discard the server. It returns a warning for each refused object that is not data.
+// Load executes all objects of the backup except its accounts on a server, through the client program of the image. It fails with Damaged
+// if they differ from the manifest: the caller must then discard the server. It returns a warning for each refused object that is not data.
 func (s Source) Load(ctx context.Context, to server.Options, p Programs) (warnings []string, err error) {
 	total, _ := s.Backup.Totals()
 	progress := &loaded{total: total, report: s.Progress}
@@ -125,7 +125,7 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil || words.String() != "" && strings.Contains(words.String(), "ERROR"):
-		// A damaged statement fails before the sum of the object is known.
+		// A damaged statement fails before the hash of the object is known.
 		if _, readErr := io.Copy(io.Discard, r); contract.ReasonOf(readErr) == contract.ReasonDamaged {
 			return s.damaged(ctx, o, readErr)
 		}
@@ -136,8 +136,8 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 	return nil
 }
 
-// session returns the first statements of the client's session. They set the empty SQL mode, as the backup's agent did, and the time of the
-// backup. Without that time, the server would drop an event that was still due at the backup.
+// session returns the first statements of the client's session. They set the empty SQL mode, as the agent did for the backup, and the time
+// of the backup. Without that time, the server would drop an event that was not due yet at the backup.
 func (s Source) session(v server.Version) string {
 	at := s.Backup.Started
 	if !s.Backup.ServerTime.IsZero() {
@@ -148,7 +148,7 @@ func (s Source) session(v server.Version) string {
 		statement += ", check_constraint_checks = 0" // constraints may be newer than rows that violate them
 	}
 	if from, _ := server.ParseVersion(s.Backup.Server.Version); v.AtLeast(8, 0, 11) && !from.AtLeast(8, 0, 0) {
-		// The older server omits a collation that is the default of its character set, and that default has changed in 8.0.
+		// The older server omits a collation that is the default of its character set. That default has changed in 8.0.
 		statement += ", default_collation_for_utf8mb4 = utf8mb4_general_ci"
 	}
 	return statement

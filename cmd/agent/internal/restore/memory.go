@@ -11,7 +11,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// memorySchema holds copies of the rows of MEMORY tables while the server is started again for a replay, which changes such rows.
+// memorySchema holds copies of the rows of MEMORY tables while the server restarts for a replay, which changes such rows.
 const memorySchema = "d3os-restore-memory"
 
 // keepMemory copies the rows of MEMORY tables.
@@ -33,7 +33,7 @@ func (i *Instance) keepMemory(ctx context.Context) error {
 	})
 }
 
-// fillMemory writes the rows again that the server lost at its restart.
+// fillMemory restores the rows that the server lost at its restart.
 func (i *Instance) fillMemory(ctx context.Context) error {
 	return i.withMemory(ctx, func(conn *server.Conn, tables [][2]string) error {
 		for n, table := range tables {
@@ -49,7 +49,7 @@ func (i *Instance) fillMemory(ctx context.Context) error {
 	})
 }
 
-// withMemory calls do where the server has MEMORY tables.
+// withMemory calls do if the server has MEMORY tables.
 func (i *Instance) withMemory(ctx context.Context, do func(conn *server.Conn, tables [][2]string) error) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {

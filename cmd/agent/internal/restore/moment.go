@@ -18,31 +18,31 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// moment finds the place of a time in the log of one server. Sessions set the times of their events (SET timestamp), so the bounds of
-// segments decide. Events are read only of segments that may have transactions on both sides of the time.
+// moment finds the position of a time in the log of one server. Sessions can set the times of their events (SET timestamp), so only the
+// bounds of segments are reliable. Events are read only in segments that may have transactions on both sides of the time.
 type moment struct {
 	plan  *Plan
 	until time.Time
 	// last is the end of the last transaction before the time.
 	last contract.Position
-	// stop is a place in the first transaction after the time: its end, or the first byte of its segment; nil before it is found. isProven: the
-	// bounds of a segment are after the time.
+	// stop is a position in the first transaction after the time: its end, or the first byte of its segment; nil until it is found.
+	// isProven reports whether the bounds of a segment are after the time.
 	stop     *contract.Position
 	isProven bool
 	// doubts are the transactions between last and stop whose event has an impossible time.
 	doubts []doubt
-	// floor is the latest time that a segment has as a lower bound.
+	// floor is the latest lower bound of a segment.
 	floor time.Time
 }
 
-// doubt is a transaction that was committed at some time between the bounds of its segment.
+// doubt is a transaction that was committed at an unknown time within the bounds of its segment.
 type doubt struct {
 	end     contract.Position
 	at      time.Time
 	segment manifest.Segment
 }
 
-// locate replaces the time of a plan by the position that it stands for. It fails if the archive does not prove that there is exactly one.
+// locate replaces the time of a plan by its position. It fails if the archive does not prove that there is exactly one.
 func (p *Plan) locate(ctx context.Context) error {
 	if p.until.Time.IsZero() || p.until.Position != nil || p.base != nil {
 		return nil
@@ -63,7 +63,7 @@ func (p *Plan) locate(ctx context.Context) error {
 	return m.settle()
 }
 
-// take takes a segment with transactions.
+// take processes a segment with transactions.
 func (m *moment) take(ctx context.Context, i int, segment manifest.Segment) error {
 	isBefore, isAfter := segment.Latest().Before(m.until.Truncate(time.Second)), !segment.NotBefore.Before(m.until)
 	switch {
@@ -75,7 +75,7 @@ func (m *moment) take(ctx context.Context, i int, segment manifest.Segment) erro
 		m.isProven = true
 	case isBefore:
 		m.last, m.doubts = contract.Position{File: segment.File, Offset: segment.To}, nil
-	case m.stop != nil && segment.NotBefore.IsZero(): // of an older agent: such segments are many
+	case m.stop != nil && segment.NotBefore.IsZero(): // an older agent wrote it: such segments are many
 		if segment.LastTime.Before(m.until.Add(-manifest.ClockSteps)) {
 			return m.twice(contract.Position{File: segment.File, Offset: segment.From})
 		}
@@ -85,7 +85,8 @@ func (m *moment) take(ctx context.Context, i int, segment manifest.Segment) erro
 	return nil
 }
 
-// read reads the events of a segment. It begins with the segment before in which a transaction ends: the first one may begin there.
+// read reads the events of a segment. It begins with the last earlier segment in which a transaction ends, because the first transaction
+// may begin there.
 func (m *moment) read(ctx context.Context, i int, segment manifest.Segment) error {
 	segments, tracker, first := m.plan.timeline.Segments, binlog.Tracker{Offset: binlog.FirstOffset}, i
 	for segments[first].From != binlog.FirstOffset && (first == i || segments[first].Transactions == 0) {
@@ -116,7 +117,7 @@ func (m *moment) read(ctx context.Context, i int, segment manifest.Segment) erro
 	return nil
 }
 
-// ended takes the end of a transaction.
+// ended processes the end of a transaction.
 func (m *moment) ended(e binlog.Event, here contract.Position, segment manifest.Segment) error {
 	limit := m.until
 	if !e.Exact {
@@ -137,13 +138,13 @@ func (m *moment) ended(e binlog.Event, here contract.Position, segment manifest.
 	return nil
 }
 
-// twice refuses a time after which the log has transactions with earlier times.
+// twice refuses a time if the log has later transactions with earlier times.
 func (m *moment) twice(later contract.Position) error {
 	return contract.Errorf(contract.ReasonRefused, "%s stands for two moments: near %s:%d, times in the log go back behind it, because the server's clock or the timestamp of a session was set. %s",
 		m.until.Format(time.RFC3339), later.File, later.Offset, m.choose("the first moment", "a later one", &later))
 }
 
-// choose names the positions that a person can give in the place of the time.
+// choose names the positions that a person can give instead of the time.
 func (m *moment) choose(before, after string, end *contract.Position) string {
 	last := m.last
 	if backup := *m.plan.source.Backup.Position; last.File == "" || binlog.Before(last, backup) {
@@ -152,7 +153,7 @@ func (m *moment) choose(before, after string, end *contract.Position) string {
 	return fmt.Sprintf("Restore backup %s to a position (backup and toPosition of a DataRestore, --backup and --to-position of the agent): %s:%d for %s, %s:%d for %s", m.plan.source.Backup.ID, last.File, last.Offset, before, end.File, end.Offset, after)
 }
 
-// settle writes the position of the time into the plan.
+// settle stores the position of the time in the plan.
 func (m *moment) settle() error {
 	p, backup := m.plan, *m.plan.source.Backup.Position
 	if m.stop == nil && (p.timeline.Broken != nil || m.until.After(p.timeline.Head.Time)) {
@@ -178,7 +179,7 @@ func (m *moment) settle() error {
 // errEnough ends the reading of a segment.
 var errEnough = errors.New("the rest is not needed")
 
-// describe reads the first event of a file into a tracker, which finds there that events have checksums.
+// describe reads the first event of a file into a tracker, which learns from it whether events have checksums.
 func describe(ctx context.Context, source Source, segment manifest.Segment, tracker *binlog.Tracker) error {
 	err := readSegment(ctx, source, segment, func(raw []byte) error {
 		_, err := tracker.Next(raw)
@@ -190,7 +191,7 @@ func describe(ctx context.Context, source Source, segment manifest.Segment, trac
 	return err
 }
 
-// readSegment calls a function with each event of a segment. At its end, it verifies the hash of the segment.
+// readSegment calls visit with each event of a segment. At the end, it verifies the hash of the segment.
 func readSegment(ctx context.Context, source Source, segment manifest.Segment, visit func(raw []byte) error) error {
 	name := manifest.TimelineFolder(segment.Timeline) + segment.File + "/" + segment.Object.Name
 	content, err := source.Store.Get(ctx, name, 0)

@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Until is the end of a replay: before the first transaction that was committed at Time or later, or ends after Position. If both are
-// unset, the replay ends with the archive.
+// Until is the end of a replay. The replay stops before the first transaction that was committed at Time or later, or that ends after
+// Position. If both are unset, the replay ends with the archive.
 type Until struct {
 	Time     time.Time
 	Position *contract.Position
@@ -30,12 +30,12 @@ type Plan struct {
 	source   Source
 	until    Until
 	timeline *binlog.Timeline
-	// base are the transactions in a copy of files; nil for a dump. executed are the transactions before the first segment.
+	// base has the transactions in a copy of files; nil for a dump. executed has the transactions before the first segment.
 	base, executed binlog.Set
 }
 
-// MakePlan fails if the archive does not reach from the backup to the end of the replay. It reads only manifests. The
-// end of a replay to a time may still have to be located.
+// MakePlan fails if the archive does not reach from the backup to the end of the replay. It reads only manifests. A time as the end of the
+// replay may still need locate.
 func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if !until.Time.IsZero() && until.Time.Before(s.Backup.Started) {
 		return nil, contract.Errorf(contract.ReasonNotFound, "backup %s was begun at %s, which is after %s: use an older backup", s.Backup.ID,
@@ -52,7 +52,7 @@ func MakePlan(ctx context.Context, s Source, until Until) (*Plan, error) {
 	return p, p.reaches()
 }
 
-// reaches fails unless the segments may go as far as the replay.
+// reaches fails unless the segments may reach to the end of the replay.
 func (p *Plan) reaches() error {
 	segments, end := p.timeline.Segments, p.end()
 	switch {
@@ -73,7 +73,7 @@ func (p *Plan) reaches() error {
 	return nil
 }
 
-// end returns where the last segment ends.
+// end returns the end of the last segment.
 func (p *Plan) end() contract.Position {
 	last := p.timeline.Segments[len(p.timeline.Segments)-1]
 	return contract.Position{File: last.File, Offset: last.To}
@@ -86,7 +86,7 @@ func (p *Plan) short(wanted string) error {
 	return contract.Errorf(contract.ReasonNotFound, "the archive does not reach %s: it ends at %s", wanted, p.timeline.Head.Time.Format(time.RFC3339))
 }
 
-// Transactions reports whether there may be any to replay.
+// Transactions reports whether the replay may have transactions.
 func (p *Plan) Transactions() bool { return true }
 
 // Beyond counts the archived transactions after a backup, for a restore without a replay.
@@ -102,11 +102,12 @@ func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
 	return &s.later, nil
 }
 
-// opens fails unless the identities open the segments. Of segments that are encrypted to the same keys, it reads only the beginning of one.
+// opens fails unless the identities can decrypt the segments. Of several segments that are encrypted to the same keys, it reads only the
+// beginning of one.
 func (p *Plan) opens(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, segment := range slices.Concat(p.timeline.Earlier, p.timeline.Segments) {
-		keys := cmp.Or(strings.Join(segment.Recipients, " "), segment.Name()) // of an older agent: each one
+		keys := cmp.Or(strings.Join(segment.Recipients, " "), segment.Name()) // an older agent wrote it: check each segment
 		if seen[keys] || !strings.HasSuffix(segment.Object.Name, ".age") {
 			continue
 		}

@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// prepared follows XA transactions in the log before a backup's position. The dump lacks prepared transactions, but the log after the
+// prepared records the XA transactions in the log before a backup's position. The dump lacks prepared transactions, but the log after the
 // position commits them.
 type prepared struct {
 	// head is the end of a file's header events: the format description and the previous GTIDs.
@@ -24,10 +24,10 @@ type prepared struct {
 	isXA    bool
 	open    map[string][]byte
 	order   map[string]int
-	later   map[string]bool // prepared in the replay
+	later   map[string]bool // prepared during the replay
 }
 
-// take takes an event that ends at an offset.
+// take processes an event that ends at an offset.
 func (p *prepared) take(raw []byte, e binlog.Event, end uint64) {
 	p.inHead = e.Format || p.inHead && !e.Opens && e.Statement == nil
 	if p.inHead {
@@ -62,8 +62,8 @@ func (p *prepared) take(raw []byte, e binlog.Event, end uint64) {
 	}
 }
 
-// follow handles an event of the replay. If the event ends an XA transaction that was not seen to be prepared, follow returns the
-// transaction; else "".
+// follow processes an event of the replay. If the event ends an XA transaction whose preparation was not seen, follow returns the
+// transaction, otherwise "".
 func (p *prepared) follow(e binlog.Event) string {
 	if e.Prepared != "" {
 		if p.later == nil {
@@ -83,7 +83,7 @@ func (p *prepared) follow(e binlog.Event) string {
 	return e.Finished
 }
 
-// lacks returns the error for a replay that would end an XA transaction that it does not contain. The server would refuse that.
+// lacks returns the error for a replay that would end an XA transaction that it does not contain. The server would refuse such an event.
 func (s *spool) lacks(name string, here contract.Position) error {
 	b := s.plan.source.Backup
 	err := contract.Errorf(contract.ReasonNotFound, "XA transaction %s of backup %s ends before %s:%d, and the archive from file %s on does not have what it changes: restore to a moment before, or use another backup",
@@ -129,7 +129,7 @@ func (s *spool) begin(offset uint64) error {
 	return nil
 }
 
-// end returns where the replay ends in its last relay log.
+// end returns the end of the replay in its last relay log.
 func (s *spool) end() uint64 {
 	if s.at == 0 {
 		return s.stop.Offset + s.shift

@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// noteOf returns MariaDB's note of the applied transactions; "" for MySQL, which notes a position in the relay logs.
+// noteOf returns the position that MariaDB has stored; "" for MySQL, which stores a position in the relay logs.
 func noteOf(conn *server.Conn) (string, error) {
 	if conn.Version.Flavour != server.MariaDB {
 		return "", nil
@@ -20,8 +20,8 @@ func noteOf(conn *server.Conn) (string, error) {
 	return conn.Value("SELECT @@GLOBAL.gtid_slave_pos")
 }
 
-// recover lets the server recover after its agent was killed, and finds the server's position in the batch. The server notes the position
-// in its tables, within the transactions that it applies. recover fails with ErrBeginAgain if the note proves nothing.
+// recover lets the server recover after its agent was killed, and finds the server's position in the batch. The server stores its position
+// in its tables, within the transactions that it applies. recover fails with ErrBeginAgain if the stored position proves nothing.
 func (c *Copy) recover(ctx context.Context) error {
 	if !c.IsRunning || c.i.cmd != nil {
 		return nil
@@ -44,7 +44,7 @@ func (c *Copy) recover(ctx context.Context) error {
 		if err := c.Batch.locate(conn, c.GTID); err != nil {
 			return err
 		}
-		if err := c.save(); err != nil { // the next step removes MySQL's note
+		if err := c.save(); err != nil { // the next step removes MySQL's position
 			return err
 		}
 	}
@@ -55,7 +55,7 @@ func (c *Copy) recover(ctx context.Context) error {
 	return c.stop(ctx)
 }
 
-// onlyTransactional fails if a table may have a part of a transaction after a kill.
+// onlyTransactional fails if a table may have only a part of a transaction after a kill.
 func onlyTransactional(conn *server.Conn) error {
 	tables, err := conn.Tables()
 	if err != nil {
@@ -69,7 +69,7 @@ func onlyTransactional(conn *server.Conn) error {
 	return nil
 }
 
-// locate finds the server's position in the batch. began is MariaDB's note from before the batch.
+// locate finds the server's position in the batch. began is the position that MariaDB had stored before the batch.
 func (b *Batch) locate(conn *server.Conn, began string) error {
 	if conn.Version.Flavour == server.MariaDB {
 		note, err := noteOf(conn)
@@ -100,7 +100,7 @@ func (b *Batch) locate(conn *server.Conn, began string) error {
 	return nil
 }
 
-// seeking returns the GTIDs of the server's note.
+// seeking returns the GTIDs of the server's stored position.
 func (b *Batch) seeking() map[string]bool {
 	seek := map[string]bool{}
 	for gtid := range strings.SplitSeq(b.Note, ",") {

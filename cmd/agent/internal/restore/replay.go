@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Replay applies the archive to a stopped instance, which runs afterwards. It limits the size of a batch of relay logs to a number of
-// bytes; 0: defaultBound. The server is restarted for each batch.
+// Replay applies the archive to a stopped instance, which runs afterwards. bound limits the bytes of a batch of relay logs; 0 means
+// defaultBound. The server restarts for each batch.
 func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint64) error {
 	s := &spool{plan: p, folder: i.Data, stop: *p.source.Backup.Position, bound: cmp.Or(bound, defaultBound), executed: p.executed.Clone(), all: p.executed.Clone()}
 	defer s.remove()
@@ -51,7 +51,7 @@ func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint
 	if s.count == 0 {
 		return nil
 	}
-	if out.RestoredTo, out.Position = s.last, &s.stop; p.base != nil { // the files are the archive's own
+	if out.RestoredTo, out.Position = s.last, &s.stop; p.base != nil { // the archive has the same files
 		out.Position = &contract.Position{GTID: s.executed.Union(p.base).String()}
 	}
 	return s.settle(ctx, i)
@@ -88,8 +88,9 @@ func applier(v server.Version) []string {
 	return append(args, fmt.Sprintf("--%s-parallel-workers=%d", name, workers))
 }
 
-// prepareApplier removes what would make the applier do other things than the log says. Filters skip events without an error. A folder that
-// a table names (DATA DIRECTORY) is not on the volume: MySQL's applier ignores it in this mode of the server, MariaDB without symbolic links.
+// prepareApplier removes everything that would make the applier deviate from the log. Filters would skip events without an error. The
+// folder of a table's DATA DIRECTORY is not on the volume: MySQL's applier ignores it in this mode of the server, MariaDB's without
+// symbolic links.
 func prepareApplier(conn *server.Conn) error {
 	if conn.Version.Flavour == server.MySQL {
 		if err := conn.Do("SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',NO_DIR_IN_CREATE')"); err != nil {
@@ -158,7 +159,7 @@ func forget(conn *server.Conn) error {
 	return conn.Do(strings.Replace(conn.Version.Words().StopReplica, "STOP", "RESET", 1) + " ALL")
 }
 
-// applied waits until the server has applied the relay logs, and checks that it has applied all events and no others.
+// applied waits until the server has applied the relay logs, and fails unless it has applied exactly their events.
 func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 	w := conn.Version.Words()
 	last := s.files[len(s.files)-1]
@@ -183,7 +184,7 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 		case running == "No" && reached:
 			return nil
 		case reached:
-			// The applier checks UNTIL before the next event. There is no next event, because the log was cut after the end.
+			// The applier checks UNTIL before the next event. There is no next event, because the log was cut at the end.
 			if err := conn.Do(w.StopReplica); err != nil {
 				return err
 			}
@@ -199,8 +200,8 @@ func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 	}
 }
 
-// refused returns why the applier has stopped, without statements and rows that the server quotes. In MySQL, the workers report the cause,
-// and not the coordinator.
+// refused returns the reason why the applier has stopped, without the statements and rows that the server quotes. In MySQL, the workers
+// report the cause, not the coordinator.
 func refused(conn *server.Conn, status map[string]string) string {
 	code, text := status["Last_SQL_Errno"], status["Last_SQL_Error"]
 	if conn.Version.Flavour == server.MySQL {

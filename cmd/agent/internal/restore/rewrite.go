@@ -12,21 +12,21 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// headSize is larger than the part of a dump before its first statement of data.
+// headSize exceeds the size of a dump before its first statement of data.
 const headSize = 8 << 10
 
 var (
 	headMode = []byte("SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO'")
-	// inFolder creates tables in the data folder, regardless of DATA DIRECTORY.
+	// inFolder makes the server create tables in the data folder, regardless of DATA DIRECTORY.
 	inFolder = []byte("SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='NO_AUTO_VALUE_ON_ZERO,NO_DIR_IN_CREATE'")
 	setMode  = []byte("/*!50003 SET sql_mode")
 	oldMode  = []byte("NO_AUTO_CREATE_USER")
 )
 
-// rewritten returns a dump as the server takes it.
+// rewritten returns a dump in the form that the server accepts.
 func rewritten(dump io.Reader, from, to server.Version) io.Reader {
 	r := bufio.NewReaderSize(dump, 256<<10)
-	head, _ := r.Peek(headSize) // what fails is read again
+	head, _ := r.Peek(headSize) // the later read returns the error
 	if i := bytes.Index(head, headMode); i >= 0 {
 		begin := append(bytes.Clone(head[:i]), inFolder...)
 		_, _ = r.Discard(i + len(headMode)) // it was peeked
@@ -38,11 +38,11 @@ func rewritten(dump io.Reader, from, to server.Version) io.Reader {
 	return &withoutOldMode{r: r, begins: true}
 }
 
-// withoutOldMode removes an SQL mode that MySQL 8.0 does not have. Dumps set modes on separate lines, outside of bodies.
+// withoutOldMode removes an SQL mode that MySQL 8.0 lacks. Dumps set modes on separate lines, outside of bodies.
 type withoutOldMode struct {
 	r      *bufio.Reader
 	rest   []byte
-	begins bool // a line begins
+	begins bool // at the beginning of a line
 	err    error
 }
 

@@ -25,7 +25,7 @@ func damagedSegment(name string, err error) error {
 	return contract.Errorf(contract.ReasonDamaged, "segment %s: %w", name, err)
 }
 
-// readEvent reads a whole event. io.EOF is the end; one within an event is io.ErrUnexpectedEOF.
+// readEvent reads a whole event. At the end of the input it returns io.EOF, and within an event io.ErrUnexpectedEOF.
 func readEvent(r *bufio.Reader) ([]byte, error) {
 	head, err := r.Peek(13)
 	if err != nil {

@@ -20,11 +20,11 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Settings make a restoring server behave as the backup's server did.
+// Settings make a restoring server behave like the backup's server.
 type Settings struct {
-	// Arguments are options of the server. Replay are the options of a server that has its time zone tables.
+	// Arguments are options of the server. Replay are additional options once the server has its time zone tables.
 	Arguments, Replay []string
-	// Zone is the environment's TZ for the server; nil for the agent's own.
+	// Zone is the server's environment variable TZ; nil for that of the agent.
 	Zone *string
 	// Warnings list the differences of the server that will use the data.
 	Warnings []string
@@ -35,7 +35,7 @@ type Settings struct {
 func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []string, scratch bool) (Settings, error) {
 	var s Settings
 	had := b.Server.Variables
-	if had == nil && b.Server.LowerCaseTableNames != "" { // of an older agent
+	if had == nil && b.Server.LowerCaseTableNames != "" { // an older agent wrote it
 		had = map[string]string{"lower_case_table_names": b.Server.LowerCaseTableNames}
 	}
 	has, err := p.Configured(ctx, more)
@@ -61,7 +61,7 @@ func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []strin
 	return s, nil
 }
 
-// compare collects options for the variables that the server must get, and returns the differences of other variables.
+// compare collects options for the variables that must have the backup's values, and returns the differences of other variables.
 func (s *Settings) compare(id string, had, has map[string]string, scratch bool) ([]string, error) {
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(had)) {
@@ -99,7 +99,7 @@ func brief(value string) string {
 	return value[:min(len(value), 60)]
 }
 
-// Configured returns the variables that the server's program reports for its configuration and options.
+// Configured returns the variables that the server's program prints for its configuration and options.
 func (p Programs) Configured(ctx context.Context, more []string) (map[string]string, error) {
 	folder, err := os.MkdirTemp("", "agent-") // the server checks whether the file system distinguishes upper and lower case
 	if err != nil {
@@ -134,7 +134,7 @@ func (p Programs) Configured(ctx context.Context, more []string) (map[string]str
 }
 
 // findZone returns a value of TZ with the offsets of a zone: the TZ of the backup's agent, or, if the offset of the zone never changes, a
-// value that is made for it.
+// generated value.
 func findZone(id string, zone manifest.Zone) (*string, error) {
 	for _, name := range []string{zone.TZ, zone.Name} {
 		if name == "" {
@@ -153,7 +153,7 @@ func findZone(id string, zone manifest.Zone) (*string, error) {
 		id, zone.Name, zone.TZ)
 }
 
-// fixedZone writes a zone in the notation of POSIX, in which offsets count westwards.
+// fixedZone returns a zone in the notation of POSIX, in which offsets count westwards.
 func fixedZone(name string, seconds int64) string {
 	sign := "-"
 	if seconds < 0 {
@@ -178,7 +178,7 @@ func (i *Instance) inZone(ctx context.Context, b *manifest.Backup) error {
 	return inZone(conn, b)
 }
 
-// inZone fails unless the started server's time zone is the backup's.
+// inZone fails unless the time zone of the started server is that of the backup.
 func inZone(conn *server.Conn, b *manifest.Backup) error {
 	zone := b.Server.Zone
 	if zone == nil {

@@ -29,34 +29,34 @@ type spool struct {
 	out     *bufio.Writer
 	files   []string
 	tracker binlog.Tracker
-	// binary is the binary log file that the events come from; stop is the end of the replay.
+	// binary is the binary log file of the events. stop is the end of the replay.
 	binary string
 	stop   contract.Position // in the binary log
-	at     int               // index of the stop's file
+	at     int               // index of the file of stop
 	done   bool
 	gtid   bool
 	// present is the segment that is being read.
 	present manifest.Segment
 	count   int64
 	last    time.Time
-	// prepared are XA transactions that are prepared before the replay begins, and end in it. They are put before it.
+	// prepared has the XA transactions that were prepared before the replay and end in it. The replay begins with them.
 	prepared prepared
-	// first is the index of the relay log in which the replay starts, at from. The offsets of the first relay log exceed those of the binary
-	// log by shift.
+	// first is the index of the relay log in which the replay starts, at from. The offsets in the first relay log are larger than those in
+	// the binary log by shift.
 	first       int
 	from, shift uint64
 	// copying is the copy of a running server that the replay continues; nil for a replay after a backup.
 	copying *following
 	// later describes the archive after the end of the replay.
 	later contract.Later
-	// events are the statements of the replay that concern events.
+	// events has the statements of the replay that concern events.
 	events []eventStatement
-	// For segments by GTID: executed are the transactions up to the end of the replay, and all those of the segments that were read. id is
-	// the id of the present transaction, and whole is the end of the last complete one in the relay log.
+	// For segments by GTID: executed has the transactions up to the end of the replay, and all has those of all segments that were read. id
+	// is the id of the present transaction, and whole is the end of the last complete one in the relay log.
 	executed, all binlog.Set
 	id            string
 	whole         uint64
-	// dry: nothing is written; the transactions after the end are counted.
+	// dry reports whether the transactions after the end are counted and nothing is written.
 	dry bool
 	// bound is the size at which a batch ends with its file, bytes is the size of the batch, and read is the number of segments that were
 	// read.
@@ -66,11 +66,11 @@ type spool struct {
 	statuses statuses
 }
 
-// defaultBound is the size at which relay logs are applied and removed, before the next ones are written.
+// defaultBound is the size of relay logs after which they are applied and removed, before the next ones are written.
 const defaultBound = 512 << 20
 
-// batch writes the next relay logs, for whole files of the binary log, and reports whether they have a transaction: it goes on until they have
-// one and the bound is reached, or until nothing is left. The first batch has the transactions that are prepared before the replay.
+// batch writes the next relay logs, one for each file of the binary log, and reports whether they have a transaction. It continues until
+// they have one and the bound is reached, or until the archive ends. The first batch begins with the prepared transactions.
 func (s *spool) batch(ctx context.Context) (applies bool, err error) {
 	s.later.Reached = s.plan.timeline.Describe().Reached
 	if s.read == 0 && !s.dry {
@@ -140,7 +140,7 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 	if s.tracker.Offset != segment.From {
 		return contract.Errorf(contract.ReasonDamaged, "segment %s begins at offset %d, the one before ends at %d", name, segment.From, s.tracker.Offset)
 	}
-	// After the end of the replay, read on to the segment's end to verify its hash.
+	// After the last event, read to the segment's end to verify its hash.
 	s.present = segment
 	if err := readSegment(ctx, s.plan.source, segment, s.event); err != nil {
 		return err
@@ -153,7 +153,7 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 
 // next begins the relay log of a file.
 func (s *spool) next(file string) error {
-	if at := *s.plan.source.Backup.Position; s.file != nil && s.binary == at.File && s.tracker.Offset == at.Offset { // nothing follows in the file
+	if at := *s.plan.source.Backup.Position; s.file != nil && s.binary == at.File && s.tracker.Offset == at.Offset { // the file has no further event
 		if err := s.begin(at.Offset); err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (s *spool) next(file string) error {
 		return err
 	}
 	s.binary, s.tracker = file, binlog.Tracker{Offset: binlog.FirstOffset, Original: s.isByGTID()}
-	if s.dry || s.isEarlier() { // of an earlier file, only prepared transactions are kept
+	if s.dry || s.isEarlier() { // of earlier files, only prepared transactions are kept
 		s.out = bufio.NewWriter(io.Discard)
 		return nil
 	}
@@ -176,10 +176,10 @@ func (s *spool) next(file string) error {
 	return err
 }
 
-// isEarlier reports whether the file lies before that of the backup's position.
+// isEarlier reports whether the file is older than that of the backup's position.
 func (s *spool) isEarlier() bool { return binlog.Older(s.binary, s.plan.source.Backup.Position.File) }
 
-// event appends an event, or finds that the replay ends before it.
+// event appends an event, or detects that the replay ends before it.
 func (s *spool) event(raw []byte) error {
 	backup := *s.plan.source.Backup.Position
 	if s.binary == backup.File && s.tracker.Offset == backup.Offset {
@@ -220,7 +220,7 @@ func (s *spool) event(raw []byte) error {
 	return s.ended(e, here, after)
 }
 
-// ended handles the end of a transaction after a dump: it is before the end of the replay, or late.
+// ended processes the end of a transaction after a dump. The transaction lies before the end of the replay, or after it.
 func (s *spool) ended(e binlog.Event, here contract.Position, after bool) error {
 	late := s.late(e, here)
 	switch {
@@ -278,7 +278,7 @@ func (s *spool) close() error {
 
 // remove removes the leftovers of the replay from the server.
 func (s *spool) remove() {
-	found, _ := filepath.Glob(filepath.Join(s.folder, relay+"*")) // the pattern is good
+	found, _ := filepath.Glob(filepath.Join(s.folder, relay+"*")) // the pattern is valid
 	for _, file := range found {
 		_ = os.Remove(file)
 	}

@@ -14,23 +14,24 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// readers is the number of connections that read a server's rows, and parts the number of ranges that a large table is read in. No write is
-// possible while they read. One connection took 7.6 s for 1 GiB in one table of MariaDB and 12.0 s for MySQL, with both servers on two cores.
+// readers is the number of connections that read a server's rows, and parts the number of ranges in which a large table is read. Writes are
+// impossible while they read. One connection needed 7.6 s for 1 GiB in one table of MariaDB and 12.0 s in MySQL, with both servers on two
+// cores.
 const (
 	readers = 4
 	parts   = 8
-	// large is the number of rows, as the server estimates it, from which a table is read in parts.
+	// large is the number of rows, by the server's estimate, from which on a table is read in parts.
 	large = 50_000
 )
 
-// contents are the objects and the rows of a server.
+// contents has the objects and sums of rows of a server.
 type contents struct {
 	objects map[string]string // definitions by name
 	sums    map[string]string // by table or sequence
-	total   int64             // rows
+	total   int64             // number of rows
 }
 
-// sum has the number of the rows of a part, and the sum of their hashes.
+// sum has the number of rows of a part, and the sum of their hashes.
 type sum struct {
 	rows   int64
 	hashes big.Int
@@ -38,7 +39,7 @@ type sum struct {
 
 func (s *sum) String() string { return fmt.Sprintf("%d rows, sum %s", s.rows, &s.hashes) }
 
-// part is the statement that counts and adds up some rows of a table.
+// part is the statement that counts and sums up some rows of a table.
 type part struct{ table, statement string }
 
 // read reads the contents of a server. Each connection sets its time zone, in which TIMESTAMPs are read.
@@ -111,7 +112,7 @@ func addUp(conn *server.Conn, open Open, all []part) (map[string]*sum, error) {
 	return sums, errors.Join(failures...)
 }
 
-// partsOf returns what to read of all tables, large ones in several parts.
+// partsOf returns the parts of all tables. Large tables have several parts.
 func partsOf(conn *server.Conn) ([]part, error) {
 	tables, err := conn.Tables()
 	if err != nil {
@@ -142,9 +143,9 @@ func partsOf(conn *server.Conn) ([]part, error) {
 	return all, nil
 }
 
-// divisible returns the first column of the primary key of large tables, if it is an integer.
+// divisible returns the first column of the primary key of each large table, if it is an integer.
 func divisible(conn *server.Conn) (map[string]string, error) {
-	_ = conn.Do("SET SESSION information_schema_stats_expiry = 0") // else MySQL returns numbers that may be a day old; other servers lack the variable
+	_ = conn.Do("SET SESSION information_schema_stats_expiry = 0") // otherwise MySQL returns numbers that may be a day old; other servers lack the variable
 	rows, err := conn.Rows("SELECT s.TABLE_SCHEMA, s.TABLE_NAME, s.COLUMN_NAME FROM information_schema.STATISTICS s " +
 		"JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = s.TABLE_SCHEMA AND t.TABLE_NAME = s.TABLE_NAME " +
 		"JOIN information_schema.COLUMNS c ON c.TABLE_SCHEMA = s.TABLE_SCHEMA AND c.TABLE_NAME = s.TABLE_NAME AND c.COLUMN_NAME = s.COLUMN_NAME " +
@@ -159,7 +160,7 @@ func divisible(conn *server.Conn) (map[string]string, error) {
 	return keys, nil
 }
 
-// rangesOf returns the conditions by which a table is divided.
+// rangesOf returns the conditions that divide a table.
 func rangesOf(conn *server.Conn, table, key string) ([]string, error) {
 	rows, err := conn.Rows("SELECT MIN(" + key + "), MAX(" + key + ") FROM " + table)
 	if err != nil {
@@ -172,7 +173,7 @@ func rangesOf(conn *server.Conn, table, key string) ([]string, error) {
 	return divide(key, least, most), nil
 }
 
-// divide returns conditions. Each row fulfils exactly one of them: the first and the last range are unbounded.
+// divide returns conditions of which each row fulfils exactly one: the first and the last range are unbounded.
 func divide(key string, least, most *big.Int) []string {
 	width := new(big.Int).Sub(most, least)
 	var ranges []string
@@ -192,8 +193,8 @@ func isSet(n *big.Int, text string) bool {
 	return ok
 }
 
-// statementOf returns the statement that counts the rows of a table, and adds 60 bits of a hash of each: their order does not matter.
-// MySQL 9.6 has no MD5 without a component.
+// statementOf returns the statement that counts the rows of a table and sums up 60 bits of each row's hash. So the order of rows does not
+// matter. MySQL 9.6 has no MD5 without a component.
 func statementOf(table server.Table, columns []string) string {
 	hash := "'0'"
 	if len(columns) > 0 {
@@ -224,7 +225,8 @@ func sumOf(conn *server.Conn, p part) (*sum, error) {
 	return s, nil
 }
 
-// comparedColumns returns an expression for each column that is not computed, by table: bytes that do not depend on the server's version.
+// comparedColumns returns, by table, an expression for each column that is not generated. Its value does not depend on the server's
+// version.
 func comparedColumns(conn *server.Conn) (map[string][]string, error) {
 	rows, err := conn.Rows("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, LOWER(DATA_TYPE) FROM information_schema.COLUMNS WHERE IFNULL(GENERATION_EXPRESSION, '') = '' ORDER BY 1, 2, ORDINAL_POSITION")
 	if err != nil {

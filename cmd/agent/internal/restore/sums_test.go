@@ -21,7 +21,7 @@ func TestDivide(t *testing.T) {
 		values := []*big.Int{least, most, new(big.Int).Sub(least, big.NewInt(1)), new(big.Int).Add(most, big.NewInt(1))}
 		for _, where := range ranges {
 			for _, word := range strings.Fields(where) {
-				if n := new(big.Int); isSet(n, word) { // around each bound
+				if n := new(big.Int); isSet(n, word) { // numbers around each bound
 					values = append(values, n, new(big.Int).Sub(n, big.NewInt(1)), new(big.Int).Add(n, big.NewInt(1)))
 				}
 			}

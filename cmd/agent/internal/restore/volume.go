@@ -22,18 +22,19 @@ import (
 type Target struct {
 	// Volume is the volume's root, Data the folder of the data within it.
 	Volume, Data string
-	// Arguments are added to the server's.
+	// Arguments are additional arguments of the server.
 	Arguments []string
 	// IsScratch reports whether the database will never be used: its server gets the backup's settings instead of the configuration file.
 	IsScratch bool
-	// RootPassword is set for root@localhost. Restored accounts keep the passwords that they had.
+	// RootPassword becomes the password of root@localhost. Restored accounts keep their passwords.
 	RootPassword string
-	// Account is an account that gets AccountPassword; "" for none. If the backup has no such account, it also gets all rights on the
-	// restored databases.
+	// Account is an account that gets AccountPassword; "" for none. If the backup has no such account, the account also gets all rights on
+	// the restored databases.
 	Account, AccountPassword string
 	// Until is the end of the archive's replay; nil for no replay.
 	Until *Until
-	// Batch bounds the bytes of the archive that one batch of the replay writes; 0: 512 MiB. The size of a file of the binary log comes to it.
+	// Batch limits the bytes of the archive that one batch of the replay writes; 0: 512 MiB. A batch may exceed it by the size of one file
+	// of the binary log.
 	Batch uint64
 	// Reached is called at each stage of the restore (contract.StageReplay ...); it may be nil.
 	Reached func(stage string)
@@ -45,8 +46,8 @@ func (t Target) reached(stage string) {
 	}
 }
 
-// IsTaken reports whether a new database must not be restored to a volume: the volume holds or has held data, or the record expects data.
-// An interrupted restore does not count.
+// IsTaken reports whether a new database must not be restored to a volume, because the volume holds or has held data, or the record expects
+// data. An interrupted restore does not count.
 func IsTaken(t Target, record guard.Record) (bool, error) {
 	if record.Exists {
 		return true, nil
@@ -72,11 +73,11 @@ type Outcome struct {
 	Later        *contract.Later // nil if the archive does not cover it
 	// IsChecked reports whether the backup itself was loaded and matches its manifest, even if the restore failed afterwards.
 	IsChecked bool
-	// Warnings list what the restored database lacks, such as rights on dropped tables, and what it does differently.
+	// Warnings list parts that the restored database lacks, such as rights on dropped tables, and differences in its behaviour.
 	Warnings []string
 }
 
-// Validate fails if it is known without a volume that a restore cannot succeed. It returns the plan of the replay, nil for none.
+// Validate fails if a restore cannot succeed, as far as that is known without a volume. It returns the plan of the replay, nil for none.
 func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Plan, err error) {
 	if s.Backup.Base != "" {
 		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is a copy of the files of a MySQLCluster's member, not a dump: give it as spec.restoreFrom of a new MySQLCluster", s.Backup.ID)
@@ -131,7 +132,7 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 	if err := snapshot.Flush(t.Volume); err != nil {
 		return out, err
 	}
-	// From here on a server may start.
+	// From here on, a server may start.
 	if err := volume.Restored(t.Volume, p.Version.Text); err != nil {
 		return out, fmt.Errorf("restore backup %s: %w", s.Backup.ID, err)
 	}
@@ -143,7 +144,7 @@ func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, 
 }
 
 // Lock waits until no other process restores to the volume. Child processes inherit the lock: a server that outlives its agent must not
-// write into the data of the next one.
+// write into the data of the next restore.
 func Lock(ctx context.Context, volume string) (*os.File, error) {
 	file, err := os.Open(volume)
 	if err != nil {
@@ -234,7 +235,7 @@ func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (ou
 	return out, i.Stop(ctx)
 }
 
-// fill creates a database from the backup's dump and accounts. Its server runs afterwards. It returns warnings.
+// fill creates a database from the backup's dump and accounts, and returns warnings. Its server runs afterwards.
 func (s Source) fill(ctx context.Context, i *Instance) ([]string, error) {
 	if err := i.Init(ctx); err != nil {
 		return nil, err

@@ -43,9 +43,9 @@ const (
 	Cut              // the connection breaks while the request is read
 	LostAnswer       // the request is carried out, and the connection breaks
 	Busy             // 503 SlowDown
-	NoRoom           // 507, for what would write
+	NoRoom           // 507, for writing requests
 	Denied           // 403
-	Down             // the connection breaks at once
+	Down             // the connection breaks immediately
 )
 
 // NewBucket starts the server, with the bucket "backups".

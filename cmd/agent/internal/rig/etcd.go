@@ -26,8 +26,8 @@ type Etcd struct {
 	done     <-chan struct{}
 }
 
-// EtcdTools returns a folder with etcd and what restores its snapshots, of a release series such as 3.6. Each test that needs an older
-// series is left to `make verify`.
+// EtcdTools returns a folder with etcd and its restore program, of a release series such as 3.6. Tests that need an older series run in
+// `make verify`.
 func EtcdTools(t testing.TB, series string) string {
 	t.Helper()
 	if series != "3.6" {
@@ -74,7 +74,7 @@ func (e *Etcd) Client() *clientv3.Client {
 	return c
 }
 
-// Kill ends etcd at once.
+// Kill ends etcd immediately.
 func (e *Etcd) Kill() {
 	_ = e.cmd.Process.Kill() // it may have ended
 	<-e.done

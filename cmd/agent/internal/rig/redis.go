@@ -115,7 +115,7 @@ func (s *RedisServer) answers() bool {
 	}
 }
 
-// Kill ends the server's process at once, as a node does that loses its power.
+// Kill ends the server's process immediately, like a loss of power.
 func (s *RedisServer) Kill() {
 	if s.cmd == nil {
 		return
@@ -124,8 +124,8 @@ func (s *RedisServer) Kill() {
 	<-s.done
 }
 
-// AwaitWritten waits until all that was acknowledged is in the server's file. While the disk is busy, the server keeps it in memory for up to
-// two seconds (appendfsync everysec), where a kill loses it.
+// AwaitWritten waits until all acknowledged writes are in the server's file. While the disk is busy, the server keeps them in memory for up
+// to two seconds (appendfsync everysec), and a kill loses them.
 func (s *RedisServer) AwaitWritten() {
 	s.T.Helper()
 	Until(s.T, "all is in the server's file", func() bool { return s.Says("aof_buffer_length:0\r", "INFO", "persistence") })
@@ -160,14 +160,14 @@ func (s *RedisServer) Says(text string, words ...any) bool {
 func (s *RedisServer) Calls(command string) (calls int) {
 	s.T.Helper()
 	_, text, _ := strings.Cut(s.Must("INFO", "commandstats"), "cmdstat_"+command+":calls=")
-	_, _ = fmt.Sscanf(text, "%d,", &calls) // 0 where it was not called
+	_, _ = fmt.Sscanf(text, "%d,", &calls) // 0 if it was not called
 	return calls
 }
 
 // ID returns the id of the server in its cluster.
 func (s *RedisServer) ID() string { s.T.Helper(); return s.Must("CLUSTER", "MYID") }
 
-// Slots returns the slots that the server owns in its own view.
+// Slots returns the slots that the server owns in its view.
 func (s *RedisServer) Slots() string {
 	s.T.Helper()
 	for line := range strings.Lines(s.Must("CLUSTER", "NODES")) {
@@ -178,7 +178,7 @@ func (s *RedisServer) Slots() string {
 	return ""
 }
 
-// OwnedSlots returns the slots that the server owns in its own view, as a set.
+// OwnedSlots returns the slots that the server owns in its view, as a set.
 func (s *RedisServer) OwnedSlots() map[int]bool {
 	s.T.Helper()
 	owned := map[int]bool{}

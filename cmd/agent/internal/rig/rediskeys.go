@@ -153,7 +153,7 @@ func KeysDiffer(got, want map[string]string) string {
 	return strings.Join(lines[:min(len(lines), 10)], "\n")
 }
 
-// RedisLoad is writers at work, each of which writes keys with rising numbers.
+// RedisLoad is a group of writers, each of which writes keys with rising numbers.
 type RedisLoad struct {
 	cancel context.CancelFunc
 	group  sync.WaitGroup

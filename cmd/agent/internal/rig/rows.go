@@ -122,7 +122,7 @@ func text(row []any) string {
 	return strings.Join(parts, ",")
 }
 
-// Read returns the rows of all tables that a server has; tables without rows are there if the binary log speaks of them.
+// Read returns the rows of all tables of a server. It includes tables without rows if the binary log names them.
 func Read(ctx context.Context, o server.Options) (Rows, error) {
 	conn, err := server.Connect(ctx, o)
 	if err != nil {

@@ -74,7 +74,7 @@ func Promptly(t testing.TB, began time.Time, promised time.Duration, what string
 	}
 }
 
-// Full reports whether the long forms of tests are asked for (make verify FORM=long).
+// Full reports whether the long forms of tests are selected (make verify FORM=long).
 func Full() bool { return os.Getenv("BACKUP_TESTS") == "full" }
 
 // Seeds returns how many seeds a test runs: the second number in the full form, or BACKUP_SEEDS.
@@ -187,7 +187,7 @@ var atEnd []func()
 // AtEnd runs a function after all tests of the package.
 func AtEnd(f func()) { atEnd = append(atEnd, f) }
 
-// Main runs a package's tests and removes what they share.
+// Main runs a package's tests and removes their shared state.
 func Main(m *testing.M) {
 	code := m.Run()
 	for _, f := range atEnd {
@@ -201,7 +201,7 @@ func Start(t testing.TB, flavour string, more ...string) *Server {
 	t.Helper()
 	s := &Server{T: t, Flavour: flavour, Tools: Tools(t, flavour), Data: filepath.Join(t.TempDir(), "data"), Port: FreePort(t), More: more}
 	assert.NilError(t, exec.Command("cp", "-a", templates[flavour](t), s.Data).Run())
-	_ = os.Remove(filepath.Join(s.Data, "auto.cnf")) // with MySQL's UUID, which is each server's own
+	_ = os.Remove(filepath.Join(s.Data, "auto.cnf")) // it has MySQL's UUID, which differs for each server
 	s.Up()
 	t.Cleanup(s.Kill)
 	s.accounts()
@@ -240,8 +240,8 @@ func (s *Server) Lose() {
 // ports counts the ports that FreePort has tried.
 var ports atomic.Int64
 
-// FreePort returns a port of this machine that is not in use. It lies above those that the kernel gives to connections, and each process
-// of tests begins elsewhere, so that it stays free until it is used.
+// FreePort returns an unused port of this machine. It lies above the ports that the kernel assigns to connections. Each process of tests
+// begins at another port, so that a returned port stays free until it is used.
 func FreePort(t testing.TB) int {
 	t.Helper()
 	const first, end = 61000, 1 << 16
@@ -316,7 +316,7 @@ func (s *Server) socket() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("rig-%d.sock", s.Port))
 }
 
-// Kill ends the server's process at once, as a node does that loses its power.
+// Kill ends the server's process immediately, like a loss of power.
 func (s *Server) Kill() {
 	_ = s.cmd.Process.Kill()
 	<-s.done
@@ -327,7 +327,7 @@ func (s *Server) Kill() {
 // Ended returns a channel that is closed when the server's process has ended.
 func (s *Server) Ended() <-chan struct{} { return s.done }
 
-// Freeze stops the server's process without ending it, and returns what has it go on.
+// Freeze stops the server's process without ending it. The returned function continues it.
 func (s *Server) Freeze() (thaw func()) {
 	_ = s.cmd.Process.Signal(syscall.SIGSTOP)
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
@@ -391,7 +391,7 @@ func (s *Server) Ask(query string) string {
 	return strings.Join(lines, "\n")
 }
 
-// LogEnd returns where the server's binary log ends.
+// LogEnd returns the end of the server's binary log.
 func (s *Server) LogEnd() contract.Position {
 	s.T.Helper()
 	conn := s.session()

@@ -22,7 +22,7 @@ type Ack struct {
 	Began, Done time.Time
 }
 
-// Load is writers at work.
+// Load is a group of writers.
 type Load struct {
 	server *Server
 	cancel context.CancelFunc

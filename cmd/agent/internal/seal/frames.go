@@ -15,7 +15,7 @@ import (
 const (
 	// frameSize is the content of a frame. Larger frames compress a little better and take more memory.
 	frameSize = 8 << 20
-	// mostFrames bounds the number of frames that are compressed at once, and so the memory.
+	// mostFrames limits the number of frames that are compressed in parallel, and so the memory.
 	mostFrames = 4
 )
 

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/rig/chance"
 )
 
-// What is sealed in frames is opened as what is sealed as one stream, whatever the sizes of its parts are.
+// Content that is sealed in frames of any size opens like content that is sealed as one stream.
 func TestFrames(t *testing.T) {
 	t.Parallel()
 	identity, err := age.GenerateX25519Identity()
@@ -55,7 +55,7 @@ var errFull = errors.New("no room")
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-// A failure of what is below ends writing.
+// A failure of the underlying writer ends writing.
 func TestFramesThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	sealed, err := NewFramed(full{}, nil)

@@ -51,7 +51,7 @@ func ParseIdentities(text string) ([]age.Identity, error) {
 	return identities, nil
 }
 
-// Writer seals what is written to it. Its fields are complete after Close.
+// Writer seals the content that is written to it. Its fields are complete after Close.
 type Writer struct {
 	zstd   io.WriteCloser
 	age    io.WriteCloser // nil without encryption
@@ -175,7 +175,7 @@ func (s *Reader) broken(err error) error {
 	return contract.Errorf(contract.ReasonDamaged, "%s is not what was written: %w", s.object.Name, err)
 }
 
-// Close frees what the decoder holds.
+// Close frees the memory of the decoder.
 func (s *Reader) Close() { s.zstd.Close() }
 
 type counter struct {

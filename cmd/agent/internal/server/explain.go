@@ -16,7 +16,7 @@ import (
 // Programs and servers quote failed statements and values of rows in their output. This content of a database must not get into reports,
 // verdicts, statuses or logs. Only the number of the error, a sentence for that number, and names of objects are passed on.
 
-// mariaNames maps error numbers that only MariaDB has to sentences.
+// mariaNames maps error numbers of MariaDB to sentences.
 var mariaNames = map[uint16]string{
 	1901: "the expression of a column cannot be used there", 1950: "the GTID is not known", 1959: "the role is not valid", 1961: "the role cannot be used",
 	4025: "a CHECK constraint failed", 4031: "a referenced trigger or function does not exist", 4084: "the sequence is not valid", 4086: "the table is no sequence",

@@ -74,11 +74,11 @@ func (o Options) Command(ctx context.Context, program string, arguments ...strin
 // Started closes this process's end of the password's pipe, whether the Command could be started or not.
 func Started(cmd *exec.Cmd) {
 	for _, file := range cmd.ExtraFiles {
-		_ = file.Close() // the child has its own
+		_ = file.Close() // the child has a copy
 	}
 }
 
-// Tail keeps the end of what is written to it, for messages.
+// Tail keeps the end of the text that is written to it, for messages.
 type Tail struct{ text []byte }
 
 func (t *Tail) Write(p []byte) (int, error) {

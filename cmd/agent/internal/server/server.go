@@ -33,8 +33,8 @@ type Options struct {
 	User    string
 	// Password is never part of an argument, a log or a message.
 	Password string
-	// CA is a file with PEM certificates of the authorities that may sign the server's certificate, for the host of Address. If it is "", the
-	// connection uses TLS where the server offers it, and accepts any certificate.
+	// CA is a file with PEM certificates of the authorities that may sign the server's certificate, for the host of Address. If it is "",
+	// the connection uses TLS if the server offers it, and accepts any certificate.
 	CA string
 }
 
@@ -141,7 +141,7 @@ func (c *Conn) unlimited() error {
 	return nil
 }
 
-// Close ends the connection, and what the session holds with it.
+// Close ends the connection and its session.
 func (c *Conn) Close() { _ = c.conn.Close() }
 
 // Limit sets the deadline of all requests until the next call; the zero time: no deadline.
@@ -192,7 +192,7 @@ func (c *Conn) Named(statement string) (map[string]string, error) {
 	return row, nil
 }
 
-// Value runs a statement and returns the first column of its first row; "" where there is none.
+// Value runs a statement and returns the first column of its first row; "" without a row.
 func (c *Conn) Value(statement string, args ...any) (string, error) {
 	rows, err := c.Rows(statement, args...)
 	if err != nil || len(rows) == 0 {

@@ -20,8 +20,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// logIn connects with a configuration of TLS, or, if that is nil, with TLS where the server offers it, and returns the configuration in use.
-// Without a CA, a server whose TLS is too old is reached without TLS.
+// logIn connects with a configuration of TLS. If that is nil, it uses TLS if the server offers it. It returns the configuration in use.
+// Without a CA, it connects to a server whose TLS is too old without TLS.
 func (o Options) logIn(ctx context.Context, secure *tls.Config) (*client.Conn, *tls.Config, error) {
 	if secure != nil {
 		conn, err := o.dial(ctx, func(*greeted) *tls.Config { return secure })

@@ -43,7 +43,7 @@ func (v Version) Words() Words {
 	return w
 }
 
-// Position returns where the binary log ends, or nil when the server keeps none.
+// Position returns the end of the binary log, or nil if the server has none.
 func (c *Conn) Position() (*contract.Position, error) {
 	row, err := c.Named(c.Version.Words().MasterStatus)
 	if err != nil || row == nil {
@@ -69,11 +69,11 @@ func (c *Conn) BinaryLogs() ([]string, error) {
 	return names, nil
 }
 
-// system are the schemas that the server creates itself. A schema SYS is a user's if names are case-sensitive; else its name is in lower
-// case.
+// system are the schemas that the server creates. A schema SYS belongs to a user if names are case-sensitive; otherwise its name is in
+// lower case.
 var system = map[string]bool{"mysql": true, "sys": true, "information_schema": true, "performance_schema": true}
 
-// Only restricts Schemas, Tables and Definitions to some schemas; none: all but the server's own.
+// Only restricts Schemas, Tables and Definitions to some schemas; none: all except the server's.
 func (c *Conn) Only(schemas []string) {
 	c.only = nil
 	for _, name := range schemas {
@@ -84,7 +84,7 @@ func (c *Conn) Only(schemas []string) {
 	}
 }
 
-// Omits reports whether a schema is the server's own, or not one that Only named.
+// Omits reports whether a schema belongs to the server, or is not one that Only named.
 func (c *Conn) Omits(schema string) bool { return system[schema] || c.only != nil && !c.only[schema] }
 
 // Schemas returns the schemas without those of the server itself.

@@ -44,19 +44,19 @@ func (f *Folder) Put(ctx context.Context, name string, content io.Reader) error 
 	return f.put(ctx, name, content, os.Rename)
 }
 
-// Replace is Put.
+// Replace does the same as Put.
 func (f *Folder) Replace(ctx context.Context, name string, content []byte) error {
 	return f.Put(ctx, name, reader(content))
 }
 
-// Create links the written file to its name, which fails if a file of that name exists.
+// Create links the written file to its name. That fails if a file of that name exists.
 func (f *Folder) Create(ctx context.Context, name string, content []byte) error {
 	return f.put(ctx, name, reader(content), func(from, to string) error {
 		err := os.Link(from, to)
 		if errors.Is(err, fs.ErrExist) {
 			return ErrExists
 		}
-		if err != nil { // the file system has no links
+		if err != nil { // the file system does not support links
 			if _, err := os.Lstat(to); err == nil {
 				return ErrExists
 			}
@@ -178,7 +178,7 @@ func (f *Folder) Delete(_ context.Context, name string) error {
 		return folderError(fmt.Sprintf("remove %s from %s", name, f), err)
 	}
 	for folder := filepath.Dir(path); len(folder) > len(filepath.Clean(f.root)) && os.Remove(folder) == nil; {
-		folder = filepath.Dir(folder) // which may be empty now, too
+		folder = filepath.Dir(folder) // it may be empty now, too
 	}
 	return nil
 }
@@ -188,7 +188,7 @@ func (f *Folder) Sweep(ctx context.Context, prefix string) ([]string, error) {
 	return f.SweepIf(ctx, prefix, func(string) bool { return true })
 }
 
-// SweepIf removes the partial files for which a function returns true, and folders without any files.
+// SweepIf removes the partial files whose names may accepts, and folders without any files.
 func (f *Folder) SweepIf(ctx context.Context, prefix string, may func(name string) bool) ([]string, error) {
 	var names []string
 	err := f.walk(ctx, prefix, func(name string, entry fs.DirEntry) error {
@@ -213,7 +213,7 @@ func (f *Folder) sweepFolders(folder string) error {
 		if entry.IsDir() {
 			path := filepath.Join(folder, entry.Name())
 			err = errors.Join(err, f.sweepFolders(path))
-			_ = os.Remove(path) // where it is empty
+			_ = os.Remove(path) // fails unless it is empty
 		}
 	}
 	if err != nil {

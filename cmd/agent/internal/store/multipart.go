@@ -67,7 +67,7 @@ func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part
 	return s.complete(ctx, name, upload, parts, size)
 }
 
-// complete turns the parts into an object. Its response may be lost: the existence of the object decides.
+// complete combines the parts to an object. The response may be lost: the existence of the object decides.
 func (s *S3) complete(ctx context.Context, name, upload string, parts []minio.CompletePart, size int64) error {
 	_, err := s.client.CompleteMultipartUpload(ctx, s.o.Bucket, s.o.Prefix+name, upload, parts, minio.PutObjectOptions{})
 	info, statErr := s.Stat(ctx, name)
@@ -134,7 +134,7 @@ func (r *resuming) Read(p []byte) (int, error) {
 		if r.fails++; r.fails > 5 || r.ctx.Err() != nil {
 			return 0, r.store.error("read", r.name, err)
 		}
-		_ = r.content.Close() // broken
+		_ = r.content.Close() // it is broken
 		if err := r.open(); err != nil {
 			r.content = io.NopCloser(bytes.NewReader(nil))
 			return 0, err

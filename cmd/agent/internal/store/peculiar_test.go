@@ -21,7 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Stores that take requests only in a certain form are written to, read and swept, with small objects and with parts.
+// Objects, small ones and ones with several parts, are written to, read from and swept in stores that accept requests only in a certain
+// form.
 func TestPeculiarStores(t *testing.T) {
 	isUpload := func(r *http.Request) bool { return r.Method == http.MethodPut }
 	begins := func(r *http.Request) bool {
@@ -119,7 +120,7 @@ func sts(t *testing.T) string {
 		`<SessionToken>session</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`)
 }
 
-// podIdentity starts the agent that EKS runs on nodes, and sets the environment of a pod that it gives credentials.
+// podIdentity starts a server like the agent that EKS runs on nodes, and sets the environment of a pod that gets credentials from it.
 func podIdentity(t *testing.T) {
 	t.Helper()
 	t.Setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token(t))
@@ -134,7 +135,7 @@ func token(t *testing.T) string {
 	return file
 }
 
-// answers starts a server that answers the requests that it accepts, and refuses others.
+// answers starts a server that answers the requests that it accepts, and refuses all others.
 func answers(t *testing.T, accepts func(*http.Request) bool, answer string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -5,7 +5,7 @@ package store
 
 import (
 	"context"
-	"crypto/md5" //nolint:gosec // as S3 demands
+	"crypto/md5" //nolint:gosec // S3 requires it
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/hex"
@@ -29,12 +29,12 @@ type S3Options struct {
 	// Endpoint is a URL such as https://s3.example.com.
 	Endpoint string
 	Bucket   string
-	// Prefix is put before all names; a slash at its end is added.
+	// Prefix begins all names. A slash is added at its end.
 	Prefix string
 	Region string
 	// PathStyle puts the bucket into the path, not into the host name.
 	PathStyle bool
-	// CA has certificates in PEM that are trusted besides the system's.
+	// CA has certificates in PEM that are trusted in addition to the system's.
 	CA []byte
 	// AccessKey, SecretKey and Token are the credentials.
 	AccessKey, SecretKey, Token string
@@ -52,14 +52,14 @@ type S3Options struct {
 
 const maxParts = 10_000
 
-// S3 keeps objects in a bucket.
+// S3 stores objects in a bucket.
 type S3 struct {
 	o      S3Options
 	client minio.Core
 	sse    encrypt.ServerSide // nil for none
 }
 
-// NewS3 returns a store in a bucket, after a look whether the bucket answers.
+// NewS3 returns a store in a bucket, after it has checked that the bucket answers.
 func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	if o.Prefix = strings.Trim(o.Prefix, "/"); o.Prefix != "" {
 		o.Prefix += "/"
@@ -116,7 +116,7 @@ func (o S3Options) credentials() *credentials.Credentials {
 	return credentials.NewStaticV4(o.AccessKey, o.SecretKey, o.Token)
 }
 
-// given fails if the pod's service account gives no credentials. Without this check, the first request would report a failure of the store.
+// given fails if the pod's service account gets no credentials. Without this check, the first request would report a failure of the store.
 func given(creds *credentials.Credentials, transport http.RoundTripper) error {
 	_, err := creds.GetWithContext(&credentials.CredContext{Client: &http.Client{Transport: transport, Timeout: 30 * time.Second}})
 	var unreachable *url.Error
@@ -163,12 +163,12 @@ func (s *S3) Put(ctx context.Context, name string, content io.Reader) error {
 }
 
 func (s *S3) put(ctx context.Context, name string, content []byte, o minio.PutObjectOptions) error {
-	o.DisableContentSha256, o.ContentType, o.ServerSideEncryption = true, "application/octet-stream", s.sse // with this hash the client does not send signed pieces
+	o.DisableContentSha256, o.ContentType, o.ServerSideEncryption = true, "application/octet-stream", s.sse // with this hash, the client does not sign each piece
 	_, err := s.client.PutObject(ctx, s.o.Bucket, s.o.Prefix+name, reader(content), int64(len(content)), md5Of(content), sum(content), o)
 	return s.error("write", name, err)
 }
 
-// sum returns the hash that servers compare what they receive with.
+// sum returns the hash with which servers verify the received content.
 func sum(content []byte) string {
 	hash := sha256.Sum256(content)
 	return hex.EncodeToString(hash[:])
@@ -176,7 +176,7 @@ func sum(content []byte) string {
 
 // md5Of returns the checksum that buckets with Object Lock require. It protects nothing: the SHA-256 hash does.
 func md5Of(content []byte) string {
-	sum := md5.Sum(content) //nolint:gosec // as S3 demands
+	sum := md5.Sum(content) //nolint:gosec // S3 requires it
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
@@ -266,13 +266,13 @@ func (s *S3) SweepIf(ctx context.Context, prefix string, may func(name string) b
 	var names []string
 	for upload := range s.client.ListIncompleteUploads(ctx, s.o.Bucket, s.o.Prefix+prefix, true) {
 		if code := answer(upload.Err).Code; code == "NoSuchUpload" || code == "NotImplemented" {
-			return names, nil // some servers answer this if there are none
+			return names, nil // some servers answer this if they have no uploads
 		}
 		if upload.Err != nil {
 			return names, s.error("list unfinished uploads of", prefix, upload.Err)
 		}
 		if !strings.HasPrefix(upload.Key, s.o.Prefix+prefix) || !may(strings.TrimPrefix(upload.Key, s.o.Prefix)) {
-			continue // not asked for: some servers look at buckets only
+			continue // not requested: some servers ignore the prefix
 		}
 		if err := s.client.AbortMultipartUpload(ctx, s.o.Bucket, upload.Key, upload.UploadID); err != nil {
 			if err := s.error("end the unfinished upload of", upload.Key, err); !errors.Is(err, ErrNotFound) {

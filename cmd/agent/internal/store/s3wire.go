@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// newTransport returns a transport whose requests end: it fails if a server accepts a connection and then sends nothing.
+// newTransport returns a transport whose requests end: they fail if a server accepts a connection and then sends nothing.
 func newTransport(ca []byte) (*http.Transport, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -44,7 +44,7 @@ func newTransport(ca []byte) (*http.Transport, error) {
 	}, nil
 }
 
-// proxy returns the proxy that the environment names. The node's own addresses, which give credentials to pods, are never reached through a
+// proxy returns the proxy that the environment names. Requests to addresses of the node, from which pods get credentials, never use a
 // proxy.
 func proxy(r *http.Request) (*url.URL, error) {
 	if ip := net.ParseIP(r.URL.Hostname()); ip != nil && ip.IsLinkLocalUnicast() {

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package store keeps objects under names: in a bucket of S3's protocol, or in a folder. An object is there as a whole or
-// not at all. Errors carry the reason of package contract.
+// Package store stores objects under names, in an S3 bucket or in a folder. An object exists completely or not at all. Errors have a reason
+// of package contract.
 package store
 
 import (
@@ -21,7 +21,7 @@ var ErrExists = errors.New("there is such an object already")
 
 // Info describes an object.
 type Info struct {
-	// Name is relative to the store's own prefix.
+	// Name is relative to the store's prefix.
 	Name     string
 	Size     int64
 	Modified time.Time

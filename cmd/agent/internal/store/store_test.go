@@ -31,11 +31,11 @@ func stores(t *testing.T) map[string]store.Store {
 
 func content(size int) []byte {
 	b := make([]byte, size)
-	_, _ = rand.New(rand.NewSource(int64(size))).Read(b) // the content belongs to the size
+	_, _ = rand.New(rand.NewSource(int64(size))).Read(b) // the content depends only on the size
 	return b
 }
 
-// What both kinds of stores promise.
+// The promises of both kinds of stores.
 func TestStore(t *testing.T) {
 	for kind, s := range stores(t) {
 		t.Run(kind, func(t *testing.T) {
@@ -57,20 +57,20 @@ func TestStore(t *testing.T) {
 			if got, err := store.ReadAll(ctx, s, "a/once"); err != nil || string(got) != "one" {
 				t.Errorf("%q %v", got, err)
 			}
-			for _, size := range []int{100, 12 << 20} { // broken off within the first part, and behind it
+			for _, size := range []int{100, 12 << 20} { // interrupted within the first part, and after it
 				broken := io.MultiReader(bytes.NewReader(content(size)), iotest.ErrReader(io.ErrNoProgress))
 				if err := s.Put(ctx, "a/broken", broken); !errors.Is(err, io.ErrNoProgress) {
-					t.Errorf("a content that breaks off: %v", err)
+					t.Errorf("a content that ends early: %v", err)
 				}
 			}
 			if _, err := s.Stat(ctx, "a/broken"); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("a part of an object is there: %v", err)
+				t.Errorf("a part of an object exists: %v", err)
 			}
 			if _, err := s.Get(ctx, "a/nothing", 0); !errors.Is(err, store.ErrNotFound) {
-				t.Errorf("read what is not there: %v", err)
+				t.Errorf("read a missing object: %v", err)
 			}
 			if left, err := s.Sweep(ctx, ""); err != nil || len(left) > 0 {
-				t.Errorf("left over: %v %v", left, err)
+				t.Errorf("leftovers: %v %v", left, err)
 			}
 			infos, err := s.List(ctx, "a/")
 			if err != nil || len(infos) != 2 {
@@ -88,7 +88,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// What an upload that was killed has left is found and removed, and nothing else is.
+// Sweep finds and removes the leftovers of a killed upload, and nothing else.
 func TestSweep(t *testing.T) {
 	root := t.TempDir()
 	s, err := store.NewFolder(root)
@@ -103,10 +103,10 @@ func TestSweep(t *testing.T) {
 		t.Errorf("%v %v", names, err)
 	}
 	if _, err := os.Stat(filepath.Join(root, "a/y")); err == nil {
-		t.Error("the empty folder is left")
+		t.Error("the empty folder still exists")
 	}
 	if _, err := os.Stat(filepath.Join(root, "b/.partial-object-3")); err != nil {
-		t.Error("what is another's is removed")
+		t.Error("a foreign object was removed")
 	}
 }
 
@@ -124,7 +124,7 @@ func TestBucketThatBreaks(t *testing.T) {
 			got, err := store.ReadAll(t.Context(), s, "object")
 			b.Break(nil)
 			if err == nil && !bytes.Equal(got, content(11<<20+int(seed))) {
-				t.Fatalf("seed %d: %d bytes, and not those that were written", seed, len(got))
+				t.Fatalf("seed %d: %d bytes, which differ from those that were written", seed, len(got))
 			}
 		}
 		if got, err := store.ReadAll(t.Context(), s, "small"); createErr == nil && (err != nil || !bytes.Equal(got, []byte{byte(seed)})) {
@@ -136,8 +136,8 @@ func TestBucketThatBreaks(t *testing.T) {
 	}
 }
 
-// A connection that breaks while an object is read is made again where it broke.
-func TestReadingGoesOn(t *testing.T) {
+// If a connection breaks while an object is read, the reader reconnects at the same offset.
+func TestReadingContinues(t *testing.T) {
 	b := rig.NewBucket(t)
 	s := b.Open(t)
 	assert.NilError(t, s.Put(t.Context(), "object", bytes.NewReader(content(12<<20))))

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package writer prevents two clusters from writing to one place of a store. Each cluster records its identity there, and a time up to
-// which it may be at work.
+// Package writer prevents two clusters from writing to the same place of a store. Each cluster records its identity there, and a time until
+// which it may be writing.
 package writer
 
 import (
@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Role is the task of a writer. One writer may hold several roles at once.
+// Role is the task of a writer. One writer may have several roles at the same time.
 type Role string
 
 // The roles.
@@ -63,8 +63,8 @@ type Lease struct {
 
 func name(role Role) string { return "writers/" + string(role) + ".json" }
 
-// Take claims a role for a writer. It fails with Refused while another writer is at work there. It also fails if another writer has
-// replaced this one: two clusters that alternate would remove each other's backups.
+// Take claims a role for a writer. It fails with Refused while another writer has the place. It also fails if another writer has replaced
+// this one: two clusters that alternate would remove each other's backups.
 func Take(ctx context.Context, s store.Store, role Role, writer string, length time.Duration) (*Lease, error) {
 	l := &Lease{store: s, role: role, length: length, claim: claim{Format: manifest.Format, Writer: writer, Process: process, Since: time.Now().UTC().Truncate(time.Second)}}
 	for _, other := range []Role{Archive, Backup} {

@@ -50,7 +50,7 @@ func TestTwoWriters(t *testing.T) {
 		_, reason := take(Archive, "a")
 		assert.Equal(t, reason, contract.Reason(""), "a pod that was killed starts again at once")
 	})
-	archive.Release(t.Context()) // the process before has the claim no more
+	archive.Release(t.Context()) // the former process does not have the claim any more
 	as("4", func() {
 		l, _ := take(Archive, "a")
 		l.Release(t.Context())
@@ -72,7 +72,7 @@ func TestTwoWriters(t *testing.T) {
 	assert.Equal(t, reason, contract.Reason(""), "with consent it does")
 }
 
-// Without a name, processes of one role keep each other away while they are at work.
+// Without a name, two processes cannot have the same role at the same time.
 func TestWritersWithoutNames(t *testing.T) {
 	s, err := store.NewFolder(t.TempDir())
 	assert.NilError(t, err)
