@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
-# Validates bundles (arguments; default: bundle and every one in releases) as catalogs do, and takes a warning for
-# an error.
+# Validates bundles (arguments; default: bundle and every one in releases) like a catalog does, and treats warnings as errors.
 #
-# The check named multiarch asks docker or podman for the platforms of every image. Without MULTIARCH_TOOL, which
-# makes it ask the registries, it gets those of the operator's image from what make images has built, or else from
-# what it is built for (PLATFORMS); of images that are not this project's it learns nothing and does not fail.
+# The check named multiarch runs docker or podman to get the platforms of every image. With MULTIARCH_TOOL it queries the registries.
+# Otherwise the platforms of the operator's image come from the output of make images, or from PLATFORMS. Foreign images are then not
+# checked.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

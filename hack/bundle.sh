@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Generates the OLM bundle from config/ and validates it. The same sources give the same bytes.
-#   VERSION             of the bundle; it upgrades from the newest release before that (releases/)
-#   USE_IMAGE_DIGESTS   not empty: pin all images by digest; this asks their registries
+#   VERSION             of the bundle, which upgrades from the newest earlier release (releases/)
+#   USE_IMAGE_DIGESTS   not empty: pin all images by digest; their registries are queried
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 . hack/project.env
@@ -25,10 +25,10 @@ rm -rf bundle
 	sed "s|controller:latest|$IMG|; s|scorecard:latest|$SCORECARD_IMG|; s|PROJECT_URL|$PROJECT_URL|; s|PROJECT_EMAIL|$PROJECT_EMAIL|; s|DISCONNECTED|$disconnected|; s|base64data: ICON|base64data: $(base64 --wrap 0 config/manifests/icon.svg)|; $edge" |
 	"$sdk" generate bundle --quiet --overwrite --package "$package" --version "$VERSION" \
 		--channels "$CHANNELS" --default-channel "$DEFAULT_CHANNEL" ${USE_IMAGE_DIGESTS:+--use-image-digests}
-# The time of the run would make every bundle a new one.
+# The time of the run would make every bundle different.
 created=$(grep --max-count 1 'createdAt:' "$catalog")
 sed -i "s|^ *createdAt:.*|$created|" "$csv"
-# What OLM v1 installs it with, and what it removes of the version before.
+# The rights with which OLM v1 installs it and removes objects of the previous version.
 go run ./hack/olmv1 config/olmv1/installer_role.yaml bundle ${previous:+"releases/v$previous"}
 
 OPERATOR_SDK=$sdk hack/bundle-validate.sh bundle

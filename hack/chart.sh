@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Writes dist/chart, the Helm chart of the operator, from config/: what config/default installs, with the monitoring of config/prometheus and the
-# policy of config/admission, which values turn on.
+# Writes dist/chart, the Helm chart of the operator, from config/: the objects of config/default, and, if values enable them, the monitoring
+# of config/prometheus and the policy of config/admission.
 #
 #   IMG, VERSION   of the operator
 set -euo pipefail

@@ -5,16 +5,15 @@
 #   hack/cluster.sh up|down|status
 #
 #   CLUSTER_NAME   default d3os
-#   CLUSTER_DIR    everything the cluster writes, its kubeconfig among it; default .cluster/$CLUSTER_NAME
+#   CLUSTER_DIR    all files that the cluster writes, including its kubeconfig; default .cluster/$CLUSTER_NAME
 #   CLUSTER_PODS   fast: a scheduled pod is ready at once (default); general: it takes some seconds
 #   CLUSTER_AUDIT  an audit policy: the API server's audit log is then kwok/clusters/$CLUSTER_NAME/logs/audit.log,
 #                  and owner references need rights (OwnerReferencesPermissionEnforcement, as on OpenShift)
 #   CLUSTER_NODES  nodes of 64 CPU, 256Gi and 1000 pods each; default 4
 #   TOOLS          folder of the binaries; default bin/tools
 #
-# `up` leaves a running cluster as it is, but for missing nodes. How a pod can be made to fail is in
-# hack/cluster/pods-failing.yaml. A pod that is ready keeps the status that it is given: a test may
-# patch it to be unready.
+# `up` changes nothing in a running cluster, but adds missing nodes. hack/cluster/pods-failing.yaml shows how to make a pod fail. A ready
+# pod keeps any status that a test writes: a test may make it unready by a patch.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -32,7 +31,7 @@ export KWOK_KUBECTL_BINARY=$tools/kubectl
 log=$dir/cluster.log
 
 die() { echo "cluster.sh: $*" >&2; exit 1; }
-# Seconds for each step of a start, which only a hang uses up: a busy machine takes long.
+# The limit in seconds for each step of a start. It is exceeded only in a hang: a busy machine takes long.
 patience=300
 kwokctl() { "$tools/kwokctl" --name "$name" "$@"; }
 kubectl() { "$tools/kubectl" "$@"; }
@@ -44,7 +43,7 @@ create() {
 		checks=(--kube-audit-policy "$audit")
 		admission+=,OwnerReferencesPermissionEnforcement
 	fi
-	# Limits are off for tests with thousands of objects: the control plane must not be what they measure.
+	# Limits are off for tests with thousands of objects, so that they do not measure the control plane.
 	kwokctl create cluster --runtime binary --wait "${patience}s" --kubeconfig "$KUBECONFIG" \
 		--etcd-binary "$tools/etcd" \
 		--kube-apiserver-binary "$tools/kube-apiserver" \
@@ -96,8 +95,8 @@ node() {
 	YAML
 }
 
-# The controller manager ends for good when the API server is not healthy within ten seconds, as on a busy machine, and
-# kwokctl waits for the API server alone. The first service account shows that it works.
+# The controller manager exits if the API server is not healthy within ten seconds, as on a busy machine, and kwokctl waits only for the API
+# server. The first service account proves that the controller manager works.
 complete() {
 	local end=$((SECONDS + patience))
 	until kubectl get serviceaccount default --namespace default --request-timeout 5s; do
@@ -120,8 +119,8 @@ up() {
 	done
 	mkdir -p "$dir"
 	: >"$log"
-	# kwokctl picks free ports, but another cluster could pick the same ones before they are
-	# bound: clusters start one at a time on a machine.
+	# kwokctl picks free ports, but another cluster could pick the same ones before they are used. So the clusters of a machine start one
+	# after the other.
 	if command -v flock >/dev/null; then
 		exec 9>"${TMPDIR:-/tmp}/d3os-cluster-$(id -u).lock"
 		flock 9

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fails when a CRD could refuse or change what an older one has accepted: crd-safety.sh [OLD NEW]
+# Fails if a CRD could refuse or change a resource that an older one accepted: crd-safety.sh [OLD NEW]
 # Default: each CRD of the newest release before VERSION, and the bundle's.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,15 +1,14 @@
 #!/usr/bin/env bash
-# make e2e: the operator as its users install it, on real pods (test/e2e).
+# make e2e: installs the operator like its users, with real pods (test/e2e).
 #
-#   hack/e2e.sh [PATTERN]     PATTERN: of the tests' names, as in TestCatalog; default: all
+#   hack/e2e.sh [PATTERN]     PATTERN: names of tests, such as TestCatalog; default: all
 #
-# Without USER_CLUSTER on a node of this machine (hack/node/node.sh; root, Debian 12 or newer), which is
-# started, filled with images of this checkout and taken down again.
+# Without USER_CLUSTER, it starts a node on this machine (hack/node/node.sh; root, Debian 12 or newer), fills it with images of this
+# checkout, and stops it at the end.
 #
-# With USER_CLUSTER (a kubeconfig) on that cluster. If it is the running node, images go to its registry.
-# Otherwise REGISTRY=host[:port] (CERT_DIR: a folder with its ca.crt) gets them, under the path of their
-# names, and the cluster has to look there for every registry; without REGISTRY all images have to be
-# where their names say.
+# With USER_CLUSTER (a kubeconfig), it uses that cluster. If that is the running node, images are pushed to its registry. Otherwise they are
+# pushed to REGISTRY=host[:port] (CERT_DIR: a folder with its ca.crt) under the path of their names, and the cluster must use that registry
+# for every name. Without REGISTRY, all images must be available under their names.
 #
 #   KEEP=1     leave the node running
 #   E2E=full   OLM v1 and a store of S3, too; on a node of this machine only
@@ -59,17 +58,17 @@ if [[ $KUBECONFIG -ef $node_dir/kubeconfig ]]; then
 fi
 
 if [[ ${REGISTRY:-} ]]; then
-	# Not the default of scorecard, which is a digest that only the original has.
+	# The default of scorecard is a digest that only the original registry has.
 	export SCORECARD_UNTAR_IMG=quay.io/operator-framework/scorecard-untar:e2e
 	say 'images of the platform'
 	quietly hack/node/images.sh
 	say 'images of OLM and scorecard'
 	quietly hack/olm/images.sh
 	say 'images of the operator, its bundles and its catalog'
-	# Not bin/images: these are of one platform only.
+	# Not in bin/images, because these images are for one platform only.
 	export IMAGES_DIR=$PWD/.cluster/e2e
 	quietly make --no-print-directory images images-push
-	# The releases that are upgraded from, each as it was released.
+	# The releases from which the tests upgrade, each in its released form.
 	while read -r -u 3 version commit; do
 		say "the operator $version of ${commit:0:12}"
 		quietly make --no-print-directory images images-push IMAGES=manager VERSION="$version" IMG="${IMG%:*}:v$version"

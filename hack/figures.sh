@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the size of the source, and the bounds that changes should keep.
+# Prints the size of the source, and the limits that changes should respect.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the repository, FUZZTIME each, and prints what came of it. An input that
-# breaks one is kept in its package's testdata/fuzz, where `go test` runs it from then on.
+# Runs every fuzz target of the repository for FUZZTIME each, and prints the results. An input that breaks a target is stored in its
+# package's testdata/fuzz, and `go test` runs it from then on.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -12,15 +12,15 @@ columns='%-32s %9s %9s %7s %6s %11s\n'
 table=$(printf "$columns" TARGET CASES PASSED FAILED SEEDS 'NEW INPUTS')
 all=0 broken=0
 
-# last(pattern): the number that the pattern's group finds last in the log, or 0.
+# last(pattern): prints the last number in the log that matches the pattern's group, or 0.
 last() {
 	local found
 	found=$(sed -n "s,.*$1.*,\1,p" "$log" | tail -n 1)
 	echo "${found:-0}"
 }
 
-# ended: Go calls it a failure, too, when the time is up in the middle of an input (golang/go#75804). An
-# input that breaks the target is named.
+# ended: recognizes runs whose time ended during an input, which Go reports as a failure (golang/go#75804). For an input that breaks the
+# target, the log has a file name.
 ended() { grep -qx ' *context deadline exceeded' "$log" && ! grep -qE 'Failing input written|failure while testing|panic:' "$log"; }
 
 # row(name, cases, failed, seeds, new inputs)

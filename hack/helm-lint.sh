@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Lints and renders every chart, the operator's own among them, as plain Helm does: with each of its ci/*.yaml, or with its own values
-# where it has none.
+# Lints and renders every chart, including the operator's, with plain Helm: with each of its ci/*.yaml, or with its default values if it has
+# none.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 helm=${TOOLS:-$PWD/bin/tools}/helm
 
-# quiet(command...): its output matters only when it fails
+# quiet(command...): prints the output only if the command fails
 quiet() { local out; out=$("$@" 2>&1) || { printf '%s\n%s\n' "$*" "$out" >&2; return 1; }; }
 
 for chart in helm-charts/*/ dist/chart/; do

@@ -3,17 +3,17 @@
 #
 #   hack/images.sh build|push [manager|bundles|catalog]...   default: all three
 #   hack/images.sh bundles   print the folder of each bundle and its image by digest, all built
-#   hack/images.sh packages  install what this needs of Debian's packages, where it is missing
+#   hack/images.sh packages  install the missing packages of Debian that this script needs
 #   hack/images.sh list      print every image that a cluster without internet needs
 #
-#   VERSION         the manager's and the catalog's version; the bundles know their own
-#   COMMIT          that the manager was built from, where it is not HEAD and what has changed since
-#   IMAGE_TAG_BASE  what the names of all images begin with
+#   VERSION         of the manager and the catalog; bundles have their own
+#   COMMIT          from which the manager was built; default HEAD and uncommitted changes
+#   IMAGE_TAG_BASE  start of the names of all images
 #   PROGRAMS        in the manager's image: manager agent
 #   PLATFORMS       of the manager, whose binaries make has built: linux/amd64,linux/arm64
-#   REGISTRY        push to this host[:port] under the same path, not to the names' own registry
+#   REGISTRY        push to this host[:port] under the same path, not to the registries in the names
 #   CERT_DIR        a folder with the registry's authority, ca.crt
-#   IMAGES_DIR      what is written; default bin/images:
+#   IMAGES_DIR      output folder; default bin/images:
 #                     digests/<name>/<tag>   the digest of each image
 #                     oci/<name>/<tag>/      the image as an OCI layout
 set -euo pipefail
@@ -31,7 +31,7 @@ platforms=${PLATFORMS:-linux/amd64,linux/arm64}
 dir=${IMAGES_DIR:-$PWD/bin/images}
 [[ $dir == /* ]] || dir=$PWD/$dir
 
-# Every bundle once: the released ones, then the next release's.
+# Each bundle once: first the released ones, then that of the next release.
 bundle_folders() {
 	local version
 	version=$(bundle_version bundle)
@@ -66,8 +66,8 @@ layout() {
 	mkdir -p "$layout" "$(dirname "$dir/digests/$(file_of "$1")")"
 }
 
-# build EPOCH ARGUMENT...: the image of the context, for $layout; prints the descriptor of its manifest.
-# Neither the machine, nor the time, nor the checkout reach the image.
+# build EPOCH ARGUMENT...: builds the image of the context for $layout, and prints the descriptor of its manifest. The image does not depend
+# on the machine, the time or the checkout.
 build() {
 	local epoch=$1 raw=$dir/context/raw
 	shift
@@ -105,7 +105,7 @@ manager() {
 	done | index "$layout" | finish_image "$img"
 }
 
-# The labels are each bundle's own annotations, so that a released image stays what it was.
+# The labels are each bundle's annotations, so that a released image stays the same.
 bundles() {
 	local folder image labels
 	for folder in $(bundle_folders); do
@@ -116,7 +116,7 @@ bundles() {
 		cp -r "$folder" "$context/bundle"
 		sed '/^LABEL /d' bundle.Dockerfile >"$context/Dockerfile"
 		mapfile -t labels < <(sed -nE 's/^  ([a-z][^ ]*): "?([^"]*)"?$/--label=\1=\2/p' "$folder/metadata/annotations.yaml")
-		# Data, the same for every architecture. No time, either: the catalog in git has the digest.
+		# It has only data, the same for every architecture, and no time, because the catalog in git has the digest.
 		build 0 --platform linux/amd64 "${labels[@]}" | finish_image "$image"
 	done
 }
@@ -164,9 +164,9 @@ list() {
 	images_of bundles
 	images_of catalog
 	{
-		# The operator of each release and what it runs: an upgrade goes through them, one by one.
+		# The operator of each release with its images: an upgrade goes through all releases, one by one.
 		sed -n 's/^    containerImage: //p; /^  relatedImages:/,/^  [a-z]/s/^ *\(- \)\?image: //p' releases/*/manifests/*.clusterserviceversion.yaml
-		# What the charts run unless a resource says otherwise.
+		# The default images of the charts.
 		sed -n 's/^image: *\([^" #]\+\).*/\1/p' helm-charts/*/values.yaml helm-charts/microservice/services/*/preset.yaml
 	} | sort -u | grep --invert-match --line-regexp --fixed-strings "$(images_of manager)"
 }

@@ -1,20 +1,20 @@
 #!/usr/bin/env bash
-# Scores the operator's manifests and those of every sample. What kube-score is told to overlook is said
-# here, and why; all else that it calls critical fails.
+# Scores the operator's manifests and those of every sample. This script has the ignored checks with their reasons. Every other critical
+# result is a failure.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools=${TOOLS:-$PWD/bin/tools}
 
 everywhere=(
-	# The amount that a platform writes outside of its volumes is not known here; a namespace's LimitRange can say it.
+	# The amount that a platform writes outside of its volumes is unknown here; a LimitRange of the namespace can set it.
 	container-ephemeral-storage-request-and-limit
 	# The images set the user; test/security checks that it is not root.
 	container-security-context-user-group-id
-	# Network policies are asked for (spec.networkPolicy); the operator's depends on where the API server is.
+	# spec.networkPolicy enables network policies; the operator's policy depends on the address of the API server.
 	pod-networkpolicy
 )
 operator=(
-	# make deploy and make bundle put the image of the version in the place of controller:latest.
+	# make deploy and make bundle replace controller:latest by the image of the version.
 	container-image-tag
 	# Images have versions, and versions do not change.
 	container-image-pull-policy
@@ -23,11 +23,11 @@ platform=(
 	container-image-pull-policy
 	# test/security lists the images that write to their root filesystem, and allows no other.
 	container-security-context-readonlyrootfilesystem
-	# The product's services have one answer to "how are you". A liveness probe is the more patient one.
+	# The product's services have a single health endpoint. The liveness probe is the more patient one.
 	pod-probes-identical
-	# An author's: sidecars, cron jobs, services and what publishes them.
+	# Objects that an author defines: sidecars, cron jobs, services and the objects that publish them.
 	container-resources cronjob-has-deadline service-type pod-probes
-	# One of the Services of a set, by which no client addresses single pods.
+	# One of the Services of a StatefulSet. Clients do not use it to address single pods.
 	statefulset-has-servicename
 )
 
@@ -47,6 +47,6 @@ score() {
 "$tools/kustomize" build config/default | score config/default "${operator[@]}"
 for sample in config/samples/*.yaml; do
 	[[ $sample != */kustomization.yaml ]] || continue
-	# Outside of a pod, render does not know the image of the agent.
+	# Outside of a pod, render has no image of the agent.
 	go run . render -f "$sample" | sed 's|image: unknown$|image: registry.example/agent:v1|' | score "$sample" "${platform[@]}"
 done

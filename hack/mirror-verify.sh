@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Fills a registry with the images that `hack/images.sh list` prints and nothing else, and follows an upgrade from the oldest
-# release to the newest in it: the catalog, each bundle by its digest, and each image that a bundle names. The bundles and the catalog are
-# the real ones. The other images are empty, because only their names matter here.
+# Fills a registry with only the images that `hack/images.sh list` prints. Then it follows an upgrade from the oldest release to the newest
+# one: the catalog, each bundle by its digest, and each image that a bundle names. The bundles and the catalog are real. The other images
+# are empty, because only their names matter here.
 #
 #   TOOLS   folder with opm and registry; default bin/tools
 set -euo pipefail
@@ -29,7 +29,7 @@ empty() {
 	echo "oci:$layout:$1"
 }
 
-# resolves IMAGE: the mirror has it.
+# resolves IMAGE: fails unless the mirror has it.
 resolves() {
 	local path=${1#*/} name
 	name=${path%%[@:]*}

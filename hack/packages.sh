@@ -1,7 +1,7 @@
 # shellcheck shell=bash
-# Debian's packages of the commands that a script needs and the machine lacks. To be sourced.
+# Installs Debian's packages of the commands that a script needs and the machine lacks. To be sourced.
 
-# Where a command does not have its package's name. Debian 13's buildah asks for netavark even where it makes no network.
+# Commands whose package has another name. Debian 13's buildah requires netavark even if it creates no network.
 declare -A packages_of=(
 	[/etc/ssl/certs/ca-certificates.crt]=ca-certificates
 	[/usr/lib/cni/ptp]=containernetworking-plugins
@@ -10,12 +10,12 @@ declare -A packages_of=(
 	[pkill]=procps
 )
 
-# packages COMMAND...: installs the packages of those that are missing. A path is a file that has to exist.
+# packages COMMAND...: installs the packages of those that are missing. A path stands for a file that must exist.
 packages() {
 	local command log missing=() sudo=()
 	for command; do
 		[[ ! -e $command || $command != /* ]] || continue
-		# Not `command -v`, which is content with a function of that name in the script that asks.
+		# Not `command -v`, which would accept a function of that name in the calling script.
 		type -P "$command" >/dev/null && continue
 		# shellcheck disable=SC2206
 		missing+=(${packages_of[$command]:-$command})
@@ -25,7 +25,7 @@ packages() {
 	((EUID == 0)) || sudo=(sudo --preserve-env)
 	printf '  [%3d s] installing %s\n' "$SECONDS" "${missing[*]}" >&2
 	log=$(mktemp)
-	# apt-get does not wait for another one: `make -j` and suites that run side by side may ask at once.
+	# apt-get does not wait for another one: `make -j` and parallel suites may call it at the same time.
 	(
 		flock 9
 		"${sudo[@]}" apt-get update -qq &&
@@ -41,7 +41,7 @@ packages() {
 # shellcheck source=/dev/null
 debian_release() { (. /etc/os-release && echo "$VERSION_CODENAME"); }
 
-# debian_sources: the mirrors of this release that the machine is configured with, in whatever format.
+# debian_sources: prints the machine's configured mirrors of this release, whatever their format.
 debian_sources() {
 	# shellcheck disable=SC2016
 	apt-get indextargets --format '$(ORIGIN) $(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |

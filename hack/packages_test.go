@@ -14,8 +14,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// machine has a folder of commands, the only ones that a script finds there. Its apt-get writes down what it is
-// asked for, and provides a command of each package's name.
+// machine has a folder with the only commands that a script can find. Its apt-get records its arguments, and creates a command with the
+// name of each package.
 type machine struct{ commands, asked string }
 
 func newMachine(t *testing.T) machine {
@@ -40,7 +40,7 @@ func (m machine) add(t *testing.T, name, script string) {
 	assert.NilError(t, os.WriteFile(filepath.Join(m.commands, name), []byte("#!/usr/bin/env bash\n"+script+"\n"), 0o700))
 }
 
-// run returns what the machine's apt-get is asked for while the script runs.
+// run returns the recorded arguments of the machine's apt-get after the script has run.
 func (m machine) run(t *testing.T, script string, arguments ...string) string {
 	t.Helper()
 	assert.NilError(t, os.RemoveAll(m.asked))
@@ -55,7 +55,7 @@ func (m machine) run(t *testing.T, script string, arguments ...string) string {
 	return string(asked)
 }
 
-// The scripts that build images have a function named buildah, which is not the command.
+// The scripts that build images have a function named buildah, which does not count as the command.
 func TestImagesInstallBuildahWhereItIsMissing(t *testing.T) {
 	fresh := newMachine(t)
 	asked := fresh.run(t, "./images.sh", "packages")
@@ -65,7 +65,7 @@ func TestImagesInstallBuildahWhereItIsMissing(t *testing.T) {
 	assert.Equal(t, fresh.run(t, "./images.sh", "packages"), "", "everything is installed already")
 }
 
-// Every target is shown on a fresh machine, or the reason why not is written down.
+// Every target is shown on a fresh machine, or a comment has the reason why not.
 func TestFreshMachineKnowsEveryTarget(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "./fresh.sh", "check").CombinedOutput()
 	assert.NilError(t, err, "%s", out)

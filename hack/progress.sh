@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs a command that prints much, and prints little of it: the lines that say what is being built (two spaces and a time
-# in brackets), and every 30 s that it goes on. All of it is in the log; when the command fails, the log's end is printed.
+# Runs a command with much output, and prints little of it: lines that name what is being built (two spaces and a time in brackets), and a
+# line every 30 s while it runs. The log has all output. If the command fails, the end of the log is printed.
 #
 #   hack/progress.sh LOG COMMAND [ARGUMENT...]
 #
-#   PROGRESS_EVERY   seconds between two signs of life; default 30
+#   PROGRESS_EVERY   seconds between two such lines; default 30
 set -euo pipefail
 
 log=$1
@@ -15,7 +15,7 @@ mkdir -p "$(dirname "$log")"
 
 "$@" >"$log" 2>&1 &
 command=$!
-# A sleep in this shell would keep it from noticing the end of the command.
+# During a sleep, this shell would not notice the end of the command.
 tail --pid="$command" --lines=+1 --follow --sleep-interval=0.2 "$log" 2>/dev/null | grep --line-buffered '^  \[' &
 printer=$!
 (

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the operator of a release from the commit that was released (releases/commits), with that commit's own Makefile.
+# Builds the operator of a release from the released commit (releases/commits), with the Makefile of that commit.
 #   release-build.sh VERSION ARCHITECTURE FILE [manager|agent]
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -15,7 +15,7 @@ source=$(mktemp --directory)
 trap 'rm -rf "$source"' EXIT
 git archive "$commit" | tar --extract --directory "$source"
 [[ $(<"$source/VERSION") == "$version" ]] || die "$commit is of version $(<"$source/VERSION"), not $version"
-# The arguments of this make are not meant for the other Makefile.
+# The other Makefile must not get the arguments of this make.
 env --unset=MAKEFLAGS --unset=MAKELEVEL GOOS=linux GOARCH="$architecture" GOFLAGS="${GOFLAGS:-} -buildvcs=false" \
 	make --no-print-directory --directory "$source" build
 mkdir -p "$(dirname "$file")"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Keeps what was released as VERSION. None of it changes afterwards.
-#   releases/v<VERSION>                    the bundle, as bundle/ is now
-#   releases/commits                       the commit that the images were built from: HEAD
+# Stores the files of the release VERSION. None of them changes afterwards.
+#   releases/v<VERSION>                    a copy of bundle/
+#   releases/commits                       the commit from which the images were built: HEAD
 #   test/fields/testdata/upgrade/v<VERSION>.txt   the digests of the manifests that this operator renders
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Prints the newest release in releases/ that is older than VERSION ($1), without the v; nothing when there is none.
+# Prints the newest release in releases/ that is older than VERSION ($1), without the v, or nothing if there is none.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

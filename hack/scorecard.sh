@@ -1,13 +1,12 @@
 #!/usr/bin/env bash
-# make scorecard: operator-sdk's scorecard on the bundle, its basic and olm suites and the operator's
-# own (test/scorecard).
+# make scorecard: operator-sdk's scorecard on the bundle, with the suites basic, olm and the operator's own (test/scorecard).
 #
 #   hack/scorecard.sh [SELECTOR]     SELECTOR: labels of tests, as in suite=custom or test=heal
 #
-# On the cluster of KUBECONFIG, where the operator runs already and the images of the bundle's scorecard
-# configuration can be pulled.
+# With KUBECONFIG it uses that cluster, where the operator must run and the images of the bundle's scorecard configuration must be
+# available.
 #
-#   SCORECARD_UNTAR_IMG   in place of the images that scorecard unpacks the bundle and keeps results with
+#   SCORECARD_UNTAR_IMG   replaces the images with which scorecard unpacks the bundle and stores results
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -25,7 +24,7 @@ cleanup() {
 	trap - EXIT
 	rm -f "$report"
 	if [[ ${prepared:-} ]]; then
-		# Of tests that were ended by force.
+		# These belong to tests that were ended by force.
 		"$kubectl" delete namespace --selector "d3os-product.com.d3os/scorecard=$namespace" >/dev/null || true
 		"$kubectl" delete --ignore-not-found --namespace "$namespace" --filename test/scorecard/rbac.yaml >/dev/null || true
 		[[ ! ${namespace_created:-} ]] || "$kubectl" delete namespace "$namespace" >/dev/null || true
@@ -44,7 +43,7 @@ prepare() {
 	"$kubectl" apply --namespace "$namespace" --filename test/scorecard/rbac.yaml >/dev/null
 }
 
-# One line for each result, and below those that did not pass what they have to say.
+# One line for each result, with the messages of those that did not pass below.
 print() {
 	jq --raw-output '
 		.items[] | .spec.labels as $labels | .status.results[]
@@ -56,7 +55,7 @@ print() {
 		  end' "$report"
 }
 
-# passed: every test has results, and all of them are pass.
+# passed: fails unless every test has results, and all of them are pass.
 passed() {
 	jq --exit-status '(.items | length) > 0 and
 		all(.items[]; (.status.results | length) > 0 and all(.status.results[]; .state == "pass"))' "$report" >/dev/null
@@ -68,7 +67,7 @@ flags=()
 [[ ! ${SCORECARD_UNTAR_IMG:-} ]] || flags+=(--untar-image "$SCORECARD_UNTAR_IMG" --storage-image "$SCORECARD_UNTAR_IMG")
 prepare
 say 'scorecard runs (some minutes)'
-# Its own status says less than the report does.
+# The report has more than its exit code.
 "$sdk" scorecard bundle --kubeconfig "$KUBECONFIG" --namespace "$namespace" --service-account d3os-operator-scorecard \
 	--pod-security restricted --wait-time 600s --output json --selector "${1:-suite in (basic,olm,custom)}" \
 	"${flags[@]}" >"$report" || jq --exit-status .items "$report" >/dev/null 2>&1 || die 'scorecard did not run'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs `make test` several times while busy processes keep all cores, and prints the seconds and result of each run.
+# Runs `make test` several times while busy processes use all cores, and prints the seconds and the result of each run.
 #
 #   hack/steady.sh [RUNS] [BUSY]    default: 5 runs, a busy process for each core
 #

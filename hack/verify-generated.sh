@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Generates files again and fails when that changes, adds or removes one.
+# Generates files again, and fails if that changes, adds or removes one.
 #
 #   hack/verify-generated.sh [TARGET...]    default: all but the catalog, whose tool takes minutes to build
 set -euo pipefail
@@ -24,7 +24,7 @@ if [[ $stale ]]; then
 	echo "The files above were not up to date; they are now: commit what 'make $*' makes." >&2
 	exit 1
 fi
-# A file that git does not know would be missing from everyone else's tree.
+# A file that git does not track would be missing from all other checkouts.
 if git rev-parse --verify --quiet HEAD >/dev/null && [[ $(git status --porcelain -- "${generated[@]}") ]]; then
 	git status --short -- "${generated[@]}"
 	[[ -z ${CI:-} ]] || exit 1

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command chart writes the Helm chart of the operator (make chart). It reads the objects of config/ as kustomize prints them, and writes each as
-// a template. What a value changes is a placeholder in the object, which becomes a template action; everything else is as in config/.
+// Command chart writes the Helm chart of the operator (make chart). It reads the objects of config/ from kustomize, and writes each as a
+// template. A placeholder marks each part that a value changes; it becomes a template action. Everything else is the same as in config/.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 //go:embed all:files
 var files embed.FS
 
-// chart holds the values that files/ has placeholders for. The objects of config/ provide them.
+// chart holds the values for the placeholders in files/. They come from the objects of config/.
 type chart struct {
 	Version, URL, Repository, Tag string // of the operator and its image
 	Replicas                      int64
@@ -59,7 +59,7 @@ func (c *chart) write(from io.Reader, to string) error {
 		} else if err != nil {
 			return fmt.Errorf("read an object: %w", err)
 		}
-		if object.GetKind() == "Namespace" { // helm install --create-namespace
+		if object.GetKind() == "Namespace" { // helm install --create-namespace creates it
 			continue
 		}
 		name, text, err := c.template(object)
@@ -82,7 +82,7 @@ func (c *chart) write(from io.Reader, to string) error {
 	})
 }
 
-// fill replaces the placeholders of a file. They are not those of Helm, so that the file may have template actions.
+// fill replaces the placeholders of a file. They differ from Helm's notation, so the file may contain template actions.
 func (c *chart) fill(text string) string {
 	return strings.NewReplacer(
 		"@version@", c.Version, "@url@", c.URL, "@repository@", c.Repository, "@tag@", c.Tag,

@@ -31,7 +31,7 @@ func (c *chart) template(object *unstructured.Unstructured) (path, text string, 
 			return c.binding(path, object)
 		}
 	}
-	if folder == "manager" || folder == "admission" { // objects of several kinds with one name
+	if folder == "manager" || folder == "admission" { // objects of several kinds have the same name
 		path = folder + "/" + strings.ToLower(object.GetKind())
 	}
 	lines, err := change(object)
@@ -71,13 +71,13 @@ func when(condition, text string) string {
 	return "{{- if " + condition + " }}\n" + text + "{{- end }}\n"
 }
 
-// actions are lines of a template by the placeholder that stands for them. In each, $ is the indentation of the placeholder's line.
+// actions are template lines by their placeholder. In each, $ is the indentation of the placeholder's line.
 type actions map[string]string
 
 var placeholder = regexp.MustCompile(`(?m)^( *)(?:- )?(?:[a-zA-Z./-]+: )?'?(@[a-z]+@)'?\n`)
 
-// print returns an object as a template. A line with a placeholder becomes its action; the namespace becomes that of the release, also in the user
-// name of a ServiceAccount.
+// print returns an object as a template. A line with a placeholder becomes its action. The namespace becomes that of the release, also in
+// the user name of a ServiceAccount.
 func (c *chart) print(object *unstructured.Unstructured, lines actions) (string, error) {
 	data, err := yaml.Marshal(object.Object)
 	if err != nil {
@@ -105,7 +105,7 @@ func (c *chart) print(object *unstructured.Unstructured, lines actions) (string,
 	return text, nil
 }
 
-// keptCRD lets a CRD outlive the release, and with it the resources of its kind.
+// keptCRD keeps a CRD, and with it the resources of its kind, when the release is uninstalled.
 func keptCRD(crd *unstructured.Unstructured) (actions, error) {
 	annotations := maps.Clone(crd.GetAnnotations())
 	annotations["helm.sh/resource-policy"] = "@keep@"
@@ -113,7 +113,8 @@ func keptCRD(crd *unstructured.Unstructured) (actions, error) {
 	return actions{"@keep@": "{{- if .Values.crd.keep }}\n$helm.sh/resource-policy: keep\n$" + "{{- end }}"}, nil
 }
 
-// binding returns the template of the operator's binding. An operator that watches some namespaces has its rights in these and its own.
+// binding returns the template of the operator's binding. An operator that watches certain namespaces has its rights in these and in its
+// own namespace.
 func (c *chart) binding(path string, everywhere *unstructured.Unstructured) (string, string, error) {
 	one := everywhere.DeepCopy()
 	one.SetKind("RoleBinding")
@@ -126,12 +127,12 @@ func (c *chart) binding(path string, everywhere *unstructured.Unstructured) (str
 	if err != nil {
 		return "", "", err
 	}
-	each = strings.ReplaceAll(each, ".Release", "$.Release") // inside range
+	each = strings.ReplaceAll(each, ".Release", "$.Release") // inside of range
 	return path, "{{- if .Values.manager.watchNamespaces }}\n{{- range append .Values.manager.watchNamespaces .Release.Namespace | uniq }}\n---\n" + each +
 		"{{- end }}\n{{- else }}\n" + all + "{{- end }}\n", nil
 }
 
-// deployment takes the defaults of the values out of the operator's Deployment, and puts placeholders there.
+// deployment replaces the defaults of values in the operator's Deployment by placeholders.
 func (c *chart) deployment(object *unstructured.Unstructured) (actions, error) {
 	spec, _ := object.Object["spec"].(map[string]any)
 	pod, _, err := unstructured.NestedMap(spec, "template", "spec")
@@ -164,7 +165,7 @@ func (c *chart) deployment(object *unstructured.Unstructured) (actions, error) {
 	}
 	manager["args"] = append(arguments, "@args@")
 	manager["image"], manager["resources"], manager["imagePullPolicy"] = "@image@", "@resources@", "@pull@"
-	pod["serviceAccount"] = "@pod@" // a key that sorts before serviceAccountName, of which nothing is left
+	pod["serviceAccount"] = "@pod@" // a key that sorts before serviceAccountName, which it replaces
 	spec["replicas"] = "@replicas@"
 	return deploymentActions, unstructured.SetNestedMap(spec, pod, "template", "spec")
 }
@@ -185,7 +186,7 @@ var deploymentActions = actions{
 		"{{- with .Values.manager.priorityClassName }}\n$priorityClassName: {{ . | quote }}\n$" + "{{- end }}",
 }
 
-// withoutRelatedImages returns variables without those that name default images, which become values.
+// withoutRelatedImages returns variables without those that name default images: these become values.
 func (c *chart) withoutRelatedImages(env any) ([]any, error) {
 	variables, _ := env.([]any)
 	kept, images := []any{"@images@"}, map[string]any{}

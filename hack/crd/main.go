@@ -1,11 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command crd takes the examples out of a generated CRD, and bounds every list,
-// map and text in it. The examples are for the API
-// reference; in the CRD each would stand in up to fifteen copies of a
-// component's schema, and a client-side kubectl apply keeps the CRD in an
-// annotation, whose size is limited.
+// Command crd removes the examples from a generated CRD, and bounds every list, map and text in it. The examples are for the API reference.
+// The CRD would have each in up to fifteen copies of a component's schema, and a client-side kubectl apply stores the CRD in an annotation,
+// whose size is limited.
 package main
 
 import (
@@ -28,7 +26,7 @@ func main() {
 }
 
 func slim(file string) error {
-	data, err := os.ReadFile(file) //nolint:gosec // the file that the Makefile names
+	data, err := os.ReadFile(file) //nolint:gosec // the Makefile names the file
 	if err != nil {
 		return err
 	}
@@ -44,12 +42,12 @@ func slim(file string) error {
 		withoutExamples(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
 		bounds.Apply(crd.Spec.Versions[i].Schema.OpenAPIV3Schema)
 	}
-	// Not the Go type as a whole, which would add an empty status.
+	// The whole Go type would add an empty status.
 	document["spec"] = crd.Spec
 	if data, err = yaml.Marshal(document); err != nil {
 		return err
 	}
-	return os.WriteFile(file, append([]byte("---\n"), data...), 0o644) //nolint:gosec // as controller-gen writes it
+	return os.WriteFile(file, append([]byte("---\n"), data...), 0o644) //nolint:gosec // the mode of controller-gen
 }
 
 func withoutExamples(schema *apiextensionsv1.JSONSchemaProps) {

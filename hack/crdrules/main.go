@@ -1,9 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command crdrules prepares two CRDs for crdify, which takes any change of a
-// CEL rule for a danger: it writes copies without the rules' messages, without the
-// changes of rules that people have reviewed, and without the bounds of package bounds.
+// Command crdrules prepares two CRDs for crdify, which treats any change of a CEL rule as dangerous. It writes copies without the messages
+// of rules, without reviewed changes of rules, and without the bounds of package bounds:
 //
 //	crdrules [-all] REVIEWED OLD NEW OLD-COPY NEW-COPY
 package main
@@ -23,20 +22,21 @@ import (
 	"d3os.com/d3os-operator/hack/crd/bounds"
 )
 
-// review is a change of a CEL rule that people have found to be safe enough.
+// review is a change that a person has found to be safe.
 type review struct {
-	// CRD is its name; that of DataServices where it is empty.
+	// CRD is the name of the CRD; empty for that of DataServices.
 	CRD string `json:"crd,omitempty"`
 	// Path of the schema, such as spec.mysql.
 	Path string `json:"path"`
-	// Added or Removed is the rule, to the letter.
+	// Added or Removed is the exact text of the rule.
 	Added   string `json:"added,omitempty"`
 	Removed string `json:"removed,omitempty"`
-	// Pattern is the newer pattern of a text, to the letter. It accepts all that the older one accepts.
+	// Pattern is the exact text of a newer pattern. It accepts every text that the older pattern accepts.
 	Pattern string `json:"pattern,omitempty"`
-	// Default is the default of the older schema, as JSON, which the newer one lacks. The path of this review may have `*` for any steps.
+	// Default is the default of the older schema, as JSON, which the newer one lacks. The path of this review may have `*` in the place of
+	// any step.
 	Default string `json:"default,omitempty"`
-	// Why resources that exist do not suffer from the change.
+	// Why is the reason why the change harms no existing resource.
 	Why string `json:"why"`
 }
 
@@ -81,7 +81,7 @@ func prepare(files []string, all bool) error {
 	return nil
 }
 
-// dropReviewed takes the reviewed changes out of both CRDs. With all, it refuses a review of something that is no change between them.
+// dropReviewed removes the reviewed changes from both CRDs. With all, it refuses a review that describes no change between them.
 func dropReviewed(older, newer *apiextensionsv1.CustomResourceDefinition, reviews []review, all bool) error {
 	before, after := rules(older), rules(newer)
 	for _, r := range reviews {
@@ -109,7 +109,7 @@ func dropReviewed(older, newer *apiextensionsv1.CustomResourceDefinition, review
 	return nil
 }
 
-// removeBounds takes the bounds out of the newer CRD that package bounds gives and the older one does not have.
+// removeBounds removes the bounds of package bounds from the newer CRD if the older one does not have them.
 func removeBounds(older, newer *apiextensionsv1.CustomResourceDefinition) {
 	for i := range newer.Spec.Versions {
 		for j := range older.Spec.Versions {
@@ -120,10 +120,10 @@ func removeBounds(older, newer *apiextensionsv1.CustomResourceDefinition) {
 	}
 }
 
-// at is a rule and the path of the schema that has it.
+// at is a rule with the path of its schema.
 type at struct{ path, rule string }
 
-// rules are all rules of a CRD. Their messages, which may change as descriptions may, are taken out.
+// rules returns all rules of a CRD, and removes their messages, which may change like descriptions.
 func rules(crd *apiextensionsv1.CustomResourceDefinition) map[at]bool {
 	found := map[at]bool{}
 	each(crd, func(path string, schema *apiextensionsv1.JSONSchemaProps) {
@@ -151,8 +151,8 @@ func hasPattern(crd *apiextensionsv1.CustomResourceDefinition, r review) (has bo
 	return has
 }
 
-// dropDefault removes the default of a review from the older CRD where the newer one has none. It reports whether it removed one. A field
-// with a default accepts null, which the API server replaces, so the newer one may be nullable instead.
+// dropDefault removes the default of a review from the older CRD if the newer one has none, and reports whether it did. A field with a
+// default accepts null, which the API server replaces, so the newer field may be nullable instead.
 func dropDefault(older, newer *apiextensionsv1.CustomResourceDefinition, r review) (dropped bool) {
 	has, nullable := map[string]bool{}, map[string]bool{}
 	each(newer, func(at string, schema *apiextensionsv1.JSONSchemaProps) {

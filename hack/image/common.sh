@@ -1,6 +1,5 @@
 # shellcheck shell=bash disable=SC2154
-# Building images with buildah in a storage of its own under $dir: the user's storage, policy and
-# configuration stay as they are.
+# Builds images with buildah in a separate storage under $dir: the user's storage, policy and configuration stay unchanged.
 
 # shellcheck source=hack/packages.sh
 . "$(dirname "${BASH_SOURCE[0]}")/../packages.sh"
@@ -13,7 +12,7 @@ storage() {
 	mkdir -p "$dir"
 	echo '{"default": [{"type": "insecureAcceptAnything"}]}' >"$dir/policy.json"
 	driver=overlay
-	# An overlay cannot lie on another one, which a container's file system is; a user may lack the right to it.
+	# An overlay cannot lie on another one, such as a container's file system, and a user may lack the right to it.
 	[[ $EUID == 0 && $(stat --file-system --format %T "$dir") != overlayfs ]] || driver=vfs
 }
 

@@ -1,9 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Rewrites the tar archive of an image's layer, from standard input to standard output, so that its
-// bytes depend on names, modes and contents only: every version of buildah, tar and Debian writes
-// the same headers a little differently.
+// Rewrites the tar archive of an image's layer, from standard input to standard output, so that its bytes depend only on names, modes and
+// contents. Different versions of buildah, tar and Debian write slightly different headers.
 package main
 
 import (

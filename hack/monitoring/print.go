@@ -25,7 +25,8 @@ spec:
 `
 )
 
-// manifest returns alerts as YAML, whose runbooks are below the project's address: as an object of the Prometheus operator, or plain, as Prometheus reads them.
+// manifest returns alerts as YAML, with runbooks below the project's address: as an object of the Prometheus operator, or plain, as
+// Prometheus reads them.
 func manifest(alerts []alert, project string, plain bool) string {
 	var out strings.Builder
 	indent := ""
@@ -56,7 +57,7 @@ func manifest(alerts []alert, project string, plain bool) string {
 
 func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", "''") + "'" }
 
-// text is a duration as Prometheus and people write it: 5m, 24h, 90s.
+// text returns a duration in the notation of Prometheus: 5m, 24h, 90s.
 func text(d time.Duration) string {
 	switch {
 	case d%time.Hour == 0:

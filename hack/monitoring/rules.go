@@ -12,18 +12,18 @@ import (
 // alert is one alert. Its name is an anchor of docs/runbooks.md.
 type alert struct {
 	name, expr           string
-	wait                 time.Duration // for how long expr has to hold
-	severity             string        // critical: a person has to act now; warning: today; info: some day
+	wait                 time.Duration // the time for which expr must hold
+	severity             string        // critical: a person must act now; warning: today; info: at any time
 	summary, description string
 }
 
-// kind is a kind of resources, and what differs in its alerts.
+// kind is a kind of resource, with the parts that differ in its alerts.
 type kind struct {
 	name  string
-	short string // what kubectl dataservice why calls it; empty for a DataService
-	// dataReasons are the reasons of the condition Degraded that say that data is lost or about to be.
+	short string // its name in kubectl dataservice why; empty for a DataService
+	// dataReasons are the reasons of the condition Degraded for data that is lost or in danger.
 	dataReasons []string
-	hasDegraded bool   // it has the phase Degraded; others say Failed
+	hasDegraded bool   // it has the phase Degraded; other kinds have Failed
 	size        string // the field with the size of its volumes
 }
 
@@ -37,10 +37,9 @@ var kinds = []kind{
 // leader is true while one of the operator's replicas leads.
 const leader = `max(leader_election_master_status{name=~".*d3os.*"}) == 1`
 
-// rules are all alerts. scaled shortens durations in tests.
-//
-// Every replica of the operator has the metrics of all resources, so each expression takes the maximum over them, and
-// reaches back for two minutes: a new leader, a new pod and a scrape that failed end no alert.
+// rules returns all alerts. scaled shortens durations in tests. Every replica of the operator has the metrics of all resources, so each
+// expression takes the maximum over the replicas. It also covers the last two minutes, so a new leader, a new pod or a failed scrape ends
+// no alert.
 func rules(scaled func(time.Duration) time.Duration) []alert {
 	var all []alert
 	for _, k := range kinds {
@@ -117,7 +116,7 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 	return append(found, k.filling(scaled, named))
 }
 
-// quorum are the alerts about the quorum of an etcd cluster, and its certificates.
+// quorum returns the alerts about the quorum of an etcd cluster, and about its certificates.
 func quorum(scaled func(time.Duration) time.Duration, by, recent, named, look string) []alert {
 	return []alert{
 		{
@@ -134,7 +133,7 @@ func quorum(scaled func(time.Duration) time.Duration, by, recent, named, look st
 	}
 }
 
-// copies are the alerts about the primary of a MySQL database, and the copies of its data.
+// copies returns the alerts about the primary of a MySQL database, and about the copies of its data.
 func copies(scaled func(time.Duration) time.Duration, by, recent, named, look string) []alert {
 	return []alert{
 		{
@@ -150,19 +149,19 @@ func copies(scaled func(time.Duration) time.Duration, by, recent, named, look st
 	}
 }
 
-// isNot is an expression: a condition is False now, or was a moment ago, for one of these reasons.
+// isNot returns an expression: for one of these reasons, a condition is False now or was a moment ago.
 func isNot(label, by, condition, reasons string, scaled func(time.Duration) time.Duration, recent string) string {
 	return fmt.Sprintf(`%s (max_over_time((%s_condition{condition="%s", reason%s} == bool 0)%s)) == 1`, by, label, condition, reasons,
 		"["+strings.Trim(recent, "[]")+":"+text(max(scaled(30*time.Second), time.Second))+"]")
 }
 
-// lasts is an expression: a condition is True for longer than a time.
+// lasts returns an expression: a condition has been True for longer than a time.
 func lasts(label, by, condition string, limit time.Duration) string {
 	return fmt.Sprintf("time() - %s (%s_condition_since_seconds{condition=%q}) > %d\nand on (namespace, %s)\n%s (%s_condition{condition=%q}) == 1",
 		by, label, condition, int64(limit.Seconds()), label, by, label, condition)
 }
 
-// switches are the alerts about a switch to another database.
+// switches returns the alerts about a switch to another database.
 func switches(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
 	const label, read = "dataservice", "Its condition DatabaseSwitch names the next step."
 	stuck := scaled(15 * time.Minute)
@@ -180,7 +179,7 @@ func switches(scaled func(time.Duration) time.Duration, by, recent, named string
 	}
 }
 
-// filling returns the alert about volumes with the data of a kind. The kubelet reports how full volumes are, and the operator's metric
+// filling returns the alert about volumes with the data of a kind. The kubelet reports how full volumes are, and a metric of the operator
 // names the resource of each volume.
 func (k kind) filling(scaled func(time.Duration) time.Duration, named string) alert {
 	label := strings.ToLower(k.name)
@@ -193,7 +192,7 @@ func (k kind) filling(scaled func(time.Duration) time.Duration, named string) al
 	}
 }
 
-// backups are the alerts about backups of a kind.
+// backups returns the alerts about backups of a kind.
 func (k kind) backups(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
 	label := strings.ToLower(k.name)
 	check := ""
@@ -214,8 +213,8 @@ func (k kind) backups(scaled func(time.Duration) time.Duration, by, recent, name
 	}
 }
 
-// late is an expression: what is made by a schedule was made last longer ago than so many times the longest time between two of
-// them, and two hours. Without a schedule there is no period, and nothing is late.
+// late returns an expression: the last run of a schedule is older than a multiple of the schedule's longest interval plus two hours.
+// Without a schedule, no interval exists, and nothing is late.
 func late(label, by, what string, times float64, scaled func(time.Duration) time.Duration) string {
 	return fmt.Sprintf("time() - %s (%s_backup_last_timestamp_seconds{what=%q}) > on (namespace, %s)\n%s (%s_backup_period_seconds{what=%q}) * %g + %d",
 		by, label, what, label, by, label, what, times/float64(time.Hour/scaled(time.Hour)), int64(scaled(2*time.Hour).Seconds()))
@@ -293,7 +292,7 @@ func operator(scaled func(time.Duration) time.Duration) []alert {
 	}
 }
 
-// window is a range of a query: long enough for several scrapes, however durations are shortened.
+// window returns a range of a query: long enough for several scrapes, even if durations are shortened.
 func window(scaled func(time.Duration) time.Duration, d time.Duration) string {
 	return "[" + text(max(scaled(d), 10*time.Second).Round(time.Second)) + "]"
 }

@@ -2,7 +2,7 @@
 # Building images with buildah and pushing them to the node's registry. To be sourced; sets
 #   dir        what is built and cached (IMAGES_DIR, default .cluster/images)
 #   node_dir   the node's folder (NODE_DIR, default .cluster/node)
-# REGISTRY (host[:port]) and CERT_DIR (the folder of its ca.crt) lead to another registry.
+# REGISTRY (host[:port]) and CERT_DIR (the folder of its ca.crt) select another registry.
 
 dir=${IMAGES_DIR:-$root/.cluster/images}
 node_dir=${NODE_DIR:-$root/.cluster/node}

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the images that stand in for the platform's parts (test/images) and pushes them to the
-# registry of the running node, under the names that the charts use by default.
+# Builds the images that replace the platform's parts (test/images), and pushes them to the registry of the running node under the default
+# names of the charts.
 #
 #   hack/node/images.sh [PART=IMAGE...]
 #
@@ -17,7 +17,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=hack/node/buildah.sh
 . "$root/hack/node/buildah.sh"
 
-# One root for all parts that are Debian's: it is pulled and unpacked once.
+# All parts that are Debian's share one root: it is pulled and unpacked once.
 contents=ca-certificates,curl,gettext-base,mariadb-client,mariadb-server-core,netcat-openbsd,nginx,redis-server,tzdata
 
 debian() {
@@ -55,7 +55,7 @@ build() {
 		cp "${TOOLS:-$root/bin/tools}/etcds/etcdutl-3.6" "$context/etcdutl"
 		;;
 	mysqlserver)
-		# Only the server and its client: the packages bring Perl along.
+		# Only the server and its client: the whole packages require Perl.
 		(
 			cd "$(dirname "$(readlink -f "${MYSQL:-$root/bin/tools/mysql}/mysqld")")"
 			mkdir "$context/mysql"
@@ -94,13 +94,13 @@ done
 push_image mysql "$(image_of "$charts/mysql/values.yaml")"
 push_image eureka "$(image_of "$charts/eureka/values.yaml")"
 push_image probe "$(image_of "$charts/third-party/values.yaml")"
-# What config/samples/{minimal,application}.yaml name.
+# The images that config/samples/{minimal,application}.yaml name.
 push_image orders docker.io/nginxinc/nginx-unprivileged:1.29
 push_image redis docker.io/library/redis:8.2
 push_image redis docker.io/library/redis:7.0.15
-# It is the version that the tools have, whatever the tag says.
+# It has the version of the tools, whatever its tag is.
 push_image mysqlserver "$(image_of "$charts/mysqlcluster/values.yaml")"
-# It is the patch of 3.6 that the tools have.
+# It has the patch version of 3.6 that the tools have.
 push_image etcd gcr.io/etcd-development/etcd:v3.6.16
 push_image debian docker.io/library/busybox:1.37
 [[ ${E2E:-} != full ]] || push_image s3 docker.io/versity/versitygw:v1.8.0

@@ -6,18 +6,17 @@
 #   hack/node/node.sh restart PROCESS      kill one of the node's processes (kubelet, say) and start it again
 #   hack/node/node.sh exec -- COMMAND...   run a command inside the node's namespaces
 #
-#   NODE_DIR   everything the node writes, its kubeconfig among it; default .cluster/node
+#   NODE_DIR   all files that the node writes, including its kubeconfig; default .cluster/node
 #   NODE_REGISTRY_DIR  the images in its registry, which outlive the node; default .cluster/registry
 #   TOOLS      folder of the binaries; default bin/tools
 #
-# All of it lives in namespaces of its own (network, mounts, processes, host name), so that it meets
-# nothing of the host's and is gone when their first process is. A cable (veth) leads there: the API
-# server, Service IPs, pod IPs and node ports (of the node's address) answer on the host as well. The
-# way to the internet is not laid. One node at a time on a machine.
+# The node lives in separate namespaces (network, mounts, processes, host name), so it affects nothing of the host, and ends with their
+# first process. A virtual cable (veth) connects it with the host: the API server, Service IPs, pod IPs and node ports (at the node's
+# address) answer on the host as well. The node has no connection to the internet. A machine can run one node at a time.
 #
-# Every registry name leads to the node's own registry: hack/node/images.sh fills it. Names outside the
-# cluster do not resolve, but for those in NODE_DIR/hosts, which may be edited while the node runs. Those of
-# the samples are there from the start: something answers 200 over HTTPS in their place.
+# Every registry name leads to the node's registry, which hack/node/images.sh fills. Names outside of the cluster do not resolve, except
+# those in NODE_DIR/hosts, which may be edited while the node runs. It has the names in the samples from the start: a server answers 200
+# over HTTPS for them.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -44,7 +43,7 @@ conf=$dir/conf
 export KUBECONFIG=$dir/kubeconfig
 export LC_ALL=C
 export PATH=$tools:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:$PATH
-# A proxy of the host's is not the way to the node.
+# Requests to the node must not use a proxy of the host.
 unset http_proxy https_proxy HTTP_PROXY HTTPS_PROXY all_proxy ALL_PROXY
 
 # shellcheck source=hack/packages.sh
@@ -57,7 +56,7 @@ component=
 say() { printf '  [%5.1f s] %s\n' "$(((${EPOCHREALTIME/[.,]/} - start) / 100000))e-1" "$*"; }
 die() { echo "node.sh: $*" >&2; exit 1; }
 
-# The process that everything of the node dies with, as the host numbers it.
+# The process with which everything of the node ends, by its number on the host.
 init_pid() {
 	local pid
 	pid=$(cat "$dir/init.pid" 2>/dev/null) || return 1
@@ -73,7 +72,7 @@ enter() {
 
 running() { init_pid >/dev/null && kubectl get --raw /readyz --request-timeout 5s >/dev/null 2>&1; }
 
-# answers IP PORT PATH: whether something says 200 there.
+# answers IP PORT PATH: succeeds if a server answers 200 there.
 answers() {
 	local status
 	# shellcheck disable=SC2016
@@ -90,7 +89,7 @@ begin() {
 	shift
 	pid=$(init_pid) || return 1
 	printf '%s\0' "$@" >"$dir/commands/$name"
-	# setsid: an interrupted `up` must not interrupt what it started.
+	# setsid: an interrupted `up` must not interrupt the processes that it started.
 	setsid nsenter --target "$pid" --net --mount --pid --uts --wd=/ -- "$@" \
 		</dev/null >>"$logs/$name.log" 2>&1 8>&- 9>&- &
 	echo $! >"$dir/pids/$name"
@@ -99,7 +98,7 @@ begin() {
 
 alive() { kill -0 "$(cat "$dir/pids/$1")" 2>/dev/null; }
 
-# until_ready COMPONENT SECONDS COMMAND...: waits for the command to succeed while everything lives.
+# until_ready COMPONENT SECONDS COMMAND...: waits until the command succeeds, and fails if a process ends.
 until_ready() {
 	local deadline=$((SECONDS + $2)) name
 	local waited=$1
@@ -119,7 +118,7 @@ until_ready() {
 # The first process of the namespaces: makes them the node's, then becomes their init.
 inside() {
 	local pid resolv
-	# /proc is still the host's here, and so is the number.
+	# /proc is still that of the host here, and so is the number.
 	read -r pid _ </proc/self/stat
 	mount --make-rshared / # a pod's mounts may be meant to reach other pods
 	resolv=$(realpath -m /etc/resolv.conf)
@@ -145,7 +144,7 @@ inside() {
 
 namespaces() {
 	local point
-	# Where the node mounts something of its own; on the host these stay empty.
+	# The node mounts its own folders here; on the host these folders stay empty.
 	for point in /var/lib/kubelet /var/lib/cni /tmp/hostpath_pv; do
 		[[ -d $point ]] || { mkdir -p "$point" && echo "$point" >>"$dir/mountpoints"; }
 	done
@@ -199,7 +198,7 @@ control_plane() {
 	say 'etcd, the API server, containerd and the registry are ready'
 }
 
-# The image of the process that holds a pod's namespaces, made without a tool for images.
+# The image of the process that holds a pod's namespaces. It needs no tool for images.
 import_pause() {
 	local work=$dir/pause digest
 	component=containerd
@@ -293,12 +292,12 @@ up() {
 	echo "node $node is up, KUBECONFIG=$KUBECONFIG"
 }
 
-# Ends every process; the kernel takes the mounts and the network with the namespaces.
+# Ends every process. The kernel then removes the mounts and the network with the namespaces.
 stop() {
 	local pid point
 	if pid=$(init_pid); then
 		kill -KILL "$pid"
-		# It is reaped last of all.
+		# It is reaped last.
 		while [[ -e /proc/$pid ]]; do sleep 0.05; done
 	fi
 	if [[ -e $dir/init.pid ]]; then
@@ -312,7 +311,7 @@ stop() {
 	fi
 }
 
-# The kubelet's groups are the host's, as there is one tree of them only.
+# The kubelet's control groups are those of the host, because only one tree of them exists.
 cgroups() {
 	local tree
 	for tree in /sys/fs/cgroup/kubepods /sys/fs/cgroup/*/kubepods; do
@@ -344,13 +343,13 @@ status() {
 	kubectl get nodes -o wide
 }
 
-# restart PROCESS: as a service manager would after a crash.
+# restart PROCESS: does what a service manager does after a crash.
 restart() {
 	local name=${1:?the name of a process in $dir/commands} command
 	running || die 'the node is not running'
 	[[ -f $dir/commands/$name ]] || die "the node has no process $name; it has $(ls "$dir/commands" | xargs)"
 	mapfile -d '' -t command <"$dir/commands/$name"
-	# The one inside; what is known here is only the way into the namespaces, and ends with it.
+	# The process inside. The host's number belongs to the command that entered the namespaces, and ends with it.
 	pkill -KILL -P "$(cat "$dir/pids/$name")" || die "$name has ended already"
 	while alive "$name"; do sleep 0.05; done
 	begin "$name" "${command[@]}"

@@ -50,7 +50,7 @@ type csv struct {
 	} `json:"spec"`
 }
 
-// permission has the fields in the order that the names of roles are derived from.
+// permission has the fields in the order from which the names of roles are derived.
 type permission struct {
 	ServiceAccountName string              `json:"serviceAccountName"`
 	Rules              []rbacv1.PolicyRule `json:"rules"`
@@ -63,7 +63,7 @@ func read(folder string) (*bundle, error) {
 	}
 	b := &bundle{}
 	for _, file := range files {
-		text, err := os.ReadFile(file) //nolint:gosec // reading the bundle that the caller names is the purpose
+		text, err := os.ReadFile(file) //nolint:gosec // the caller names the bundle to read
 		if err != nil {
 			return nil, err
 		}
@@ -82,8 +82,8 @@ func read(folder string) (*bundle, error) {
 	return b, nil
 }
 
-// permissions are those that OLM v1 makes a ClusterRole of, each: an installation for all namespaces makes the permissions of a
-// namespace rights of the cluster. Releases differ in whether they add the rule for namespaces then, and so in the role's name.
+// permissions returns the rights of which OLM v1 makes a ClusterRole each. An installation for all namespaces turns permissions in a
+// namespace into rights of the cluster. Releases of OLM differ in whether they then add the rule for namespaces, and so in the role's name.
 func (b *bundle) permissions() []permission {
 	spec := b.csv.Spec.Install.Spec
 	all := slices.Concat(spec.ClusterPermissions, spec.Permissions)
@@ -94,8 +94,8 @@ func (b *bundle) permissions() []permission {
 	return all
 }
 
-// roleName returns the name that OLM v1 gives the ClusterRole of a permission, and its binding: the names of version and account, cut to
-// leave room for a digest of the permission.
+// roleName returns the name that OLM v1 gives to the ClusterRole of a permission and to its binding: the names of version and account, cut
+// to leave room for a digest of the permission.
 func (b *bundle) roleName(p permission) (string, error) {
 	const longest = 63
 	text, err := json.Marshal(p)

@@ -5,8 +5,8 @@
 //
 //	olmv1 FILE BUNDLE...
 //
-// The account needs what it writes (the objects of the bundles, by name) and what it gives away (the operator's own rights, and
-// those of the roles in the bundles). Older bundles are among them, because an upgrade removes what only they have.
+// The account needs rights for the objects that it writes (those of the bundles, by name) and the rights that it grants (those of the
+// operator, and those in the roles of the bundles). Older bundles are included, because an upgrade removes objects that only they have.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// extension is the name of the ClusterExtension, and namespace where it installs.
+	// extension is the name of the ClusterExtension, and namespace its target.
 	extension = "d3os-operator"
 	namespace = "d3os-operator-system"
 	// account is the ServiceAccount of config/olmv1 that gets the rights.
@@ -57,10 +57,10 @@ func run(args []string) error {
 		}
 		fmt.Fprintf(out, "---\n%s", text)
 	}
-	return os.WriteFile(args[0], out.Bytes(), 0o644) //nolint:gosec // writing the file that the caller names is the purpose
+	return os.WriteFile(args[0], out.Bytes(), 0o644) //nolint:gosec // the caller names the file to write
 }
 
-// objects are the rights as roles, and the bindings of the account to them.
+// objects returns the rights as roles, with the bindings of the account to them.
 func (r *rights) objects() []any {
 	meta := metav1.ObjectMeta{Name: account}
 	inside := metav1.ObjectMeta{Name: account, Namespace: namespace}

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kinds are the resources of the kinds that the bundles have; true: they are in a namespace.
+// kinds are the resources of the kinds in the bundles; true for namespaced ones.
 var kinds = map[string]struct {
 	resource   schema.GroupResource
 	namespaced bool
@@ -25,7 +25,7 @@ var kinds = map[string]struct {
 	"PodDisruptionBudget":      {schema.GroupResource{Group: "policy", Resource: "poddisruptionbudgets"}, true},
 }
 
-// names are objects, by their resource.
+// names are names of objects, by their resource.
 type names map[schema.GroupResource]map[string]bool
 
 func (n names) add(resource schema.GroupResource, name string) {
@@ -35,7 +35,7 @@ func (n names) add(resource schema.GroupResource, name string) {
 	n[resource][name] = true
 }
 
-// rights are the objects that are written, and the rights that are given away.
+// rights are the objects that are written, and the rights that are granted.
 type rights struct {
 	cluster, namespaced names
 	given               map[grant]map[string]bool // their verbs
@@ -46,7 +46,7 @@ type grant struct{ group, resource, name, path string }
 
 func newRights() *rights {
 	r := &rights{cluster: names{}, namespaced: names{}, given: map[grant]map[string]bool{}}
-	// Where the API server asks for it, the extension can be the owner of what it installs only with this right.
+	// If the API server requires it, the extension can only be the owner of installed objects with this right.
 	r.give([]rbacv1.PolicyRule{{
 		Verbs: []string{"update"}, APIGroups: []string{"olm.operatorframework.io"}, Resources: []string{"clusterextensions/finalizers"},
 		ResourceNames: []string{extension},
@@ -110,8 +110,8 @@ func (r *rights) give(rules []rbacv1.PolicyRule) {
 	}
 }
 
-// writes are the rules to write objects: no rule can name what is not there yet, nor what is listed. OLM v1 watches what it has
-// installed in all namespaces, so no Role has that right.
+// writes returns the rules to write objects. A rule cannot name objects for create or list. OLM v1 watches its installed objects in all
+// namespaces, so no Role can grant that.
 func writes(objects names, unnamed ...string) []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for _, resource := range slices.SortedFunc(maps.Keys(objects), func(a, b schema.GroupResource) int { return strings.Compare(a.String(), b.String()) }) {
@@ -125,7 +125,7 @@ func writes(objects names, unnamed ...string) []rbacv1.PolicyRule {
 	return rules
 }
 
-// watched are the resources whose objects are watched in all namespaces.
+// watched returns the rules to watch resources in all namespaces.
 func (r *rights) watched() []rbacv1.PolicyRule {
 	var rules []rbacv1.PolicyRule
 	for resource := range r.namespaced {
@@ -134,7 +134,7 @@ func (r *rights) watched() []rbacv1.PolicyRule {
 	return rules
 }
 
-// passedOn are the rights that are given away, one rule for all resources of a group with the same verbs.
+// passedOn returns the granted rights, with one rule for all resources of a group with the same verbs.
 func (r *rights) passedOn() []rbacv1.PolicyRule {
 	type key struct{ group, name, verbs string }
 	byVerbs := map[key][]string{}

@@ -1,9 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command relatedimages writes the patch that gives the operator's container a
-// RELATED_IMAGE_* variable for each default image of the charts. A catalog
-// takes its list of images to mirror from these, and may replace them.
+// Command relatedimages writes the patch that gives the operator's container a variable RELATED_IMAGE_* for each default image of the
+// charts. A catalog lists these images for mirrors, and may replace them.
 package main
 
 import (
@@ -40,7 +39,7 @@ func main() {
 	})
 	if err == nil {
 		const head = "# The default images of the charts, written by make manifests.\n"
-		err = os.WriteFile(os.Args[1], append([]byte(head), patch...), 0o644) //nolint:gosec // writing the file that the caller names is the purpose
+		err = os.WriteFile(os.Args[1], append([]byte(head), patch...), 0o644) //nolint:gosec // the caller names the file to write
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The program troubleshooting writes the tables of docs/operate/troubleshooting.md (make docs).
+// Command troubleshooting writes the tables of docs/operate/troubleshooting.md (make docs).
 package main
 
 import (

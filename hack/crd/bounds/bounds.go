@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package bounds gives every list, map and text of a CRD a bound where its Go type has none: one spec must not take the operator's
-// time or memory from all others. It also removes those bounds again, for the comparison with an older CRD: they are reviewed here.
+// Package bounds adds a bound to every list, map and text of a CRD whose Go type has none: one spec must not take all of the operator's
+// time or memory. It also removes these bounds for the comparison with an older CRD, because they are reviewed here.
 package bounds
 
 import (
@@ -12,17 +12,17 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Why the bounds refuse no resource that exists and is sane: each is several times what a platform of hundreds of pods has, and a
-// text is as long as what receives it takes (an argument of a program 128 KiB, all annotations of an object 256 KiB, a ConfigMap 1 MiB).
+// The bounds refuse no sane resource. Each is several times the need of a platform with hundreds of pods, and a text may be as long as its
+// target allows (an argument of a program 128 KiB, all annotations of an object 256 KiB, a ConfigMap 1 MiB).
 const (
 	text       = 1024
-	statusText = 4096 // internal/reconcile cuts texts to as many bytes
+	statusText = 4096 // internal/reconcile cuts texts to the same number of bytes
 	items      = 250
 	statusItem = 2000
 	entries    = 200
 )
 
-// lengths are the bounds of texts, by the name of the field, which for a list or a map is that of its items.
+// lengths are the bounds of texts, by the name of the field. For a list or a map, they are the bounds of its items.
 var lengths = map[string]int64{
 	"args": 128 << 10, "command": 128 << 10, "env": 128 << 10, "value": 128 << 10, "annotations": 256 << 10, "serviceAnnotations": 256 << 10,
 	"labels": 63, "serviceLabels": 63, "nodeSelector": 63, "matchLabels": 63, "config": 1 << 20, "custom": 64 << 10,
@@ -35,7 +35,7 @@ var counts = map[string]int64{
 	"ports": 64, "conditions": 50,
 }
 
-// Apply sets what is missing.
+// Apply sets the missing bounds.
 func Apply(schema *apiextensionsv1.JSONSchemaProps) {
 	for _, part := range []string{"spec", "status"} {
 		if s, ok := schema.Properties[part]; ok {
@@ -45,7 +45,7 @@ func Apply(schema *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// Remove takes out of newer the bounds of Apply that older does not have.
+// Remove removes the bounds of Apply from newer if older does not have them.
 func Remove(older, newer *apiextensionsv1.JSONSchemaProps) {
 	for _, part := range []string{"spec", "status"} {
 		n, ok := newer.Properties[part]
@@ -58,9 +58,9 @@ func Remove(older, newer *apiextensionsv1.JSONSchemaProps) {
 	}
 }
 
-// place is where a schema stands.
+// place is the place of a schema.
 type place struct {
-	name     string // of the field; for items and entries, of their list or map
+	name     string // of the field; items and entries have the name of their list or map
 	isStatus bool
 }
 
@@ -83,7 +83,7 @@ func (p place) count(otherwise int64) *int64 {
 	return &otherwise
 }
 
-// want returns the bounds that a schema has in a place; nil where it needs none.
+// want returns the bounds that a schema needs in a place, or nil.
 func want(s *apiextensionsv1.JSONSchemaProps, at place) (maxLength, maxItems, maxProperties *int64) {
 	switch {
 	case s.Type == "string" && len(s.Enum) == 0 && s.Format != "date-time", s.XIntOrString:
@@ -93,7 +93,7 @@ func want(s *apiextensionsv1.JSONSchemaProps, at place) (maxLength, maxItems, ma
 	case s.AdditionalProperties != nil:
 		return nil, nil, at.count(entries)
 	}
-	// What is not spelled out is bounded where it is read (internal/render).
+	// internal/render bounds objects whose fields the CRD does not list.
 	return nil, nil, nil
 }
 
@@ -105,7 +105,7 @@ func set(s *apiextensionsv1.JSONSchemaProps, at place) {
 	}
 }
 
-// pair holds a bound of a schema, and the required one.
+// pair holds a bound of a schema and the required bound.
 type pair struct {
 	has  **int64
 	want *int64
@@ -151,7 +151,7 @@ func walkBoth(older, newer *apiextensionsv1.JSONSchemaProps, at place) {
 	}
 }
 
-// Missing returns the places of a schema that have no bound.
+// Missing returns the places in a schema without a required bound.
 func Missing(schema *apiextensionsv1.JSONSchemaProps) []string {
 	var found []string
 	var look func(s *apiextensionsv1.JSONSchemaProps, path string, at place)
