@@ -17,7 +17,7 @@ Values that not every chart lists are read with get. Names and user text are quo
 "on" or "null".
 */ -}}
 
-{{- /* identity: the labels that are ours; labels: those of the user besides. Only two of them select pods. */}}
+{{- /* identity: the chart's labels; labels: also those of the user. Only two of them select pods. */}}
 {{- define "common.init" }}
 {{- $v := .root.Values }}
 {{- $_ := set . "component" ($v.component | default .component) }}
@@ -50,7 +50,7 @@ metadata:
   labels: {{ .labels }}
 {{- end }}
 
-{{- /* What the container gets: resources, else the amounts of size, else the component's own. */}}
+{{- /* The container's resources: the value resources, or the amounts of size, or the component's default. */}}
 {{- define "common.resources" -}}
 {{- $v := .root.Values }}
 {{- $size := get $v "size" }}
@@ -64,8 +64,8 @@ metadata:
 {{- end }}
 
 {{- /*
-Tells a component without a preset where the parts of the platform are, as far as endpoints and credentials say so.
-An IPv6 address comes without its brackets.
+Adds variables with the addresses of the platform's parts to a component without a preset, if endpoints and credentials have them.
+An IPv6 address has no brackets.
 */}}
 {{- define "common.connections" }}
 {{- $env := .env }}
@@ -85,8 +85,8 @@ An IPv6 address comes without its brackets.
 {{- end }}
 
 {{- /*
-Where Redis is, and its account, as endpoints and credentials say so. The names are those that Spring Boot 2 reads; a
-Secret without a username is one of an account without a name.
+Adds variables with the address of Redis, and with its account, from endpoints and credentials. The names are those that Spring Boot 2 reads. A
+Secret without a username is for an account without a name.
 */}}
 {{- define "common.redis" }}
 {{- $env := .env }}
@@ -102,8 +102,8 @@ Secret without a username is one of an account without a name.
 {{- end }}
 
 {{- /*
-Where etcd is, as endpoints say. Where credentials name the Secret with the certificate of clients (tls.crt, tls.key and
-ca.crt), it is mounted as a folder, in which a renewed one comes to light.
+Adds variables with the address of etcd from endpoints. If credentials name the Secret with the certificate of clients (tls.crt, tls.key and
+ca.crt), it is mounted as a folder, so that a renewed certificate appears in it.
 */}}
 {{- define "common.etcd" }}
 {{- $c := . }}
@@ -119,7 +119,7 @@ ca.crt), it is mounted as a folder, in which a renewed one comes to light.
 {{- end }}
 {{- end }}
 
-{{- /* The connection string of MongoDB: from the Secret that credentials name, else the one in endpoints. */}}
+{{- /* The connection string of MongoDB: that of the Secret in credentials, or the one in endpoints. */}}
 {{- define "common.mongodb" }}
 {{- $env := .env }}
 {{- $v := .root.Values }}

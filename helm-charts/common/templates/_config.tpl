@@ -72,11 +72,11 @@ A file of the user's with the same path takes its place.
 {{- end }}
 {{- $_ := set . "mounts" $mounts }}
 {{- $_ := set . "volumes" $volumes }}
-{{- /* The files are mounted by subPath, which never refreshes: only new pods read a change. */}}
+{{- /* The files are mounted by subPath, which is never updated: only new pods read a change. */}}
 {{- if $sum }}{{ $_ := set . "podAnnotations" (dict "checksum/config" (sha256sum $sum)) }}{{ end }}
 {{- end }}
 
-{{- /* Renders one ConfigMap of the files that configFiles has the content of, and mounts it and those of others. */}}
+{{- /* Renders one ConfigMap of the files whose content is in configFiles, and mounts it and the referenced ones. */}}
 {{- define "common.userFiles" }}
 {{- $inline := dict }}
 {{- $others := dict }}
@@ -103,7 +103,7 @@ A file of the user's with the same path takes its place.
 {{- end }}
 {{- if $inline }}
 {{- $volumes = append $volumes (dict "name" "config-files" "configMap" (dict "name" (print .component.name "-files"))) }}
-{{- /* Quoted, for a block of text would lose leading blanks and what else YAML does not print. */}}
+{{- /* Quoted, because a block of text would lose leading spaces and unprintable characters. */}}
 {{- include "common.configMap" (dict "component" .component "suffix" "-files" "data" $inline "quoted" true) }}
 {{- $_ := set . "sum" (print .sum (toJson $inline)) }}
 {{- end }}
@@ -111,7 +111,7 @@ A file of the user's with the same path takes its place.
 {{- $_ := set . "volumes" $volumes }}
 {{- end }}
 
-{{- /* The file that the settings of a component without a preset go to: Spring Boot reads it, others may. */}}
+{{- /* The file with the settings of a component without a preset. Spring Boot reads it. */}}
 {{- define "common.ownFile" }}
 {{- if get .root.Values "config" }}
 {{- $_ := set . "files" (list (dict "mountPath" "/config/application.properties" "file" "application.properties" "text" ""

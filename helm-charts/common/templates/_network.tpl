@@ -1,5 +1,5 @@
 {{- /*
-Works out the component's ports, of its port and the values ports and nodePort:
+Computes the component's ports from its port and the values ports and nodePort:
   servicePorts    the ports of its Service, the main one first; the value port is called http
   containerPorts  those of them that its container listens on
   port            the main one of the container, 0 without; listen  the number that the server is told

@@ -1,9 +1,9 @@
 {{- /*
-How settings are written into the text of a file: common.settings.<format> takes "file" and "config", a map of strings,
+Templates that write settings into the text of a file: common.settings.<format> takes "file" and "config", a map of strings,
 and changes the file's text.
 */}}
 
-{{- /* A dotted name is a path of keys, whatever stands in its way; a top-level key written with dots is one too. */}}
+{{- /* A dotted name is a path of keys, and replaces other values on this path; a top-level key with dots is also a path. */}}
 {{- define "common.settings.yaml" }}
 {{- $tree := fromYaml .file.text }}
 {{- with get $tree "Error" }}{{ fail . }}{{ end }}
@@ -20,7 +20,7 @@ and changes the file's text.
 {{- $_ := set .file "text" (print (toYaml $tree) "\n") }}
 {{- end }}
 
-{{- /* Each line of the text is looked at once, and each setting: together they may be thousands. */}}
+{{- /* Each line of the text and each setting is processed once: there may be thousands. */}}
 {{- define "common.settings.properties" }}
 {{- $lines := dict }}
 {{- $keys := dict }}
@@ -32,7 +32,7 @@ and changes the file's text.
 {{- $_ := set .file "text" (include "common.properties.text" (dict "text" .file.text "lines" $lines "keys" $keys)) }}
 {{- end }}
 
-{{- /* The text with the lines in place of those that have their keys, and the others behind it. */}}
+{{- /* Replaces the lines of existing keys, and appends the other lines. */}}
 {{- define "common.properties.text" -}}
 {{- $lines := .lines }}
 {{- $used := dict }}
@@ -49,14 +49,14 @@ and changes the file's text.
 {{- end }}
 
 {{- /*
-The escapes of java.util.Properties, which reads ISO 8859-1, are those of Go but for quotes, control characters and
-characters beyond U+FFFF, which Java writes as two.
+The escapes of java.util.Properties, which reads ISO 8859-1, are those of Go, except for quotes, control characters and
+characters above U+FFFF, which Java writes as two.
 */}}
 {{- define "common.properties.escape" -}}
 {{- if regexMatch "^[A-Za-z0-9._/@-]*$" . }}{{ . }}
 {{- else }}
 {{- if hasPrefix " " . }}{{ "\\" }}{{ end }}
-{{- /* Runs of what stays, of what is replaced in the same way, and single characters beyond U+FFFF. */}}
+{{- /* Sequences of unchanged characters, sequences with the same replacement, and single characters above U+FFFF. */}}
 {{- range regexFindAll "(?:\\\\[\\\\nrtfu]|[^\\\\])+|(?:\\\\x[0-9a-f]{2})+|(?:\\\\[abv\"'])+|\\\\U[0-9a-f]{8}|\\\\." (printf "%+q" . | trimPrefix "\"" | trimSuffix "\"") -1 }}
 {{- if hasPrefix "\\U" . }}
 {{- $n := sub (trimPrefix "\\U" . | print "0x" | int) 65536 | int }}
@@ -69,7 +69,7 @@ characters beyond U+FFFF, which Java writes as two.
 {{- end }}
 {{- end }}
 
-{{- /* true, false and numbers are themselves, anything else is a string. */}}
+{{- /* true, false and numbers stay unquoted, everything else is a string. */}}
 {{- define "common.settings.javascript" }}
 {{- $_ := set .file "text" (include "common.javascript.text" .) }}
 {{- end }}
@@ -84,7 +84,7 @@ characters beyond U+FFFF, which Java writes as two.
 {{- end }}{{ print "});\n" }}
 {{- end }}
 
-{{- /* The last group wins. An option without a value is a switch. */}}
+{{- /* The last group overrides earlier ones. An option without a value is a switch. */}}
 {{- define "common.settings.mysqld" }}
 {{- $_ := set .file "text" (include "common.mysqld.text" .) }}
 {{- end }}
@@ -100,7 +100,7 @@ characters beyond U+FFFF, which Java writes as two.
 {{- end }}
 
 {{- /*
-A value in quotes if mysqld would cut or change it otherwise: blanks and characters beyond ASCII at its ends, escapes, and # outside of
+Quotes a value if mysqld would otherwise truncate or change it: spaces and non-ASCII characters at its ends, escapes, and # outside of
 quotes.
 */}}
 {{- define "common.mysqld.value" -}}

@@ -5,7 +5,7 @@ apiVersion: apps/v1
 kind: {{ $v.kind }}
 {{- include "common.metadata" . }}
 spec:
-  {{- /* An autoscaler's number of pods is not ours to set. */}}
+  {{- /* An autoscaler sets the number of pods. */}}
   {{- $scaled := and (get $v "autoscaling") (ne $v.kind "DaemonSet") }}
   {{- if and (ne $v.kind "DaemonSet") (not $scaled) (hasKey $v "replicas") }}
   {{- if not (kindIs "invalid" $v.replicas) }}
@@ -26,7 +26,7 @@ spec:
   {{- end }}
   {{- else }}
   serviceName: {{ get . "serviceName" | default .name | quote }}
-  {{- /* Parallel, for an OrderedReady set never replaces a pod that does not become ready. */}}
+  {{- /* Parallel, because a StatefulSet with OrderedReady never replaces a pod that does not become ready. */}}
   podManagementPolicy: Parallel
   {{- with get . "claimRetention" }}
   persistentVolumeClaimRetentionPolicy: {{ toJson . }}
@@ -41,7 +41,7 @@ spec:
 {{ include "common.pod" . | indent 4 }}
 {{- end }}
 
-{{- /* The strategy of a Deployment, of the values strategy and rollingUpdate. Surge and gap must not both be 0. */}}
+{{- /* The strategy of a Deployment, from the values strategy and rollingUpdate. maxSurge and maxUnavailable must not both be 0. */}}
 {{- define "common.strategy" -}}
 {{- $strategy := dict "type" (get . "strategy" | default "RollingUpdate") }}
 {{- if eq $strategy.type "RollingUpdate" }}
@@ -56,7 +56,7 @@ spec:
 {{- toJson $strategy }}
 {{- end }}
 
-{{- /* rollingUpdate of a DaemonSet, where exactly one of the two is above 0; nothing when none is given. */}}
+{{- /* rollingUpdate of a DaemonSet, in which exactly one of the two is above 0; empty if none is given. */}}
 {{- define "common.pace" -}}
 {{- $pace := dict }}
 {{- range $field, $x := get . "rollingUpdate" | default dict }}
@@ -100,7 +100,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* A budget of one pod would only ever be in the way. */}}
+{{- /* A budget for a single pod would only block drains. */}}
 {{- define "common.disruptionBudget" }}
 {{- $v := .root.Values }}
 {{- $budget := get $v "disruptionBudget" | default dict }}

@@ -17,7 +17,7 @@ apiVersion: batch/v1
 kind: CronJob
 {{- include "common.metadata" $c }}
 spec:
-  {{- /* Kubernetes has no field for seconds: of six fields the first, which is 0, is left out. */}}
+  {{- /* Kubernetes has no field for seconds: the first of six fields, which is 0, is omitted. */}}
   {{- if $hasSixFields }}
   {{- $schedule = regexReplaceAllLiteral "^0+ +" $schedule "" }}
   {{- end }}
@@ -45,7 +45,7 @@ spec:
 {{- end }}
 {{- end }}
 
-{{- /* A number that may be absent; 0 is one. */}}
+{{- /* An optional number; 0 counts as given. */}}
 {{- define "cronjob.number" }}
 {{- if hasKey .values .field }}
 {{- $seconds := get .values .field }}

@@ -24,14 +24,14 @@
 {{- include "common.disruptionBudget" $c }}
 {{- include "common.ingress" $c }}
 {{- include "common.httpRoute" $c }}
-{{- /* The pods of a set are for one another. */}}
+{{- /* The pods of a StatefulSet are peers of each other. */}}
 {{- $_ := set $c "peers" (eq $v.kind "StatefulSet") }}
 {{- include "common.networkPolicy" $c }}
 {{- end }}
 
 {{- /*
-A pod gets SIGTERM at the same time as its address is taken out of Services, proxies and DNS. It serves for as long as that takes. The kubelet
-sleeps, so the image needs no program for it, but where Kubernetes is older than 1.30. There the pod stops at once if the image has no sleep.
+A pod gets SIGTERM at the same time as its address is removed from Services, proxies and DNS. So it keeps serving until that is done. The kubelet
+waits, and the image needs no program for that. Before Kubernetes 1.30, the image needs the program sleep; without it, the pod stops immediately.
 */}}
 {{- define "microservice.pause" }}
 {{- $root := .component.root }}
@@ -44,7 +44,7 @@ sleeps, so the image needs no program for it, but where Kubernetes is older than
 {{- end }}
 {{- end }}
 
-{{- /* What a preset says: variables out of Secrets, and files with the addresses of the other parts filled in. */}}
+{{- /* The preset's variables from Secrets, and its files with the addresses of the other parts. */}}
 {{- define "microservice.preset" }}
 {{- $c := .component }}
 {{- $v := $c.root.Values }}
@@ -59,7 +59,7 @@ sleeps, so the image needs no program for it, but where Kubernetes is older than
 {{- include "common.etcd" $c }}
 {{- include "common.mongodb" $c }}
 {{- $uuc := dig "uuc" "url" "" $v.endpoints | trimSuffix "/" }}
-{{- /* Where the container gets no time zone, the services use the default of it. */}}
+{{- /* If the container gets no time zone, the services use this default. */}}
 {{- $zone := $v.timeZone | default "Asia/Shanghai" }}
 {{- $fill := dict "@jdbcTimeZone@" (replace "+" "%2B" $zone) "@jsonTimeZone@" (eq $zone "Asia/Shanghai" | ternary "GMT+8" $zone) "@port@" (toString $port) "@uucIsOpen@" (empty $uuc | not | toString)
       "@mysqlUrl@" (dig "mysql" "url" "" $v.endpoints | trimSuffix "/")
@@ -71,10 +71,10 @@ sleeps, so the image needs no program for it, but where Kubernetes is older than
 {{- $text = regexReplaceAll "@uucUrl([^@\n]*)@" $text (empty $uuc | ternary "" (print $uuc "${1}")) }}
 {{- end }}
 {{- if contains "# begin " $text }}
-{{- /* A part that needs an endpoint is left out without it. */}}
+{{- /* A part whose endpoint is missing is omitted. */}}
 {{- range $name := list "proxy" "gateway-master" }}
 {{- with get $v.endpoints $name }}
-{{- /* nginx looks names up without a search list. */}}
+{{- /* nginx resolves names without a search list. */}}
 {{- $_ := set $fill (printf "@%s@" $name) (printf "%s%s:%d" .host (hasSuffix ".svc" .host | ternary "$cluster_domain" "") (int .port)) }}
 {{- else }}{{ $text = regexReplaceAll (printf "(?s) *# begin %s\n.*# end %s\n" $name $name) $text "" }}{{ end }}
 {{- end }}

@@ -1,7 +1,7 @@
 {{- /*
-The archive of the binary log: one pod that follows the server all the time. It is a workload of its own, so that neither its
-restarts nor what opens the store is the server's. It holds nothing: where it stands is in the store. It is ready while the
-latest moments can be restored; what ends it is in its termination message.
+The archive of the binary log: one pod that reads the server's log continuously. It is a separate workload, so the server neither
+restarts with it nor has the store's credentials. It is stateless: its position is in the store. It is ready while the
+latest moments can be restored. Its termination message has the cause of its end.
 */}}
 {{- define "mysql.archive" }}
 {{- $c := .component }}
@@ -22,7 +22,7 @@ kind: Deployment
 spec:
   replicas: {{ min 1 (int $v.replicas) }}
   revisionHistoryLimit: 2
-  {{- /* The server lets one archive in at a time. */}}
+  {{- /* A server permits one archive at a time. */}}
   strategy: {"type": "Recreate"}
   selector:
     matchLabels: {{ dict "app.kubernetes.io/name" (print $c.component ".archive") "app.kubernetes.io/instance" $c.instance | toJson }}

@@ -1,5 +1,5 @@
 {{- /*
-What makes backups, restores them and checks them. The pod that makes backups has the password of an account that reads, too.
+Jobs that make, restore and check backups. The pod that makes backups also has the password of an account that only reads.
 */}}
 {{- define "mysql.backup" }}
 {{- $v := .root.Values }}
@@ -17,8 +17,8 @@ What makes backups, restores them and checks them. The pod that makes backups ha
 {{- include "common.backup.prune" (dict "component" . "store" $store) }}
 
 {{- /*
-Never scheduled: a person makes a Job of it. The agent refuses a volume that holds anything, so it cannot overwrite data.
-What opens encrypted backups is a Secret that is there for a restore alone.
+This CronJob is never scheduled: a person creates a Job from it. The agent refuses a volume that is not empty, so it cannot overwrite data.
+The Secret with the private key for encrypted backups only needs to exist during a restore.
 */}}
 {{- if ne $v.kind "DaemonSet" }}
 {{- $root := dict "secretName" ($v.credentialsSecret | default (print .name "-credentials")) "defaultMode" 288 }}
@@ -39,19 +39,19 @@ What opens encrypted backups is a Secret that is there for a restore alone.
 {{- if include "mysql.pointInTime" $v }}{{ include "mysql.archive" (dict "component" . "store" $store "pointInTime" $b.pointInTime) }}{{ end }}
 {{- end }}
 
-{{- /* Whether the binary log is archived, also where nothing more is said of it: not empty. */}}
+{{- /* Not empty if the binary log is archived, also with the default settings. */}}
 {{- define "mysql.pointInTime" -}}
 {{- if kindIs "map" (get (.backup | default dict) "pointInTime") }}true{{ end }}
 {{- end }}
 
-{{- /* How the agent reaches the server: a headless Service has no port of its own, its name leads to the pod. */}}
+{{- /* The server's address for the agent. A headless Service maps no port: its name resolves to the pod. */}}
 {{- define "mysql.backup.server" -}}
 {{- $port := first .servicePorts | dig "port" 3306 | int }}
 {{- if eq .root.Values.serviceType "Headless" }}{{ $port = .port }}{{ end }}
 {{- printf "--server=%s:%d" .name $port }}
 {{- end }}
 
-{{- /* Restores the newest backup, and what the archive has beyond it, to a volume that lives as long as the pod. */}}
+{{- /* Restores the newest backup and the later archive to a volume that lives as long as the pod. */}}
 {{- define "mysql.verify" }}
 {{- $v := .component.root.Values }}
 {{- $claim := dict "accessModes" (list "ReadWriteOnce") "resources" (dict "requests" (dict "storage" (get .verify "size" | default $v.storage.size))) }}
@@ -71,7 +71,7 @@ What opens encrypted backups is a Secret that is there for a restore alone.
       "command" $command "env" $env "mounts" $mounts "volumes" $volumes "memory" "1Gi") }}
 {{- end }}
 
-{{- /* The passwords that accounts get when a backup is restored: those of the Secret. */}}
+{{- /* The passwords of accounts after a restore: those of the Secret. */}}
 {{- define "mysql.restore.accounts" -}}
 {{- list (dict "name" "AGENT_ROOT_PASSWORD_FILE" "value" "/d3os-backup/root/root-password")
       (dict "name" "AGENT_ACCOUNT_FILE" "value" "/d3os-backup/root/username")

@@ -1,6 +1,6 @@
 {{- /*
-A new database is made of a backup, by a container that runs before the guard and does nothing on a volume that holds data,
-has held some, or is expected to. Its container and its volumes are taken out again, without a restart, with the value.
+A container restores a new database from a backup. It runs before the guard, and does nothing on a volume that has data,
+had data, or should have data. When the value is removed, the container and its volumes are removed without a restart.
 */}}
 {{- define "mysql.birth" }}
 {{- $v := .root.Values }}

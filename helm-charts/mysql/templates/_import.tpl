@@ -1,6 +1,6 @@
 {{- /*
-A new database is made of a running server, by a container that runs before the guard until the cut-over, and does nothing on a volume that
-holds data, has held some, or is expected to. It is taken out again as that which restores a backup. Where it is at, it answers at /state.
+A container copies a new database from a running server. It runs before the guard, until the cut-over. It does nothing on a volume that
+has data, had data, or should have data. It is removed later, like the container that restores a backup. It reports its progress at /state.
 */}}
 {{- define "mysql.import" }}
 {{- $v := .root.Values }}
@@ -16,7 +16,7 @@ holds data, has held some, or is expected to. It is taken out again as that whic
 {{- range get $from "databases" | default list }}{{ $command = append $command (print "--database=" .) }}{{ end }}
 {{- $ticket := dict "path" "ticket" "fieldRef" (dict "fieldPath" "metadata.annotations['d3os-product.com.d3os/ticket']") }}
 {{- $root := $v.credentialsSecret | default (print .name "-credentials") }}
-{{- /* Optional: a pod that has its database starts without what the import needed. */}}
+{{- /* Optional: after the import, a pod starts without these Secrets. */}}
 {{- $volumes := list
       (dict "name" "d3os-restore-tmp" "emptyDir" dict)
       (dict "name" "d3os-restore-root" "secret" (dict "secretName" $root "defaultMode" 288))

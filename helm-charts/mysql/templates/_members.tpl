@@ -1,5 +1,5 @@
 {{- /*
-The template of a Job that judges whether the data can become that of the first of several members. It runs next to the server, on its node, and
+The template of a Job that checks whether the data can become that of the first of several members. It runs on the server's node, and
 only reads the volume.
 */}}
 {{- define "mysql.members" }}

@@ -13,9 +13,9 @@
       "MYSQL_ROOT_HOST" "localhost") }}
 
 {{- $cnf := .Files.Get "files/my.cnf" | replace "@port@" (toString $c.listen) | replace "@bufferPool@" (get $v.bufferPools $v.size | default "768M") }}
-{{- /* MySQL 8.0 and later refuse to start with an SQL mode that they do not have. */}}
+{{- /* MySQL 8.0 and later refuse to start with an SQL mode that they lack. */}}
 {{- if ge (regexFind "^[0-9]+" $v.serverVersion | int) 8 }}{{ $cnf = replace "NO_AUTO_CREATE_USER," "" $cnf }}{{ end }}
-{{- /* Backups at any moment need the binary log. */}}
+{{- /* Restores to any moment need the binary log. */}}
 {{- $binlog := "" }}
 {{- if include "mysql.pointInTime" $v }}
 {{- $days := get $v.backup.pointInTime "daysOnServer" | default 3 | int }}
@@ -25,7 +25,7 @@
 {{- $cnf = replace "@binlog@\n" $binlog $cnf }}
 {{- $folder := "/etc/mysql/conf.d" }}
 {{- $whole := $folder }}
-{{- /* A file of the user's cannot be mounted into a folder that is a volume itself. */}}
+{{- /* A file of the user cannot be mounted into a folder that is a volume itself. */}}
 {{- range $v.configFiles }}{{ if hasPrefix (print $folder "/") .path }}{{ $whole = "" }}{{ end }}{{ end }}
 {{- $_ := set $c "files" (list (dict "mountPath" (print $folder "/my.cnf") "dir" $whole "file" "my.cnf" "text" $cnf
       "suffix" "" "volume" "mysql-ds-cnf" "settings" "mysqld" "head" "")) }}
@@ -36,21 +36,21 @@
 {{- $init := list (dict "configMap" (dict "name" (print $c.name "-init"))) }}
 {{- range $v.initConfigMaps }}{{ $init = append $init (dict "configMap" (dict "name" .)) }}{{ end }}
 {{- $volumes := append $c.volumes (dict "name" "mysql-init" "projected" (dict "sources" $init)) }}
-{{- /* A subPath, because mysqld refuses to initialise a file system that holds lost+found. */}}
+{{- /* A subPath, because mysqld refuses to initialise a file system with lost+found. */}}
 {{- $_ := set $c "mounts" (concat $c.mounts (list
       (dict "name" "mysql-init" "mountPath" "/docker-entrypoint-initdb.d" "readOnly" true)
       (dict "name" "data" "mountPath" "/var/lib/mysql" "subPath" "mysql"))) }}
-{{- /* The init scripts are left out of the checksum: a server that holds data never reads them again. */}}
+{{- /* The checksum omits the init scripts: a server with data never reads them again. */}}
 {{- $annotations := get $c "podAnnotations" | default dict }}
 
 {{- $claim := dict "accessModes" (list $store.accessMode) "resources" (dict "requests" (dict "storage" $store.size)) }}
 {{- with $store.storageClassName }}{{ $_ := set $claim "storageClassName" . }}{{ end }}
 {{- if eq $v.kind "StatefulSet" }}
-{{- /* A template of claims cannot change: it has no labels of the user's. */}}
+{{- /* A template of claims is immutable, so it has no labels of the user. */}}
 {{- $_ := set $c "claims" (list (dict "apiVersion" "v1" "kind" "PersistentVolumeClaim" "metadata" (dict "name" "data" "labels" (fromJson $c.identity)) "spec" $claim)) }}
 {{- $_ := set $c "claimRetention" (dict "whenDeleted" (ternary "Retain" "Delete" $store.retain) "whenScaled" "Retain") }}
 {{- else if eq $v.kind "Deployment" }}
-{{- /* The name that the first pod of a StatefulSet uses: changing the kind keeps the data. */}}
+{{- /* The same name as the claim of a StatefulSet's first pod: a change of the kind keeps the data. */}}
 {{- $name := printf "data-%s-0" $c.name }}
 {{- $volumes = append $volumes (dict "name" "data" "persistentVolumeClaim" (dict "claimName" $name)) }}
 ---
@@ -81,7 +81,7 @@ spec: {{ toJson $claim }}
 {{- end }}
 
 {{- /*
-A container beside the server that creates databases and users. All that it reads is mounted as folders and not part
+A container next to the server that creates databases and users. Its inputs are mounted as folders and are not part
 of the checksum: a change reaches it without a restart of the server.
 */}}
 {{- define "mysql.accounts" }}
@@ -111,7 +111,7 @@ of the checksum: a change reaches it without a restart of the server.
         (dict "name" "accounts-passwords" "mountPath" "/accounts-passwords" "readOnly" true)
         (dict "name" "accounts-tmp" "mountPath" "/tmp")
         (dict "name" "var-run-mysqld" "mountPath" $socket "readOnly" true)))) }}
-{{- /* Optional and always there, so that the first user does not restart the server. */}}
+{{- /* The volume is optional and always mounted, so that adding the first user does not restart the server. */}}
 {{- $_ := set . "volumes" (concat .volumes (list
       (dict "name" "accounts" "configMap" (dict "name" (print .name "-accounts")))
       (dict "name" "accounts-passwords" "secret" (dict "secretName" ($v.usersSecret | default (print .name "-users")) "optional" true))
@@ -119,8 +119,8 @@ of the checksum: a change reaches it without a restart of the server.
 {{- end }}
 
 {{- /*
-Adds to what runs the agent (args, env, mounts, volumes) what has its server start as the database does: the files and options that
-configure the database, and its time zone. The agent forces what keeps others out and the data as it is.
+Adds the files and options that configure the database, and its time zone, to the args, env, mounts and volumes of an agent, whose server then starts
+like the database. The agent overrides options to exclude clients and to protect the data.
 */}}
 {{- define "mysql.likewise" -}}
 {{- $v := .component.root.Values }}
@@ -136,10 +136,9 @@ configure the database, and its time zone. The agent forces what keeps others ou
 {{- end }}
 
 {{- /*
-What decides, before the server starts, whether it may: whether the volume is the one that it was, and whether the data
-is of the server's release series. It runs in the server's image, whose version it asks for; the agent's image gives the
-program. The operator's record is optional, because a new database has none, and read as a folder, so that a change of it
-restarts nothing.
+The guard decides whether the server may start: the volume must be the same as before, and the data must be of the server's
+release series. It runs in the server's image, whose version it reads, with the program from the agent's image. The operator's
+record is optional, because a new database has none. It is mounted as a folder, so that a change of it restarts nothing.
 */}}
 {{- define "mysql.guard" }}
 {{- $v := .root.Values }}
@@ -156,7 +155,7 @@ restarts nothing.
           (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)
           (dict "name" "d3os-record" "mountPath" "/d3os-record" "readOnly" true)
           (dict "name" "data" "mountPath" "/d3os-volume")))) }}
-{{- /* Bounds the server's open files, before the entry point: no field of a pod does, and MySQL 5.7 reserves memory for each. */}}
+{{- /* Limits the server's open files before the entry point: a pod has no field for that, and MySQL 5.7 reserves memory for each. */}}
 {{- $_ := set . "mounts" (append .mounts (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)) }}
 {{- $_ := set .env "BASH_ENV" "/d3os-agent/limits.sh" }}
 {{- $_ := set . "volumes" (concat .volumes (list

@@ -19,7 +19,7 @@
 {{- if $v.backup }}{{ include "mysqlcluster.backup" $c }}{{ end }}
 {{- end }}
 
-{{- /* What is ours: the labels of every object, and those that select the pods. */}}
+{{- /* The chart's labels: those of every object, and those that select the pods. */}}
 {{- define "mysqlcluster.identity" }}
 {{- $owner := .root.Values.ownerLabels }}
 {{- range $field := list "selector" "identity" "labels" }}
@@ -31,8 +31,8 @@
 {{- end }}
 
 {{- /*
-The agent is the parent of mysqld: it must kill and start it. A server that it starts only reads; an annotation on the pod, the
-ticket, makes it more. Files that it reads again are mounted as folders: a change of them restarts nothing.
+The agent is the parent of mysqld, because it must be able to kill and start it. A server starts read-only; an annotation on the pod, the
+ticket, permits more. Files that the agent rereads are mounted as folders: a change of them restarts nothing.
 */}}
 {{- define "mysqlcluster.container" }}
 {{- $v := .root.Values }}
@@ -46,7 +46,7 @@ ticket, makes it more. Files that it reads again are mounted as folders: a chang
 {{- $_ := set . "command" (list "/d3os-agent/agent" "member" "mysql" "--volume=/data" "--ticket=/d3os-ticket/ticket" "--secrets=/d3os-secrets"
       "--tls=/d3os-tls" "--config=/d3os-config/my.cnf" "--databases=/d3os-databases/databases" "--users=/d3os-databases/users" "--user-secrets=/d3os-users" "--listen=*" "--run=/var/run/mysqld" "--report=/dev/termination-log"
       (printf "--domain=%s-headless.%s.svc" .name .root.Release.Namespace)) }}
-{{- /* The agent leaves a termination message; what it has no time for is in its log. */}}
+{{- /* The agent writes a termination message; if it has no time for that, the log has the cause. */}}
 {{- $_ := set . "terminationMessagePolicy" "FallbackToLogsOnError" }}
 {{- $mounts := list (dict "name" "data" "mountPath" "/data") }}
 {{- range $name := list "agent" "ticket" "secrets" "tls" "databases" "users" }}
@@ -69,7 +69,7 @@ ticket, makes it more. Files that it reads again are mounted as folders: a chang
       (dict "name" "d3os-tls" "secret" (dict "secretName" ($v.tlsSecret | default (print .name "-member-tls")) "defaultMode" 288 "items" $files))
       (dict "name" "d3os-databases" "configMap" (dict "name" (print .name "-databases")))
       (dict "name" "d3os-users" "secret" (dict "secretName" ($v.usersSecret | default (print .name "-users")) "defaultMode" 288 "optional" true)))) }}
-{{- /* A member without a server is alive, and may wait for a ticket for as long as it takes: only the agent itself is probed for that. */}}
+{{- /* A member without a server is alive, and may wait for a ticket for any time: so the probe only checks the agent. */}}
 {{- $live := dict "httpGet" (dict "path" "/livez" "port" 3308) }}
 {{- $_ := set . "handlers" (dict "startup" $live "readiness" (dict "httpGet" (dict "path" "/readyz" "port" 3308)) "liveness" $live) }}
 {{- $_ := set . "initContainers" (list (dict "name" "d3os-agent" "image" (required "agentImage must be given" $v.agentImage) "imagePullPolicy" "IfNotPresent"
@@ -79,8 +79,8 @@ ticket, makes it more. Files that it reads again are mounted as folders: a chang
 {{- end }}
 
 {{- /*
-The operator writes its record into an annotation of the first, which stays as long as the data: without it the operator does not know which copy is the
-latest. The agents read the second.
+The operator writes its record into an annotation of the first ConfigMap, which stays as long as the data: without it, the operator cannot determine the
+latest copy. The agents read the second ConfigMap.
 */}}
 {{- define "mysqlcluster.records" }}
 ---

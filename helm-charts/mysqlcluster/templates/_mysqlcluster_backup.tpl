@@ -1,6 +1,6 @@
 {{- /*
 Backups: a server in the pod of a backup copies a voter to a volume that lives as long as the pod, and the agent streams the files of the copy to the
-store. The agent finds the voter by asking the agents of the members. It has a certificate that may only ask, and the password of replication.
+store. The agent queries the members' agents to find the voter. It has a certificate that only permits reads, and the password of replication.
 */}}
 {{- define "mysqlcluster.backup" }}
 {{- $v := .root.Values }}
@@ -23,12 +23,12 @@ store. The agent finds the voter by asking the agents of the members. It has a c
 {{- if include "mysqlcluster.pointInTime" $v }}{{ include "mysqlcluster.archive" (dict "component" . "store" $store "account" $account "files" $files) }}{{ end }}
 {{- end }}
 
-{{- /* Whether transactions are archived, also where nothing more is said of it: not empty. */}}
+{{- /* Not empty if transactions are archived, also with the default settings. */}}
 {{- define "mysqlcluster.pointInTime" -}}
 {{- if kindIs "map" (get (.backup | default dict) "pointInTime") }}true{{ end }}
 {{- end }}
 
-{{- /* Restores the newest backup, and what the archive has beyond it, to a volume that lives as long as the pod. */}}
+{{- /* Restores the newest backup and the later archive to a volume that lives as long as the pod. */}}
 {{- define "mysqlcluster.verify" }}
 {{- $c := .component }}
 {{- $v := $c.root.Values }}
@@ -49,8 +49,8 @@ store. The agent finds the voter by asking the agents of the members. It has a c
 {{- end }}
 
 {{- /*
-The archive: one pod that reads the log of a voter all the time, and takes the transactions that no failover loses. It holds nothing: where it stands
-is in the store. It is ready while the latest moments can be restored; what ends it is in its termination message.
+The archive: one pod that reads the log of a voter continuously, and archives the transactions that no failover can lose. It is stateless: its position
+is in the store. It is ready while the latest moments can be restored. Its termination message has the cause of its end.
 */}}
 {{- define "mysqlcluster.archive" }}
 {{- $c := .component }}
@@ -70,7 +70,7 @@ kind: Deployment
 spec:
   replicas: {{ min 1 (int $v.replicas) }}
   revisionHistoryLimit: 2
-  {{- /* The store lets one archive in at a time. */}}
+  {{- /* A store permits one archive at a time. */}}
   strategy: {"type": "Recreate"}
   selector:
     matchLabels: {{ set (fromJson $c.selector) "app.kubernetes.io/name" (print $c.component ".archive") | toJson }}
@@ -85,15 +85,15 @@ spec:
         (dict "name" "account" "secret" .account))) | indent 4 }}
 {{- end }}
 
-{{- /* Where on a claim or in a bucket backups are, unless the destination says so. */}}
+{{- /* The default place of backups on a claim or in a bucket. */}}
 {{- define "mysqlcluster.folder" -}}
 {{ printf "%s/%s/%s" .root.Release.Namespace .instance .component }}
 {{- end }}
 
 {{- /*
-A new database is made of a backup, by a container that puts its data beside where mysqld will look for it, on the empty volume of the first pod.
-The agent begins with it when the operator lets that member make the first data, and with nothing else. Once the operator's record says that the
-database was formed, nothing is restored, and pods have neither the container nor the store: what the store is made of may go.
+A container restores a new database from a backup, to a folder next to that of mysqld, on the empty volume of the first pod.
+When the operator permits that member to create the first data, the agent uses this folder and nothing else. Once the operator's record shows that the
+database was formed, nothing is restored, and pods have neither the container nor access to the store, which may be deleted.
 */}}
 {{- define "mysqlcluster.birth" }}
 {{- $v := .root.Values }}

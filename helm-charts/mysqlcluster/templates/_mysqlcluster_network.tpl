@@ -1,6 +1,6 @@
 {{- /*
-One Service leads to the primary, by the name of its pod: one write moves it, and at no time it leads to two pods. Another
-leads to pods with the label that the operator gives to members with little lag. The third has the names of all pods.
+The first Service selects the primary by the name of its pod: one write changes it, and it never selects two pods. The second
+one selects pods with the label that the operator sets on members with little lag. The third has the names of all pods.
 */}}
 {{- define "mysqlcluster.services" }}
 {{- $v := .root.Values }}
@@ -37,7 +37,7 @@ kind: Service
 spec:
   type: ClusterIP
   clusterIP: None
-  {{- /* A member copies from one that is not ready, and the operator asks all. */}}
+  {{- /* Members copy from members that are not ready, and the operator queries all. */}}
   publishNotReadyAddresses: true
   selector: {{ .selector }}
   ports:
@@ -45,7 +45,7 @@ spec:
     - {"name": "agent", "appProtocol": "tcp", "port": 3307, "targetPort": 3307, "protocol": "TCP"}
 {{- end }}
 
-{{- /* The agents take orders by certificates. Only the database's own pods, those that make backups, the archive, and the operator may ask at all, always. */}}
+{{- /* Agents authenticate clients by certificates. In addition, only the database's pods, those of backups and of the archive, and the operator may connect. */}}
 {{- define "mysqlcluster.networkPolicy" }}
 {{- $v := .root.Values }}
 {{- $own := list (dict "podSelector" (dict "matchLabels" (fromJson .selector))) }}

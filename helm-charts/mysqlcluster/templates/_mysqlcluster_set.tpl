@@ -19,12 +19,12 @@ spec:
   revisionHistoryLimit: 5
   serviceName: {{ print $c.name "-headless" | quote }}
   podManagementPolicy: Parallel
-  {{- /* Who replaces a pod has to know what its member is: the operator does. */}}
+  {{- /* Only the operator replaces pods, because it has the role of each member. */}}
   updateStrategy: {"type": "OnDelete"}
   persistentVolumeClaimRetentionPolicy: {"whenDeleted": "Retain", "whenScaled": "Retain"}
   {{- $claim := dict "accessModes" (list "ReadWriteOnce") "resources" (dict "requests" (dict "storage" $v.storage.size)) }}
   {{- with $v.storage.storageClassName }}{{ $_ := set $claim "storageClassName" . }}{{ end }}
-  {{- /* A template of claims cannot change: it has no labels of the user's. */}}
+  {{- /* A template of claims is immutable, so it has no labels of the user. */}}
   volumeClaimTemplates: {{ list (dict "apiVersion" "v1" "kind" "PersistentVolumeClaim" "metadata" (dict "name" "data" "labels" (fromJson $c.identity)) "spec" $claim) | toJson }}
   selector:
     matchLabels: {{ $c.selector }}
@@ -32,7 +32,7 @@ spec:
 {{ include "common.pod" $pod | indent 4 }}
 {{- end }}
 
-{{- /* One member may go at a time: the others have what it acknowledged. One alone has nothing to protect. */}}
+{{- /* One member may be evicted at a time: the others have its acknowledged transactions. A single member has no copy to protect. */}}
 {{- define "mysqlcluster.disruptionBudget" }}
 {{- if gt (max (int .root.Values.replicas) (int .root.Values.members)) 1 }}
 ---
@@ -41,7 +41,7 @@ kind: PodDisruptionBudget
 {{- include "common.metadata" . }}
 spec:
   maxUnavailable: 1
-  {{- /* A node can be drained of a pod that is not ready while the others are well. Else the pods stay: they may have the only copies. */}}
+  {{- /* While the other pods are healthy, a pod that is not ready can be evicted. Otherwise pods stay: they may have the only copies. */}}
   unhealthyPodEvictionPolicy: IfHealthyBudget
   selector:
     matchLabels: {{ .selector }}
