@@ -98,7 +98,7 @@ func rendered(t *testing.T, chart string, v map[string]any) []*unstructured.Unst
 	return objects[0]
 }
 
-// The charts are Helm's: plain Helm makes of them what the operator does.
+// Plain Helm renders the same objects from the charts as the operator.
 func TestHelmRendersTheSame(t *testing.T) {
 	t.Parallel()
 	for file, chart := range ciFiles(t) {

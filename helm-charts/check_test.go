@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/platform/component"
 )
 
-// A third party of http:// is well while it answers with a status below 500, also where it refuses HEAD.
+// A third party with http:// is healthy if it answers with a status below 500, even if it refuses HEAD.
 func TestCheckOfHTTP(t *testing.T) {
 	t.Parallel()
 	deployment := made(t, component.ChartThirdParty, "{url: 'https://a'}")["Deployment/release-probe"]

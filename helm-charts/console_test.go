@@ -83,7 +83,7 @@ func (c *console) template() string {
 	})
 }
 
-// enter runs the script of the entrypoint and returns what it writes.
+// enter runs the script of the entrypoint and returns its output.
 func (c *console) enter() string {
 	c.Helper()
 	out, err := exec.CommandContext(c.Context(), "/bin/sh", "-c", c.file("web-template", "40-pod.sh")).CombinedOutput()
@@ -164,7 +164,7 @@ func (c *console) answers(path string, status int, body string) error {
 	return err
 }
 
-// backend serves at a further address what a function returns for the path of a request.
+// backend serves the results of a function at an additional address, by the path of a request.
 func (c *console) backend(serve http.HandlerFunc) (address string, stop func()) {
 	c.Helper()
 	address = c.network.Next()
@@ -174,7 +174,7 @@ func (c *console) backend(serve http.HandlerFunc) (address string, stop func()) 
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	stop = sync.OnceFunc(func() {
-		assert.Check(c, server.Shutdown(context.WithoutCancel(c.Context()))) // it answers what it has accepted
+		assert.Check(c, server.Shutdown(context.WithoutCancel(c.Context()))) // it answers the accepted requests
 		assert.Check(c, errors.Is(<-served, http.ErrServerClosed))
 	})
 	c.Cleanup(stop)

@@ -55,7 +55,7 @@ func TestConfigurationOfThePod(t *testing.T) {
 	}
 }
 
-// nginx goes on to the addresses that a Service has now, and keeps the rest of a path.
+// nginx forwards to the present addresses of a Service, and keeps the rest of a path.
 func TestConsoleFollowsServices(t *testing.T) {
 	t.Parallel()
 	c := newConsole(t, "")
@@ -92,7 +92,7 @@ func TestConsoleFollowsServices(t *testing.T) {
 	}
 }
 
-// The headers of single sign-on fit: 9 KB of cookies of a request, 5 KB of those that an answer sets, and more with another size.
+// nginx accepts the headers of single sign-on: 9 KB of cookies in a request, 5 KB of cookies in an answer, and more with another size.
 func TestConsolePassesLargeHeaders(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -134,8 +134,8 @@ func TestConsolePassesLargeHeaders(t *testing.T) {
 	}
 }
 
-// The pod of proxy is replaced again and again while clients call it through nginx. It goes on serving for the pause of its chart after it has left
-// DNS, so no call fails. After a deleted Service, calls succeed again within 10 s.
+// The pod of proxy is replaced several times while clients call it through nginx. It keeps serving for the pause of its chart after it was
+// removed from DNS, so no call fails. After the Service was deleted, calls succeed again within 10 s.
 func TestConsoleDuringAnUpdate(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// Each value of a setting reaches mysqld as it is given, or is refused. plain values are written without quotes, as releases before did.
+// Each value of a setting reaches mysqld unchanged, or is refused. Plain values are written without quotes, as in earlier releases.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	mysqld, err := process.Program("MARIADB", "mariadb", "mysqld")

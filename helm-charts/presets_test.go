@@ -79,7 +79,7 @@ func pause(found objects, service string) any {
 	return at(found["Deployment/"+service], "spec", "template", "spec", "containers", 0, "lifecycle", "preStop")
 }
 
-// A pod that is to stop serves for 10 s, and Spring Boot then answers what it has accepted. Both fit into the grace period.
+// A terminating pod keeps serving for 10 s, and Spring Boot then answers the accepted requests. Both fit into the grace period.
 func TestServicesStopGracefully(t *testing.T) {
 	t.Parallel()
 	for _, service := range append(backEnds(t), "web") {

@@ -56,8 +56,7 @@ func (p *redisPod) write(name, text string) {
 	assert.NilError(p, os.WriteFile(file, []byte(text), 0o700))
 }
 
-// server is a redis-server that prints its configuration, or, of one that it reads from its input, as Redis does, the first line
-// that it does not know.
+// server is a redis-server that prints its configuration. For a configuration on its input it prints the first unknown line, like Redis.
 func (p *redisPod) server(version string) {
 	p.Helper()
 	p.write("bin/redis-server", `#!/bin/sh
@@ -81,7 +80,7 @@ func (p *redisPod) has(name string) bool {
 	return err == nil
 }
 
-// run runs a script and returns what it prints.
+// run runs a script and returns its output.
 func (p *redisPod) run(script string, env ...string) (string, error) {
 	p.Helper()
 	command := exec.CommandContext(p.Context(), "/bin/sh", filepath.Join(p.root, "scripts", script))
@@ -92,7 +91,7 @@ func (p *redisPod) run(script string, env ...string) (string, error) {
 	return strings.ReplaceAll(string(out), p.root, ""), err
 }
 
-// The configuration of a pod: what it is, the password in quotes, and the memory.
+// The configuration of a pod has its identity, the password in quotes, and the memory.
 func TestRedisStarts(t *testing.T) {
 	t.Parallel()
 	p := newRedisPod(t)
@@ -126,7 +125,7 @@ user replica:data/cache-0 off resetkeys resetchannels -@all +psync +sync +replco
 	assert.Assert(t, !strings.Contains(out, "announce-hostname"), "Redis 6.2 does not know it")
 }
 
-// A server that has lost its data does not come back under its old name; one that has it does.
+// A server that has lost its data does not start with its former id; a server with data does.
 func TestStartWithoutData(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -262,7 +261,7 @@ func TestVolumeOfAnother(t *testing.T) {
 	}
 }
 
-// Of the user's ConfigMap, what is the operator's own is left out, however it is written.
+// Settings of the operator are removed from the user's ConfigMap, whatever their notation.
 func TestRedisSettingsOfTheUser(t *testing.T) {
 	t.Parallel()
 	p := newRedisPod(t)
@@ -293,7 +292,7 @@ func TestWrongSettings(t *testing.T) {
 	assert.Assert(t, cmp.Contains(settings("a setting is wrong: 'unknown 1'"), "timeout 1"))
 }
 
-// Servers that take another password than the Secret has by now are asked with that of their start.
+// Scripts use the password from the start of a server if the Secret has another one by now.
 func TestScriptsAfterAChangeOfThePassword(t *testing.T) {
 	t.Parallel()
 	p := newRedisPod(t)
@@ -349,7 +348,7 @@ func TestRedisProbes(t *testing.T) {
 	}
 }
 
-// A server that hangs costs a probe one wait: what cannot be answered is not asked.
+// A server that hangs delays a probe once: the probe sends no further command.
 func TestRedisProbesAskASilentServerOnce(t *testing.T) {
 	t.Parallel()
 	for _, script := range []string{"alive.sh", "started.sh", "ready.sh"} {

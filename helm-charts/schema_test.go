@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/platform/values"
 )
 
-// schemaErrors checks values, with the chart's own below them, against values.schema.json.
+// schemaErrors validates values, with the chart's defaults, against values.schema.json.
 func schemaErrors(t *testing.T, chartName string, v map[string]any) error {
 	t.Helper()
 	c, err := loader.Load(chartName)

@@ -192,8 +192,8 @@ func TestOptionFilesOfMySQL(t *testing.T) {
 	}
 }
 
-// Accounts without SUPER may create triggers and functions wherever the chart turns the binary log on. The settings of a server without
-// backups at any moment stay as they were.
+// Accounts without SUPER may create triggers and functions if the chart turns the binary log on. Without point-in-time backups, the
+// settings of a server are unchanged.
 func TestBinaryLogOfMySQL(t *testing.T) {
 	t.Parallel()
 	const backup = "backup: {destination: {claim: {name: backups}}, pointInTime: {}}"
@@ -214,7 +214,7 @@ func TestBinaryLogOfMySQL(t *testing.T) {
 	}
 }
 
-// What makes databases and users changes without the pod, and knows the server by the user's own words.
+// The script that creates databases and users can change without the pod, and connects to the server with the user's settings.
 func TestAccountsOfMySQL(t *testing.T) {
 	t.Parallel()
 	more := mysqlPod(t, "{databases: [a, b], users: [{name: u, databases: [a, b]}, {name: v}]}")

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat holds the CustomResourceDefinitions of the kinds AppService, ModelBox and CronTab, as they are installed.
+// Package compat embeds the installed CustomResourceDefinitions of the kinds AppService, ModelBox and CronTab.
 package compat
 
 import "embed"

@@ -1,8 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package crd holds the CustomResourceDefinitions of the operator's kinds, as
-// they are installed.
+// Package crd embeds the installed CustomResourceDefinitions of the operator's kinds.
 package crd
 
 import "embed"

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/schedule"
 )
 
-// NewCronTabs returns the kind CronTab. live reads from the API server. agent is the image with the agent; empty if it is not known.
+// NewCronTabs returns the kind CronTab. live reads from the API server. agent is the image with the agent; empty if it is unknown.
 func NewCronTabs(renderer *render.Renderer, c client.Client, live client.Reader, agent string) *Kind[*stablev1.CronTab] {
 	return newKind(definition[*stablev1.CronTab]{
 		gvk:    stablev1.GroupVersion.WithKind(stablev1.Kind),
@@ -68,12 +68,12 @@ func runsAt(c *stablev1.CronTab) string {
 	return "runs at " + c.Spec.CronSpec
 }
 
-// isSuspended reports whether nothing is to run.
+// isSuspended reports whether nothing should run.
 func isSuspended(c *stablev1.CronTab) bool {
 	return c.Spec.Suspend || ptr.Deref(c.Spec.Replicas, 1) == 0
 }
 
-// reportRuns sets what the status of a CronTab has of its CronJob.
+// reportRuns sets the fields of a CronTab's status that come from its CronJob.
 func reportRuns(c *stablev1.CronTab, obs Observation) {
 	s, job := &c.Status, &batchv1.CronJob{}
 	s.LastScheduleTime, s.LastSuccessfulTime = nil, nil

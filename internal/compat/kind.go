@@ -28,7 +28,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// definition has what differs between the kinds.
+// definition has the differences between the kinds.
 type definition[T client.Object] struct {
 	gvk    schema.GroupVersionKind
 	create func() T
@@ -38,9 +38,9 @@ type definition[T client.Object] struct {
 	status func(T) *shared.Status
 	// report sets the rest of the status; nil for none. The workload may be nil.
 	report func(resource T, obs Observation)
-	// well returns the text of the status when all is well and the workload has none; nil: the number of pods.
+	// well returns the text of a healthy status if the workload has none; nil: the number of pods.
 	well func(T) string
-	// live reads why a readiness probe fails; nil for a kind whose probes print no reason.
+	// live reads the output of a failing readiness probe; nil for a kind whose probes print no reason.
 	live client.Reader
 }
 
@@ -66,11 +66,11 @@ func newKind[T client.Object](d definition[T], renderer *render.Renderer, c clie
 // Observation is an observation.
 type Observation struct {
 	Workload *unstructured.Unstructured // nil if it does not exist
-	// Unready is a pod that runs and is not ready, and Probe what its readiness probe prints; empty for none.
+	// Unready is a running pod that is not ready, and Probe the output of its readiness probe; empty for none.
 	Unready, Probe string
 }
 
-// lookAgain is the time until the next look at a pod whose readiness probe fails: what it prints is in no pod's status.
+// lookAgain is the time until the next look at a pod whose readiness probe fails: no status has the probe's output.
 const lookAgain = 10 * time.Second
 
 // GVK returns the group, version and kind.

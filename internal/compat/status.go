@@ -63,7 +63,7 @@ func count(s *shared.Status, obs Observation) {
 	s.Ready = fmt.Sprintf("%d/%d", n.ReadyReplicas, *d.Spec.Replicas)
 }
 
-// assess derives the texts of the status from the health of the part. well is the text when all is well; empty: the number of pods.
+// assess computes the texts of the status from the health of the part. well is the text for a healthy part; empty: the number of pods.
 func assess(s *shared.Status, well string, seen *reconcile.Seen[Observation]) *database.Standing {
 	standing := &database.Standing{
 		Deleting: "being deleted, and its objects with it", WellReason: shared.ReasonSettled, Looking: "looking at the objects",

@@ -19,13 +19,13 @@ import (
 // Reason is the kind of a failure, in CamelCase.
 type Reason string
 
-// The reasons. Each has its own exit code. docs/backup.md lists for which of them a retry may help.
+// The reasons. Each has a distinct exit code. docs/backup.md lists the reasons for which a retry may help.
 const (
 	// ReasonFailed: something else; the message has the cause.
 	ReasonFailed Reason = "Failed"
 	// ReasonUsage: the flags or the environment of the command are wrong.
 	ReasonUsage Reason = "Usage"
-	// ReasonRefused: a person has to decide.
+	// ReasonRefused: a person must decide.
 	ReasonRefused Reason = "Refused"
 	// ReasonAccessDenied: the database server refused the account or its password.
 	ReasonAccessDenied Reason = "AccessDenied"
@@ -47,8 +47,8 @@ const (
 	ReasonNotFound Reason = "NotFound"
 	// ReasonDamaged: a stored object differs from what was written.
 	ReasonDamaged Reason = "Damaged"
-	// ReasonBusy: another agent is at work; or a Redis Cluster is not at rest: slots move, or masters change; or a member of a MySQLCluster has
-	// transactions that the primary lacks.
+	// ReasonBusy: another agent is working; or a Redis Cluster is not at rest: slots move, or masters change; or a member of a MySQLCluster
+	// has transactions that the primary lacks.
 	ReasonBusy Reason = "Busy"
 	// ReasonDumpFailed: the dump program failed, or its output is not whole.
 	ReasonDumpFailed Reason = "DumpFailed"

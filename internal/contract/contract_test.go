@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Each reason has its own exit code, and docs/backup.md lists both.
+// Each reason has a distinct exit code, and docs/backup.md lists both.
 func TestExits(t *testing.T) {
 	page, err := os.ReadFile("../../docs/backup.md")
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// The files in testdata have what agents of earlier versions print, and what earlier operators send: they only get new fields. Both sides
-// read them without a loss and write the same bytes.
+// The files in testdata have the output of earlier agents and the requests of earlier operators. They only get new fields. Both sides read
+// them without a loss and write the same bytes.
 func TestDocuments(t *testing.T) {
 	t.Parallel()
 	for file, document := range map[string]any{

@@ -17,7 +17,7 @@ type Refusal struct {
 	Message string `json:"message"`
 }
 
-// Guarded is the termination message of `agent guard` where the server may start.
+// Guarded is the termination message of `agent guard` if the server may start.
 type Guarded struct {
 	// ID is the id of the volume's mark; empty for a volume without a mark.
 	ID string `json:"id,omitempty"`

@@ -10,7 +10,7 @@ type ImportPhase string
 const (
 	ImportConnecting ImportPhase = "Connecting" // the source has not answered yet
 	ImportDumping    ImportPhase = "Dumping"    // the source's data is read
-	ImportLoading    ImportPhase = "Loading"    // the copy is made of the source's dump
+	ImportLoading    ImportPhase = "Loading"    // the copy is loaded from the source's dump
 	ImportFollowing  ImportPhase = "Following"  // the copy follows the source's binary log
 	ImportWaiting    ImportPhase = "Waiting"    // the copy was made, and the source has no log that can be followed
 	ImportComparing  ImportPhase = "Comparing"  // the last changes have come, and both are compared
@@ -32,7 +32,7 @@ type Import struct {
 	// Bytes of the dump were read or loaded, of TotalBytes; 0 if unknown.
 	Bytes      int64 `json:"bytes,omitempty"`
 	TotalBytes int64 `json:"totalBytes,omitempty"`
-	// Reason and Message describe the last failure, or what the import waits for; empty for neither.
+	// Reason and Message describe the last failure, or the condition that the import waits for; empty for neither.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Begun counts the copies that were begun, and Again is the reason why the previous copy was given up; "" for none.

@@ -21,10 +21,10 @@ type Result struct {
 	// Verified reports whether the backup itself was restored and matches its manifest. If the command fails afterwards, the cause lies
 	// elsewhere, such as an archive that cannot be replayed.
 	Verified bool `json:"verified,omitempty"`
-	// Bytes counts the uncompressed bytes of the dump, StoredBytes what they take in the store.
+	// Bytes counts the uncompressed bytes of the dump, StoredBytes its bytes in the store.
 	Bytes       int64 `json:"bytes,omitempty"`
 	StoredBytes int64 `json:"storedBytes,omitempty"`
-	// Tables and Rows count what was dumped, loaded or checked; of a Redis Cluster, shards and keys.
+	// Tables and Rows count the dumped, loaded or checked tables and rows; of a Redis Cluster, shards and keys.
 	Tables int   `json:"tables,omitempty"`
 	Rows   int64 `json:"rows,omitempty"`
 	// Server is the version of the database server, such as 10.11.19-MariaDB.
@@ -56,7 +56,7 @@ type Result struct {
 type Position struct {
 	File   string `json:"file"`
 	Offset uint64 `json:"offset"`
-	// GTID is the set of GTIDs that the server has executed, in the server's own format; empty if it keeps none.
+	// GTID is the set of GTIDs that the server has executed, in the server's notation; empty if it keeps none.
 	GTID string `json:"gtid,omitempty"`
 }
 
@@ -73,10 +73,10 @@ type Later struct {
 // Stages of a restore, in the order in which it reports them.
 const (
 	StageReplay = "replaying" // the backup is loaded; transactions of the archive are applied
-	StageCheck  = "checking"  // all is there; tables are checked
+	StageCheck  = "checking"  // everything exists; tables are checked
 )
 
-// Backup is an entry of the catalogue. Damaged names what is missing; such a backup cannot be restored.
+// Backup is an entry of the catalogue. Damaged names the missing object; such a backup cannot be restored.
 type Backup struct {
 	ID          string     `json:"id"`
 	Started     time.Time  `json:"started"`
@@ -120,7 +120,7 @@ type Archive struct {
 
 // Progress is a line that a command prints while it works, every few seconds.
 type Progress struct {
-	// Progress names what the command does now, such as dump or replay.
+	// Progress names the present action of the command, such as dump or replay.
 	Progress string `json:"progress"`
 	Bytes    int64  `json:"bytes"`
 	// TotalBytes is the expected final value of Bytes; 0 if unknown.

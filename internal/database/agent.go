@@ -67,8 +67,9 @@ func (a Agent) Settle(objects []*unstructured.Unstructured, live AgentPods) erro
 	return nil
 }
 
-// KeepAgent keeps the agent's image of the live Deployment in a part unless something else of it changes: an upgrade of the operator restarts no
-// pod. While the operator does not know the image, a Deployment that does not exist is not created. Objects are copied before they change.
+// KeepAgent keeps the agent's image of the live Deployment in a part unless the part changes otherwise: an upgrade of the operator restarts
+// no pod. While the operator has no image of the agent, a Deployment that does not exist is not created. Objects are copied before they
+// change.
 func KeepAgent(part *reconcile.Part, owner object.Owner, in reconcile.Inputs) error {
 	i := slices.IndexFunc(part.Objects, func(o *unstructured.Unstructured) bool { return o.GetKind() == "Deployment" })
 	if i < 0 || agentIn(part.Objects[i]) == nil {

@@ -30,7 +30,7 @@ func WellFor(pod *corev1.Pod, now time.Time) time.Duration {
 	return max(0, now.Sub(since))
 }
 
-// recentEnd is the age up to which the end of a container says something about now. The kubelet waits up to five minutes before a restart.
+// recentEnd is the age up to which the end of a container is relevant. The kubelet waits up to five minutes before a restart.
 const recentEnd = 10 * time.Minute
 
 // LastEnd returns why a container of a pod ended last, such as "container etcd ended: OOMKilled", or "" if none has for ten minutes.

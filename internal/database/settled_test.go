@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A pod is well from the time when it became ready, or when a container was last restarted.
+// A pod counts as healthy since it became ready, or since the last restart of a container.
 func TestWellFor(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(10_000, 0)

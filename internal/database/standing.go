@@ -37,7 +37,7 @@ type Standing struct {
 	Settled, Hopeless, Degraded bool
 
 	PauseField       string   // the field that pauses the resource, such as spec.paused
-	Deleting         string   // what a deletion does to the data
+	Deleting         string   // the effect of a deletion on the data
 	WellReason, Well string   // the reason and the message of a settled database
 	Notes            []string // follow Well
 	Unwell           string   // why a paused database is not settled
@@ -108,7 +108,7 @@ func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Se
 			progressing, degraded, stalled = false, true, true
 			idle, idleMessage = reasonOverdue, problem
 		case before != nil && before.Status == metav1.ConditionTrue:
-			before.LastTransitionTime = since // of the latest change, also where it follows another one
+			before.LastTransitionTime = since // of the latest change, also if it follows another one
 		}
 	}
 	c.Set(conditionProgressing, progressing, reason, message, idle, idleMessage)

@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// accepted returns a resource with what runs in the place of each refused field, and why they are refused, or nil: a mistake in the spec must
-// not stop the repair of what runs. Where no object shows what runs, it returns the resource itself, which plan refuses.
+// accepted returns a resource with the present value of each refused field, and the reasons, or nil: a mistake in the spec must not stop
+// the repair of the cluster. If no object shows the present values, it returns the resource unchanged, and plan refuses it.
 func accepted(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.Inputs) (*etcdv1.EtcdCluster, *reconcile.SpecError, error) {
 	record, err := records.Planned(in, owner)
 	if err != nil {
@@ -77,7 +77,7 @@ func secretIn(set *unstructured.Unstructured, volume string) string {
 	return ""
 }
 
-// additionalIn returns the names of a server's certificate that are not those of each cluster.
+// additionalIn returns the additional names in a server's certificate, without those that every cluster has.
 func additionalIn(ec *etcdv1.EtcdCluster, secret *unstructured.Unstructured) (found []string) {
 	block, _ := pem.Decode(dataIn(secret, keyCert))
 	if block == nil {

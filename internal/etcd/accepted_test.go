@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/test/databasetest"
 )
 
-// A refused field changes nothing that runs and stops no repair: the objects stay as they are, a lost member is replaced, a parked cluster
+// A refused field changes no running object and stops no repair: the objects stay unchanged, a lost member is replaced, a parked cluster
 // stays parked and starts again, and the status names the field.
 func TestRefusedFieldsKeepWhatRuns(t *testing.T) {
 	t.Parallel()

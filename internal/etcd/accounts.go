@@ -24,7 +24,7 @@ import (
 // readAgain is the interval between reads of a user's Secret. It is not in the operator's cache, and its certificate may be renewed.
 const readAgain = 5 * time.Minute
 
-// accounts caches the client credentials of clusters. The operator's own Secrets are in the client's cache.
+// accounts caches the client credentials of clusters. The client's cache has the operator's Secrets.
 type accounts struct {
 	client client.Client
 	live   client.Reader
@@ -87,8 +87,8 @@ func (a *accounts) forget(namespace, name string) {
 	delete(a.known, namespace+"/"+name)
 }
 
-// readAccess builds a TLS configuration from a Secret with tls.crt, tls.key and ca.crt. What the Secret does not have is not in the
-// configuration: members then refuse the operator or are not trusted, and readCertificates returns what is missing.
+// readAccess builds a TLS configuration from a Secret with tls.crt, tls.key and ca.crt. It omits missing keys: members then refuse the
+// operator or are not trusted, and readCertificates names the missing keys.
 func readAccess(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCluster, name string, optional bool) (server.Access, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: serverName(ec), RootCAs: x509.NewCertPool()}
 	secret := object.Empty(corev1.SchemeGroupVersion.WithKind("Secret"))

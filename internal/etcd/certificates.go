@@ -27,8 +27,8 @@ type certificate struct {
 	problem string // why it cannot be read
 }
 
-// readCertificates reads the validity of a cluster's certificates and of their authorities. A missing Secret is skipped if optional is set:
-// the operator's own may not exist yet.
+// readCertificates reads the validity of a cluster's certificates and of their authorities. A missing Secret is skipped if optional is set,
+// because the operator may not have created its Secrets yet.
 func readCertificates(ctx context.Context, from client.Reader, ec *etcdv1.EtcdCluster, optional bool) ([]certificate, error) {
 	serverSecret, peerSecret := tlsSecrets(ec)
 	var found []certificate

@@ -174,7 +174,8 @@ func (k *keeper) secrets(ec *etcdv1.EtcdCluster, live there) (there, error) {
 	return secretsIn(k.plan(ec, ownerOf(ec), live.Inputs(), membership.Record{Cluster: 1, Replicas: 3}, true))
 }
 
-// recorded returns what a record may have when a phase ends: the signing authorities, and the next ones where they are about to sign.
+// recorded returns the contents that a record may have at the end of a phase: the signing authorities, and the next ones if they will sign
+// soon.
 func recorded(from membership.AuthorityPhase, live there) []membership.Fingerprint {
 	a := authoritiesIn(live["Secret/store-ca"])
 	if from == membership.AuthoritiesTrust {
@@ -238,8 +239,8 @@ func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 	assert.ErrorContains(t, err, "other certificate authorities than the running members trust")
 }
 
-// After a restart, the operator accepts the recorded authorities alone, also when all Secrets were exchanged. It changes nothing of what runs
-// with others. Without a pod it accepts others, and starts none until the record does not name the former ones.
+// After a restart, the operator accepts only the recorded authorities, also when all Secrets were exchanged. It changes nothing that runs
+// with other ones. Without a pod it accepts others, but starts no pod until the record does not name the former ones.
 func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")

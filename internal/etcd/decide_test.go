@@ -23,7 +23,8 @@ type lease struct{}
 
 func (lease) Held() bool { return true }
 
-// While a cluster is paused, the end of each member's data is still written to its claim, and where the agents read it: no plan does that.
+// While a cluster is paused, the position of each member's data is still written to its claim, and to the ConfigMap that the agents read:
+// no plan does that then.
 func TestPositionsArePublishedWhilePaused(t *testing.T) {
 	t.Parallel()
 	for _, paused := range []bool{false, true} {

@@ -31,7 +31,7 @@ import (
 type Images struct {
 	// Etcd replaces the default image of etcd; empty for gcr.io/etcd-development/etcd of the default version.
 	Etcd string
-	// Agent is the operator's own image, which contains the agent. Without it no cluster is planned.
+	// Agent is the operator's image, which contains the agent. Without it no cluster is planned.
 	Agent string
 	// Namespace is the namespace of the operator's pods, which NetworkPolicies admit; empty for the chart's.
 	Namespace string
@@ -51,8 +51,8 @@ type Kind struct {
 
 var _ reconcile.Kind[*etcdv1.EtcdCluster, Observation] = &Kind{}
 
-// New returns the kind. The client is the operator's cached one; live reads from the API server.
-// wellFor is the time for which a pod must have been ready without a restart before the next one is replaced.
+// New returns the kind. The client is the operator's cached one; live reads from the API server. wellFor is the time for which a pod must
+// have been ready without a restart before the next one is replaced.
 func New(renderer *render.Renderer, images Images, servers *server.Servers, c client.Client, live client.Reader, wellFor time.Duration) *Kind {
 	return &Kind{
 		wellFor: wellFor, planner: newPlanner(renderer, images, time.Now), servers: servers, client: c, live: live, jobs: backup.Reader{Client: c, Live: live}, accounts: newAccounts(c, live), now: time.Now,
@@ -77,7 +77,7 @@ func (k *Kind) Forget(namespace, name string) {
 
 func clusterKey(namespace, name string) string { return namespace + "/" + name }
 
-// Plan returns the objects of a cluster, as one part. The later calls of the pass get what was planned in the place of refused fields.
+// Plan returns the objects of a cluster, as one part. The later calls of the pass use the planned values of refused fields.
 func (k *Kind) Plan(ec *etcdv1.EtcdCluster, in reconcile.Inputs, obs *Observation) (plan *reconcile.Plan, err error) {
 	if obs.accepted, obs.refused, err = accepted(ec, reconcile.OwnerOf(k, ec), in); err != nil {
 		return nil, err

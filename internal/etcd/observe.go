@@ -111,7 +111,7 @@ func problemBesides(pod *corev1.Pod) string {
 	return health.PodProblem(pod)
 }
 
-// outlive drops the last end of etcd's container where the container runs again and its agent reports: the report explains more.
+// outlive drops the last end of etcd's container if the container runs again and its agent reports: the report explains more.
 func (obs *Observation) outlive() {
 	for i := range obs.View.Pods {
 		pod := &obs.View.Pods[i]
@@ -181,7 +181,7 @@ var (
 	panicked = regexp.MustCompile(`(?m)^(?:panic: failed to open database|panic: |fatal error: |goroutine \d+ )`)
 	// ofDatabase matches why a database file is invalid.
 	ofDatabase = regexp.MustCompile(`(?i)invalid database|version mismatch|checksum error|file size too small|input/output error`)
-	// ofData matches parts of the data: the write-ahead log, snapshots and the database, and what is wrong with them.
+	// ofData matches parts of the data (the write-ahead log, snapshots and the database), and words for their damage.
 	ofData = regexp.MustCompile(`(?i)\bwal|snap|\bcrc\b|checksum|corrupt|database|backend|input/output error`)
 )
 

@@ -139,8 +139,8 @@ func leaving(l there) there {
 	return l
 }
 
-// The agents read the positions of their members' data from the record's ConfigMap. A claim that was made again, by a user who put a
-// snapshot in the place of the volume, does not take the position away.
+// The agents read the positions of their members' data from the record's ConfigMap. When a user creates a claim again from a snapshot, the
+// position stays.
 func TestAgentsSeeHowFarTheDataWent(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "minimal")
@@ -379,7 +379,7 @@ func TestCertificates(t *testing.T) {
 		assert.Assert(t, !k.adopt(ec, first["Secret/store"+suffix]), "%s: what is to be renewed would be planned for ever", suffix)
 	}
 
-	// An operator that starts adopts the live Secrets, even if it observes them only after its first plan.
+	// A new operator adopts the live Secrets, even if it observes them only after its first plan.
 	k = newKeeper(func() time.Time { return today })
 	fresh, err := plan(there{}, membership.Record{})
 	assert.NilError(t, err)
@@ -418,7 +418,7 @@ func TestCertificates(t *testing.T) {
 func TestStoreIsMountedUntilTheClusterIsFormed(t *testing.T) {
 	t.Parallel()
 	ec := read(t, "backup")
-	ec.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSOff} // its authorities would have to exist
+	ec.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSOff} // otherwise its authorities would have to exist
 	formed := func(plan *reconcile.Plan) (set *unstructured.Unstructured, file string) {
 		file, _, _ = unstructured.NestedString(databasetest.Find(plan, object.ConfigMapKind.Kind, records.Name(ec.Name)).Object, "data", "formed")
 		return databasetest.Find(plan, object.StatefulSetKind.Kind, ec.Name), file

@@ -143,7 +143,7 @@ func (v *view) well() string {
 	return fmt.Sprintf("%d of %d members vote, %s leads", v.model.Healthy, replicasOf(&v.ec.Spec), v.model.Leader)
 }
 
-// deleting describes what a deletion does to the data.
+// deleting describes the effect of a deletion on the data.
 func (v *view) deleting() string {
 	text := fmt.Sprintf("being deleted; the claims data-%s-* stay", v.ec.Name)
 	if v.ec.Spec.TLS.Mode == etcdv1.TLSAuto {

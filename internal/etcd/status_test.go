@@ -106,7 +106,7 @@ func TestSummary(t *testing.T) {
 	assert.DeepEqual(t, k.Summary(ec).Claims, []string{"data-" + ec.Name + "-1"})
 }
 
-// A parked cluster whose pods were still there in its last status starts again. A running one that loses its pods does not.
+// A parked cluster whose pods still existed in its last status starts again. A running cluster that loses its pods does not.
 func TestStarts(t *testing.T) {
 	t.Parallel()
 	for before, after := range map[etcdv1.Phase]etcdv1.Phase{etcdv1.PhaseParked: etcdv1.PhaseScaling, etcdv1.PhaseRunning: etcdv1.PhaseQuorumLost} {

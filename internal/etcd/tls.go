@@ -139,7 +139,8 @@ func (k *keeper) from(ec *etcdv1.EtcdCluster, owner object.Owner, live map[strin
 	return secrets, finish(secrets, owner)
 }
 
-// asTheyAre returns the live Secrets as a plan. The pods of a cluster that is being parked go, whatever its Secrets have.
+// asTheyAre returns the live Secrets as a plan. The pods of a cluster that is being parked are deleted, whatever the content of its
+// Secrets.
 func (*keeper) asTheyAre(owner object.Owner, live map[string]*unstructured.Unstructured) (secrets []*unstructured.Unstructured, err error) {
 	for _, suffix := range []string{suffixCA, suffixServer, suffixPeer, suffixClient} {
 		if live[suffix] == nil {
@@ -168,9 +169,8 @@ func finish(secrets []*unstructured.Unstructured, owner object.Owner) error {
 	return nil
 }
 
-// authority returns the authorities of the members. While pods run, these are the cached ones, or those in the live Secret that signed the
-// live certificates and are recorded. Members trust the authorities that they started with, so other ones are accepted or created only
-// while no pod exists.
+// authority returns the authorities of the members. While pods run, these are the cached ones, or the recorded ones in the live Secret that
+// signed the live certificates. Members trust the authorities of their start, so others are accepted or created only while no pod exists.
 func (k *keeper) authority(ec *etcdv1.EtcdCluster, live map[string]*unstructured.Unstructured, record membership.Record, runs bool) (authorities, error) {
 	key := ec.Namespace + "/" + ec.Name + suffixCA
 	found, known := authoritiesIn(live[suffixCA]), k.authorities[key]
@@ -210,7 +210,7 @@ func isRunning(set *unstructured.Unstructured, in reconcile.Inputs) (bool, error
 	return len(pods) > 0, err
 }
 
-// leaf returns the certificate in the live Secret if it is valid, else the cached one, else a new one.
+// leaf returns the certificate in the live Secret if it is valid; otherwise the cached one, or a new one.
 func (k *keeper) leaf(ec *etcdv1.EtcdCluster, l leaf, authority database.Pair, live *unstructured.Unstructured) (database.Pair, error) {
 	key := ec.Namespace + "/" + ec.Name + l.suffix
 	for _, pair := range []database.Pair{pairIn(live, keyCert, keyKey), k.leaves[key]} {
@@ -227,8 +227,8 @@ func (k *keeper) leaf(ec *etcdv1.EtcdCluster, l leaf, authority database.Pair, l
 	return made, nil
 }
 
-// adopt caches the content of a live Secret instead of what was created before the Secret was observed. It reports whether that changes the
-// plan. An invalid certificate changes nothing: another one was already planned.
+// adopt caches the content of a live Secret instead of content that was created before the Secret was observed. It reports whether that
+// changes the plan. An invalid certificate changes nothing: another one was already planned.
 func (k *keeper) adopt(ec *etcdv1.EtcdCluster, live *unstructured.Unstructured) bool {
 	key := live.GetNamespace() + "/" + live.GetName()
 	k.mu.Lock()

@@ -240,8 +240,8 @@ func hasPods(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// applySecret applies a Secret with credentials. A Secret keeps its own values if it appeared after the values were planned, or if the
-// cache of a new operator does not show it.
+// applySecret applies a Secret with credentials. A Secret keeps its values if it appeared after the values were planned, or if the cache of
+// a new operator does not show it.
 func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := p.Lookup(ctx, p.owner, planned.GetKind(), planned.GetName())
 	if err != nil {
@@ -260,7 +260,7 @@ func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructur
 		if adopt(unseen.Live) {
 			return ErrPlanAgain
 		}
-		result, err = p.applier.Apply(ctx, p.owner, planned, unseen.Live) // the spec's own values
+		result, err = p.applier.Apply(ctx, p.owner, planned, unseen.Live) // the values of the spec
 	}
 	if err == nil {
 		recordApplied(ctx, p.recorder, nil, planned, result)

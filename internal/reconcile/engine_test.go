@@ -157,7 +157,7 @@ func TestDeletedOwner(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		known string
-		live  types.UID // of the owner; none if it is gone
+		live  types.UID // of the owner; none if it was deleted
 		want  error
 	}{
 		"it is gone":                   {"r", "", ErrOwnerGone},
@@ -204,8 +204,8 @@ func TestOwnerDeletedDuringAPass(t *testing.T) {
 	}
 }
 
-// A user who deletes a record gives the data up. A user who changes a record consents, too. A plan from before that does not restore
-// the record.
+// A user who deletes a record gives up the data. A user who changes a record consents, too. A plan from before that does not restore the
+// record.
 func TestRecordChangedByAUser(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -10,7 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// ErrPlanAgain reports that the plan is outdated and has to be made again: the values of an existing Secret were adopted, or a record was
+// ErrPlanAgain reports that the plan is outdated and must be made again: the values of an existing Secret were adopted, or a record was
 // changed or deleted.
 var ErrPlanAgain = errors.New("a Secret or a record has changed since the plan was made: plan again")
 
@@ -22,7 +22,7 @@ func (e *SecretError) Error() string { return e.Err.Error() }
 // Unwrap returns the cause.
 func (e *SecretError) Unwrap() error { return e.Err }
 
-// PruneError is an error while removing what is no longer planned.
+// PruneError is an error while removing objects that are no longer planned.
 type PruneError struct{ Err error }
 
 func (e *PruneError) Error() string { return e.Err.Error() }

@@ -82,7 +82,7 @@ func classify(err error, again time.Duration) *stepError {
 }
 
 // byPolicy reports whether a ValidatingAdmissionPolicy refused an object as invalid. Such an error names no field; errors of the API
-// server's own validation always do.
+// server's validation always do.
 func byPolicy(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {

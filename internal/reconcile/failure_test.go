@@ -31,8 +31,8 @@ func answer(code int32, reason metav1.StatusReason) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "m"}}
 }
 
-// What passes by itself is tried again in silence, what an admission webhook refused a minute later,
-// and what only a change of the resource can mend not at all.
+// Temporary errors are retried without a report, refusals by an admission webhook a minute later, and errors that only a change of the
+// resource can solve not at all.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	assert.Equal(t, NewReconciler(actor{}, metrics.SeriesOf(t.Name()), Parts{}).retryRefused, time.Minute)
@@ -88,7 +88,7 @@ func TestFailuresLast(t *testing.T) {
 	assert.Assert(t, !f.lasts(key))
 }
 
-// The API server takes notes of 1,024 bytes, and nothing but UTF-8.
+// The API server accepts notes of at most 1,024 bytes, and only in UTF-8.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	short := strings.Repeat("é", noteLimit/2)

@@ -65,7 +65,7 @@ type Gate struct {
 	waiting map[types.NamespacedName]bool
 }
 
-// NewGate returns a Gate for that many at once, more than 0.
+// NewGate returns a Gate for a number of parallel changes, which is above 0.
 func NewGate(limit int) *Gate {
 	return &Gate{Limit: limit, granted: map[types.NamespacedName]bool{}, waiting: map[types.NamespacedName]bool{}}
 }

@@ -114,13 +114,13 @@ type Inputs struct {
 
 // Decision is the result of Decide.
 type Decision struct {
-	// Steps are in order. The controller takes the first one; the others show users what follows.
+	// Steps are in order. The controller takes the first one; the others show users the next steps.
 	Steps []Step
 	// LookAgain is the time until the next observation without an API event: a second or two while a step waits for the running system,
 	// longer at rest. 0 is never.
 	LookAgain time.Duration
-	// Notes write what the operator has to remember, and change nothing for users. The first one is taken in each pass, also if the first of
-	// Steps fails or the resource is paused.
+	// Notes write facts that the operator must remember, and change nothing for users. The first one is taken in each pass, also if the
+	// first of Steps fails or the resource is paused.
 	Notes []Step
 	// NoteAgain is LookAgain of a paused resource.
 	NoteAgain time.Duration
@@ -159,7 +159,7 @@ type Summary struct {
 	// Problem is reported to users: the message and reason of the condition Degraded, and the status field with details, such as
 	// status.components[auth]. Empty without a problem.
 	Problem, ProblemReason, ProblemField string
-	// Urgent reports whether a change to this status is written at once, instead of with the next one.
+	// Urgent reports whether a change to this status is written immediately, instead of with the next one.
 	Urgent bool
 	// Doing is the running step. An event reports each change of it. Empty if there is none.
 	Doing Doing

@@ -62,8 +62,8 @@ func (p *pass) clearNodePorts(ctx context.Context, part *Part, planned *unstruct
 	return nil
 }
 
-// clear removes node ports from a Service of the owner. It applies the Service's own plan. If that keeps the ports, it lets the API server
-// choose others. If two Services exchange their ports, one of them gets a third port in between.
+// clear removes node ports from a Service of the owner by an apply of the Service's plan. If the Service still has the ports, clear lets
+// the API server choose others. If two Services exchange their ports, one of them gets a third port in between.
 func (p *pass) clear(ctx context.Context, part *Part, holder *unstructured.Unstructured, numbers []int64) error {
 	of, wanted := p.planOf(holder)
 	if of == nil {

@@ -82,7 +82,7 @@ func (p *pass) allMissing(ctx context.Context) (map[object.ID]bool, error) {
 		if owned[object.IDOf(o)] || !goesWithOwner(o) {
 			continue
 		}
-		live, err := p.applier.Get(ctx, o) // which shows the operator's own last writes
+		live, err := p.applier.Get(ctx, o) // which shows the last writes of the operator
 		var notServed *apply.NotServedError
 		if errors.As(err, &notServed) {
 			continue

@@ -147,8 +147,8 @@ func (s *PartSeen) notServed(err error) bool {
 	return true
 }
 
-// lookOnly runs a pass for a paused owner. It writes nothing, except that it pauses resources of the operator's own kinds that are parts of
-// the owner.
+// lookOnly runs a pass for a paused owner. It writes nothing, except that it pauses resources of the operator's kinds that are parts of the
+// owner.
 func (p *pass) lookOnly(ctx context.Context) (PlanSeen, error) {
 	seen := PlanSeen{Parts: make([]PartSeen, 0, len(p.plan.Parts))}
 	for _, o := range p.owned {
@@ -215,7 +215,7 @@ func newRevision(part *Part, live []*unstructured.Unstructured) bool {
 	return matching == 0
 }
 
-// isDoubted reports whether nothing of the part is changed, because of its data.
+// isDoubted reports whether no object of the part may change, because of its data.
 func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold }
 
 // mayHeal reports whether an object of a part may be written although the part's new revision is held back. The object is missing next

@@ -46,7 +46,7 @@ type Part struct {
 	// KeepReason returns the reason, as a note for users, why a former object of the part is not removed while the part is declared, or "". Nil:
 	// all are removed once they are unused.
 	KeepReason func(leftover *unstructured.Unstructured) string
-	// ReplacesAtOnce removes the former objects of the part at once, because they would conflict with the new objects.
+	// ReplacesAtOnce removes the former objects of the part immediately, because they would conflict with the new objects.
 	ReplacesAtOnce bool
 	// Confirm adds facts to the health that no object of the part shows, such as about a Secret that another operator writes. It gets the
 	// live objects, nil for a missing one, and reports whether it must run again without an event. Nil: the objects show everything.
@@ -90,7 +90,7 @@ func (p *Part) Finish(owner object.Owner) error {
 type Record struct {
 	Object *unstructured.Unstructured
 	// MadeFrom is the resourceVersion of the live record that this record was planned from, or empty for the first record. If a user has
-	// changed that record since, or has deleted it to give the data up, the plan is made again.
+	// changed that record since, or has deleted it to give up the data, the plan is made again.
 	MadeFrom string
 }
 
@@ -114,7 +114,7 @@ type Plan struct {
 	RemovalOrder func(part string) int
 	// DeletionNote returns a text for the event of an object's removal, such as the data that is kept, or "". It may be nil.
 	DeletionNote func(removed *unstructured.Unstructured) string
-	// Adopt is called with a live Secret with values that the plan does not have. It reports whether the plan has to be made again with the
+	// Adopt is called with a live Secret with values that the plan does not have. It reports whether the plan must be made again with the
 	// values in use.
 	Adopt func(live *unstructured.Unstructured) bool
 	// IsRequested reports whether a user requested the change of running pods, such as a switch of databases.

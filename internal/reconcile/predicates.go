@@ -29,7 +29,7 @@ func ownedChanged() predicate.Predicate {
 				return true
 			}
 			if before.GetResourceVersion() == after.GetResourceVersion() {
-				return false // a resync: the DataService has its own
+				return false // a resync: DataServices have a separate one
 			}
 			return declaredChanged(before, after) || stateOf(before) != stateOf(after)
 		},

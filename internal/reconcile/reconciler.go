@@ -55,11 +55,11 @@ type Parts struct {
 	// RetryRefused is the wait before the next try after an admission webhook or policy refused an object.
 	// Default: a minute.
 	RetryRefused time.Duration
-	// Live reads and writes what the cache does not hold.
+	// Live reads and writes objects that the cache does not have.
 	Live client.Client
 	// Version is the version of the operator.
 	Version string
-	// MaxRollouts limits the number of resources of a kind that the operator itself changes at once. 0 means no limit.
+	// MaxRollouts limits the number of resources of a kind that the operator itself changes at the same time. 0 means no limit.
 	MaxRollouts int
 	Heavy       *Heavy
 }

@@ -120,7 +120,7 @@ func reconciling(t *testing.T, a actor) (pass func(context.Context) error, statu
 	}
 }
 
-// A pass whose time runs out is reported in the status, though no request can be sent in its own time any more.
+// A pass whose time runs out is reported in the status, although its context permits no further request.
 func TestOutOfTimeIsReported(t *testing.T) {
 	t.Parallel()
 	pass, status := reconciling(t, actor{observe: func(ctx context.Context) (string, error) {
@@ -133,7 +133,7 @@ func TestOutOfTimeIsReported(t *testing.T) {
 	assert.Equal(t, string(status().Phase), "ObserveFailed: context deadline exceeded")
 }
 
-// Progress that was not written yet, because that was done a moment ago, is in the report of a step that fails.
+// The report of a failed step includes progress that was not written yet, because the last write was a moment ago.
 func TestAFailingStepReportsProgress(t *testing.T) {
 	t.Parallel()
 	var progress string

@@ -31,14 +31,14 @@ import (
 )
 
 const (
-	// progressEvery is the minimum interval between status updates with mere progress (one more component ready). Changes of the phase, and
-	// the start and end of problems, are written at once.
+	// progressEvery is the minimum interval between status updates with only progress (one more component is ready). Changes of the phase,
+	// and the start and end of problems, are written immediately.
 	progressEvery = 250 * time.Millisecond
 	// noteLimit is the number of bytes of an event's note that the API server takes.
 	noteLimit = 1024
 )
 
-// reporter publishes what happened: status, events, metrics.
+// reporter publishes the result of a pass: status, events, metrics.
 type reporter[T client.Object, O any] struct {
 	kind     Kind[T, O]
 	client   client.Client

@@ -90,7 +90,7 @@ func name(owner object.Owner, generation int64) string {
 	return fmt.Sprintf("%s-%s-%d", owner.Name, uid, generation)
 }
 
-// NumberOf returns the number of a revision from its name, if only its metadata is known.
+// NumberOf returns the number of a revision from its name, for objects of which only the metadata was read.
 func NumberOf(revision metav1.Object) int64 {
 	text := revision.GetName()
 	var number int64

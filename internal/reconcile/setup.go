@@ -45,7 +45,7 @@ const (
 
 // Options tune the controller.
 type Options struct {
-	// MaxConcurrentReconciles is the number of resources that are worked on at once.
+	// MaxConcurrentReconciles is the number of resources that are reconciled in parallel.
 	MaxConcurrentReconciles int
 	// SkipNameValidation allows several managers in one process, as tests have.
 	SkipNameValidation bool

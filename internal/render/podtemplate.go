@@ -120,7 +120,7 @@ func RepeatedPort(ports []corev1.ContainerPort) (i, earlier int) {
 	return 0, 0
 }
 
-// RepeatedPortProblem returns the message for what RepeatedPort found.
+// RepeatedPortProblem returns the message for a result of RepeatedPort.
 func RepeatedPortProblem(ports []corev1.ContainerPort, i, earlier int) string {
 	return fmt.Sprintf("must be unique: %d/%s is also the port of ports[%d]", ports[i].ContainerPort, cmp.Or(ports[i].Protocol, corev1.ProtocolTCP), earlier)
 }

@@ -44,8 +44,8 @@ func reserved(what, key string) string {
 	return fmt.Sprintf("%s of %s are the operator's own: choose another prefix, such as example.com/", what, domain)
 }
 
-// CheckClaims refuses labels and annotations of the operator's domains on ephemeral claims of pods, because the operator would mistake such
-// a claim for its own.
+// CheckClaims refuses labels and annotations of the operator's domains on ephemeral claims of pods, because the operator would treat such a
+// claim as one of its claims.
 func CheckClaims(path string, pod *corev1.PodSpec) error {
 	for i := range pod.Volumes {
 		ephemeral := pod.Volumes[i].Ephemeral

@@ -45,7 +45,7 @@ type Group struct {
 	panicked *PanicError
 }
 
-// SetLimit limits the number of functions that run at once. It must be called before Go.
+// SetLimit limits the number of functions that run in parallel. It must be called before Go.
 func (g *Group) SetLimit(n int) { g.slots = make(chan struct{}, n) }
 
 // Go starts a function, after waiting for a free slot.

@@ -142,8 +142,8 @@ func (a *Adopter) until(ctx context.Context, missing func() (string, error)) err
 	}
 }
 
-// apply writes a planned object as the operator does. An object of the original operator is passed as one of this operator: the caller has
-// reported that it is taken over.
+// apply writes a planned object like the operator does. It passes an object of the original operator as one of this operator: the caller
+// has reported the adoption.
 func (a *Adopter) apply(ctx context.Context, o *Observation, planned *unstructured.Unstructured) error {
 	live, err := a.get(ctx, planned.GroupVersionKind(), planned.GetNamespace(), planned.GetName())
 	if err != nil {
@@ -182,7 +182,8 @@ func adopted(owner object.Owner, live *unstructured.Unstructured) *unstructured.
 	return live
 }
 
-// patchSpec changes spec.paused and spec.mysql of a DataService whose spec is as it was read. A nil mysql stays.
+// patchSpec changes spec.paused and spec.mysql of a DataService whose spec has not changed since it was read. With a nil mysql, spec.mysql
+// stays unchanged.
 func (a *Adopter) patchSpec(ctx context.Context, ds *unstructured.Unstructured, paused bool, mysql map[string]any) error {
 	type operation struct {
 		Op    string `json:"op"`

@@ -49,7 +49,7 @@ func (a *Adopter) Apply(ctx context.Context) error {
 	return a.resume(ctx, o)
 }
 
-// begin records what the adoption changes, and pauses the DataService.
+// begin records the objects that the adoption changes, and pauses the DataService.
 func (a *Adopter) begin(ctx context.Context, o *Observation) (*Observation, error) {
 	if o.Record == nil {
 		secret, err := newRecord(o).secret(o.DataService)

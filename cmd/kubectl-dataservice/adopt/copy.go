@@ -187,8 +187,8 @@ func (a *Adopter) declare(ctx context.Context, o *Observation) error {
 	return nil
 }
 
-// fence stops the writes of the original server. It first records the state that --undo has to restore. seen is the state of the server;
-// nil if it was not read.
+// fence stops the writes of the original server. It first records the state that --undo must restore. seen is the state of the server; nil
+// if it was not read.
 func (a *Adopter) fence(ctx context.Context, o *Observation, seen *Fence) (err error) {
 	if before := o.Record.Fence; before == nil || before.Reopened { // a refused copy has been replaced by another one
 		if before == nil && seen == nil {

@@ -66,7 +66,7 @@ func imported(ds *unstructured.Unstructured) (status, reason, message string) {
 	return fmt.Sprint(condition["status"]), fmt.Sprint(condition["reason"]), fmt.Sprint(condition["message"])
 }
 
-// copied returns spec.mysql with a database that imports the original one. Everything else is as it was before the adoption.
+// copied returns spec.mysql with a database that imports the original one. Everything else is the same as before the adoption.
 func copied(ds string, before map[string]any) map[string]any {
 	mysql := (&unstructured.Unstructured{Object: before}).DeepCopy().Object
 	delete(mysql, "thirdParty")
@@ -75,7 +75,7 @@ func copied(ds string, before map[string]any) map[string]any {
 	return mysql
 }
 
-// original returns spec.mysql before the adoption; nil where the original operator did not make the database.
+// original returns spec.mysql from before the adoption; nil if the original operator did not create the database.
 func (o *Observation) original() map[string]any {
 	switch {
 	case o.Record != nil:

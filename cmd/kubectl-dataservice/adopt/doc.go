@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// manager owns the fields that the plugin writes in its own name. Planned objects are applied as the operator applies them.
+	// manager owns the fields that the plugin writes itself. Planned objects have the operator's field manager.
 	manager = "kubectl-dataservice"
 	// mysqlName is the name of the original operator's database.
 	mysqlName = dsv1.OriginalMySQL

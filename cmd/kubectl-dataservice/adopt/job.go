@@ -60,7 +60,7 @@ func (a *Adopter) agentIf(ctx context.Context, o *Observation, holds func(contex
 	return seen, errors.Join(err, a.removeJob(ctx, o))
 }
 
-// removeJob removes the Job, and waits until its pod is gone.
+// removeJob removes the Job, and waits until its pod is deleted.
 func (a *Adopter) removeJob(ctx context.Context, o *Observation) error {
 	name := jobName(o.owner().Name)
 	return a.until(ctx, func() (string, error) {
@@ -80,7 +80,7 @@ func (a *Adopter) removeJob(ctx context.Context, o *Observation) error {
 	})
 }
 
-// answer returns what the pod of a Job has reported, or what is missing.
+// answer returns the report of a Job's pod, or the missing object.
 func (a *Adopter) answer(ctx context.Context, job *unstructured.Unstructured) (*Fence, string, error) {
 	live, err := a.get(ctx, jobKind, job.GetNamespace(), job.GetName())
 	if err != nil {

@@ -91,7 +91,7 @@ func (o *Observation) lookAhead(ctx context.Context, r *plugin.Reader, operator 
 	return nil
 }
 
-// wanted returns the DataService with another spec.mysql; nil: its own.
+// wanted returns the DataService with another spec.mysql; nil keeps the present one.
 func (o *Observation) wanted(mysql map[string]any) (*dsv1.DataService, error) {
 	ds := o.DataService
 	changed := ds.DeepCopy()

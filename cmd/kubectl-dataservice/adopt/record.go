@@ -15,7 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// Record holds what the adoption destroys, as it was before. It is in a Secret, because the original's objects have passwords.
+// Record holds the former objects that the adoption destroys. It is in a Secret, because the objects of the original operator have
+// passwords.
 type Record struct {
 	// MySQL and Paused are of the spec. MySQL is nil if the adoption leaves it.
 	MySQL  map[string]any `json:"mysql,omitempty"`
@@ -24,7 +25,7 @@ type Record struct {
 	Fence *Fence `json:"fence,omitempty"`
 	// Owner is the UID of the DataService.
 	Owner string `json:"owner"`
-	// Objects are the original's, without status and what the API server sets, except the UID.
+	// Objects are those of the original operator, without status and without fields that the API server sets, except the UID.
 	Objects []map[string]any `json:"objects"`
 
 	version string // the resource version that was read or written last

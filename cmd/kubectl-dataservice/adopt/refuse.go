@@ -66,7 +66,7 @@ func (r *Report) judgeTarget(o *Observation, component string, before, target, s
 	}
 }
 
-// judgeValues adds what changes in the settings that all components share.
+// judgeValues reports changes of settings that all components share.
 func (r *Report) judgeValues(o *Observation) {
 	inUse, err := o.valuesInUse()
 	if err != nil {
@@ -92,7 +92,7 @@ func (r *Report) judgeValues(o *Observation) {
 	}
 }
 
-// valuesInUse returns the shared values of the original's ConfigMaps, as they were before the adoption.
+// valuesInUse returns the shared values in the original's ConfigMaps from before the adoption.
 func (o *Observation) valuesInUse() (map[string]string, error) {
 	return valuesInUse(func(name string) *unstructured.Unstructured {
 		id := idOf(configMapKind, name)

@@ -51,11 +51,11 @@ type Report struct {
 	Objects   []Object `json:"objects"`
 	// Database describes the original database.
 	Database string `json:"database,omitempty"`
-	// Data has the steps that copy it; nil where the original operator did not make it.
+	// Data has the steps that copy the database; nil if the original operator did not create it.
 	Data *Data `json:"data,omitempty"`
 	// Changes are spec fields and settings that are not honoured as before.
 	Changes []string `json:"changes,omitempty"`
-	// Refused are the reasons why nothing may be changed, each with what to do.
+	// Refused are the reasons why nothing may be changed, each with the next step.
 	Refused []string `json:"refused,omitempty"`
 	// Begun reports whether an adoption has begun and was not finished.
 	Begun bool `json:"begun"`
@@ -86,7 +86,7 @@ func Judge(o *Observation) *Report {
 	return r
 }
 
-// judgeSpec adds what is written to the DataService, the record and the account of the original database.
+// judgeSpec reports the writes to the DataService, the record and the account of the original database.
 func (r *Report) judgeSpec(o *Observation) {
 	if len(o.originals()) == 0 && o.Record == nil {
 		r.Refused = append(r.Refused, "the original operator made no object of DataService "+r.Name+": there is nothing to adopt")

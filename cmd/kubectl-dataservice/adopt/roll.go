@@ -28,7 +28,7 @@ type roll struct {
 	isFrom func(live *unstructured.Unstructured) bool
 	// toService is the final selector of the Service.
 	toService map[string]string
-	// service, before and deployment write the Service, what the new pods need, and the Deployment.
+	// service, before and deployment write the Service, the objects that the new pods need, and the Deployment.
 	service, before, deployment func(ctx context.Context) error
 }
 

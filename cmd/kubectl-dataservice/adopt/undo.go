@@ -21,7 +21,7 @@ import (
 // ErrNotBegun reports that there is no record.
 var ErrNotBegun = errors.New("no adoption has begun, or it was undone: there is nothing to undo")
 
-// Undo restores the objects and the spec as they were before the adoption. It may be run again after it ended at any point.
+// Undo restores the objects and the spec from before the adoption. It can be repeated after any interruption.
 func (a *Adopter) Undo(ctx context.Context) error {
 	o, err := a.Observe(ctx)
 	if err != nil {
@@ -181,7 +181,7 @@ func (a *Adopter) restore(ctx context.Context, o *Observation, before *unstructu
 	return nil
 }
 
-// end deletes what the adoption created, and restores the spec.
+// end deletes the objects that the adoption created, and restores the spec.
 func (a *Adopter) end(ctx context.Context, o *Observation) error {
 	for _, gvk := range slices.Concat(object.Kinds, []schema.GroupVersionKind{}) {
 		made, err := a.list(ctx, gvk, o.owner().Namespace, map[string]string{object.LabelManagedBy: object.ManagedBy, object.LabelInstance: o.owner().Name})

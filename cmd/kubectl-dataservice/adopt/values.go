@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// setting is where the original's ConfigMaps have a value that components share.
+// setting is the place of a shared value in the original's ConfigMaps.
 type setting struct {
 	what, key string // key of the planned Secret
 	at        map[string]string

@@ -32,7 +32,7 @@ func newRecord(o *Observation) *Record {
 	return record
 }
 
-// stripped returns an object without its status and what the API server sets, except the UID.
+// stripped returns an object without its status and without fields that the API server sets, except the UID.
 func stripped(live *unstructured.Unstructured) *unstructured.Unstructured {
 	o := live.DeepCopy()
 	delete(o.Object, "status")
@@ -60,7 +60,7 @@ func (r *Record) secret(ds *unstructured.Unstructured) (*unstructured.Unstructur
 	return ownSecret(ds, recordName(ds.GetName()), map[string]string{recordKey: string(text)}), nil
 }
 
-// ownSecret returns a Secret of the plugin. It has no label of the operator, because the operator would then treat it as its own.
+// ownSecret returns a Secret of the plugin. It has no label of the operator, because the operator would then manage it.
 func ownSecret(ds *unstructured.Unstructured, name string, data map[string]string) *unstructured.Unstructured {
 	s := object.Empty(secretKind)
 	s.SetNamespace(ds.GetNamespace())

@@ -108,7 +108,7 @@ func (p *cli) adopt(ctx context.Context, a adoption) error {
 	return p.act(ctx, c, a, do)
 }
 
-// given returns the number of actions that are asked for.
+// given returns the number of requested actions.
 func (a adoption) given() (n int) {
 	for _, given := range []bool{a.apply, a.copy, a.finish, a.undo} {
 		if given {

@@ -111,7 +111,7 @@ func TestAdoption(t *testing.T) {
 			e.Errorf("the operator wrote %v", wrote)
 		}
 	}
-	skip, each := 2, 8 // each: so many lives pass before the operator is restarted
+	skip, each := 2, 8 // each: number of lives before the operator is restarted
 	if os.Getenv("FAULTS") == "full" {
 		skip, each = 0, 20
 	}
@@ -145,7 +145,7 @@ func TestAdoption(t *testing.T) {
 	e.says(exitError, []string{"there is nothing to undo"}, "adopt", name, "--undo", "--yes")
 }
 
-// named checks that a report had named what was written.
+// named fails unless a report named all written objects.
 func (e *env) named(r *adopt.Report, wrote []string) {
 	e.Helper()
 	known := map[string]bool{}
@@ -205,7 +205,7 @@ func isOriginal(service string) bool {
 	return slices.ContainsFunc(harness.OriginalComponents, func(c harness.OriginalComponent) bool { return c.Name == service })
 }
 
-// specs returns what an undone adoption has to restore: everything but status and what the API server counts.
+// specs returns the fields that an undone adoption must restore: everything except status and fields of the API server.
 func (e *env) specs() map[string]string {
 	e.Helper()
 	found := map[string]string{}
@@ -230,7 +230,7 @@ func (e *env) specs() map[string]string {
 	return found
 }
 
-// A component whose new pods do not become ready ends the adoption: its old pod serves, and later components are as they were.
+// A component whose new pods do not become ready ends the adoption: its old pod serves, and later components are not changed.
 func TestAdoptionStopsAtAFailure(t *testing.T) {
 	e := original(t, harness.Sample(fields{"api-manager": fields{"nodeSelector": fields{"no": "such-node"}}}))
 	before := e.specs()

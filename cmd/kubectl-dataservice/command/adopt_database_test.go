@@ -97,7 +97,7 @@ func withDatabase(t *testing.T, options ...string) *databaseEnv {
 	return e
 }
 
-// operate starts an operator that knows the image of the agent.
+// operate starts an operator that has the agent's image.
 func (e *databaseEnv) operate() {
 	e.Helper()
 	e.op = e.Start(func(_ *rest.Config, o *manager.Options) { o.Images = map[string]string{"agent": agentImage} })
@@ -163,7 +163,7 @@ func (e *databaseEnv) resolve(text string) string {
 	}
 	pod := &corev1.Pod{}
 	if err := suite.API.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "mysql-dataservice-0"}, pod); err != nil {
-		return text // the program says that it cannot be reached
+		return text // the program reports that it cannot be reached
 	}
 	return "--server=" + pod.Status.PodIP + ":3306"
 }
@@ -195,7 +195,7 @@ func (e *databaseEnv) ask(pod, user, password, sql string) (string, error) {
 	return string(out), nil
 }
 
-// ledger is a client that writes to the original server as root, and records what was acknowledged.
+// ledger is a client that writes to the original server as root, and records the acknowledged writes.
 type ledger struct {
 	mu    sync.Mutex
 	acks  map[int64]bool
@@ -357,7 +357,7 @@ func TestAdoptionOfTheDatabase(t *testing.T) {
 	}
 }
 
-// A copy that is not equal, because a person allowed a write, is not taken into use. Another copy is given up, and everything is as it was: the
+// A copy that differs, because a person allowed a write, is not taken into use. Another copy is undone, and everything is as before: the
 // original server accepts writes, and the claim with the copy stays.
 func TestAdoptionOfTheDatabaseIsUndone(t *testing.T) {
 	harness.Long(t)

@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// original gives a test the sample and what the original operator made for it.
+// original returns a test's environment with the sample and the objects that the original operator made for it.
 func original(t *testing.T, sample *unstructured.Unstructured) *env {
 	e := newEnv(t, "edit")
 	e.mayWrite()
@@ -77,7 +77,7 @@ func action(r *adopt.Report, id string) adopt.Action {
 	return r.Objects[i].Action
 }
 
-// The report has a line for each object, names what stands in the way, and changes nothing.
+// The report has a line for each object, names the obstacles, and changes nothing.
 func TestAdoptionIsReported(t *testing.T) {
 	e := original(t, harness.Sample())
 	sent := e.record()

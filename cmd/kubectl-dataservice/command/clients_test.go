@@ -169,7 +169,7 @@ func TestMySQLOfSeveralMembers(t *testing.T) {
 	}
 }
 
-// The client has the certificates of the pod that it runs in, where it has some.
+// The client uses the certificates of its pod, if it has some.
 func TestEtcd(t *testing.T) {
 	t.Parallel()
 	plain := podOf("e-0", "etcd", corev1.ConditionTrue)
@@ -212,7 +212,7 @@ func TestBackup(t *testing.T) {
 	for name, c := range map[string]struct {
 		code int
 		get  []*backupv1.DataBackup
-		ends []any // the events of the second watch; the first one ends at once
+		ends []any // the events of the second watch; the first one ends immediately
 	}{
 		"succeeds": {exitYes, []*backupv1.DataBackup{is("", ""), is(backupv1.PhaseRunning, "the Job nightly is at work")}, []any{event("MODIFIED", done)}},
 		"fails":    {exitNo, []*backupv1.DataBackup{is("", ""), is(backupv1.PhaseFailed, "AccessDenied: the store refuses the key")}, nil},

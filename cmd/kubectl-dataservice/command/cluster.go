@@ -24,7 +24,7 @@ import (
 // resource is the API resource of DataServices.
 var resource = dsv1.GroupVersion.WithResource("dataservices")
 
-// fieldManager owns what the plugin writes.
+// fieldManager owns the fields that the plugin writes.
 const fieldManager = "kubectl-dataservice"
 
 // cluster reads and writes with the user's rights, in one namespace.
@@ -83,7 +83,8 @@ func decode(live *unstructured.Unstructured) (*dsv1.DataService, error) {
 	return ds, nil
 }
 
-// list reads the DataServices of the namespace, or of all. It decodes them into Go types at once: maps in between take as long as the request.
+// list reads the DataServices of the namespace, or of all namespaces. It decodes them directly into Go types, because decoding into maps
+// takes as long as the request.
 func (c *cluster) list(ctx context.Context, all bool) (items []dsv1.DataService, version string, err error) {
 	request := c.Client.Discovery().RESTClient().Get().AbsPath("/apis", resource.Group, resource.Version)
 	if !all {

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command implements the commands of the kubectl plugin. They read the data of a screen with the user's own rights, and print it;
+// Package command implements the commands of the kubectl plugin. They read the data of a screen with the user's rights, and print it;
 // internal/plugin formats it. The package imports the API of DataServices, because it reads and changes them.
 package command
 

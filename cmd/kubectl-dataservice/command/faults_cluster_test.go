@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// awaitPolicies waits until the API server enforces the policies that were created. It learns of policies in the order of their creation, so
-// one more is created and tried.
+// awaitPolicies waits until the API server enforces the created policies. The API server applies policies in the order of their creation,
+// so awaitPolicies creates and tests one more.
 func (s *scene) awaitPolicies() {
 	var probe struct{ Objects []harness.Fields }
 	s.Must(yaml.Unmarshal([]byte(`objects:

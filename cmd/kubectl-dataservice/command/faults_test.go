@@ -70,8 +70,8 @@ var short = []string{
 	"an image of Redis that there is not",      // a pod of a cluster
 }
 
-// Each fault of the corpus is named: the cause in line 1 of why, an object that exists in line 2, and the same cause in MESSAGE, to a
-// user who may only view. SEED sets another order of the rows; -short plays a fixed part of them.
+// why names each fault of the corpus: the cause in line 1, and an existing object in line 2. MESSAGE names the same cause. The user may
+// only view. SEED sets another order of the rows; -short runs a fixed part of them.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	rows, err := why.Read()
@@ -96,13 +96,13 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// scene is one row as it is played.
+// scene is one row of the corpus in a running test.
 type scene struct {
 	*env
 	why.Fault
 
 	op      *stage.Operator
-	asked   string // the name of what is asked about
+	asked   string // the name of the resource in question
 	last    time.Time
 	created bool
 }
@@ -198,7 +198,7 @@ func (s *scene) step(step *why.Step) {
 	switch {
 	case step.Change != nil:
 		generation := s.Change(theOne, s.fill(step.Change))
-		if step.Change["paused"] == true { // until then, the operator undoes what the next step does
+		if step.Change["paused"] == true { // until then, the operator reverts the effect of the next step
 			s.Until("the operator pauses", func() error { return harness.Observed(s.DataService(theOne), generation) })
 		}
 	case step.Create != nil:
@@ -304,7 +304,7 @@ func (s *scene) staysWell() {
 		}
 		return nil
 	}
-	s.Until("it is ready", isReady) // and after the journal has what the API server has
+	s.Until("it is ready", isReady) // after the journal has the state of the API server
 	s.Must(isReady())
 }
 
@@ -341,8 +341,8 @@ func (s *scene) isNamed() {
 // shown matches the objects that a line names.
 var shown = regexp.MustCompile(`\b([A-Z][A-Za-z]+|pod) ([a-z0-9][a-z0-9.-]*[a-z0-9])`)
 
-// known returns when the API server could know the fault: when the newest object of the first two lines was created, or the namespace could not
-// be emptied, but not before the last step.
+// known returns the earliest time at which the API server showed the fault: when the newest object of the first two lines was created, or
+// the namespace could not be emptied, but not before the last step.
 func (s *scene) known(lines []string) time.Time {
 	at := s.last
 	later := func(t time.Time) {
@@ -401,7 +401,7 @@ func (s *scene) named(words []string) []string {
 	return all
 }
 
-// says returns an error for what the first two lines lack.
+// says returns an error that names the words missing in the first two lines.
 func (s *scene) says(lines []string) error {
 	if n := utf8.RuneCountInString(lines[0]); n > firstCharacters {
 		return fmt.Errorf("line 1 has %d characters", n)

@@ -12,7 +12,7 @@ import (
 
 // gitOpsTool is a tool that keeps a resource equal to a repository, so that users must make changes in the repository.
 type gitOpsTool struct {
-	// Name names the tool and its own resource, such as "Flux Kustomization apps/platform".
+	// Name names the tool and its resource, such as "Flux Kustomization apps/platform".
 	Name string
 	// Suspend is the command that stops the tool from managing the resource.
 	Suspend string

@@ -145,7 +145,7 @@ func (p *cli) rollback(ctx context.Context, c *cluster, name string, r rollback)
 		"Your file still has the later spec: change it too, or the next apply brings that back.\n", name, entry.Number, name) + p.managed(ds))
 }
 
-// foreseeRollback prints what the operator would do.
+// foreseeRollback prints the actions that the operator would take.
 func (p *cli) foreseeRollback(ctx context.Context, c *cluster, ds *dsv1.DataService, entry *plugin.Entry, spec map[string]any, kept []string) error {
 	wanted := ds.DeepCopy()
 	wanted.Spec = dsv1.DataServiceSpec{}

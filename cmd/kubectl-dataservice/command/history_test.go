@@ -23,7 +23,7 @@ func (e *env) spec() dsv1.DataServiceSpec {
 	return ds.Spec
 }
 
-// A bad change is taken back to the last spec that was ready, ConfigMaps included; what is about the present stays.
+// A bad change is rolled back to the last spec that was ready, including ConfigMaps. Fields about the present state stay.
 func TestRollback(t *testing.T) {
 	e := newEditor(t)
 	op := e.Start()

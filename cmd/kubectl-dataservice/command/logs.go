@@ -85,7 +85,7 @@ func (l *logView) show(ctx context.Context, c *cluster, pods []*corev1.Pod) erro
 	return all.Wait()
 }
 
-// container prints the log of one container. If it cannot be read, container prints the error in its place and returns errNo.
+// container prints the log of one container. If the log cannot be read, container prints the error instead and returns errNo.
 func (l *logView) container(ctx context.Context, c *cluster, pod, name string, previous bool) error {
 	options := &corev1.PodLogOptions{Container: name, Previous: previous, Follow: l.follow && !previous}
 	if l.tail >= 0 {

@@ -106,7 +106,7 @@ func (b *buffer) String() string {
 	return b.data.String()
 }
 
-// run runs a command as the user, and returns its exit code and what it printed.
+// run runs a command as the user, and returns its exit code and its output.
 func (e *env) run(args ...string) (code int, out, errOut string) {
 	e.Helper()
 	var o, eo buffer
@@ -129,7 +129,7 @@ func (e *env) start(ctx context.Context, out, errOut *buffer, args ...string) in
 	return run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut}, flags, args)
 }
 
-// says runs a command until its exit code is the wanted one and its output contains all words.
+// says runs a command until it has the wanted exit code and its output contains all words.
 func (e *env) says(code int, words []string, args ...string) string {
 	e.Helper()
 	var text string

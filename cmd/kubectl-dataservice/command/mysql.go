@@ -137,6 +137,6 @@ func (p *cli) exec(ctx context.Context, c *cluster, pod *corev1.Pod, container s
 		},
 		Command: command, Config: config, PodClient: c.Client.CoreV1(), Executor: &exec.DefaultRemoteExecutor{},
 	}
-	_ = ctx // the terminal's own interrupt ends the client
+	_ = ctx // an interrupt from the terminal ends the client
 	return options.Run()
 }

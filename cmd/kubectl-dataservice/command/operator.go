@@ -37,8 +37,8 @@ type operator struct {
 const operatorLabel = "app.kubernetes.io/name=d3os-operator,control-plane=controller-manager"
 
 // operator finds the operator's Deployment. It finds none for a user who may not list Deployments of all namespaces. The image of the agent
-// is the operator's own unless the Deployment names another. Without a Deployment the image is unknown: databases keep their present guard,
-// as with an operator outside of a pod.
+// is that of the operator unless the Deployment names another. Without a Deployment the image is unknown: databases keep their present
+// guard, as with an operator outside of a pod.
 func (c *cluster) operator(ctx context.Context) operator {
 	found := c.findOperator(ctx)
 	if found.Images == nil {

@@ -147,7 +147,7 @@ func TestLogsOfAContainerThatFails(t *testing.T) {
 	assert.NilError(t, harness.Mentions(out, "[auth-0/auth] \"started\"\n", "[auth-1/auth] error: "))
 }
 
-// version and events list what the user may not read. They go on without it.
+// version and events name the objects that the user may not read, and continue without them.
 func TestWithFewRights(t *testing.T) {
 	t.Parallel()
 	about := func(kind, name string) corev1.Event {

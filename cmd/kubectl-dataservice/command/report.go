@@ -143,7 +143,7 @@ func (r *report) collect(ctx context.Context, subject, name string, now time.Tim
 	return nil
 }
 
-// failed records what could not be read.
+// failed records an object that could not be read.
 func (r *report) failed(what string, err error) {
 	if err != nil {
 		r.unread = append(r.unread, what+": "+err.Error())
@@ -218,7 +218,7 @@ const (
 	logTail  = 2000
 )
 
-// logs adds the logs of containers that are not well or were started again: of the current and of the previous container.
+// logs adds the logs of containers that are not healthy or were restarted: of the current and of the previous container.
 func (r *report) logs(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(r.pods)) {
 		pod := r.pods[name]

@@ -42,7 +42,7 @@ func unpacked(t *testing.T, file string) (content map[string]string, names []str
 	}
 }
 
-// A report has what the user may read, names the rest, and never replaces a file unasked.
+// A report has everything that the user may read, names the rest, and replaces a file only on request.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)

@@ -97,7 +97,7 @@ func TestRestoreOfNothing(t *testing.T) {
 	}
 }
 
-// The name of a restore fits where the API takes it, whatever the DataService is called.
+// The API accepts the name of a restore for any name of the DataService.
 func TestNameOfARestore(t *testing.T) {
 	t.Parallel()
 	ds := platform(backedUp)
@@ -109,7 +109,7 @@ func TestNameOfARestore(t *testing.T) {
 	assert.Equal(t, r.Spec.Backup, latest)
 }
 
-// Without a backup that is asked for, those that are known are listed, and the restores; others' are not.
+// Without the requested backup, the command lists the known backups and the restores, but not those of others.
 func TestRestoreLists(t *testing.T) {
 	t.Parallel()
 	// All are as old as is printed in whole hours, so that a slow machine prints the same.

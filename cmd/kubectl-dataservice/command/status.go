@@ -150,7 +150,7 @@ func (s *statusView) watch(ctx context.Context, version string, known map[string
 		return fmt.Errorf("watch DataServices: %w", err)
 	}
 	defer w.Stop()
-	again := time.NewTicker(5 * time.Second) // ages go on
+	again := time.NewTicker(5 * time.Second) // the ages in the screen change
 	defer again.Stop()
 	for {
 		select {

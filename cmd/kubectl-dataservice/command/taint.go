@@ -19,8 +19,8 @@ import (
 // nodesRead bounds the nodes that are searched for a taint.
 const nodesRead = 500
 
-// addTaint names a node with a taint that keeps a pod from it, where the scheduler counts such nodes. It does nothing for a user who may not
-// list nodes.
+// addTaint names a node whose taint keeps a pod away, if the scheduler counts such nodes. It does nothing for a user who may not list
+// nodes.
 func (c *cluster) addTaint(ctx context.Context, f *why.Facts, d *why.Diagnosis) {
 	if d.Object == nil || d.Object.Kind != "Pod" || !strings.Contains(d.Cause+d.Detail, "untolerated taint") {
 		return
@@ -38,8 +38,8 @@ func (c *cluster) addTaint(ctx context.Context, f *why.Facts, d *why.Diagnosis) 
 	}
 }
 
-// taintOf names the first node with a taint that keeps a pod away from it, among those that the pod's node selector admits. It returns ""
-// for none.
+// taintOf names the first node with a taint that keeps a pod away, among the nodes that the pod's node selector admits. It returns "" for
+// none.
 func taintOf(pod *corev1.Pod, nodes []corev1.Node) string {
 	for i := range nodes {
 		node := &nodes[i]

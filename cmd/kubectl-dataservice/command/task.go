@@ -40,7 +40,7 @@ func shows[T any](screen func(*T) string) func(*unstructured.Unstructured) (stri
 	}
 }
 
-// carryOut creates the resource of a task, and prints what becomes of it until it has succeeded or failed.
+// carryOut creates the resource of a task, and prints its progress until it has succeeded or failed.
 func (p *cli) carryOut(ctx context.Context, c *cluster, t task) error {
 	if err := c.create(ctx, t); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// checkedAtOnce bounds the DataServices that are planned at once.
+// checkedAtOnce limits the number of DataServices that are planned in parallel.
 const checkedAtOnce = 4
 
 func (p *cli) upgradeCheckCommand() *cobra.Command {
@@ -50,7 +50,7 @@ func (p *cli) upgradeCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text := u.Text(p.style()) // which sorts
+			text := u.Text(p.style()) // Text sorts
 			if p.output == "json" {
 				if text, err = toJSON(u); err != nil {
 					return err
@@ -71,7 +71,7 @@ func (p *cli) upgradeCheckCommand() *cobra.Command {
 	return cmd
 }
 
-// upgrade plans each DataService with the plugin's charts and judges what that changes.
+// upgrade plans each DataService with the plugin's charts and judges the changes.
 func (c *cluster) upgrade(ctx context.Context, all bool, images map[string]string) (*plugin.Upgrade, error) {
 	items, _, err := c.list(ctx, all)
 	if err != nil {

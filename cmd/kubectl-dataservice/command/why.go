@@ -78,7 +78,7 @@ func (p *cli) whyCommand() *cobra.Command {
 }
 
 // facts reads the input of why: the resource in question, and the objects, pods, events and the end of a log of the component that causes
-// the problem. It omits what the user may not read.
+// the problem. It omits objects that the user may not read.
 func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why.Facts, error) {
 	f, objects, err := c.subject(ctx, args, now)
 	if err != nil {
@@ -145,7 +145,7 @@ func hasInside(gvk schema.GroupVersionKind) bool {
 	return gvk != backupKind && gvk != restoreKind && slices.Contains(slices.Collect(maps.Values(clusters)), gvk)
 }
 
-// subject reads what is asked about, with the objects and pods of the component of it that is to blame.
+// subject reads the resource in question, with the objects and pods of the component that causes the problem.
 func (c *cluster) subject(ctx context.Context, args []string, now time.Time) (*why.Facts, []*unstructured.Unstructured, error) {
 	kind, name, found := strings.Cut(args[0], "/")
 	if !found {
@@ -171,8 +171,8 @@ func (c *cluster) subject(ctx context.Context, args []string, now time.Time) (*w
 	return f, []*unstructured.Unstructured{live}, nil
 }
 
-// component reads a DataService, with the objects and pods of the component that is to blame. Where the status blames none, the
-// objects and pods of all components are read, because the status may be old: the operator may be down.
+// component reads a DataService, with the objects and pods of the component that causes the problem. If the status names none, it reads the
+// objects and pods of all components, because the status may be old: the operator may be down.
 func (c *cluster) component(ctx context.Context, args []string, now time.Time) (*why.Facts, []*unstructured.Unstructured, error) {
 	ds, err := c.get(ctx, args[0])
 	if err != nil {
@@ -270,7 +270,7 @@ var shownKinds = slices.DeleteFunc(slices.Concat(object.Kinds, object.Optional),
 	return gvk.Kind == "Secret" || gvk.Kind == "ConfigMap"
 })
 
-// inside adds the objects and pods of a resource of the operator's own.
+// inside adds the objects and pods of a resource that the operator created.
 func (c *cluster) inside(ctx context.Context, f *why.Facts, of *unstructured.Unstructured) error {
 	pods, err := c.Pods(ctx, plugin.SelectorOf(of))
 	if apierrors.IsForbidden(err) {

@@ -41,7 +41,7 @@ func TestWhyOfAComponent(t *testing.T) {
 	e.says(exitNo, []string{`"cause": "proxy: pod proxy-`, `"kind": "Pod"`}, "why", name, "-o", "json")
 }
 
-// A RedisCluster, an EtcdCluster and a MySQLCluster are asked about by their kind and name, with what is inside of them.
+// why accepts a RedisCluster, an EtcdCluster and a MySQLCluster by kind and name, and reads their objects.
 func TestWhyOfAClusterByItself(t *testing.T) {
 	t.Parallel()
 	waiting := func(gvk schema.GroupVersionKind, name string) map[string]any {
@@ -108,7 +108,8 @@ func TestWhyOfAClusterByItself(t *testing.T) {
 	}
 }
 
-// Each kind of the CRDs but DataService is asked about by the names that kubectl knows. The objects and pods of each are read, except those of backups.
+// why accepts each kind of the CRDs except DataService by the names that kubectl accepts. It reads the objects and pods of each kind,
+// except those of backups.
 func TestWhyKnowsEveryKind(t *testing.T) {
 	t.Parallel()
 	_, _, refused := (*cluster)(nil).subject(t.Context(), []string{"pod/a"}, time.Time{})

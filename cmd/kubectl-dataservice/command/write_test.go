@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// newEditor gives a test a namespace and a user that may change DataServices there, and no more.
+// newEditor returns a test's namespace with a user that may only change DataServices there.
 func newEditor(t *testing.T) *env {
 	e := newEnv(t, "view")
 	e.mayWrite()

@@ -200,7 +200,7 @@ func (s *source) image(spec map[string]any) (string, error) {
 	return image, nil
 }
 
-// metadata notes what a DataService does not take from the metadata of a resource.
+// metadata notes the parts of a resource's metadata that a DataService cannot have.
 func (s *source) metadata() {
 	if len(s.GetLabels()) > 0 {
 		s.note("metadata.labels", "they were labels of the resource alone: set labels of the component if its pods need them")
@@ -217,7 +217,7 @@ func (s *source) metadata() {
 	}
 }
 
-// fields returns the spec, and notes fields that are not known.
+// fields returns the spec, and notes unknown fields.
 func (s *source) fields(known ...string) (map[string]any, error) {
 	spec, isObject := s.Object["spec"].(map[string]any)
 	if !isObject {

@@ -22,7 +22,7 @@ const (
 	mongo    = "apiVersion: mongodb.com/v1\nkind: MongoDB\nmetadata: {name: a}\nspec: {members: 3, version: 4.2.6"
 )
 
-// One of each kind becomes one DataService, with what has no counterpart named. The API server accepts it.
+// One resource of each kind becomes one DataService, and fields without a counterpart are named. The API server accepts the DataService.
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile("testdata/all.yaml")

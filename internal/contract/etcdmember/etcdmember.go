@@ -47,7 +47,7 @@ func (k Known) String() string {
 	return fmt.Sprintf("%s %s %d %d", k.Cluster, k.Member, k.Term, k.Index)
 }
 
-// ParseKnown parses the text of String. It ignores what follows, such as a newline.
+// ParseKnown parses the text of String. It ignores any text after that, such as a newline.
 func ParseKnown(text string) (k Known, err error) {
 	_, err = fmt.Sscan(text, &k.Cluster, &k.Member, &k.Term, &k.Index)
 	return k, err
@@ -65,7 +65,7 @@ type Report struct {
 	Position
 	// Outdated is the evidence that the data is older than the member's data was; empty for none. The agent does not start etcd on it.
 	Outdated string `json:"outdated,omitempty"`
-	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME; empty when it is not known.
+	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME; empty if it is unknown.
 	Owner string `json:"owner,omitempty"`
 	// Used is the last ticket that was used in this pod, even if the volume was lost afterwards.
 	Used string `json:"used,omitempty"`

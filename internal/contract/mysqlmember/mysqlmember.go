@@ -51,7 +51,7 @@ type Volume string
 // The kinds of volumes.
 const (
 	VolumeEmpty   Volume = "Empty"   // it never had data
-	VolumeLost    Volume = "Lost"    // it had data of this member, which is gone
+	VolumeLost    Volume = "Lost"    // it had data of this member, which is lost
 	VolumeOwn     Volume = "Own"     // data of this member
 	VolumeForeign Volume = "Foreign" // data of another pod, of another server than noted, or without notes
 	VolumeSingle  Volume = "Single"  // data of one server of a DataService, with a mark and without notes
@@ -178,8 +178,8 @@ type State struct {
 	Clock   time.Time `json:"clock,omitzero"`
 	End     Position  `json:"end,omitzero"`
 	Waiting int       `json:"waiting,omitempty"`
-	// Commits describes what commits do; an older agent does not report it. Stalled is the time in milliseconds for which none has ended
-	// while sessions waited.
+	// Commits describes the state of commits; an older agent does not report it. Stalled is the time in milliseconds for which no commit
+	// has ended while sessions waited.
 	Commits Commits `json:"commits,omitempty"`
 	Stalled int64   `json:"stalled,omitempty"`
 	// Unprotected reports whether the primary demands acknowledgements and semi-sync is off, or a promotion failed half-way: the

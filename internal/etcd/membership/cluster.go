@@ -245,7 +245,7 @@ func (c *cluster) allWell() bool {
 	return c.proven
 }
 
-// requestTarget returns the member that receives requests for changes: the leader, else any healthy voter.
+// requestTarget returns the member that gets requests for changes: the leader, or any healthy voter.
 func (c *cluster) requestTarget(but *memberState) Place {
 	if c.leader != nil && c.leader != but && c.healthy(c.leader) {
 		return c.leader.place()
@@ -283,7 +283,7 @@ func places(states []*memberState) []Place {
 	return all
 }
 
-// name returns the name of a member for messages: that of its pod, else its own, else its id.
+// name returns the name of a member for messages: that of its pod, or that in etcd, or its id.
 func (s *memberState) name() string {
 	switch {
 	case s.pod != nil:

@@ -12,7 +12,7 @@ import (
 
 // Delays until the next pass.
 const (
-	afterEffect  = 150 * time.Millisecond // a step has taken effect, or will at once
+	afterEffect  = 150 * time.Millisecond // a step has taken effect, or takes effect immediately
 	afterRefusal = 500 * time.Millisecond // etcd refuses such a step for some seconds after the previous one
 	whileWaiting = time.Second            // an operation is in progress
 	whileStuck   = 10 * time.Second       // a user must act, or the environment change
@@ -88,8 +88,8 @@ func (c *cluster) await(verdict Verdict) []Step {
 // restartWithin limits the time that a pod may need to serve after its predecessor was deleted. Later its member counts as failed.
 const restartWithin = 30 * time.Second
 
-// restarts reports whether exactly one member does not serve, and whether none does, because their pods are new. No problem of them is
-// known.
+// restarts reports whether exactly one member does not serve, and whether none does, because their pods are new. They have no known
+// problem.
 func (c *cluster) restarts(verdict Verdict) (one, all bool) {
 	if verdict != Degraded && verdict != QuorumLost {
 		return false, false

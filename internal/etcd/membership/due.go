@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// due returns the first step that did not fail a short time ago, and notes why the ones before it did. A step that keeps failing so blocks
-// neither its own rule nor a later one, and is tried again when it is due.
+// due returns the first step that has not failed recently, and notes why earlier ones did. So a step that keeps failing blocks neither its
+// rule nor a later one, and is repeated when it is due.
 func (c *cluster) due(candidates []Step) []Step {
 	for _, step := range candidates {
 		if step.Action == ActionWait && step.Message == "" {

@@ -11,7 +11,7 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// Steps that keep failing hide no other step. Each case fails all steps that are taken until one is the expected one.
+// Steps that keep failing hide no other step. Each case fails all taken steps until the expected one is taken.
 func TestFailingStepsHideNoOthers(t *testing.T) {
 	t.Parallel()
 	const rest = "no step is left but to wait"

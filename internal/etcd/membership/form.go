@@ -36,8 +36,8 @@ func (c *cluster) form() []Step {
 	}
 }
 
-// remember records what could otherwise only be guessed: the id of the cluster and, if the resource was recreated over kept claims, the
-// number of pods with data.
+// remember records facts that could otherwise only be guessed: the id of the cluster and, if the resource was recreated over kept claims,
+// the number of pods with data.
 func (c *cluster) remember() []Step {
 	replicas := c.Record.Replicas
 	if c.Record.Cluster == 0 && replicas <= 1 {
@@ -96,8 +96,8 @@ func (c *cluster) creating() string {
 	return PhaseDegraded
 }
 
-// formed takes back tickets that must not be used again: tickets to seed, and tickets of a completed recovery. After a recovery the survivor's
-// data may be older than its claim states. Only here does a claim's position move back.
+// formed revokes tickets that must not be used again: tickets to seed, and tickets of a completed recovery. After a recovery, the
+// survivor's data may be older than its claim states. Only here does a claim's position move back.
 func (c *cluster) formed() (steps []Step) {
 	for _, s := range c.members {
 		if c.Record.Survivor == "" || s.answer == nil || s.claim == nil || s.claim.Terminating || s.pod.Name != c.Record.Survivor {

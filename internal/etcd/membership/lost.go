@@ -16,9 +16,9 @@ func IsForce(ticket string) bool { return strings.HasPrefix(ticket, ticketForce)
 type fate int
 
 const (
-	unknown fate = iota // it may come back with its data
+	unknown fate = iota // it may return with its data
 	alive               // it answers
-	lost                // its data is gone, or was replaced by data without an owner
+	lost                // its data is lost, or was replaced by data without an owner
 	swapped             // its pod has the data of another member of the cluster
 )
 
@@ -218,8 +218,8 @@ func (c *cluster) lastToken() string {
 }
 
 // recover continues with one member, or with none, if a user consents, once per token. Each other voter must answer, or its data must
-// provably be gone: a voter that comes back could otherwise form a quorum of the old cluster next to the new one. A new token restarts the
-// recovery, even if the previous survivor is gone.
+// provably be lost: a voter that returns could otherwise form a quorum of the old cluster next to the new one. A new token restarts the
+// recovery, even if the previous survivor is lost.
 func (c *cluster) recover() []Step {
 	consent := c.want.Recovery
 	if consent.Token == "" || c.isUsed(consent.Token) {
@@ -262,7 +262,7 @@ func nameOf(p *Pod, ordinal int) string {
 	return p.Name
 }
 
-// whoMayHaveData describes the first member other than the candidates that may come back with data, or returns "".
+// whoMayHaveData describes the first member other than the candidates that may return with data, or returns "".
 func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 	for ordinal := range c.planned() {
 		p := c.pods[ordinal]

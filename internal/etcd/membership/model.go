@@ -36,7 +36,7 @@ const (
 	StateLearner  = "Learner"  // it receives the data
 	StateStarting = "Starting" // it was added but not started yet, or its pod is starting
 	StateDown     = "Down"     // it is a voter but does not answer
-	StateLost     = "Lost"     // its agent reports that its data is gone
+	StateLost     = "Lost"     // its agent reports that its data is lost
 	StateUnknown  = "Unknown"  // it is a member but runs in no pod of the cluster
 )
 
@@ -48,7 +48,8 @@ type Model struct {
 	Ongoing bool
 	// Restarts reports whether the only member that does not serve restarts with a new pod. The phase of the started change then stays.
 	Restarts bool
-	// Starts reports whether no member serves because all pods are new, and no problem of them is known. A parked cluster starts again so.
+	// Starts reports whether no member serves because all pods are new, and no problem of them is known. A parked cluster starts in this
+	// way.
 	Starts bool
 	// Reason explains the verdict, and the user's options if the operator has none. It is empty when all members are healthy.
 	Reason string
@@ -76,7 +77,7 @@ type Model struct {
 
 // MemberState describes one member for users.
 type MemberState struct {
-	Name    string // of its pod, or the member's own name without a pod of this cluster
+	Name    string // of its pod, or the member's name in etcd without a pod of this cluster
 	ID      ID
 	Ordinal int // -1 for a member without a pod of this cluster
 	State   string

@@ -190,8 +190,8 @@ func TestAuthoritiesAreReplacedInPhases(t *testing.T) {
 	}
 }
 
-// A recovery may go on with the data of a pod that was about to be removed, because a smaller cluster was wanted. The record then plans that
-// pod again: else the StatefulSet would remove it.
+// A recovery may continue with the data of a pod that is about to be removed because the spec wants a smaller cluster. The record then
+// plans that pod again: otherwise the StatefulSet would remove it.
 func TestRecoveryKeepsThePodOfTheSurvivor(t *testing.T) {
 	t.Parallel()
 	s := newScene()

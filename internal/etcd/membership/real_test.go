@@ -201,8 +201,8 @@ func (r *processes) until(what string, holds func() error) {
 	}
 }
 
-// Plain etcd starts as the member that it was, with an empty volume, and votes: an acknowledged write is gone. The agent prevents that
-// (test/etcdcluster, TestDataOfThePast). Should etcd refuse that one day, this test fails. It is about etcd alone, so the gate leaves it out.
+// Plain etcd starts as its former member with an empty volume, and votes: an acknowledged write is lost. The agent prevents that
+// (test/etcdcluster, TestDataOfThePast). If a later etcd refuses that, this test fails. It only concerns etcd, so the gate omits it.
 func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 	leaveToVerify(t)
 	t.Parallel()
@@ -222,8 +222,8 @@ func TestPlainEtcdRejoinsEmpty(t *testing.T) {
 			return err
 		})
 	}
-	// The second member must know the version of the cluster after it is killed; otherwise the third cannot rejoin. Its log keeps for certain
-	// what was committed before the last write that it has.
+	// The second member must have the version of the cluster before it is killed; otherwise the third cannot rejoin. Its log certainly has
+	// the entries that were committed before its last write.
 	put("first")
 	r.until("the second member knows the version of the cluster", func() error {
 		version, err := http.Get("http://" + r.ips[1] + ":2379/version")

@@ -52,7 +52,7 @@ func (c *cluster) roll() (steps []Step) {
 	}
 }
 
-// outdated returns the voters whose pods are to be replaced, and notes those whose data would not be safe.
+// outdated returns the voters whose pods must be replaced, and notes those whose data would not be safe.
 func (c *cluster) outdated() (found []*memberState) {
 	for _, s := range c.voters {
 		switch {

@@ -211,7 +211,7 @@ func stale(s *scene) {
 	s.view.Pods[2].Report = &Report{Volume: VolumeData, Cluster: clusterID, Member: 6, Position: Position{Term: 3, Index: 200}, Waiting: "Removed"}
 }
 
-// pending is a cluster of three that is to have five members, and the next pod cannot be scheduled.
+// pending is a cluster of three members whose spec wants five, and the next pod cannot be scheduled.
 func pending(s *scene) {
 	s.want.Replicas, s.view.Record.Replicas, s.view.Live = 5, 4, 4
 	s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Problem: "0/3 nodes are available"})

@@ -14,7 +14,7 @@ type Action string
 
 // The actions of steps. Each has one effect, which the next view shows.
 const (
-	ActionWait        Action = "Wait"        // no effect; Message names what is awaited
+	ActionWait        Action = "Wait"        // no effect; Message names the awaited condition
 	ActionRecord      Action = "Record"      // write Record; the plan follows it: pods are added or removed, or get another version
 	ActionMarkClaim   Action = "MarkClaim"   // annotate the claim of Ordinal with Mark
 	ActionTicket      Action = "Ticket"      // annotate Pod with Ticket

@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Values are generated once. A deleted or emptied Secret is restored unchanged, also by an operator that has restarted since and read the
-// values from the live Secrets.
+// Values are generated once. A deleted or emptied Secret is restored unchanged, also by a restarted operator that read the values from the
+// live Secrets.
 func TestValuesAreGeneratedOnce(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]func(f *fixture){

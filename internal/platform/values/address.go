@@ -65,7 +65,7 @@ func port(c *component.Component) int32 {
 	return defaults(c).Port
 }
 
-// image returns the image of a component's container: from the spec, else from the release, else from the chart.
+// image returns the image of a component's container: that of the spec, or of the release, or of the chart.
 func image(in Input, c *component.Component) string {
 	if given := c.Image(); given != "" {
 		return withRegistry(in, given)

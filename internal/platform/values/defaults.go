@@ -24,7 +24,7 @@ type preset struct {
 
 var presets sync.Map // file in helmcharts.FS -> preset
 
-// defaults returns the chart's own image and port for a component.
+// defaults returns the chart's image and port for a component.
 func defaults(c *component.Component) preset {
 	if c.HasProductDefaults {
 		return load(path.Join(c.Chart, "services", string(c.Name), "preset.yaml"))

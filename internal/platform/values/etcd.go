@@ -25,7 +25,7 @@ func managedEtcd(in Input, c *component.Component, fields map[string]any) (map[s
 		// Defaults of the API server are planned; otherwise they would look like foreign writes.
 		"tls": map[string]any{"mode": etcdPlain}, "maintenance": map[string]any{"defragThreshold": "45%"}, "replacement": map[string]any{"after": "5m"},
 	}
-	if e.Replicas != nil { // nil: the EtcdCluster's own number, which an autoscaler may set
+	if e.Replicas != nil { // nil keeps the number of the EtcdCluster, which an autoscaler may set
 		spec["replicas"] = int64(*e.Replicas)
 	}
 	give(spec, map[string]string{

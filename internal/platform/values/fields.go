@@ -75,7 +75,7 @@ func fields(in Input, c *component.Component) (map[string]any, error) {
 	return v, nil
 }
 
-// addDefaults adds the defaults for all components. A component's own values win.
+// addDefaults adds the defaults for all components. Values of a component override them.
 func addDefaults(v map[string]any, defaults *dsv1.Defaults, c *component.Component) error {
 	d, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&defaults.SchedulingFields)
 	if err != nil {

@@ -123,7 +123,7 @@ func mysqlImage(in Input, m *dsv1.MySQL) string {
 	return inRegistry(in, shipped)
 }
 
-// notReplicated are the fields that a MySQLCluster lacks, and what to do instead.
+// notReplicated are the fields that a MySQLCluster lacks, and the alternatives.
 var notReplicated = []struct{ field, instead string }{
 	{"initScripts", "run the scripts in the database: after a loss of the primary it could not be proven that they ran exactly once"},
 	{"acceptLoss", "it is for switches between databases of one server; replication.acceptLoss is that of several members"},

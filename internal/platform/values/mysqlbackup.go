@@ -72,8 +72,8 @@ func takeMembersBackup(c *component.Component, spec map[string]any) error {
 	return nil
 }
 
-// takeMembersRestore adds the backup that several members begin with to the spec of a MySQLCluster. Its folder is as it is given: that of the
-// other database.
+// takeMembersRestore adds the backup from which several members are restored to the spec of a MySQLCluster. Its folder stays as given: it
+// belongs to the other database.
 func takeMembersRestore(c *component.Component, spec map[string]any) error {
 	declared := c.MySQL.RestoreFrom
 	if declared == nil {

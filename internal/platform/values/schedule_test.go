@@ -27,13 +27,13 @@ import (
 	table "d3os.com/d3os-operator/test/fields"
 )
 
-// A schedule that the parser refuses is named, and with seconds one that is never due and an unknown time zone, too. TestCheck of package schedule
-// has what the parser refuses.
+// The status names a schedule that the parser refuses, and with seconds also one that is never due and an unknown time zone. TestCheck of
+// package schedule has the refused schedules.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
 	for schedule, message := range map[string]string{
 		"* * * * * *":      "",
-		"0 3 30 2 *":       "", // a way to say never
+		"0 3 30 2 *":       "", // a way to write never
 		"1 0 0 29 2 *":     "",
 		"99 99 99 99 99":   "the minute '99' is refused",
 		"60 * * * * *":     "the second '60' is refused",

@@ -62,7 +62,7 @@ func open(volumes string) error {
 			from := at + syscall.SizeofInotifyEvent
 			at = from + int(event.Len)
 			name := string(bytes.TrimRight(events[from:at], "\x00"))
-			if err := os.Chmod(filepath.Join(volumes, name), 0o777); err != nil { //nolint:gosec // a name that the kernel gives, of the test node's own volumes
+			if err := os.Chmod(filepath.Join(volumes, name), 0o777); err != nil { //nolint:gosec // the kernel returns the name, and the volumes belong to the test node
 				fmt.Fprintln(os.Stderr, "node-init:", err)
 			}
 		}
