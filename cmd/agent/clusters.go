@@ -37,7 +37,7 @@ func backupEtcd(arguments []string) int {
 	c := newConfig("backup etcd")
 	c.writes()
 	var cluster etcdsnapshot.Cluster
-	c.StringVar(&cluster.Endpoint, "endpoint", "", "URL that leads to the members, such as http://store:2379")
+	c.StringVar(&cluster.Endpoint, "endpoint", "", "URL of the members, such as http://store:2379")
 	c.StringVar(&cluster.TLS, "tls", "", "folder with the client's certificate: tls.crt, tls.key, ca.crt")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		if cluster.Endpoint == "" {
@@ -59,7 +59,7 @@ func backupEtcd(arguments []string) int {
 // birth adds the flags of a restore that runs only in members of a new cluster. The returned function reports whether this pod may restore:
 // it may not if the operator's record shows that the cluster was formed.
 func (c *config) birth() func() (bool, error) {
-	born := c.Bool("birth", false, "succeed without a restore where the volume has data, or --record says that the cluster was formed")
+	born := c.Bool("birth", false, "succeed without a restore if the volume has data, or if --record shows that the cluster was formed")
 	record := c.String("record", "", "folder with the operator's record, for --birth")
 	return func() (bool, error) {
 		if !*born || *record == "" {

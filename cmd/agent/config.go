@@ -58,7 +58,7 @@ func newConfig(command string) *config {
 	c.StringVar(&c.folder, "folder", "", "folder to keep backups in, in place of a bucket")
 	c.StringVar(&c.s3.Endpoint, "s3-endpoint", "", "URL of the store, such as https://s3.example.com")
 	c.StringVar(&c.s3.Bucket, "s3-bucket", "", "bucket to keep backups in")
-	c.StringVar(&c.s3.Prefix, "s3-prefix", "", "prefix of all names in the bucket; each database needs its own")
+	c.StringVar(&c.s3.Prefix, "s3-prefix", "", "prefix of all names in the bucket; each database needs a different one")
 	c.StringVar(&c.s3.Region, "s3-region", "us-east-1", "region of the bucket")
 	c.BoolVar(&c.s3.PathStyle, "s3-path-style", false, "put the bucket into the path of URLs, not into the host name")
 	c.StringVar(&c.ca, "s3-ca", "", "file with PEM certificates of authorities to trust for the store, in addition to the system's")
@@ -68,7 +68,7 @@ func newConfig(command string) *config {
 	c.IntVar(&c.partMiB, "s3-part-mib", 16, "size of the parts of an upload; it has at most 10,000 parts, and two of them are in memory")
 	c.StringVar(&c.source, "source", "", "id of the data, such as the mark of its volume; backups and archives with the same id belong together")
 	c.StringVar(&c.writer, "writer", "", "id of the resource whose data is written, such as its UID: two resources never write to one place")
-	c.StringVar(&c.termination, "report", "/dev/termination-log", "file for the result, besides the last line of the output")
+	c.StringVar(&c.termination, "report", "/dev/termination-log", "file for the result, in addition to the last line of the output")
 	return c
 }
 

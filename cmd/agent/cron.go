@@ -61,7 +61,7 @@ func parseCron(args []string) (o *cronOptions, check bool, err error) {
 	policy := flags.String("concurrency-policy", string(cron.Forbid), "Allow, Forbid or Replace, as for a CronJob")
 	starting := flags.Int64("starting-deadline-seconds", -1, "maximum delay of a run; negative: any")
 	active := flags.Int64("active-deadline-seconds", 0, "maximum duration of a run; 0: any")
-	grace := flags.Int64("grace-seconds", 30, "time from SIGTERM to SIGKILL for a run that has to end")
+	grace := flags.Int64("grace-seconds", 30, "time from SIGTERM to SIGKILL for a run that must end")
 	flags.BoolVar(&check, "check", false, "ask the agent at --listen whether the last run succeeded")
 	if err := flags.Parse(args); err != nil {
 		return nil, false, err

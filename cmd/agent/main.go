@@ -113,7 +113,7 @@ func guardVolume(args []string) int {
 	data := flags.String("data", "mysql", "folder of the data within the volume")
 	record := flags.String("record", "", "folder with the operator's record")
 	termination := flags.String("report", "/dev/termination-log", "file for the report")
-	server := flags.String("server", "mysqld", "the server's program, asked for its version")
+	server := flags.String("server", "mysqld", "the server's program, whose version is read")
 	members := flags.Bool("members", false, "check whether the data, which a server may be using, can become the data of a MySQLCluster's first member; write nothing")
 	flags.StringVar(&q.Declared, "declared", "", "release series that the spec declares, such as 5.7")
 	flags.StringVar(&q.Component, "component", "spec.mysql", "the spec's field, for messages")
@@ -155,10 +155,10 @@ func judge(q *guard.Question, root, data, record, server string) (*guard.Mark, *
 		return nil, nil, err
 	}
 	if aside != "" {
-		fmt.Fprintf(os.Stderr, "the first start of the server was broken off before a database was made: it starts over; what was there is in %s\n", aside)
+		fmt.Fprintf(os.Stderr, "the first start of the server was interrupted before a database was created: it starts over; its files are in %s\n", aside)
 	}
 	if q.Server, err = serverVersion(server); err != nil {
-		fmt.Fprintln(os.Stderr, "the version of the server is not known, and not compared:", err)
+		fmt.Fprintln(os.Stderr, "the version of the server is unknown and is not compared:", err)
 	}
 	if refusal := guard.Judge(*q); refusal != nil {
 		return nil, refusal, nil

@@ -42,7 +42,7 @@ func startMember(args []string) int {
 	flags.StringVar(&server.Program, "server", "etcd", "the server's program")
 	wanted := flags.String("version", "", "version of etcd that the image must have, such as 3.6.16; its patch may differ. Empty: any")
 	report := flags.String("report", "", "file for the reason why this program ends, such as /dev/termination-log")
-	watched := flags.Int("watch", 0, "only watch the server with this process id; for this program's own use")
+	watched := flags.Int("watch", 0, "only watch the server with this process id; for internal use")
 	if err := flags.Parse(args[1:]); err != nil || a.Volume == "" || a.Ticket == "" || a.Notes == "" {
 		fmt.Fprint(os.Stderr, usage)
 		return exitUsage

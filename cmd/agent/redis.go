@@ -52,7 +52,7 @@ func restoreRedis(arguments []string) int {
 	var t redissnapshot.Target
 	c.StringVar(&t.Volume, "volume", "", "root of the empty volume")
 	c.StringVar(&t.Data, "data", "", "folder of the data within the volume; empty for its root")
-	c.IntVar(&t.Shards, "shards", 0, "number of shards of the new cluster. Default: what the file shards of --record says")
+	c.IntVar(&t.Shards, "shards", 0, "number of shards of the new cluster. Default: the number in the file shards of --record")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
 		var ordinal int
 		var err error
@@ -75,7 +75,7 @@ func restoreRedis(arguments []string) int {
 			return err
 		}
 		if t.Shard >= t.Shards {
-			return contract.Errorf(contract.ReasonUsage, "pod %s is of shard %d, but --shards says that there are %d", *pod, t.Shard, t.Shards)
+			return contract.Errorf(contract.ReasonUsage, "pod %s belongs to shard %d, but --shards is %d", *pod, t.Shard, t.Shards)
 		}
 		source, err := c.reads(ctx, *id, nil, false)
 		if err != nil {

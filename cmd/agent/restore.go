@@ -98,9 +98,9 @@ func restoreVolume(arguments []string) int {
 	c.StringVar(&target.Volume, "volume", "", "root of the empty volume")
 	c.StringVar(&target.Data, "data", "mysql", "folder of the data within the volume")
 	more := c.configured()
-	birth := c.Bool("birth", false, "succeed without a restore where the volume holds a database or has held one, or --record expects one")
+	birth := c.Bool("birth", false, "succeed without a restore if the volume has or had a database, or if --record expects one")
 	expected := c.String("record", "", "folder with the operator's record, for --birth")
-	validate := c.Bool("validate", false, "only look whether the restore can succeed: read the store, write nothing")
+	validate := c.Bool("validate", false, "check only whether the restore can succeed: read the store, write nothing")
 	stages := c.String("stages", "", "folder with a file for each stage: replaying, checking")
 	end := c.ends()
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) (err error) {

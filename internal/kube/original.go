@@ -20,7 +20,7 @@ import (
 func AddOriginals(mgr ctrl.Manager, namespaces []string, lists *Lists, create cache.NewCacheFunc) (cache.Cache, error) {
 	labelled, err := labels.NewRequirement(object.LabelOriginal, selection.Exists, nil)
 	if err != nil {
-		return nil, fmt.Errorf("select what the original operator made: %w", err)
+		return nil, fmt.Errorf("select the objects of the original operator: %w", err)
 	}
 	options := cache.Options{
 		HTTPClient:                  mgr.GetHTTPClient(),
@@ -34,10 +34,10 @@ func AddOriginals(mgr ctrl.Manager, namespaces []string, lists *Lists, create ca
 	lists.Observe(&options)
 	originals, err := create(mgr.GetConfig(), options)
 	if err != nil {
-		return nil, fmt.Errorf("set up the cache of what the original operator made: %w", err)
+		return nil, fmt.Errorf("set up the cache of the original operator's objects: %w", err)
 	}
 	if err := mgr.Add(cacheRunnable{originals}); err != nil {
-		return nil, fmt.Errorf("add the cache of what the original operator made: %w", err)
+		return nil, fmt.Errorf("add the cache of the original operator's objects: %w", err)
 	}
 	return originals, nil
 }

@@ -39,7 +39,7 @@ func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, 
 	// A list, because the operator may list pods but may not get one.
 	pods, err := api.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", name).String()})
 	if err != nil {
-		return nil, fmt.Errorf("read the operator's own pod %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("read the operator's pod %s/%s: %w", namespace, name, err)
 	}
 	for _, pod := range pods.Items {
 		for _, c := range pod.Spec.Containers {
@@ -48,7 +48,7 @@ func withAgent(ctx context.Context, cfg *rest.Config, images map[string]string, 
 			}
 		}
 	}
-	return nil, fmt.Errorf("find the operator's own image: pod %s/%s with a container %s is not there", namespace, name, container)
+	return nil, fmt.Errorf("find the operator's image: pod %s/%s with a container %s does not exist", namespace, name, container)
 }
 
 // with returns a copy of the images with the image of the agent.

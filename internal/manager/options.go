@@ -104,16 +104,16 @@ func ParseOptions(args []string) (Options, error) {
 		o.WatchNamespaces = names(value)
 		return nil
 	})
-	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 8, "how many DataServices are worked on at once")
-	flags.Func("max-rollouts", "how many DataServices a new version of the operator changes at once; 0 for no limit (default: $MAX_ROLLOUTS, or 0)", func(value string) (err error) {
+	flags.IntVar(&o.MaxConcurrentReconciles, "max-concurrent-reconciles", 8, "maximum number of DataServices that are reconciled in parallel")
+	flags.Func("max-rollouts", "maximum number of DataServices that a new version of the operator changes in parallel; 0 for no limit (default: $MAX_ROLLOUTS, or 0)", func(value string) (err error) {
 		o.MaxRollouts, err = count(value)
 		return err
 	})
 	flags.DurationVar(&o.MinReady, "min-ready", o.MinReady, "how long a replaced pod of a RedisCluster, an EtcdCluster or a MySQLCluster must have been ready without a restart before the next one is replaced; 0 for no wait (default: $MIN_READY, or 1m)")
 	flags.DurationVar(&o.ResyncPeriod, "resync-period", 10*time.Hour, "reconcile every resource this often even if nothing changed; reads the cache only")
 	flags.BoolVar(&o.LeaderElection, "leader-elect", false, "elect a leader, so that one of several replicas is active")
-	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the Lease (default: the pod's own)")
-	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "within which another replica takes over from a silent leader")
+	flags.StringVar(&o.LeaderElectionNamespace, "leader-elect-namespace", "", "namespace of the Lease (default: that of the pod)")
+	flags.DurationVar(&o.LeaseDuration, "leader-elect-lease-duration", 15*time.Second, "time within which another replica takes over from a silent leader")
 	flags.DurationVar(&o.RenewDeadline, "leader-elect-renew-deadline", 8*time.Second, "how long a leader tries to renew before it gives up")
 	flags.DurationVar(&o.RetryPeriod, "leader-elect-retry-period", 750*time.Millisecond, "time between two renewals of the Lease; standbys look at it every 1 to 2.2 such times")
 	flags.StringVar(&o.MetricsBindAddress, "metrics-bind-address", "0", "address of the metrics, such as :8443; 0 for none")
@@ -121,7 +121,7 @@ func ParseOptions(args []string) (Options, error) {
 	flags.StringVar(&o.ProbeBindAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
 	flags.StringVar(&o.PprofBindAddress, "pprof-bind-address", "0", "address of the profiler, such as 127.0.0.1:6060; 0 for none")
 	o.Log.BindFlags(flags)
-	flags.Func("v", "verbosity of the log: 0 for what happens, 1 and more for details; as --zap-log-level, of which the last one counts (default: 0)", func(value string) error {
+	flags.Func("v", "verbosity of the log: 0 for events, 1 and more for details; the same as --zap-log-level, the last of both counts (default: 0)", func(value string) error {
 		verbosity, err := count(value)
 		o.Log.Level = zapcore.Level(-min(verbosity, math.MaxInt8)) //nolint:gosec // 0 to 127
 		return err

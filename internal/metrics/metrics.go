@@ -22,7 +22,7 @@ var (
 	// SkippedWrites counts objects that were compared and found as declared.
 	SkippedWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "dataservice_object_writes_skipped_total",
-		Help: "Objects that were as declared, so that nothing was written.",
+		Help: "Objects that were already as planned, so that nothing was written.",
 	}, []string{"kind"})
 
 	// DriftCorrections counts objects that another writer changed or deleted and that the operator restored.

@@ -89,7 +89,7 @@ func SeriesOf(kind string) *Series {
 		conditionSince: desc("condition_since_seconds", "When a condition of a "+kind+" changed its status last, as Unix time.", "condition"),
 		ready:          desc("component_ready", "Whether a component of a "+kind+" is ready (1) or not (0).", "component"),
 		since:          desc("component_since_seconds", "When the phase of a component changed last, as Unix time.", "component"),
-		pods:           desc("component_pods", "The pods of a component: those that are ready, and those that should be.", "component", "state"),
+		pods:           desc("component_pods", "The pods of a component: the ready ones and the desired ones.", "component", "state"),
 		members:        desc("members", "The servers of a "+kind+" by state.", "state"),
 		backup:         desc("backup_last_timestamp_seconds", "Time of the last backup or verification of a "+kind+", or the start of the wait for the first one, as Unix time.", "what"),
 		backupEvery:    desc("backup_period_seconds", "The longest time between two backups of a "+kind+", or verifications, by their schedules.", "what"),

@@ -83,7 +83,7 @@ func isAlive(pod *corev1.Pod) bool {
 func otherPod(database string, in reconcile.Inputs) (string, error) {
 	pods, err := in.PodsLive(Component)
 	if err != nil {
-		return "", fmt.Errorf("look whether a pod of another database than %s is there: %w", database, err)
+		return "", fmt.Errorf("check whether a pod of another database than %s exists: %w", database, err)
 	}
 	for _, pod := range pods {
 		if IsOther(database, pod) && !isProbe(pod) {

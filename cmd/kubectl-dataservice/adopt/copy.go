@@ -35,7 +35,7 @@ func (a *Adopter) Copy(ctx context.Context) error {
 			a.Say("another copy is begun")
 		}
 	case cuttingOver:
-		err = errors.New("the cut-over was requested: go on with --finish")
+		err = errors.New("the cut-over was requested: continue with --finish")
 	case finished:
 		a.Say("the services use database " + newName + ": there is nothing to copy")
 		return nil
@@ -46,7 +46,7 @@ func (a *Adopter) Copy(ctx context.Context) error {
 	if err := a.waitForCopy(ctx, o, false); err != nil {
 		return err
 	}
-	a.Say("the copy is there: --finish cuts over to it, --undo gives it up")
+	a.Say("the copy exists: --finish cuts over to it, --undo abandons it")
 	return nil
 }
 
@@ -63,7 +63,7 @@ func (a *Adopter) Finish(ctx context.Context) error {
 		}
 	case at == cuttingOver:
 		if err := a.lookAtFence(ctx, o); err != nil { // --finish checks this again at its end
-			a.Say("whether the original server accepts writes is not known: " + err.Error())
+			a.Say("it is unknown whether the original server accepts writes: " + err.Error())
 		}
 	}
 	if err := a.waitForCopy(ctx, o, true); err != nil {
@@ -132,7 +132,7 @@ func (a *Adopter) prove(ctx context.Context, o *Observation) error {
 		return err // the user has deleted it
 	}
 	if err := a.lookAtFence(ctx, o); err != nil {
-		return fmt.Errorf("the services use database %s; whether the original server was written to since is not known: %w", newName, err)
+		return fmt.Errorf("the services use database %s; it is unknown whether the original server accepted later writes: %w", newName, err)
 	}
 	if o.Record.Fence != nil && o.Record.Fence.Reopened {
 		return fmt.Errorf("the services use database %s. The original server was restarted, or accepted writes for another reason: what was written to it since the cut-over is in no other place. "+

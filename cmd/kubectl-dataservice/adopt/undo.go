@@ -74,7 +74,7 @@ func refuseUndo(o *Observation) (reasons []string) {
 	for _, fields := range o.Record.Objects {
 		before := &unstructured.Unstructured{Object: fields}
 		if !known[object.IDOf(before)] {
-			reasons = append(reasons, fmt.Sprintf("the spec no longer has %s %s: declare its component as it was", before.GetKind(), before.GetName()))
+			reasons = append(reasons, fmt.Sprintf("the spec no longer has %s %s: declare its component as before", before.GetKind(), before.GetName()))
 		}
 	}
 	for _, name := range o.Original.Running {
@@ -219,6 +219,6 @@ func (a *Adopter) end(ctx context.Context, o *Observation) error {
 			return err
 		}
 	}
-	a.Say("all objects and the spec are as they were: the original operator may run again")
+	a.Say("all objects and the spec are restored: the original operator may run again")
 	return nil
 }

@@ -31,7 +31,7 @@ func (p *cli) diffCommand() *cobra.Command {
 	var summary bool
 	cmd := &cobra.Command{
 		Use:   "diff [NAME] [-f FILE]",
-		Short: "Show what the operator would do, before it does",
+		Short: "Show the operator's changes before it makes them",
 		Long: "Show what the operator would do: for the DataService in a file, or for the one in the cluster (drift). Objects that it would\n" +
 			"create, update, replace and delete, and the pods that would restart. The plugin decides as the operator does; it does not\n" +
 			"predict quotas and admission policies. It only reads. For users who may read Secrets it compares these, too,\n" +

@@ -100,7 +100,7 @@ func (p *cli) rollbackCommand() *cobra.Command {
 	}
 	cmd.Flags().Int64Var(&r.to, "to", 0, "the revision, as history lists it")
 	cmd.Flags().BoolVarP(&r.yes, "yes", "y", false, "do not ask")
-	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show what would be done, and do nothing")
+	cmd.Flags().BoolVar(&r.dryRun, "dry-run", false, "show the changes without making them")
 	cmd.Flags().BoolVar(&r.evenIfManaged, "even-if-managed", false, "write the spec although a tool manages the DataService and will revert it")
 	cmd.Flags().BoolVar(&r.allowDowngrade, "allow-database-downgrade", false, "run an older version of MySQL over the data of a newer one")
 	return cmd

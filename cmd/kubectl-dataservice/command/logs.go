@@ -50,9 +50,9 @@ func (p *cli) logsCommand() *cobra.Command {
 			return l.show(cmd.Context(), c, pods)
 		},
 	}
-	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "go on with what is written from now on")
+	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "follow the log")
 	cmd.Flags().Int64Var(&l.tail, "tail", 20, "last lines of each container; -1 is all")
-	cmd.Flags().DurationVar(&l.since, "since", 0, "only what is not older than this")
+	cmd.Flags().DurationVar(&l.since, "since", 0, "only lines that are not older than this")
 	return cmd
 }
 

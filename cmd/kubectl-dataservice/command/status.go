@@ -48,7 +48,7 @@ func (p *cli) statusCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "all namespaces")
-	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "go on as it changes; into a pipe, a line for each change")
+	cmd.Flags().BoolVarP(&follow, "watch", "w", false, "follow changes; into a pipe, a line for each change")
 	cmd.Flags().BoolVarP(&p.verbose, "verbose", "v", false, "list every component, cut nothing")
 	p.outputFlag(cmd)
 	return cmd

@@ -30,7 +30,7 @@ func (p *cli) upgradeCheckCommand() *cobra.Command {
 	var manifest string
 	cmd := &cobra.Command{
 		Use:   "upgrade-check [-A]",
-		Short: "Show what an operator of this version would restart, before it is installed",
+		Short: "List the pods that an operator of this version would restart, before it is installed",
 		Long: "Show what an operator of this plugin's version would do to the existing DataServices: which pods would restart, which objects\n" +
 			"would be replaced. Use the plugin of the version that you want to install. It has that version's charts and default images; where\n" +
 			"your installation sets others (RELATED_IMAGE_*), give its manifest.\n\n" +

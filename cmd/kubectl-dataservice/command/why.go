@@ -37,7 +37,7 @@ const logLines = 30
 func (p *cli) whyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "why NAME [COMPONENT]",
-		Short: "Explain why a DataService or another resource of the operator is not well, and what to do",
+		Short: "Explain why a DataService or another resource of the operator is not healthy, and name the next step",
 		Long: "Explain why a DataService, or one component of it, is not ready: from what waits to the root cause, its pod, the end of its\n" +
 			"log and its events. The first line is the cause, the second the object to look at. redis/NAME, etcd/NAME, mysql/NAME,\n" +
 			"databackup/NAME and datarestore/NAME ask about a RedisCluster, an EtcdCluster, a MySQLCluster, a DataBackup and a DataRestore;\n" +

@@ -29,7 +29,7 @@ func (p *cli) pauseCommand(pause bool) *cobra.Command {
 	}
 	done := "paused: the operator heals and updates nothing until 'kubectl dataservice resume %s'"
 	if !pause {
-		cmd.Use, cmd.Short = "resume NAME", "Let the operator go on with a DataService that is paused"
+		cmd.Use, cmd.Short = "resume NAME", "Resume a paused DataService"
 		done = "resumed: the operator carries out the spec of %s again"
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -108,7 +108,7 @@ func (c *cluster) formed() (steps []Step) {
 		}
 	}
 	if c.Record.Survivor != "" {
-		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "write down that a quorum is there again")
+		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "record that a quorum answers again")
 	}
 	for i := range c.Pods {
 		p := &c.Pods[i]

@@ -188,7 +188,7 @@ func (c *cluster) upgrade() []Step {
 	}
 	for _, s := range c.members {
 		if s.Learner || s.pod == nil || s.pod.Outdated || c.Lagging || !c.healthy(s) || s.answer.Version != lowest {
-			return c.blocked("etcd goes to %s when all members are well and run %s", next, c.Record.Version)
+			return c.blocked("etcd is upgraded to %s when all members are well and run %s", next, c.Record.Version)
 		}
 	}
 	if next == c.Record.Version {

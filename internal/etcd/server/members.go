@@ -41,7 +41,7 @@ func (t *executor) promote(ctx context.Context) error {
 	}
 	defer c.Close()
 	if len(t.Step.Healthy) != 1 || t.Step.Healthy[0].Member != t.Step.Member {
-		return proof.Refuse("the step does not say in which pod the learner is")
+		return proof.Refuse("the step does not name the learner's pod")
 	}
 	learner, itself, err := t.prove(ctx, t.Step.Healthy[0])
 	if err != nil {

@@ -77,9 +77,9 @@ func (c *cluster) switchover() *Decision {
 	to := c.at(ordinal)
 	switch {
 	case !to.usable() || !c.record.IsVoter(to.Identity) || to.Bad || !c.follows(to) || !to.CaughtUp:
-		return c.say(StateSwitchWanted, "member %d is asked for as the primary: waiting until it is a voter that has caught up", ordinal)
+		return c.say(StateSwitchWanted, "spec wants member %d as the primary: waiting until it is a voter that has caught up", ordinal)
 	case len(c.voterMembers()) < len(c.record.Voters) || p.Waiting > 0:
-		return c.say(StateSwitchWanted, "member %d is asked for as the primary: waiting until all voters are well and no commit waits", to.Ordinal)
+		return c.say(StateSwitchWanted, "spec wants member %d as the primary: waiting until all voters are well and no commit waits", to.Ordinal)
 	}
 	step := c.order(ActionDemote, p)
 	step.Epoch++

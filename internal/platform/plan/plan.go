@@ -193,7 +193,7 @@ func inputOf(c *component.Component, v map[string]any) ([]byte, error) {
 	encoder := json.NewEncoder(&data) // sorts keys
 	encoder.SetEscapeHTML(false)      // which would make it longer
 	if err := encoder.Encode(input); err != nil {
-		return nil, fmt.Errorf("compute what %s is made from: %w", c.Name, err)
+		return nil, fmt.Errorf("compute the inputs of %s: %w", c.Name, err)
 	}
 	return data.Bytes(), nil
 }

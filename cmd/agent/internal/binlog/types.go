@@ -66,7 +66,7 @@ var kinds = map[byte]struct {
 }
 
 // ErrUnknownType reports an event whose type is not in the table, so that its effect on data is unknown.
-var ErrUnknownType = errors.New("this agent does not know the event's type")
+var ErrUnknownType = errors.New("the event's type is unknown to this agent")
 
 // checkType fails with ErrUnknownType for an event of a type that is not in the table.
 func checkType(kind byte, offset uint64) error {
@@ -102,7 +102,7 @@ func queryEvent(kind byte, body []byte) (schema string, text []byte, err error) 
 // the length, and the compressed text.
 func inflate(packed []byte) ([]byte, error) {
 	if len(packed) < 2 || packed[0]&0x70 != 0 || packed[0]&7 > 4 || len(packed) < 1+int(packed[0]&7) {
-		return nil, errors.New("a compressed query event has a header that is not known")
+		return nil, errors.New("a compressed query event has an unknown header")
 	}
 	r, err := zlib.NewReader(bytes.NewReader(packed[1+int(packed[0]&7):]))
 	if err != nil {

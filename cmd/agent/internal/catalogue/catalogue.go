@@ -166,7 +166,7 @@ func Find(ctx context.Context, s store.Store, id string) (*Entry, error) {
 	if id == "latest" {
 		return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup", s)
 	}
-	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup %s: `agent list` shows those that it has", s, id)
+	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup %s: `agent list` shows its backups", s, id)
 }
 
 // FindLatest returns the newest backup that a restore for a writer may use: it is complete, and no check has proven it damaged. It fails if

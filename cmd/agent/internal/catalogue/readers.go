@@ -36,7 +36,7 @@ func Announce(ctx context.Context, s store.Store, id string, now time.Time) (don
 	}
 	if err := s.Replace(ctx, name, []byte("{}\n")); err != nil {
 		if contract.ReasonOf(err) != contract.ReasonStoreDenied && contract.ReasonOf(err) != contract.ReasonStoreFull {
-			return nil, fmt.Errorf("announce that backup %s is read: %w", id, err)
+			return nil, fmt.Errorf("announce a read of backup %s: %w", id, err)
 		}
 		done = func() {}
 	}

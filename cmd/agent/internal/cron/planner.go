@@ -24,7 +24,7 @@ func ParsePolicy(text string) (Policy, error) {
 	case Allow, Forbid, Replace:
 		return p, nil
 	}
-	return "", fmt.Errorf("the concurrency policy %q is not known: use Allow, Forbid or Replace", text)
+	return "", fmt.Errorf("the concurrency policy %q is unknown: use Allow, Forbid or Replace", text)
 }
 
 const (

@@ -136,7 +136,7 @@ func restored(q Question) *Refusal {
 
 func readable(q Question) *Refusal {
 	if q.Volume.OfMember {
-		return refuse(ReasonUnreadable, "the volume of claim %s belongs to a member of a MySQLCluster, and the other members would not get what one server writes: give %s replica above 1, or replication: {}, or another name",
+		return refuse(ReasonUnreadable, "the volume of claim %s belongs to a member of a MySQLCluster, and the other members would not get the writes of a single server: give %s replica above 1, or replication: {}, or another name",
 			q.Claim, q.Component)
 	}
 	if m := q.Volume.Mark; m != nil && (m.Format > markFormat && !m.Initialising || m.Format > unfinishedFormat || m.ID == "") {

@@ -23,7 +23,7 @@ func (v Volume) NoMember(server *Version) string {
 	data := v.Data.Version
 	switch {
 	case server == nil:
-		return "the version of the server in the image is not known"
+		return "the version of the server in the image is unknown"
 	case !server.canReplicate():
 		return fmt.Sprintf("the image has %s, and several members need MySQL 8.4 or newer", server)
 	case !v.HasData:

@@ -36,7 +36,7 @@ func (v Volume) StartOver(root, data string, record Record) (Volume, string, err
 	}
 	info, err := os.Stat(folder)
 	if err != nil {
-		return v, "", fmt.Errorf("start over with folder %s, whose first start was broken off: %w", folder, err)
+		return v, "", fmt.Errorf("start over with folder %s after an interrupted first start: %w", folder, err)
 	}
 	for n := 1; ; n++ {
 		aside := fmt.Sprintf("%s%s%d", folder, asideSuffix, n)
@@ -44,10 +44,10 @@ func (v Volume) StartOver(root, data string, record Record) (Volume, string, err
 			continue
 		}
 		if err := os.Rename(folder, aside); err != nil {
-			return v, "", fmt.Errorf("start over with folder %s, whose first start was broken off: %w", folder, err)
+			return v, "", fmt.Errorf("start over with folder %s after an interrupted first start: %w", folder, err)
 		}
 		if err := os.Mkdir(folder, info.Mode().Perm()); err != nil {
-			return v, "", fmt.Errorf("make folder %s again, whose first start was broken off: %w", folder, err)
+			return v, "", fmt.Errorf("create folder %s again after an interrupted first start: %w", folder, err)
 		}
 		return Volume{Mark: v.Mark, IsEmpty: true}, aside, os.Chmod(folder, info.Mode())
 	}

@@ -177,7 +177,7 @@ func (m *Import) discard(why string) error {
 		return err
 	}
 	if err := os.RemoveAll(m.folder); err != nil {
-		return fmt.Errorf("remove what an import has left: %w", err)
+		return fmt.Errorf("remove the leftovers of an import: %w", err)
 	}
 	m.update(func(s *contract.Import) {
 		*s = contract.Import{Phase: contract.ImportConnecting, Server: s.Server, Begun: s.Begun + 1, Again: why}

@@ -143,7 +143,7 @@ func (d Decision) foreign(s Situation) Decision {
 // own decides about data of this pod.
 func (d Decision) own(s Situation) Decision {
 	if has := schemeOf(s.PeerURL); s.Mark != nil && s.Mark.Scheme != "" && s.Mark.Scheme != has {
-		return d.wait(TLSChanged, "the members know each other by %s addresses, and this one would use %s: set spec.tls.mode back to what it was. "+
+		return d.wait(TLSChanged, "the members know each other by %s addresses, and this one would use %s: restore spec.tls.mode. "+
 			"To change it, restore a backup into a new cluster", s.Mark.Scheme, has)
 	}
 	id := s.identity()

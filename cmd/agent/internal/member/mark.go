@@ -56,7 +56,7 @@ func ReadMark(volume string) (*Mark, error) {
 		return nil, fmt.Errorf("read the mark of the volume in %s: %w", MarkFile, err)
 	}
 	if mark.Format < 1 || mark.Format > markFormat {
-		return nil, fmt.Errorf("the mark of the volume has format %d, which this version does not know: run the version of the operator that wrote it, or a newer one", mark.Format)
+		return nil, fmt.Errorf("the mark of the volume has format %d, which is unknown to this version: run the version of the operator that wrote it, or a newer one", mark.Format)
 	}
 	return mark, nil
 }

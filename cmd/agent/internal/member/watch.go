@@ -87,6 +87,6 @@ func (a *Agent) watchOnce(noter *noter) (bool, error) {
 	if err != nil || (Situation{Mark: mark, Ticket: ticket, Used: used, PodUID: a.PodUID}).used() {
 		return false, err
 	}
-	_, _ = fmt.Fprintf(a.Log, "the ticket %s asks for a new start: ending the server\n", ticket.Text)
+	_, _ = fmt.Fprintf(a.Log, "the ticket %s requires a new start: ending the server\n", ticket.Text)
 	return true, nil
 }

@@ -45,7 +45,7 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 		if problem := problems[name]; problem != "" {
 			broken = append(broken, name+": "+problem)
 		} else if want, ok := rows[name]; rows != nil && (!ok || want != n) {
-			wrong = append(wrong, fmt.Sprintf("%s has %d rows, the manifest says %d", name, n, want))
+			wrong = append(wrong, fmt.Sprintf("%s has %d rows, and %d in the manifest", name, n, want))
 		}
 	}
 	for name := range rows {
@@ -55,7 +55,7 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 	}
 	switch {
 	case len(broken) > 0: // the server has just written the table: its volume is the cause, not the backup
-		return len(all), total, contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but the server finds its own tables broken: %s", backup.ID, strings.Join(broken[:min(len(broken), 10)], "; "))
+		return len(all), total, contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but the server finds damage in the tables that it wrote: %s", backup.ID, strings.Join(broken[:min(len(broken), 10)], "; "))
 	case len(wrong) > 0:
 		return len(all), total, ofBackup{contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but: %s", backup.ID, strings.Join(wrong[:min(len(wrong), 10)], "; "))}
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // ErrBeginAgain reports that the transactions of a copy are unknown, so another copy must be made.
-var ErrBeginAgain = errors.New("the copy has to begin again")
+var ErrBeginAgain = errors.New("the copy must begin again")
 
 // beginAgain returns an ErrBeginAgain with its cause.
 func beginAgain(reason contract.Reason, format string, args ...any) error {

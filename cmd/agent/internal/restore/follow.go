@@ -105,7 +105,7 @@ func (c *Copy) plan(ctx context.Context) (*Plan, error) {
 		return nil, err
 	}
 	if len(heads) == 0 {
-		return nil, contract.Errorf(contract.ReasonNotFound, "nothing of the source's log has come yet")
+		return nil, contract.Errorf(contract.ReasonNotFound, "no part of the source's log has arrived yet")
 	}
 	if c.Timeline == "" {
 		c.Timeline = heads[0].Timeline
@@ -124,7 +124,7 @@ func (c *Copy) plan(ctx context.Context) (*Plan, error) {
 		return nil, beginAgain(contract.ReasonGap, "the source no longer has file %s of its log, of which a part was not copied", c.Position.File)
 	}
 	if len(timeline.Segments) == 0 {
-		return nil, contract.Errorf(contract.ReasonNotFound, "nothing of file %s of the source's log has come yet", c.Position.File)
+		return nil, contract.Errorf(contract.ReasonNotFound, "no part of file %s of the source's log has arrived yet", c.Position.File)
 	}
 	if began := c.source.Backup.LogBegan; *c.Position == *c.source.Backup.Position && !began.IsZero() && !timeline.Segments[0].FileTime.Equal(began) {
 		return nil, beginAgain(contract.ReasonGap, "the source has begun its log again")

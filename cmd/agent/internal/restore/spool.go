@@ -146,7 +146,7 @@ func (s *spool) segment(ctx context.Context, segment manifest.Segment) error {
 		return err
 	}
 	if s.tracker.Offset != segment.To {
-		return contract.Errorf(contract.ReasonDamaged, "segment %s ends at offset %d, its manifest says %d", name, s.tracker.Offset, segment.To)
+		return contract.Errorf(contract.ReasonDamaged, "segment %s ends at offset %d, and at %d by its manifest", name, s.tracker.Offset, segment.To)
 	}
 	return s.compare(name, segment)
 }

@@ -158,7 +158,7 @@ func Lock(ctx context.Context, volume string) (*os.File, error) {
 		case ctx.Err() != nil || !errors.Is(err, syscall.EWOULDBLOCK):
 			return nil, errors.Join(fmt.Errorf("lock volume %s: %w", volume, err), file.Close(), ctx.Err())
 		case time.Now().After(end):
-			return nil, errors.Join(contract.Errorf(contract.ReasonBusy, "another restore is at work on volume %s: wait for its end", volume), file.Close())
+			return nil, errors.Join(contract.Errorf(contract.ReasonBusy, "another restore uses volume %s: wait for its end", volume), file.Close())
 		}
 		select {
 		case <-ctx.Done():

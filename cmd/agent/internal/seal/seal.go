@@ -162,7 +162,7 @@ func (s *Reader) check() error {
 	}
 	o := s.object
 	if s.stored.n != o.Bytes || s.stored.sum() != o.SHA256 || s.plain.n != o.PlainBytes || s.plain.sum() != o.PlainSHA256 {
-		return contract.Errorf(contract.ReasonDamaged, "%s is not what was written: %d bytes of %d, or another SHA-256", o.Name, s.stored.n, o.Bytes)
+		return contract.Errorf(contract.ReasonDamaged, "%s differs from the written object: %d bytes of %d, or another SHA-256", o.Name, s.stored.n, o.Bytes)
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func (s *Reader) broken(err error) error {
 	if errors.As(err, &known) {
 		return err // of the store
 	}
-	return contract.Errorf(contract.ReasonDamaged, "%s is not what was written: %w", s.object.Name, err)
+	return contract.Errorf(contract.ReasonDamaged, "%s differs from the written object: %w", s.object.Name, err)
 }
 
 // Close frees the memory of the decoder.

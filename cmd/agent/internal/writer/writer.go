@@ -155,7 +155,7 @@ func read(ctx context.Context, s store.Store, role Role) (*claim, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look who writes to %s: %w", s, err)
+		return nil, fmt.Errorf("read the writer of %s: %w", s, err)
 	}
 	c := &claim{}
 	if json.Unmarshal(text, c) != nil {

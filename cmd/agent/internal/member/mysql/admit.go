@@ -49,7 +49,7 @@ func (m *Member) cut(c *server.Conn, cut []int, servers map[int]string) error {
 	end, err := c.Position()
 	switch {
 	case err != nil:
-		return fmt.Errorf("ask for the end of the binary log: %w", err)
+		return fmt.Errorf("read the end of the binary log: %w", err)
 	case end == nil:
 		return contract.Errorf(contract.ReasonNoBinaryLog, "the server keeps no binary log")
 	}

@@ -119,7 +119,7 @@ func (m *Member) Follow(ctx context.Context, o mysqlmember.Order, from mysqlmemb
 		}
 		row, err := c.Named("SHOW REPLICA STATUS")
 		if err != nil {
-			return fmt.Errorf("ask for the replication: %w", err)
+			return fmt.Errorf("read the replication status: %w", err)
 		}
 		isSame := isAt(m.source, from) && receives(row) && isConnected(from, row)
 		if isSame && m.acks == acknowledge {
@@ -151,7 +151,7 @@ func (m *Member) Follow(ctx context.Context, o mysqlmember.Order, from mysqlmemb
 		if from.Personal {
 			own, err := c.Value("SELECT @@GLOBAL.server_uuid")
 			if err != nil {
-				return fmt.Errorf("ask for the server's UUID: %w", err)
+				return fmt.Errorf("read the server's UUID: %w", err)
 			}
 			password = passwordOf(m.Password, own)
 		}
@@ -437,7 +437,7 @@ func leavePart(c *server.Conn) error {
 	const applier = "FROM performance_schema.replication_applier_status_by_coordinator a JOIN performance_schema.threads t USING (THREAD_ID) "
 	rows, err := c.Rows("SELECT t.PROCESSLIST_ID " + applier + "WHERE a.PROCESSING_TRANSACTION <> ''")
 	if err != nil {
-		return fmt.Errorf("ask for the applier: %w", err)
+		return fmt.Errorf("read the applier's status: %w", err)
 	}
 	if len(rows) == 0 {
 		return nil
@@ -448,7 +448,7 @@ func leavePart(c *server.Conn) error {
 	for range 500 {
 		running, err := c.Value("SELECT COUNT(*) " + applier)
 		if err != nil {
-			return fmt.Errorf("ask for the applier: %w", err)
+			return fmt.Errorf("read the applier's status: %w", err)
 		}
 		if running == "0" {
 			return nil

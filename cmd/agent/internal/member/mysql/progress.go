@@ -46,7 +46,7 @@ func (p *Progress) Look(c *server.Conn) (mysqlmember.Commits, error) {
 	}
 	executed, err := c.Value("SELECT @@GLOBAL.gtid_executed")
 	if err != nil {
-		return "", fmt.Errorf("ask for transactions: %w", err)
+		return "", fmt.Errorf("read the transactions: %w", err)
 	}
 	commits, _ := p.judge(waiting, executed, time.Now())
 	return commits, nil
@@ -58,11 +58,11 @@ var errNoSemiSync = errors.New("the server has no semi-sync")
 func waitingSessions(c *server.Conn) (int, error) {
 	text, err := status(c, "Rpl_semi_sync_source_wait_sessions")
 	if err != nil {
-		return 0, fmt.Errorf("ask for waiting sessions: %w", err)
+		return 0, fmt.Errorf("read the waiting sessions: %w", err)
 	}
 	waiting, err := strconv.Atoi(text)
 	if err != nil {
-		return 0, fmt.Errorf("ask for waiting sessions: %w", errNoSemiSync)
+		return 0, fmt.Errorf("read the waiting sessions: %w", errNoSemiSync)
 	}
 	return waiting, nil
 }

@@ -31,10 +31,10 @@ func (m *Member) State(ctx context.Context) (mysqlmember.State, error) {
 	err = m.session(ctx, func(c *server.Conn) error {
 		var err error
 		if s.Server, err = c.Value("SELECT @@GLOBAL.server_uuid"); err != nil {
-			return fmt.Errorf("ask for the server's UUID: %w", err)
+			return fmt.Errorf("read the server's UUID: %w", err)
 		}
 		if s.Version, err = c.Value("SELECT SUBSTRING_INDEX(@@GLOBAL.version, '-', 1)"); err != nil {
-			return fmt.Errorf("ask for the server's version: %w", err)
+			return fmt.Errorf("read the server's version: %w", err)
 		}
 		readOnly, err := c.Value("SELECT @@GLOBAL.super_read_only")
 		if err != nil {
@@ -45,10 +45,10 @@ func (m *Member) State(ctx context.Context) (mysqlmember.State, error) {
 		// executed ones.
 		row, err := c.Named("SHOW REPLICA STATUS")
 		if err != nil {
-			return fmt.Errorf("ask for the replication: %w", err)
+			return fmt.Errorf("read the replication status: %w", err)
 		}
 		if s.Executed, err = c.Value("SELECT @@GLOBAL.gtid_executed"); err != nil {
-			return fmt.Errorf("ask for transactions: %w", err)
+			return fmt.Errorf("read the transactions: %w", err)
 		}
 		s.Executed = strings.ReplaceAll(s.Executed, "\n", "")
 		s.Received = s.Executed
@@ -89,15 +89,15 @@ func (m *Member) ofPrimary(c *server.Conn, s *mysqlmember.State) error {
 	s.Servers = m.servers()
 	var err error
 	if s.Clock, err = c.Now(); err != nil {
-		return fmt.Errorf("ask for the server's time: %w", err)
+		return fmt.Errorf("read the server's time: %w", err)
 	}
 	if s.Purged, err = c.Value("SELECT @@GLOBAL.gtid_purged"); err != nil {
-		return fmt.Errorf("ask for transactions that the logs have no more: %w", err)
+		return fmt.Errorf("read the purged transactions: %w", err)
 	}
 	s.Purged = strings.ReplaceAll(s.Purged, "\n", "")
 	end, err := c.Position()
 	if err != nil {
-		return fmt.Errorf("ask for the end of the binary log: %w", err)
+		return fmt.Errorf("read the end of the binary log: %w", err)
 	}
 	if end != nil {
 		s.End = mysqlmember.Position{File: end.File, Offset: end.Offset}
@@ -109,7 +109,7 @@ func (m *Member) ofPrimary(c *server.Conn, s *mysqlmember.State) error {
 	s.Commits, s.Stalled = commits, stalled.Milliseconds()
 	on, err := status(c, "Rpl_semi_sync_source_status")
 	if err != nil {
-		return fmt.Errorf("ask for semi-sync: %w", err)
+		return fmt.Errorf("read the state of semi-sync: %w", err)
 	}
 	s.Unprotected = m.unfinished || m.demands > 0 && on != "ON"
 	return nil

@@ -133,7 +133,7 @@ func (m *Member) quiet(ctx context.Context) (syscall.Signal, error) {
 	defer c.Close()
 	session, err := c.Value("SELECT CONNECTION_ID()")
 	if err != nil {
-		return 0, fmt.Errorf("ask for the session: %w", err)
+		return 0, fmt.Errorf("read the session: %w", err)
 	}
 	if err := c.Limit(time.Now().Add(demotion)); err != nil {
 		return 0, err

@@ -162,7 +162,7 @@ func (t *trailer) verify() error {
 		return fmt.Errorf("the member sent %d bytes, which are not a snapshot followed by its hash", t.n)
 	}
 	if sum := t.hash.Sum(nil); string(sum) != string(t.last) {
-		return fmt.Errorf("the snapshot has the hash %s, and the member says %s", hex.EncodeToString(sum), hex.EncodeToString(t.last))
+		return fmt.Errorf("the snapshot has the hash %s, but the member reports %s", hex.EncodeToString(sum), hex.EncodeToString(t.last))
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ func Restore(ctx context.Context, s restore.Source, t Target) error {
 	}
 	work := filepath.Join(t.Volume, "restoring")
 	if err := os.RemoveAll(work); err != nil {
-		return fmt.Errorf("remove what an earlier restore left: %w", err)
+		return fmt.Errorf("remove the leftovers of an earlier restore: %w", err)
 	}
 	if err := os.Mkdir(work, 0o700); err != nil {
 		return fmt.Errorf("make a folder for the restore: %w", err)
@@ -78,7 +78,7 @@ func Restore(ctx context.Context, s restore.Source, t Target) error {
 		return err
 	}
 	if err := os.Rename(made, member.Restored(t.Volume)); err != nil {
-		return fmt.Errorf("put the restored data in its place: %w", err)
+		return fmt.Errorf("move the restored data into place: %w", err)
 	}
 	if err := snapshot.Flush(t.Volume); err != nil {
 		return err

@@ -93,7 +93,7 @@ func (r *replayed) replay(ctx context.Context, folder string, out *restore.Outco
 func (r *replayed) begins(ctx context.Context, i *restore.Instance) error {
 	has, err := i.Executed(ctx)
 	if err != nil {
-		return fmt.Errorf("ask for the transactions of the backup: %w", err)
+		return fmt.Errorf("read the transactions of the backup: %w", err)
 	}
 	wants, err := binlog.ParseSet(r.source.Backup.Position.GTID)
 	if err == nil && !has.Equal(wants) {

@@ -41,7 +41,7 @@ func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volum
 		return out, err
 	}
 	if err := os.RemoveAll(v.Restoring()); err != nil {
-		return out, fmt.Errorf("remove what an earlier restore left: %w", err)
+		return out, fmt.Errorf("remove the leftovers of an earlier restore: %w", err)
 	}
 	if err := hasRoom(s.Backup, v.Root); err != nil {
 		return out, err
@@ -92,7 +92,7 @@ func fits(ctx context.Context, s restore.Source, p restore.Programs) error {
 func hasRoom(b *manifest.Backup, root string) error {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(root, &stat); err != nil {
-		return fmt.Errorf("ask for the room on %s: %w", root, err)
+		return fmt.Errorf("read the free space of %s: %w", root, err)
 	}
 	plain, _ := b.Totals()
 	free := int64(stat.Bavail) * stat.Bsize //nolint:gosec // of a volume

@@ -64,5 +64,5 @@ func programVersion(ctx context.Context) (string, error) {
 			return version, nil
 		}
 	}
-	return "", contract.Errorf(contract.ReasonFailed, "ask %s for its version: it says %q", path, words)
+	return "", contract.Errorf(contract.ReasonFailed, "read the version of %s: the answer is %q", path, words)
 }

@@ -87,7 +87,7 @@ func (r *rdb) Close() error {
 	// The CRC64 includes the opcode. Servers with rdbchecksum off write 0.
 	want, sum := binary.LittleEndian.Uint64(r.last[1:]), checksum(r.sum, r.last[:1])
 	if want != 0 && want != sum {
-		return partial(fmt.Sprintf("the RDB file has the CRC64 %016x, and its end says %016x", sum, want))
+		return partial(fmt.Sprintf("the RDB file has the CRC64 %016x, but %016x at its end", sum, want))
 	}
 	_, err := r.to.Write(r.last)
 	r.n += int64(len(r.last))

@@ -102,7 +102,7 @@ func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
 	}
 	for _, name := range []string{dataFile, nodesFile} {
 		if err := os.Rename(t.path(marker, name), t.path(name)); err != nil {
-			return fmt.Errorf("put the restored data in its place: %w", err)
+			return fmt.Errorf("move the restored data into place: %w", err)
 		}
 	}
 	if err := snapshot.Flush(t.Volume); err != nil {
@@ -121,14 +121,14 @@ func (t Target) clear() error {
 	}
 	for _, path := range []string{t.path(dataFile), t.path(nodesFile), t.path(marker, dataFile), t.path(marker, nodesFile)} {
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove what an earlier restore left: %w", err)
+			return fmt.Errorf("remove the leftovers of an earlier restore: %w", err)
 		}
 	}
 	if err := snapshot.Flush(t.Volume); err != nil {
 		return err
 	}
 	if err := os.Remove(t.path(marker)); err != nil {
-		return fmt.Errorf("remove what an earlier restore left: %w", err)
+		return fmt.Errorf("remove the leftovers of an earlier restore: %w", err)
 	}
 	return nil
 }

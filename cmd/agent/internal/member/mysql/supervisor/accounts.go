@@ -153,7 +153,7 @@ func (a *Agent) apply(ctx context.Context, r *running, wanted declared) error {
 		if err = c.Do(statement); err == nil {
 			continue
 		}
-		if err = fmt.Errorf("create what is declared: %w", err); contract.ReasonOf(err) == contract.ReasonServerUnreachable && waits(ctx, spare) {
+		if err = fmt.Errorf("create the declared databases and accounts: %w", err); contract.ReasonOf(err) == contract.ReasonServerUnreachable && waits(ctx, spare) {
 			a.killServer(r, "a change of accounts waits for an acknowledgement, and blocks all logins")
 		}
 		break

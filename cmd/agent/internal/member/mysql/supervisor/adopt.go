@@ -29,7 +29,7 @@ func (a *Agent) adopt(ctx context.Context, t mysql.Ticket) error {
 	}
 	image, _ := guard.ParseVersion(program.Text)
 	if why := v.NoMember(image); why != "" {
-		return contract.Errorf(contract.ReasonRefused, "take over the data of one server: %s", why)
+		return contract.Errorf(contract.ReasonRefused, "adopt the data of one server: %s", why)
 	}
 	at("looked")
 	if err := a.takeAccounts(ctx, a.Volume.Folder(), onlyInnoDB); err != nil {
@@ -55,7 +55,7 @@ func onlyInnoDB(c *server.Conn) error {
 		tables = append(tables, fmt.Sprintf("%s.%s (%s)", row[0], row[1], row[2]))
 	}
 	if len(tables) > 0 {
-		return contract.Errorf(contract.ReasonRefused, "take over the data of one server: these tables have no transactions, and no copy would have their rows: %s", strings.Join(tables, ", "))
+		return contract.Errorf(contract.ReasonRefused, "adopt the data of one server: these tables have no transactions, and no copy would have their rows: %s", strings.Join(tables, ", "))
 	}
 	return nil
 }

@@ -54,7 +54,7 @@ func read(root string) (*Notes, error) {
 		return nil, fmt.Errorf("read the promises in %s: %w", File, err)
 	}
 	if n.Format < 1 || n.Format > format {
-		return nil, fmt.Errorf("read the promises in %s: this version does not know the format %d: run the version of the operator that wrote it, or a newer one", File, n.Format)
+		return nil, fmt.Errorf("read the promises in %s: format %d is unknown to this version: run the version of the operator that wrote it, or a newer one", File, n.Format)
 	}
 	return n, nil
 }

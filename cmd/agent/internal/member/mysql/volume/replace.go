@@ -24,7 +24,7 @@ func (v *Volume) Prepare() error {
 	at("before the removal")
 	for _, folder := range []string{v.New(), v.Scratch()} {
 		if err := os.RemoveAll(folder); err != nil {
-			return fmt.Errorf("remove what is left of new data: %w", err)
+			return fmt.Errorf("remove the remains of new data: %w", err)
 		}
 		at("after a removal")
 	}
