@@ -108,7 +108,7 @@ func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Se
 			progressing, degraded, stalled = false, true, true
 			idle, idleMessage = reasonOverdue, problem
 		case before != nil && before.Status == metav1.ConditionTrue:
-			before.LastTransitionTime = since // of the latest change, also if it follows another one
+			before.LastTransitionTime = since // of the latest change, even if it follows another one
 		}
 	}
 	c.Set(conditionProgressing, progressing, reason, message, idle, idleMessage)

@@ -239,7 +239,7 @@ func TestPhasesOfAuthoritiesOverlap(t *testing.T) {
 	assert.ErrorContains(t, err, "other certificate authorities than the running members trust")
 }
 
-// After a restart, the operator accepts only the recorded authorities, also when all Secrets were exchanged. It changes nothing that runs
+// After a restart, the operator accepts only the recorded authorities, even when all Secrets were exchanged. It changes nothing that runs
 // with other ones. Without a pod it accepts others, but starts no pod until the record does not name the former ones.
 func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 	t.Parallel()

@@ -164,7 +164,7 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	}, nil
 }
 
-// Start starts the operator and reports what keeps it from working, also while it waits for its caches. It ends with ErrRights when the
+// Start starts the operator and reports what keeps it from working, even while it waits for its caches. It ends with ErrRights when the
 // operator has got the rights in a namespace that it does not watch yet.
 func (op *Operator) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)

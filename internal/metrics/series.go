@@ -129,7 +129,7 @@ func (s *Series) Describe(to chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect reports each resource once, also if several operators of this process show it.
+// Collect reports each resource once, even if several operators of this process show it.
 func (s *Series) Collect(to chan<- prometheus.Metric) {
 	s.mu.Lock()
 	sources := make([]func() []Resource, 0, len(s.sources))

@@ -119,7 +119,7 @@ type Decision struct {
 	// LookAgain is the time until the next observation without an API event: a second or two while a step waits for the running system,
 	// longer at rest. 0 is never.
 	LookAgain time.Duration
-	// Notes write facts that the operator must remember, and change nothing for users. The first one is taken in each pass, also if the
+	// Notes write facts that the operator must remember, and change nothing for users. The first one is taken in each pass, even if the
 	// first of Steps fails or the resource is paused.
 	Notes []Step
 	// NoteAgain is LookAgain of a paused resource.

@@ -163,7 +163,7 @@ func TestPausedTakesNoStep(t *testing.T) {
 	assert.Equal(t, decided, 1)
 }
 
-// A note is written in each pass, also if the step fails or the resource is paused. A note's failure is reported after the step's.
+// A note is written in each pass, even if the step fails or the resource is paused. A note's failure is reported after the step's.
 func TestNotesAreTaken(t *testing.T) {
 	t.Parallel()
 	refused := errors.New("refused")
@@ -208,7 +208,7 @@ func TestALargeResourceWaitsForItsTurn(t *testing.T) {
 	assert.Equal(t, planned, 1)
 }
 
-// A panic, also one of a goroutine that a pass started, is in the status of the resource and ends nothing.
+// A panic, including one of a goroutine that a pass started, is in the status of the resource and ends nothing.
 func TestPanicsAreReported(t *testing.T) {
 	t.Parallel()
 	none := func(context.Context) error { return nil }

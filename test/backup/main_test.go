@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package backup_test tests the operator's promises about backups, on a real API server with Kubernetes' Job controllers, and with pods of
-// the emulator. A DataBackup creates one Job, also if the operator crashes, and its status has the message of the Job's pod.
+// the emulator. A DataBackup creates one Job, even if the operator crashes, and its status has the message of the Job's pod.
 package backup_test
 
 import (

@@ -166,7 +166,7 @@ func (e *env) settledBefore(goes string, mark int, generations map[string]int64)
 	return last
 }
 
-// A node port moves to another component in one edit of the spec, also to one that is rolled out earlier, and two are exchanged.
+// A node port moves to another component in one edit of the spec, even to one that is rolled out earlier, and two are exchanged.
 func TestNodePortsMoveBetweenComponents(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)

@@ -137,7 +137,7 @@ func TestLargestValueOfEveryFieldPlansInASecond(t *testing.T) {
 	}
 }
 
-// The largest number in any field is planned or refused within a second of processor time, also with a podTemplate.
+// The largest number in any field is planned or refused within a second of processor time, even with a podTemplate.
 func TestLargestNumberOfEveryFieldPlansInASecond(t *testing.T) {
 	harness.Long(t)
 	crds := definitions(t)

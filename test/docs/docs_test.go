@@ -306,7 +306,7 @@ func TestStyleFinds(t *testing.T) {
 
 var daily = regexp.MustCompile(`\b[0-9]+ [0-9]+ \* \* [0-9*]`)
 
-// Schedules in pages and samples run every night, also when the clocks change.
+// Schedules in pages and samples run every night, even when the clocks change.
 func TestSchedulesRunEachNight(t *testing.T) {
 	t.Parallel()
 	var files []string

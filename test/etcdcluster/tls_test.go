@@ -164,7 +164,7 @@ func TestEncrypted(t *testing.T) {
 	s.quiet(op)
 }
 
-// Members use the certificates of the user's Secrets, also after the user replaced them. kubectl get, kubectl describe and kubectl
+// Members use the certificates of the user's Secrets, even after the user replaced them. kubectl get, kubectl describe and kubectl
 // dataservice why name a client's certificate of an authority that members do not trust.
 func TestOwnCertificates(t *testing.T) {
 	harness.Long(t)

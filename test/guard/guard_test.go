@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// The guard refuses an empty volume where data is expected, also without an operator. The volume is filled only after a person has deleted
+// The guard refuses an empty volume where data is expected, even without an operator. The volume is filled only after a person has deleted
 // the record.
 func TestALostClaimIsNotFilled(t *testing.T) {
 	e, op := guardedBy(t, of("StatefulSet"))

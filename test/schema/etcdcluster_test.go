@@ -134,7 +134,7 @@ func TestEtcdCluster(t *testing.T) {
 	etcdKind.Test(t)
 }
 
-// Once the status shows that a cluster was formed, tls cannot be switched on or off, also while the cluster is parked.
+// Once the status shows that a cluster was formed, tls cannot be switched on or off, even while the cluster is parked.
 func TestEncryptionOfAFormedCluster(t *testing.T) {
 	t.Parallel()
 	ec := &etcdv1.EtcdCluster{}

@@ -56,7 +56,7 @@ func TestChangedDefinitionsAreSeen(t *testing.T) {
 }
 
 // Accounts that change during a dump do not fail the backup. If one changes during the beginning of an attempt, the attempt is given up and
-// does not count, also if the change was undone: it is uncertain which accounts the dump's position has.
+// does not count, even if the change was undone: it is uncertain which accounts the dump's position has.
 func TestAccountsThatChangeWhileTheDumpRuns(t *testing.T) {
 	for _, flavour := range both {
 		t.Run(flavour, func(t *testing.T) {

@@ -388,7 +388,7 @@ func TestImportWithoutALog(t *testing.T) {
 }
 
 // A source without a volume is restarted, and is empty. The copy, which is all that is left, is neither given up nor followed on. It becomes the
-// database with the consent that names the loss, also while nothing answers.
+// database with the consent that names the loss, even while nothing answers.
 func TestImportOfALostSource(t *testing.T) {
 	rig.Long(t)
 	for flavour, options := range map[string][]string{server.MySQL: nil, server.MariaDB: {"--skip-log-bin"}} {

@@ -247,7 +247,7 @@ func (a *archive) newTimeline(ctx context.Context, file, reason, text string) er
 func (a *archive) begin(ctx context.Context, file, reason string) error {
 	random := [4]byte{}
 	_, _ = rand.Read(random[:]) // never fails
-	// Names of timelines sort by age, also if several begin within one second.
+	// Names of timelines sort by age, even if several begin within one second.
 	name := manifest.IDAfter(a.newest, time.Now(), random)
 	a.newest = name
 	a.head = manifest.Head{Format: manifest.Format, Timeline: name, Source: a.Source, Reason: reason}

@@ -376,7 +376,7 @@ func TestWhatIsReadOutlivesAPruneThatIsKilled(t *testing.T) {
 	assert.DeepEqual(t, sweep(), []string{manifest.Folder(ids[1]) + "dump.sql.zst"})
 }
 
-// A backup with far fewer rows than the newest verified one has a warning, also where another database wrote that one.
+// A backup with far fewer rows than the newest verified one has a warning, even where another database wrote that one.
 func TestAShrunkenDatabaseIsNamed(t *testing.T) {
 	s, _, ids := fill(t, 3)
 	rows := func(id string, n int64) {

@@ -122,7 +122,7 @@ func (i *Instance) Init(ctx context.Context) error {
 
 // forced returns the options that override the server's configuration. With them, the server listens on no network, runs no events,
 // commits each statement, writes only files in the folder of the database, and fits into the memory of the agent's container. MariaDB
-// without symbolic links ignores DATA DIRECTORY and INDEX DIRECTORY, also where the applier creates a table or a partition.
+// without symbolic links ignores DATA DIRECTORY and INDEX DIRECTORY, even where the applier creates a table or a partition.
 func (i *Instance) forced() []string {
 	args := []string{"--datadir=" + i.Data, "--skip-networking", "--skip-log-bin", "--event-scheduler=OFF", "--init-file=/dev/null", "--init-connect=", "--autocommit=ON", "--read-only=OFF", "--skip-grant-tables=OFF",
 		"--general-log=OFF", "--slow-query-log=OFF", "--skip-log-error", "--default-time-zone=SYSTEM",

@@ -16,7 +16,7 @@ import (
 // start starts a program that ends with the test's process, and closes the returned channel when it has ended.
 //
 // The kernel sends Pdeathsig when the thread that started the program ends. Go ends a thread only where a goroutine ends while it is locked
-// to it: such a goroutine kills each program that its thread started before, also those of the agent.
+// to it: such a goroutine kills each program that its thread started before, including those of the agent.
 func start(t testing.TB, cmd *exec.Cmd) <-chan struct{} {
 	t.Helper()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -7,7 +7,7 @@
 // A server starts with Arguments: it only reads, does not replicate, and neither asks for acknowledgements nor gives any.
 // The operator orders everything else after each start:
 //
-//	Promise   stop the receiver, and refuse orders of older epochs, also after a restart
+//	Promise   stop the receiver, and refuse orders of older epochs, even after a restart
 //	Follow    receive from a primary, and acknowledge or not
 //	Promote   become the primary: semi-sync first, then writable
 //	Serve     of a primary: how many acknowledgements it demands, and whose connections it refuses

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// A demotion that is refused half-way leaves a writable primary, also if the operator does not run any more. The next order to serve ends a
+// A demotion that is refused half-way leaves a writable primary, even if the operator does not run any more. The next order to serve ends a
 // remaining read-only mode.
 func TestWritableAgain(t *testing.T) {
 	t.Parallel()

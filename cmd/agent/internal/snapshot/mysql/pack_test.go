@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/store"
 )
 
-// A changed byte anywhere proves that the backup is damaged, also if the files cannot be read before the hash of the object is known.
+// A changed byte anywhere proves that the backup is damaged, even if the files cannot be read before the hash of the object is known.
 func TestEveryDamageConvicts(t *testing.T) {
 	t.Parallel()
 	folder, to := t.TempDir(), &bytes.Buffer{}

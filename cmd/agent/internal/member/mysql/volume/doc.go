@@ -15,5 +15,5 @@
 // The data of one server of a DataService is in DATA, too, with a mark that another package writes. Adopt makes it the member's by one write.
 //
 // After Replace has noted the UUID of the new data, the new data is complete and counts. Before that, what is in DATA.new counts for
-// nothing. Settle renames the folders, also after a crash between two renames.
+// nothing. Settle renames the folders, even after a crash between two renames.
 package volume
