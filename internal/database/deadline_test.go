@@ -53,7 +53,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// The conditions of a creation that waits for a pod, minute by minute, and of a change that ends it. Without a deadline they are as before.
+// The conditions of a creation that waits for a pod, minute by minute, and of a change that ends it. Without a deadline they stay.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	type row struct {

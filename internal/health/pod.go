@@ -99,7 +99,7 @@ func podHint(pod *corev1.Pod) (reason, text string) {
 	return "", ""
 }
 
-// gone reports whether a pod does not count any more. If a pod has ended (it was evicted, or its node was shut down), a ReplicaSet creates
+// gone reports whether a pod no longer counts. If a pod has ended (it was evicted, or its node was shut down), a ReplicaSet creates
 // another one and keeps the old one for days. A StatefulSet and a DaemonSet delete such a pod before they create another.
 func gone(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {

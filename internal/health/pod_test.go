@@ -131,7 +131,7 @@ func TestAProgramThatCannotStartIsNamed(t *testing.T) {
 	}.check(t)
 }
 
-// A pod whose node is away is reported while it is being deleted: it stays until its node reports its end.
+// A pod whose node is unreachable is reported while it is being deleted: it stays until its node reports its end.
 func TestNodeProblem(t *testing.T) {
 	t.Parallel()
 	const since = `lastTransitionTime: "2026-01-02T03:04:05Z"`

@@ -63,7 +63,7 @@ func formOf(spec Declared, in reconcile.Inputs) (*Form, error) {
 	return form, form.findServer(in)
 }
 
-// findServer looks for what exists of one server: the objects whose names a MySQLCluster uses, too, and the pod.
+// findServer finds the existing objects of one server: those with names that a MySQLCluster also uses, and the pod.
 func (f *Form) findServer(in reconcile.Inputs) error {
 	for _, of := range []struct{ kind, suffix string }{
 		{"StatefulSet", ""}, {"Deployment", ""}, {"Service", ""}, {"NetworkPolicy", ""}, {"PodDisruptionBudget", ""},

@@ -41,7 +41,7 @@ const annotationPods = "d3os-product.com.d3os/pods"
 //   - If the image is unknown to the operator, the live workload's image is
 //     used. Without a live workload, there is no guard.
 //   - A database that has data (hasData) restores no backup: its next pod is
-//     without the container for that and its volumes, so a store that is gone
+//     without the container for that and its volumes, so a missing store
 //     keeps no pod from starting. A Deployment drops them when its pods change.
 //
 // Settle does not modify objects: the workload is copied if it differs. The revision is then that of all objects.

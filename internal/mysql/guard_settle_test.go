@@ -171,7 +171,7 @@ func restoring(t *testing.T, kind, image string) []*unstructured.Unstructured {
 }
 
 // The container that restores a backup is added and removed without a restart of a running database. Once the database has data, its next
-// pod is without it and without its volumes, so that a store that is gone keeps no pod from starting.
+// pod is without it and without its volumes, so that a missing store does not prevent a pod from starting.
 func TestSettleABirth(t *testing.T) {
 	t.Parallel()
 	const plain, restores = "agent:1 db:1 i ", "agent:1 db:1 i db:1 "

@@ -62,11 +62,11 @@ const (
 type Verdict struct {
 	// Active is the database to run. It is empty if unknown: then nothing of the database may be changed.
 	Active string
-	// IsBarred reports whether it must have no pod: its record is not clean yet.
+	// IsBarred reports whether the database must have no pod, because its record is not clean yet.
 	IsBarred bool
 	// IsStopping reports whether users of the database must have no pods.
 	IsStopping bool
-	// Act is due once these pods are gone (Enlist, Replace), or once the pods of other databases are gone (Reinstate).
+	// Act is due once these pods are deleted (Enlist, Replace), or once the pods of other databases are deleted (Reinstate).
 	Act Act
 	// Turn is the number of the next write.
 	Turn int

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Annotations by which GitOps tools leave an object alone. Objects carry LabelInstance, which is Argo CD's tracking label, too:
-// an Application of the resource's name deletes an object that has no owner and is not in Git, unless these annotations are set.
+// Annotations that prevent GitOps tools from deleting an object. Objects carry LabelInstance, which is Argo CD's tracking label, too: an
+// Application of the resource's name deletes an object that has no owner and is not in Git, unless these annotations are set.
 const (
 	annotationArgoSync    = "argocd.argoproj.io/sync-options"
 	annotationArgoCompare = "argocd.argoproj.io/compare-options"
@@ -27,7 +27,7 @@ var noPrune = map[string]string{
 	annotationFluxPrune:   "disabled",
 }
 
-// WithoutPrune adds the annotations by which GitOps tools leave an object alone, and returns the result. Values that a user set on the live
+// WithoutPrune adds the annotations that prevent GitOps tools from deleting an object, and returns the result. Values that a user set on the live
 // object stay. These annotations are not part of a plan or digest, like AnnotationWriter.
 func WithoutPrune(annotations, live map[string]string) map[string]string {
 	if annotations == nil {

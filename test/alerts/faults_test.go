@@ -226,7 +226,7 @@ func (w *world) ended(namespace, label string, at time.Time, code int32, message
 	w.must(suite.API.Status().Update(w.Context(), pod))
 }
 
-// loseSlots runs a Redis Cluster and takes both volumes of a shard away from it.
+// loseSlots runs a Redis Cluster and deletes both volumes of a shard.
 func loseSlots(w *world, namespace string) {
 	server, err := redistest.Program("redis-server")
 	w.must(err)

@@ -249,7 +249,7 @@ func (e *env) autoscaler() client.Client {
 	return c
 }
 
-// client is the API as an account with these rights sees it, once it has them.
+// client returns a client of the API with an account that has these rights. It waits until the rights are in effect.
 func (e *env) client(account string, rules ...rbacv1.PolicyRule) client.Client {
 	e.Helper()
 	cfg := rest.CopyConfig(config)

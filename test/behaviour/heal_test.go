@@ -56,7 +56,7 @@ func TestHarmIsUndone(t *testing.T) {
 	}
 }
 
-// heals does harm to an object and waits until it is as before.
+// heals damages an object and waits until the operator has restored it.
 func (e *env) heals(h harm, mark int) {
 	e.Helper()
 	was := declared(e.Object(h.id))

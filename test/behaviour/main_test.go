@@ -77,7 +77,7 @@ func parallel(t *testing.T) *env {
 	return alone(t)
 }
 
-// alone gives a test a namespace, and the machine for itself as far as this process goes.
+// alone gives a test a namespace. No other test of this process runs meanwhile.
 func alone(t *testing.T) *env {
 	t.Helper()
 	return &env{suite.New(t)}

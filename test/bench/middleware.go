@@ -36,8 +36,8 @@ const (
 	redisRecords = 4
 	// redisReads bounds the reads of one cluster while it forms: each step proves right before its effect that its pods are those of the decision.
 	redisReads = 30
-	// redisStatus bounds the status writes of one cluster while it forms: those of a DataService, and one for each step and
-	// each pod that comes, which people watch.
+	// redisStatus bounds the status writes of one cluster while it forms: those of a DataService, and one for each step and each new pod,
+	// which show users the progress.
 	redisStatus = createStatus + 21
 	// redisPods is the number of servers of a cluster.
 	redisPods = 6

@@ -159,7 +159,7 @@ type tally struct {
 	evidence []string
 }
 
-// bounds are those of a tally; nil is none.
+// bounds are the bounds of a tally; nil means no bound.
 type bounds struct{ writes, statuses, reads *bound }
 
 // none: nothing at all may be asked or written.

@@ -212,7 +212,7 @@ func (sc *scenario) prepare(s *scene) {
 	}
 }
 
-// ended returns the part of the scenario that is not done yet, as far as it shows without a comparison of states.
+// ended returns the part of the scenario that is not done yet, if that can be found without a comparison of states.
 func (sc *scenario) ended(s *scene) error {
 	switch {
 	case sc.gone:

@@ -141,7 +141,7 @@ func (s *scene) account() *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// A new operator reads old lists first, as from an API server whose cache lags. It does no harm with them, and does what is due once it
+// A new operator reads old lists first, as from an API server whose cache lags. It changes nothing because of them, and continues once it
 // reads the present state. Some scenarios delete the DataService, or delete it and create it again.
 func TestPast(t *testing.T) {
 	everything := []string{"dataservices", "secrets", "configmaps", "persistentvolumeclaims", "services",

@@ -109,7 +109,7 @@ func Manifests(t *testing.T, atLeast int, plan func(t *testing.T, name string) [
 	}
 }
 
-// listen returns a listener at a port of a free loopback address. The emulator's pods do not get as far as 127.x.250.
+// listen returns a listener at a port of a free loopback address. The emulator gives its pods lower addresses than 127.x.250.
 func listen(t *testing.T, port int) (ip string, listener net.Listener) {
 	t.Helper()
 	var config net.ListenConfig

@@ -39,7 +39,7 @@ const (
 
 var (
 	root string
-	// version is of this tree, lastRelease the one before it, from which most will upgrade.
+	// version is the version of this tree. lastRelease is the previous version, from which most users will upgrade.
 	version, lastRelease string
 	api                  client.Client
 	page                 *document

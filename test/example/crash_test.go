@@ -26,7 +26,7 @@ import (
 
 // The operator crashes at each write of the life of a Ledger, those to its members included: before it is sent, after it took effect, and
 // with its answer lost. The next one ends in the same state, and each step has taken effect in its order, and once. The number of writes depends on the
-// moment, so the gate leaves it out.
+// moment, so the gate does not run it.
 func TestCrash(t *testing.T) {
 	harness.Long(t)
 	base := newScene(t)

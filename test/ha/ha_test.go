@@ -51,7 +51,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// lose takes the leader away while there is something to write, and waits until another one works.
+// lose deletes the leader while there is something to write, and waits until another one works.
 func (s *scene) lose(c takeOver, leader *replica) {
 	s.Helper()
 	quiet := s.disturb()

@@ -89,7 +89,7 @@ func forms(text string) []string {
 	if data, err := json.Marshal(text); err == nil {
 		found = append(found, inner(string(data)))
 	}
-	var properties strings.Builder // Java's, as far as they differ from Go's
+	var properties strings.Builder // Java's names, where they differ from Go's
 	for _, r := range text {
 		switch {
 		case strings.ContainsRune("\t\n\f\r\\", r) || r >= 0x20 && r < 0x7f:

@@ -131,7 +131,7 @@ func TestDataServiceOwnsTheSpecOfItsRedisCluster(t *testing.T) {
 	s.quiet()
 }
 
-// Redis becomes a third party, and managed again. The operator's servers run until the third party answers, and their data stays for good.
+// Redis becomes a third party, and managed again. The operator's servers run until the third party answers, and their data is kept permanently.
 func TestThirdPartyAndBack(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -99,7 +99,7 @@ func (w *walker) last(name string) *dsv1.DataService {
 
 // until waits until a condition holds, and returns its last error when the time is up.
 func (w *walker) until(holds func() error) error {
-	// The interval is for conditions that look beyond the DataServices.
+	// The interval is for conditions about objects other than DataServices.
 	return harness.Within(patience, 100*time.Millisecond, w.seen.Next, holds)
 }
 

@@ -43,7 +43,7 @@ type Fault struct {
 	Look  string   `json:"look"`
 	// Message lists words that the first 120 characters of MESSAGE must contain. Default: Names.
 	Message []string `json:"message"`
-	// Silent is the reason why MESSAGE does not have the cause. It is not compared then.
+	// Silent is the reason why MESSAGE does not have the cause. With a reason, MESSAGE is not compared.
 	Silent string `json:"silent"`
 	// Do is a part of the advice of why.
 	Do string `json:"do"`

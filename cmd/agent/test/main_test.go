@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { rig.Main(m) }
 
-// both lists the flavours. MariaDB stands for MySQL 5.7. rig.Tools leaves tests on MySQL to `make verify`.
+// both lists the flavours. MariaDB represents MySQL 5.7. rig.Tools leaves tests on MySQL to `make verify`.
 var both = []string{server.MariaDB, server.MySQL}
 
 // key returns a pair of keys.

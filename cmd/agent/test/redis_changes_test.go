@@ -176,7 +176,7 @@ func (r *redisRig) replica(i int) *rig.RedisServer {
 }
 
 // failover has the replica of a shard become its master. No server may be elected twice within eight seconds: Redis 7.0 counts the
-// votes of the first election for the second one, too, and the others take the slots away from it again. So each of these tests
+// votes of the first election for the second one, too, and the others take its slots again. So each of these tests
 // has another server elected.
 func (r *redisRig) failover(t *testing.T, i int) {
 	t.Helper()

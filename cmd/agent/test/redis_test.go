@@ -54,7 +54,7 @@ func (r *redisRig) backup(t *testing.T, env ...string) contract.Result {
 	return got
 }
 
-// must fails the test unless a command had an end.
+// must fails the test unless a command had this result: a reason, or "" for success.
 func must(t *testing.T, got contract.Result, reason contract.Reason) contract.Result {
 	t.Helper()
 	if got.Reason != reason || got.OK != (reason == "") {

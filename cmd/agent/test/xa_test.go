@@ -24,8 +24,8 @@ func (o *original) prepare(names ...string) {
 	}
 }
 
-// XA transactions that were prepared in any file of the log before that of a backup's position are restored behind their end, committed or
-// rolled back.
+// XA transactions are restored in their final state, committed or rolled back, even if they were prepared in an earlier file of the log
+// than that of the backup's position.
 func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
 	rig.Long(t)
 	for name, more := range map[string][]string{"mariadb": nil, "mysql": nil, "mysql compressed": {"--binlog-transaction-compression=ON"}} {

@@ -91,7 +91,7 @@ func isImported(ds *unstructured.Unstructured) bool {
 	return conditionOf(ds, dsv1.ConditionImported)["status"] == "True"
 }
 
-// isSame reports whether spec.mysql is as before the adoption: the adoption has not changed it, or the change was undone.
+// isSame reports whether spec.mysql is the same as before the adoption: the adoption has not changed it, or the change was undone.
 func isSame(o *Observation) bool {
 	mysql, _, _ := unstructured.NestedMap(o.DataService.Object, "spec", "mysql")
 	return fmt.Sprint(mysql) == fmt.Sprint(o.Record.MySQL)

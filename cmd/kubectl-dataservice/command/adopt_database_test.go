@@ -230,7 +230,7 @@ func (e *databaseEnv) write() *ledger {
 			l.mu.Unlock()
 			select {
 			case <-ctx.Done():
-			case <-time.After(5 * time.Millisecond): // leaves the machine to others
+			case <-time.After(5 * time.Millisecond): // lets other processes use the machine
 			}
 		}
 	}()
@@ -357,7 +357,7 @@ func TestAdoptionOfTheDatabase(t *testing.T) {
 	}
 }
 
-// A copy that differs, because a person allowed a write, is not taken into use. Another copy is undone, and everything is as before: the
+// A copy that differs, because a person allowed a write, is not used. Another copy is undone, and everything is as before: the
 // original server accepts writes, and the claim with the copy stays.
 func TestAdoptionOfTheDatabaseIsUndone(t *testing.T) {
 	harness.Long(t)

@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// operator describes the operator that runs in a cluster, as far as the user may read it.
+// operator describes the operator that runs in a cluster, with the facts that the user may read.
 type operator struct {
 	// Found reports whether its Deployment could be read. The others are empty without.
 	Found     bool

@@ -112,7 +112,7 @@ func TestNameOfARestore(t *testing.T) {
 // Without the requested backup, the command lists the known backups and the restores, but not those of others.
 func TestRestoreLists(t *testing.T) {
 	t.Parallel()
-	// All are as old as is printed in whole hours, so that a slow machine prints the same.
+	// All ages are printed in whole hours, so a slow machine prints the same.
 	at := func(hour int) metav1.Time { return metav1.NewTime(time.Now().Add(time.Duration(-hour) * time.Hour)) }
 	back := func(of, name, id string, age int) backupv1.DataBackup {
 		b := backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.BackupSource{Name: of}}}

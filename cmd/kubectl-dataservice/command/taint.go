@@ -19,7 +19,7 @@ import (
 // nodesRead bounds the nodes that are searched for a taint.
 const nodesRead = 500
 
-// addTaint names a node whose taint keeps a pod away, if the scheduler counts such nodes. It does nothing for a user who may not list
+// addTaint names a node whose taint excludes a pod, if the scheduler counts such nodes. It does nothing for a user who may not list
 // nodes.
 func (c *cluster) addTaint(ctx context.Context, f *why.Facts, d *why.Diagnosis) {
 	if d.Object == nil || d.Object.Kind != "Pod" || !strings.Contains(d.Cause+d.Detail, "untolerated taint") {
@@ -38,7 +38,7 @@ func (c *cluster) addTaint(ctx context.Context, f *why.Facts, d *why.Diagnosis) 
 	}
 }
 
-// taintOf names the first node with a taint that keeps a pod away, among the nodes that the pod's node selector admits. It returns "" for
+// taintOf names the first node with a taint that excludes a pod, among the nodes that the pod's node selector admits. It returns "" for
 // none.
 func taintOf(pod *corev1.Pod, nodes []corev1.Node) string {
 	for i := range nodes {

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Ferretdb serves MongoDB's protocol, for tests. It does what the name says that it is called by:
+// Ferretdb serves MongoDB's protocol, for tests. Its name in the command line selects what it does:
 //
 //	ferretdb ADDRESS FOLDER   serves at a TCP address, with the data in a folder
 //	mongo-ping URI            succeeds when the server of a connection string answers the protocol

@@ -69,7 +69,7 @@ type Report struct {
 	Owner string `json:"owner,omitempty"`
 	// Used is the last ticket that was used in this pod, even if the volume was lost afterwards.
 	Used string `json:"used,omitempty"`
-	// Token is that of the last ticket force on this volume.
+	// Token is the token of the last ticket with the verb force that was used on this volume.
 	Token string `json:"token,omitempty"`
 	// Reason is the condition that the agent waits for, and Waiting explains it to users. Both are empty while it starts etcd.
 	Reason  string `json:"reason,omitempty"`

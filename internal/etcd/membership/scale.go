@@ -28,7 +28,7 @@ func (c *cluster) refill() (steps []Step) {
 	return steps
 }
 
-// mayPause reports whether a healthy voter may be away for a moment: the others are a quorum, or no pod waits to join them. A pod that waits
+// mayPause reports whether a healthy voter may be stopped for a moment: the others are a quorum, or no pod waits to join them. A pod that waits
 // may never come, and one that is replaced may not find its room again.
 func (c *cluster) mayPause(s *memberState) bool {
 	k := c.vacant()

@@ -202,7 +202,7 @@ func allOutdated(s *scene) {
 	s.list = nil
 }
 
-// stale is a cluster in which only one member answers, which was away while another one was replaced (E10).
+// stale is a cluster in which only one member answers. That member did not run while another one was replaced (E10).
 func stale(s *scene) {
 	s.empty(1)
 	s.down(1, 2)

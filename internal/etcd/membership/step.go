@@ -112,7 +112,7 @@ type Evidence string
 
 // The evidence for removing a member that is wanted.
 const (
-	EvidenceLost     Evidence = "Lost"     // its agent reports that the data is gone, outdated, or that of a removed member
+	EvidenceLost     Evidence = "Lost"     // its agent reports that the data is lost, outdated, or that of a removed member
 	EvidenceDamaged  Evidence = "Damaged"  // its agent reports damaged data
 	EvidenceCrashing Evidence = "Crashing" // etcd keeps exiting
 	EvidenceCorrupt  Evidence = "Corrupt"  // a quorum has other keys

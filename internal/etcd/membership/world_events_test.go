@@ -30,7 +30,7 @@ func (w *world) progress() []func(*world) (bool, error) {
 	})
 }
 
-// refresh updates the Secrets in the volumes of a pod. etcd reads the leaves at each handshake.
+// refresh updates the Secrets in the volumes of a pod. etcd reads its certificates at each handshake.
 func (w *world) refresh(i int) (bool, error) {
 	p := &w.pods[i]
 	if p.phase == none || p.files == w.secrets {

@@ -27,7 +27,7 @@ type pair struct {
 
 // The model behaves like etcd. Whatever etcd does on request, the model does as well, and members and quorum are then equal; so the
 // exploration omits nothing that can happen. What etcd refuses for a while it does eventually if all members run, as in the model; so the
-// exploration waits for nothing that never comes. Its members elect within 500 ms, which a busy machine does not, so the gate leaves it out.
+// exploration waits for nothing that never comes. Its members elect within 500 ms, which a busy machine does not, so the gate skips it.
 func TestTheModelIsAsEtcd(t *testing.T) {
 	leaveToVerify(t)
 	t.Parallel()

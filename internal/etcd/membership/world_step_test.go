@@ -293,7 +293,7 @@ func (w *world) harm(before *world, s mStep) error {
 	has, runs, still := w.voters()
 	small := had <= 2 && s.action == ActionDeletePod // a cluster of one or two members cannot be rolled without a pause
 	if s.action == ActionDeletePod {
-		// A pod that is being deleted is gone shortly after.
+		// A pod that is being deleted is removed shortly after.
 		if p := before.at(s.pod); p != nil && p.phase == running && !p.terminating {
 			if m := before.member(p.as); m != nil && !m.learner {
 				runs--

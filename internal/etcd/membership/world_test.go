@@ -54,7 +54,7 @@ const (
 	oddRotation             // the certificate authorities are replaced
 )
 
-// mFiles is the content of the Secrets with certificates: the authority that signed the leaves, and a bit for each trusted authority.
+// mFiles is the content of the Secrets with certificates: the authority that signed the certificates, and a bit for each trusted authority.
 type mFiles struct{ signer, trusted uint8 }
 
 // mRotation is the replacement of the certificate authorities.

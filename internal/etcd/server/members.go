@@ -176,7 +176,7 @@ func (t *executor) deletePod(ctx context.Context) error {
 	}
 	report, answer := t.look(ctx, t.Step.Pod)
 	if t.Step.Pod.Member == 0 && answer != nil {
-		// Nothing ran in it at the decision. It may have become a voter since.
+		// At the decision, no member ran in the pod. The member that runs now may be a voter.
 		return proof.Refuse("member %s runs in pod %s by now", answer.Member, t.Step.Pod.Pod)
 	}
 	if err := t.proveStays(ctx, report, answer); err != nil {

@@ -128,7 +128,7 @@ func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	return c.write(StateSwitching, next, proof, "member %d becomes the primary of epoch %d: it has all that %d voters received", best.Ordinal, epoch, len(promised))
 }
 
-// primaryLost begins a failover if the primary is gone, which the voters must confirm.
+// primaryLost begins a failover if the primary is lost, which the voters must confirm.
 func (c *cluster) primaryLost() *Decision {
 	p, answers := c.primary()
 	ahead := c.ahead(p)

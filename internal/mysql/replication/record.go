@@ -100,7 +100,7 @@ type Member struct {
 	Answers bool
 	// Silent reports whether the agent, or the server that it should run, did not answer three queries in a row.
 	Silent bool
-	// Bad reports whether, for more than ten seconds, the member was gone, was not connected although the primary admits it, or its applier
+	// Bad reports whether, for more than ten seconds, the member was missing, was not connected although the primary admits it, or its applier
 	// had an error or lagged.
 	Bad bool
 
@@ -153,7 +153,7 @@ type Member struct {
 	// reports whether it has applied everything that is older than a second.
 	Source       int
 	SourceServer string
-	// Personal reports whether it logs in with the password that only its server has.
+	// Personal reports whether the member logs in with the password that only its server has.
 	Personal     bool
 	Acknowledges bool
 	Connected    bool

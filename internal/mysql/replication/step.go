@@ -72,7 +72,7 @@ const (
 	FactHasLog   Fact = "HasLog"   // it has the primary's log up to Position, and is connected
 	FactCut      Fact = "Cut"      // the primary refuses connections as observed
 	FactServes   Fact = "Serves"   // it is the primary of this epoch and revision, and demands as observed
-	FactSilent   Fact = "Silent"   // it does not answer, or its data is gone
+	FactSilent   Fact = "Silent"   // it does not answer, or its data is lost
 	FactErrant   Fact = "Errant"   // it has a transaction that the primary lacks
 	FactBehind   Fact = "Behind"   // it has no such transaction, and lacks one that the primary's logs do not have any more
 	FactAhead    Fact = "Ahead"    // it has a transaction of the primary's server that the primary, which only reads, lacks
@@ -87,9 +87,9 @@ const (
 	StateRecordLost    State = "RecordLost"    // data exists without a record: a user must act
 	StateSwitching     State = "Switching"     // a higher epoch was promised
 	StateDiverged      State = "Diverged"      // two candidates each have transactions that the other lacks: a user must act
-	StatePrimaryLost   State = "PrimaryLost"   // the primary is gone and is being replaced
+	StatePrimaryLost   State = "PrimaryLost"   // the primary is lost and is being replaced
 	StatePrimaryUnseen State = "PrimaryUnseen" // the operator does not reach the primary, but its replicas do
-	StateQuorumLost    State = "QuorumLost"    // the primary is gone, and too few voters answer
+	StateQuorumLost    State = "QuorumLost"    // the primary is lost, and too few voters answer
 	StateLost          State = "Lost"          // the same, and data is known to be lost: a user must act
 	StateRecorded      State = "Recorded"      // the primary is being brought to the recorded state
 	StateSplit         State = "Split"         // a member other than the record's primary is writable

@@ -60,7 +60,7 @@ func TestOracleFindsEachDifference(t *testing.T) {
 		{"a: b}", "a: c}"}, // spec, label
 		{"phase: Running, cond", "phase: Failed, cond"},                  // status
 		{`status: "True"`, `status: "False"`},                            // condition
-		{"{password: DIGEST}", "{password: ''}"},                         // value gone
+		{"{password: DIGEST}", "{password: ''}"},                         // the value is missing
 		{"{password: DIGEST}", "{passwort: DIGEST}"},                     // key
 		{"k: x.", "k: y."},                                               // data
 		{"uid: OWNER, controller: true", "uid: OTHER, controller: true"}, // owner

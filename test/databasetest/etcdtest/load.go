@@ -33,7 +33,7 @@ const (
 	writers    = 3                       // clients that write and read the shared keys
 	sharedKeys = 4                       // which they share, for the history
 	every      = 15 * time.Millisecond   // between two requests of a client
-	patience   = 1500 * time.Millisecond // after which a client gives a request up
+	patience   = 1500 * time.Millisecond // after which a client gives up a request
 )
 
 // Load is clients that write and read, and keep account of it: a history of a few keys that all of them use, which must be

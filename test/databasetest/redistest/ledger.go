@@ -119,7 +119,7 @@ func (l *Ledger) note(e *entry, n int64, now time.Time) {
 	}
 }
 
-// since returns for how long writes had been acknowledged, when the last one was, that are newer than a number.
+// since returns the time from the first acknowledged write after number n to the last one before the next pause; 0 without such a write.
 func (e *entry) since(n int64) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()

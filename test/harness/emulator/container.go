@@ -48,7 +48,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// run runs the container until it has ended for good, and returns its last exit code.
+// run runs the container until it has ended and is not restarted, and returns its last exit code.
 func (c *container) run() int {
 	wait := time.Duration(0) // the first restart is immediate, as with a kubelet
 	for {

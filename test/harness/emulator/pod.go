@@ -187,7 +187,7 @@ func (e *Emulator) addNode(ctx context.Context, name string) error {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
 			label: e.options.Namespace, corev1.LabelHostname: name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
 		}},
-		// The taint keeps pods of other namespaces away.
+		// The taint prevents pods of other namespaces from being scheduled here.
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: label, Value: e.options.Namespace, Effect: corev1.TaintEffectPreferNoSchedule}}},
 		Status: corev1.NodeStatus{
 			Capacity: room, Allocatable: room, Conditions: []corev1.NodeCondition{nodeReady(corev1.ConditionTrue)},

@@ -132,7 +132,7 @@ type plugin struct {
 	err  error
 }
 
-// Screens holds what a terminal shows of the reason why a resource is not well.
+// Screens are the outputs of the commands that show why a resource is not healthy.
 type Screens struct {
 	Get      string // MESSAGE of kubectl get: its first 120 characters
 	Describe string // the message of the first condition of kubectl describe: its first 120 characters

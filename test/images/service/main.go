@@ -77,7 +77,7 @@ func run() error {
 	server := &http.Server{Addr: ":" + port, Handler: handler(app, databases, registry), ReadHeaderTimeout: 10 * time.Second}
 	go func() {
 		<-ctx.Done()
-		// The last requests end first, as Spring's server does it too.
+		// Requests in progress are completed first, as Spring's server does.
 		last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 		defer cancel()
 		_ = server.Shutdown(last)
@@ -153,8 +153,7 @@ func use(ctx context.Context, db *sql.DB) error {
 	return db.QueryRowContext(ctx, "SELECT COUNT(*) FROM d3os_test_start").Scan(&rows)
 }
 
-// dsn understands jdbc:mysql://host:port,host2:port/database?parameters; the parameters are the Java
-// driver's and left out.
+// dsn reads jdbc:mysql://host:port,host2:port/database?parameters. It ignores the parameters, which are for the Java driver.
 func dsn(address string) (*mysql.Config, error) {
 	rest, ok := strings.CutPrefix(address, "jdbc:mysql://")
 	if !ok {

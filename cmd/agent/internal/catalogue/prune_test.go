@@ -299,7 +299,7 @@ func TestLatestBackupIsOfOneWriter(t *testing.T) {
 	}
 }
 
-// A prune that is killed at any delete leaves each kept backup whole, and the next one comes to the same end.
+// A prune that is killed at any delete leaves each kept backup complete, and the next one has the same result.
 func TestPruneKilledAtEachDelete(t *testing.T) {
 	killed := errors.New("killed")
 	for n := range 20 {

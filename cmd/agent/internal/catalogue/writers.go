@@ -56,7 +56,7 @@ func newestOf(entries []Entry, writer string) (newest map[string]*Entry, others 
 	return newest, others
 }
 
-// ofWriter returns the backups of a writer. Those whose manifest cannot be read may be of any.
+// ofWriter returns the backups of a writer. It includes backups whose manifest cannot be read, because their writer is unknown.
 func ofWriter(entries []Entry, writer string) (same []Entry) {
 	for _, e := range entries {
 		if e.Manifest == nil || e.Manifest.Writer == writer {

@@ -52,7 +52,7 @@ type Volume struct {
 	Others []string
 	// OfMember reports whether the volume belongs to a member of a MySQLCluster: it has the file of the member's promises.
 	OfMember bool
-	// Data describes the server that wrote the data, as far as its files show.
+	// Data describes the server that wrote the data, as found in its files.
 	Data Evidence
 }
 

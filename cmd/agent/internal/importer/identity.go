@@ -108,7 +108,7 @@ func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	return nil
 }
 
-// beginAgain gives the copy up, unless the copy may have data that the source has lost.
+// beginAgain discards the copy, unless the copy may have data that the source has lost.
 func (m *Import) beginAgain(ctx context.Context, why error) error {
 	if !errors.Is(why, errOther) {
 		conn, err := m.connect(ctx)

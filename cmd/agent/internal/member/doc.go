@@ -27,7 +27,7 @@
 //	own data, but the running members    wait for a ticket with another id
 //	have removed the member
 //	nothing, or a start that broke off   wait for a ticket: seed or join
-//	a mark whose data is gone            wait for join with another id
+//	a mark whose data is missing         wait for join with another id
 //	foreign data, or data without        wait; a person has to decide
 //	a mark
 //	own data, damaged                    wait: the server would refuse to start, or start

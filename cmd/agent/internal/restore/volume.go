@@ -77,7 +77,7 @@ type Outcome struct {
 	Warnings []string
 }
 
-// Validate fails if a restore cannot succeed, as far as that is known without a volume. It returns the plan of the replay, nil for none.
+// Validate fails if it is known without a volume that a restore cannot succeed. It returns the plan of the replay, nil for none.
 func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Plan, err error) {
 	if s.Backup.Base != "" {
 		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is a copy of the files of a MySQLCluster's member, not a dump: give it as spec.restoreFrom of a new MySQLCluster", s.Backup.ID)

@@ -161,7 +161,7 @@ type RedisLoad struct {
 	acks   []string
 }
 
-// Write starts writers. A pause before each write leaves the machine to others.
+// Write starts writers. A pause before each write lets other processes use the machine.
 func (c *RedisCluster) Write(t testing.TB, writers int, pause time.Duration) *RedisLoad {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -46,7 +46,7 @@ func (s *Server) Tables() {
 }
 
 // Write starts writers: each transaction writes to two tables, and changes or removes older rows at times. A pause before each
-// leaves the machine to others.
+// lets other processes use the machine.
 func (s *Server) Write(seed int64, writers int, pause ...time.Duration) *Load {
 	seed = chance.Seed(s.T, seed)
 	ctx, cancel := context.WithCancel(context.Background())

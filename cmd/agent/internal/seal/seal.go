@@ -105,7 +105,7 @@ func (s *Writer) Object(name string) manifest.Object {
 	return manifest.Object{Name: name, Bytes: s.stored.n, SHA256: s.stored.sum(), PlainBytes: s.plain.n, PlainSHA256: s.plain.sum()}
 }
 
-// Reader opens the output of a Writer, and compares it with its manifest. Only at its end everything is checked.
+// Reader opens the output of a Writer, and compares it with its manifest. The check is complete only after the whole object was read.
 type Reader struct {
 	object manifest.Object
 	stored *counter

@@ -119,7 +119,7 @@ func (t Table) HasRowsElsewhere() bool {
 	return false
 }
 
-// Quoted returns the table's name as statements have it.
+// Quoted returns the table's name with quotes, for a statement.
 func (t Table) Quoted() string { return Quote(t.Schema) + "." + Quote(t.Name) }
 
 // Quote quotes the name of a schema or a table.

@@ -8,7 +8,7 @@ import "slices"
 // A server with super_read_only refuses COMMIT. But it accepts XA PREPARE and XA COMMIT of a transaction that has written before (MySQL
 // 9.7).
 
-// Prepared returns the number of prepared XA transactions, as far as the account may list them.
+// Prepared returns the number of prepared XA transactions that the account may list.
 func (c *Conn) Prepared() int {
 	rows, err := c.Rows("XA RECOVER")
 	if err != nil {

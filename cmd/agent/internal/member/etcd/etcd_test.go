@@ -178,7 +178,7 @@ func TestDataOfARealServer(t *testing.T) {
 		if err != nil || response.StatusCode != http.StatusOK {
 			t.Fatal(response, err)
 		}
-		_ = response.Body.Close() // it was read as far as it matters
+		_ = response.Body.Close() // the relevant part was read
 	}
 	assert.NilError(t, process.Process.Kill())
 	_ = process.Wait() // it was killed

@@ -24,7 +24,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/member"
 )
 
-// The ports: of clients, of other members, of metrics, probes and the agent's state, and of its state next to etcd.
+// The ports for clients, for other members, for metrics, and for the probes and the state of the agent.
 const (
 	clientPort  = "2379"
 	peerPort    = "2380"

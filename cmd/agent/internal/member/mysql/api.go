@@ -169,7 +169,7 @@ func TLS(folder string) *tls.Config {
 	}}
 }
 
-// ClientTLS returns the configuration of a client of another member's API, with the certificates of now.
+// ClientTLS returns the configuration of a client of another member's API, with the current certificates.
 func ClientTLS(folder string) (*tls.Config, error) {
 	certificate, pool, err := readTLS(folder)
 	if err != nil {

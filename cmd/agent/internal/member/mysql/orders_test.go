@@ -110,7 +110,7 @@ func TestOrders(t *testing.T) {
 	p.again()
 	assert.Equal(t, p.s.Ask("SELECT GTID_SUBSET('"+p.state(t).Received+"', '"+b.state(t).Executed+"')"), "0")
 
-	// b gives its epoch up by an order, and refuses that epoch also after a restart.
+	// b gives up its epoch by an order, and refuses that epoch also after a restart.
 	refused(t, b.Demote(ctx, mysqlmember.Order{Epoch: 3, Revision: 4}, nil))
 	assert.NilError(t, b.Demote(ctx, mysqlmember.Order{Epoch: 4, Revision: 4}, func(s os.Signal) error { b.s.Signal(s); return nil }))
 	refused(t, b.Serve(ctx, mysqlmember.Order{Epoch: 4, Revision: 4}, 1, nil, nil, nil))

@@ -89,7 +89,7 @@ func (m *Member) End() {
 	m.stopped, m.ended = true, true
 }
 
-// Demote makes the primary give its epoch up: it becomes read-only, promises the epoch of the order, and its server is stopped. If a commit
+// Demote makes the primary give up its epoch: it becomes read-only, promises the epoch of the order, and its server is stopped. If a commit
 // still waits after two seconds, it stays the primary and becomes writable again, even without the operator. If that step or the signal
 // fails, a later Serve makes it writable.
 func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os.Signal) error) error {
@@ -100,7 +100,7 @@ func (m *Member) Demote(ctx context.Context, o mysqlmember.Order, signal func(os
 		return err
 	}
 	if m.stopped || m.primary == 0 || o.Epoch <= n.Promised {
-		return contract.Errorf(contract.ReasonRefused, "this member does not give epoch %d up for epoch %d", m.primary, o.Epoch)
+		return contract.Errorf(contract.ReasonRefused, "this member does not give up epoch %d for epoch %d", m.primary, o.Epoch)
 	}
 	with, err := m.quiet(ctx)
 	if err == nil {

@@ -43,8 +43,8 @@ func (c Cluster) stream(ctx context.Context, client *clientv3.Client, to io.Writ
 	return nil
 }
 
-// fromMember reads the data from a member, and limits its silence. It sets the reason of a member's failure, to distinguish it from a
-// failure of the store.
+// fromMember reads the data of a member, and fails if the member sends nothing for too long. Its error has the reason of a member's
+// failure, to distinguish it from a failure of the store.
 type fromMember struct {
 	c        Cluster
 	ctx      context.Context

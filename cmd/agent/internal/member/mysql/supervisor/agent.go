@@ -72,7 +72,7 @@ type running struct {
 	answered time.Time
 }
 
-// Demote makes the primary give its epoch up.
+// Demote makes the primary give up its epoch.
 func (r *running) Demote(ctx context.Context, o mysqlmember.Order) error {
 	return r.Member.Demote(ctx, o, r.signal)
 }

@@ -251,7 +251,7 @@ func TestBackupsThatAreNone(t *testing.T) {
 	}
 	assert.Equal(t, made.Tables["`d`.`t`"], int64(3))
 
-	// A damaged object is found before anything counts, and convicts the backup alone.
+	// A damaged object is found before any data is used, and only the backup is reported as damaged.
 	source := restore.Source{Store: to, Backup: made}
 	run := p.backs(3)
 	_, err = snapshot.Verify(t.Context(), source, run.Programs, filepath.Join(run.Scratch, "whole"), small, nil)

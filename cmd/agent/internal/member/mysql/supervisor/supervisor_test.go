@@ -83,7 +83,8 @@ func TestLife(t *testing.T) {
 	assert.Assert(t, strings.Contains(p.logged(), "stopping the server with terminated"))
 }
 
-// A member that was away lacks transactions that the primary's logs no longer have. It cannot follow, so it copies again and sets its data aside.
+// A member that was stopped lacks transactions that the primary's logs no longer have.
+// It cannot follow, so it copies again and sets its data aside.
 func TestPurgedLogs(t *testing.T) {
 	inFullForm(t)
 	t.Parallel()

@@ -83,8 +83,8 @@ func (v *Volume) Notes() (Notes, error) {
 	return *n, nil
 }
 
-// Take stores the epoch and the revision of an order, and the ticket that gave it if one did, or refuses the order. They are on the disk
-// when it returns.
+// Take stores the epoch and the revision of an order, and its ticket if there is one, or refuses the order. All are on the disk when it
+// returns.
 func (v *Volume) Take(o mysqlmember.Order, ticket string) error {
 	return v.change(func(n *Notes) error {
 		switch {
