@@ -37,6 +37,7 @@ const usage = `usage:
   agent fence FLAGS     read whether a server accepts writes, and stop or allow those of all accounts
   agent verify FLAGS    restore a backup to a scratch folder, and check it
   agent prune FLAGS     remove old backups
+  agent ping            log in to the database server of CHECK_URL, and end the session
   agent cron FLAGS -- COMMAND
                         start a command at each tick of a schedule with seconds
 
@@ -67,6 +68,9 @@ func run(args []string) int {
 	}
 	if len(args) > 0 && args[0] == "cron" {
 		return runCron(args[1:])
+	}
+	if len(args) > 0 && args[0] == "ping" {
+		return pingServer(args[1:])
 	}
 	if len(args) > 0 && commands[args[0]] != nil {
 		return commands[args[0]](args[1:])

@@ -60,6 +60,10 @@ func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcil
 	if objects, err = KeepBackups(objects, in.Lookup, spec.Owner); err != nil {
 		return nil, err
 	}
+	if !d.HasVolume { // a server elsewhere, or without data
+		found.objects = objects
+		return found, found.stop(d.Name, other, all, spec.Owner)
+	}
 	if found.objects, found.revision, err = Settle(objects, live, isKnown, d.HasData(), spec.Owner); err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs, obs *Observ
 		if c.MongoDB != nil && c.Kind == component.Managed {
 			result.Parts[i].Confirm = k.confirmMongoDB(ds, c, secrets, in)
 		}
-		if c.CronJob != nil && c.CronJob.HasSeconds() {
+		if c.CronJob != nil && c.CronJob.HasSeconds() || c.Kind == component.ThirdParty {
 			if err := database.KeepAgent(&result.Parts[i], plan.OwnerOf(ds), in); err != nil {
 				return nil, err
 			}

@@ -109,12 +109,14 @@ func (e *env) runsEverySecond(file string, seconds int) {
 	}
 }
 
-// A newer operator keeps the agent's image of a cron job until another part of the cron job changes. An operator without an image of the
-// agent keeps it, too. The schedule determines the form.
+// A newer operator keeps the agent's image of a cron job, and of the check of a mysql elsewhere, until another part of it changes. An operator
+// that does not know the image keeps that of a cron job, too. The form follows the schedule.
 func TestCronKeepsItsAgent(t *testing.T) {
 	e := parallel(t)
 	op := e.Start(withAgent("example/agent:v1"))
-	name := e.CreateReady(ticker(nil))
+	object := ticker(nil)
+	object.Object["spec"].(fields)["mysql"] = fields{"kind": int64(3), "thirdParty": fields{"url": "mysql://db.example", "username": "u", "password": "p"}}
+	name := e.CreateReady(object)
 	e.agentIs("example/agent:v1")
 	op.Stop()
 

@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -124,6 +125,35 @@ func withAgent(t *testing.T, text string) []*unstructured.Unstructured {
 	objects, err := Planned(ds, NewPlanner(renderer, map[string]string{values.AgentImage: "example/agent:v1"}), NewPreview(), none)
 	assert.NilError(t, err)
 	return objects
+}
+
+// The agent logs in to a mysql elsewhere, unless the spec gives a check. Its pod restarts with a new password.
+func TestTheAgentLogsInElsewhere(t *testing.T) {
+	t.Parallel()
+	const spec = "apiVersion: d3os-product.com.d3os/v1\nkind: DataService\nmetadata: {name: a, namespace: b}\nspec: {%s: {kind: 3, thirdParty: {url: '%s', %s}}}\n"
+	for name, test := range map[string]struct {
+		component, url, more string
+		want                 bool
+	}{
+		"mysql":        {"mysql", "mysql://db.example", "username: u, password: p", true},
+		"a check":      {"mysql", "mysql://db.example", "username: u, password: p, checkCMD: 'true'", false},
+		"another kind": {"uuc", "mysql://db.example", "", false},
+		"http":         {"uuc", "http://login.example", "", false},
+	} {
+		var probe *unstructured.Unstructured
+		for _, o := range withAgent(t, fmt.Sprintf(spec, test.component, test.url, test.more)) {
+			if o.GetKind() == "Deployment" {
+				probe = o
+			}
+		}
+		pod := podsIn(probe.Object["spec"])[0]
+		command, _, _ := unstructured.NestedStringSlice(pod["containers"].([]any)[0].(map[string]any), "readinessProbe", "exec", "command")
+		assert.Equal(t, slices.Equal(command, []string{"/d3os-agent/agent", "ping"}), test.want, "%s: %q", name, command)
+		assert.Equal(t, pod["initContainers"] != nil, test.want, name)
+		annotations, _, _ := unstructured.NestedMap(probe.Object, "spec", "template", "metadata", "annotations")
+		_, restarts := annotations["checksum/credentials"]
+		assert.Equal(t, restarts, test.component == "mysql", "%s: %v", name, annotations)
+	}
 }
 
 // backup.podTemplate applies to every backup pod, including that of the archive, which has another container name, and to no pod of the

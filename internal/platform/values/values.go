@@ -215,7 +215,10 @@ func thirdParty(v map[string]any, in Input, c *component.Component) {
 	v["checkCommand"] = tp.CheckCMD
 	if c.Name == component.MySQL {
 		v["credentials"] = map[string]any{"mysql": mysqlCredentials(in)}
-		if tp.CheckCMD != "" { // it may log in
+		if image := in.Images[AgentImage]; tp.CheckCMD == "" && strings.HasPrefix(tp.URL, "mysql:") && image != "" && image != vocabulary.UnknownImage {
+			v["agentImage"] = image
+		}
+		if tp.CheckCMD != "" || v["agentImage"] != nil { // it may log in
 			restartWithCredentials(v, in)
 		}
 	}

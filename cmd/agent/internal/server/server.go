@@ -127,6 +127,19 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	return c, nil
 }
 
+// Ping logs in and ends the session. Without a user, the refusal of the account is success: the server lives. In both cases the handshake is complete.
+// A server counts handshakes that are not, and blocks the client's address after max_connect_errors of them.
+func Ping(ctx context.Context, o Options) error {
+	conn, _, err := o.logIn(ctx, nil)
+	if err == nil {
+		return conn.Quit()
+	}
+	if code := Code(err); o.User == "" && (code == mysql.ER_ACCESS_DENIED_ERROR || code == accessDeniedNoPassword) {
+		return nil
+	}
+	return failed(o, "log in to", err)
+}
+
 // unlimited lets the session's queries take any time and return any number of rows, whatever the server's defaults are.
 func (c *Conn) unlimited() error {
 	if err := c.Do("SET SESSION sql_select_limit = 18446744073709551615"); err != nil {
@@ -238,11 +251,14 @@ func Code(err error) uint16 {
 	return 0
 }
 
+// accessDeniedNoPassword is ER_ACCESS_DENIED_NO_PASSWORD_ERROR: the account exists, and its plugin takes no password.
+const accessDeniedNoPassword = 1698
+
 // failed wraps an error with the attempted action, and sets its reason.
 func failed(o Options, did string, err error) error {
 	what := fmt.Sprintf("%s server %s as %s", did, o.Address, o.User)
 	switch Code(err) {
-	case mysql.ER_ACCESS_DENIED_ERROR, 1698, mysql.ER_DBACCESS_DENIED_ERROR, mysql.ER_TABLEACCESS_DENIED_ERROR, mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR,
+	case mysql.ER_ACCESS_DENIED_ERROR, accessDeniedNoPassword, mysql.ER_DBACCESS_DENIED_ERROR, mysql.ER_TABLEACCESS_DENIED_ERROR, mysql.ER_SPECIFIC_ACCESS_DENIED_ERROR,
 		mysql.ER_HOST_NOT_PRIVILEGED, 3118, 4151, 1820:
 		return contract.Errorf(contract.ReasonAccessDenied, "%s: the server refuses: correct the password in the Secret, or the account's rights: %w", what, err)
 	case 0:

@@ -1,0 +1,64 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package test
+
+import (
+	"net"
+	"testing"
+
+	"gotest.tools/v3/assert"
+	is "gotest.tools/v3/assert/cmp"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/rig"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+)
+
+// A check of a server leaves no broken handshake. A server blocks an address that leaves max_connect_errors of them; it counts none for the
+// loopback address, so that the test reads the number of failed connections.
+func TestPing(t *testing.T) {
+	t.Parallel()
+	for _, flavour := range both {
+		t.Run(flavour, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, flavour)
+			failed := func() string { return s.Ask("SHOW GLOBAL STATUS LIKE 'Aborted_connects'") }
+			before := failed()
+			for range 20 {
+				assert.NilError(t, server.Ping(t.Context(), s.Options()))
+			}
+			assert.Equal(t, failed(), before)
+
+			without := server.Options{Address: s.Options().Address}
+			assert.NilError(t, server.Ping(t.Context(), without), "a refused account is an answer")
+			wrong := s.Options()
+			wrong.Password = "wrong"
+			assert.ErrorContains(t, server.Ping(t.Context(), wrong), "Access denied")
+			s.Kill()
+			assert.ErrorContains(t, server.Ping(t.Context(), without), "connection refused")
+		})
+	}
+}
+
+// A server that blocks this address refuses in its greeting.
+func TestPingOfABlockedAddress(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	assert.NilError(t, err)
+	defer func() { _ = listener.Close() }()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			const message = "Host 'probe' is blocked because of many connection errors"
+			_, _ = conn.Write(append([]byte{byte(3 + len(message)), 0, 0, 0, 0xff, 0x69, 0x04}, message...)) // error 1129
+			_ = conn.Close()
+		}
+	}()
+	for _, user := range []string{"", rig.Account} {
+		err := server.Ping(t.Context(), server.Options{Address: listener.Addr().String(), User: user})
+		assert.Assert(t, is.ErrorContains(err, "is blocked"))
+	}
+}
