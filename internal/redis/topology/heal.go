@@ -144,7 +144,7 @@ func (c *cluster) links() []Step {
 // agree corrects views that gossip may not. A node that missed a move keeps naming the former owner, and accepts the new one only with a
 // higher config epoch. In redis 7.0.15 (tested) it is enough that the former owner no longer claims the slot; in older versions it is not.
 // So the owner takes the highest epoch. Both owners are reached, and each confirms it in its own line.
-func (c *cluster) agree() []Step {
+func (c *cluster) agree() (steps []Step) {
 	if len(c.disputed) > 0 || c.unacquainted() != "" {
 		return nil
 	}
@@ -163,13 +163,13 @@ func (c *cluster) agree() []Step {
 			}
 			for _, o := range c.masters() {
 				if both := wrong.Intersect(c.owned[o.ID]); len(both) > 0 && o.self().Epoch <= e.Epoch {
-					return []Step{{Action: ActionBumpEpoch, Node: o.place(), Interval: 5 * time.Second,
-						Message: fmt.Sprintf("have %s believe that slots %s are %s's and not %s's", x.Pod, brief(both), o.Pod, c.byID[e.ID].Pod)}}
+					steps = append(steps, Step{Action: ActionBumpEpoch, Node: o.place(), Interval: 5 * time.Second,
+						Message: fmt.Sprintf("have %s believe that slots %s are %s's and not %s's", x.Pod, brief(both), o.Pod, c.byID[e.ID].Pod)})
 				}
 			}
 		}
 	}
-	return nil
+	return steps
 }
 
 // linkInterval leaves a replica time to connect.

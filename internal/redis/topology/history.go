@@ -11,7 +11,7 @@ import (
 
 // histories records the history of each shard's data while its master and a replica share it. Only a start of the master and a failover
 // begin a new history, so at rest nothing is written.
-func (c *cluster) histories() []Step {
+func (c *cluster) histories() (steps []Step) {
 	record := c.copyRecord()
 	var shards []string
 	for _, s := range c.shards {
@@ -20,8 +20,9 @@ func (c *cluster) histories() []Step {
 			continue
 		}
 		if c.newerEpoch(m) != 0 {
-			return []Step{{Action: ActionBumpEpoch, Node: m.place(), Interval: 5 * time.Second,
-				Message: fmt.Sprintf("give %s a new config epoch: its volume was put back, and its replicas have its data", m.Pod)}}
+			steps = append(steps, Step{Action: ActionBumpEpoch, Node: m.place(), Interval: 5 * time.Second,
+				Message: fmt.Sprintf("give %s a new config epoch: its volume was put back, and its replicas have its data", m.Pod)})
+			continue
 		}
 		now := History{Node: m.ID, Run: m.RunID, Repl: m.Replication.ID}
 		if record.Histories[s.ordinal] == now {
@@ -31,10 +32,10 @@ func (c *cluster) histories() []Step {
 			shards = append(shards, fmt.Sprint(s.ordinal))
 		}
 	}
-	if len(shards) == 0 {
-		return nil
+	if len(shards) > 0 {
+		steps = append(steps, recordStep(record, "record the history of the data of shards %s", strings.Join(shards, ", ")))
 	}
-	return []Step{recordStep(record, "record the history of the data of shards %s", strings.Join(shards, ", "))}
+	return steps
 }
 
 // sharesHistory reports whether a replica has a master's data, and no replica has data that the master may have lost. After a restart of

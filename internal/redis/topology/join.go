@@ -108,7 +108,7 @@ func (c *cluster) epochs() []Step {
 }
 
 // functions copies functions to new masters, as redis-cli does when it adds one. Replicas get them from their master.
-func (c *cluster) functions() []Step {
+func (c *cluster) functions() (steps []Step) {
 	var source *Node
 	for _, m := range c.masters() {
 		if m.Functions != "" {
@@ -121,16 +121,28 @@ func (c *cluster) functions() []Step {
 	}
 	for _, s := range c.shards {
 		if m := s.master; m != nil && m.Functions == "" && len(c.owned[m.ID]) == 0 && s.ordinal < len(c.wanted.Shards) {
-			return []Step{{Action: ActionFunctions, Node: source.place(), Target: m.place(), Message: fmt.Sprintf("copy functions from %s to %s", source.Pod, m.Pod)}}
+			steps = append(steps, Step{Action: ActionFunctions, Node: source.place(), Target: m.place(), Message: fmt.Sprintf("copy functions from %s to %s", source.Pod, m.Pod)})
 		}
 	}
-	return nil
+	return steps
 }
 
 // replicate makes all members of a shard except its master replicas of it. Empty nodes come first, all at once. Nodes that follow a node
 // without slots come next, one at a time.
 func (c *cluster) replicate() []Step {
-	var batch, rest []Step
+	empty, rest := c.newReplicas()
+	return append(empty, rest...)
+}
+
+// replicateEmpty returns the steps of replicate that affect no node with keys.
+func (c *cluster) replicateEmpty() []Step {
+	empty, _ := c.newReplicas()
+	return empty
+}
+
+// newReplicas returns the steps that make empty nodes replicas, together, and those for nodes with keys.
+func (c *cluster) newReplicas() (empty, rest []Step) {
+	var batch []Step
 	for _, s := range c.shards {
 		if s.master == nil {
 			continue
@@ -155,13 +167,7 @@ func (c *cluster) replicate() []Step {
 			}
 		}
 	}
-	if len(batch) > 0 {
-		return together(ActionReplicate, "make new nodes replicas", batch)
-	}
-	if len(rest) > 0 {
-		return rest[:1]
-	}
-	return nil
+	return together(ActionReplicate, "make new nodes replicas", batch), rest
 }
 
 // flushed returns the step that precedes making a node with keys a replica: it empties a master. For a replica it returns replicate.
@@ -171,19 +177,6 @@ func (c *cluster) flushed(n, master *Node, replicate Step) Step {
 	}
 	return Step{Action: ActionFlush, Node: n.place(), On: places(c.masters()), Target: master.place(), Proof: sameStart(master),
 		Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}
-}
-
-// replicateEmpty returns the steps of replicate only if they affect no node with keys.
-func (c *cluster) replicateEmpty() []Step {
-	steps := c.replicate()
-	for _, s := range steps {
-		for _, one := range append([]Step{s}, s.Batch...) {
-			if n := c.byID[one.Node.ID]; n != nil && n.Keys > 0 {
-				return nil
-			}
-		}
-	}
-	return steps
 }
 
 // stale reports whether a node's keys are outdated copies. Two proofs are needed: neither it nor its master owns a slot in any view, and a

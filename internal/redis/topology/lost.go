@@ -46,32 +46,30 @@ func (c *cluster) consent() []Step {
 }
 
 // replaceLost reassigns the slots of nodes whose loss was accepted.
-func (c *cluster) replaceLost(given []string) []Step {
+func (c *cluster) replaceLost(given []string) (steps []Step) {
 	for _, id := range given {
 		heir := c.remnant(id)
 		if all := c.replicas(id); heir == nil && len(all) > 0 {
 			heir = all[0]
 		}
 		if heir != nil {
-			return []Step{c.force(heir, "TAKEOVER", 0, fmt.Sprintf("make %s the master of slots %s with the %d keys that it has: their loss was accepted",
-				heir.Pod, brief(c.owned[id]), heir.Keys))}
-		}
-		if knowing := c.knowing(id); len(knowing) > 0 {
-			return []Step{{Action: ActionForget, ID: id, On: places(knowing), Mode: ModeConsent,
-				Message: fmt.Sprintf("forget node %s, whose loss was accepted", id)}}
+			steps = append(steps, c.force(heir, "TAKEOVER", 0, fmt.Sprintf("make %s the master of slots %s with the %d keys that it has: their loss was accepted",
+				heir.Pod, brief(c.owned[id]), heir.Keys)))
+		} else if knowing := c.knowing(id); len(knowing) > 0 {
+			steps = append(steps, Step{Action: ActionForget, ID: id, On: places(knowing), Mode: ModeConsent,
+				Message: fmt.Sprintf("forget node %s, whose loss was accepted", id)})
 		}
 	}
 	for _, id := range sortedKeys(c.owned) {
 		if c.byID[id] == nil && c.fateOf(id) == away {
-			return nil // it may own more slots than the views show
+			return steps // it may own more slots than the views show
 		}
 	}
-	to, slots := c.receiverOfLost(c.unowned.Intersect(c.record.Accepted))
-	if to == nil {
-		return nil
+	if to, slots := c.receiverOfLost(c.unowned.Intersect(c.record.Accepted)); to != nil {
+		steps = append(steps, Step{Action: ActionAddSlots, Node: to.place(), Slots: slots,
+			Message: fmt.Sprintf("assign slots %s to %s: their loss was accepted", brief(slots), to.Pod)})
 	}
-	return []Step{{Action: ActionAddSlots, Node: to.place(), Slots: slots,
-		Message: fmt.Sprintf("assign slots %s to %s: their loss was accepted", brief(slots), to.Pod)}}
+	return steps
 }
 
 // usedConsents records consents that name a member whose data is not or no longer in doubt. They cover no later loss.
@@ -231,18 +229,20 @@ func (c *cluster) resetStale(n *Node) []Step {
 // outsiders handles reached pods outside the cluster that have other nodes in their view, or keys. Such a node was removed while it was
 // down, or given up, or its volume is of another cluster. It resets an empty node, or a replica of a member: its keys are copies. It
 // empties any other node only with a user's consent.
-func (c *cluster) outsiders() []Step {
+func (c *cluster) outsiders() (steps []Step) {
 	for _, n := range c.nodes {
 		if !n.Reached || c.member(n) || n.Terminating || !c.needs(n) || c.joinable(n) {
 			continue
 		}
-		if steps := c.resetStale(n); steps != nil {
-			return steps
+		if reset := c.resetStale(n); reset != nil {
+			steps = append(steps, reset...)
+			continue
 		}
 		if slots := n.self().Owned; len(slots) > 0 && c.isReplaced(n) {
 			if on := c.ownersOf(slots); on != nil {
-				return []Step{{Action: ActionDropSlots, Node: n.place(), On: places(on), Slots: slots, Message: fmt.Sprintf("have %s drop slots %s: it was given up, and others own them",
-					n.Pod, brief(slots))}}
+				steps = append(steps, Step{Action: ActionDropSlots, Node: n.place(), On: places(on), Slots: slots, Message: fmt.Sprintf("have %s drop slots %s: it was given up, and others own them",
+					n.Pod, brief(slots))})
+				continue
 			}
 		}
 		if !c.isFresh(n.ID) {
@@ -255,9 +255,10 @@ func (c *cluster) outsiders() []Step {
 			continue
 		}
 		if n.self().Master && n.Keys > 0 {
-			return []Step{{Action: ActionFlush, Node: n.place(), Mode: ModeConsent, Message: "empty " + n.Pod + ", whose data was given up"}}
+			steps = append(steps, Step{Action: ActionFlush, Node: n.place(), Mode: ModeConsent, Message: "empty " + n.Pod + ", whose data was given up"})
+			continue
 		}
-		return []Step{{Action: ActionReset, Node: n.place(), Mode: ModeConsent, Message: "reset " + n.Pod + ", whose data was given up"}}
+		steps = append(steps, Step{Action: ActionReset, Node: n.place(), Mode: ModeConsent, Message: "reset " + n.Pod + ", whose data was given up"})
 	}
-	return nil
+	return steps
 }

@@ -27,10 +27,10 @@ func (c *cluster) nodeTimeout() time.Duration {
 //   - TAKEOVER, which needs no votes, if the majority is lost and none of the
 //     lost masters can still serve: their containers do not run. Takeovers run
 //     one at a time; once a majority is restored, it elects the others.
+//
+// A lost master for which nothing can be done yet hides neither another one nor later rules, unless the time that it has is bounded.
 func (c *cluster) promote() []Step {
-	if steps := c.promoteOverEmptied(); steps != nil {
-		return steps
-	}
+	steps := c.promoteOverEmptied()
 	var lost []string
 	alive := 0
 	for _, id := range sortedKeys(c.owned) {
@@ -40,39 +40,60 @@ func (c *cluster) promote() []Step {
 			lost = append(lost, id)
 		}
 	}
-	if len(lost) == 0 {
-		return nil
+	switch {
+	case len(lost) == 0:
+		return steps
+	case 2*alive > len(c.owned):
+		return append(steps, c.promoteUnelected(lost)...)
+	default:
+		return append(steps, c.takeOver(lost)...)
 	}
-	id := lost[0]
-	heir := c.candidate(id)
-	overdue := 3*c.nodeTimeout() + 5*time.Second
-	silence := c.silence(id)
-	if 2*alive > len(c.owned) {
-		n := c.pods[c.podOf[id]]
-		if n != nil && n.Loading && c.fateOf(id) != gone {
-			return wait("slots %s: %s loads its data", brief(c.owned[id]), n.Pod)
+}
+
+// overdue returns the time after which a replica of a lost master should have been elected.
+func (c *cluster) overdue() time.Duration { return 3*c.nodeTimeout() + 5*time.Second }
+
+// promoteUnelected promotes replicas that a living majority did not elect.
+func (c *cluster) promoteUnelected(lost []string) (steps []Step) {
+	var waits []Step
+	for _, id := range lost {
+		heir, n := c.candidate(id), c.pods[c.podOf[id]]
+		switch {
+		case n != nil && n.Loading && c.fateOf(id) != gone:
+			c.blocked("slots %s: %s loads its data", brief(c.owned[id]), n.Pod)
+		case c.silence(id) < c.overdue():
+			waits = append(waits, wait("wait for %s to be elected for slots %s, or for its master to come back: %s", heir.Pod, brief(c.owned[id]), c.describe(id))...)
+		default:
+			steps = append(steps, c.force(heir, "FORCE", 2*c.nodeTimeout(), fmt.Sprintf("no replica was elected for slots %s within %s: make %s the master",
+				brief(c.owned[id]), c.overdue(), heir.Pod)))
 		}
-		if silence < overdue {
-			return wait("wait for %s to be elected for slots %s, or for its master to come back: %s", heir.Pod, brief(c.owned[id]), c.describe(id))
-		}
-		return []Step{c.force(heir, "FORCE", 2*c.nodeTimeout(), fmt.Sprintf("no replica was elected for slots %s within %s: make %s the master",
-			brief(c.owned[id]), overdue, heir.Pod))}
 	}
+	return append(steps, waits...)
+}
+
+// takeOver promotes replicas without a vote, while too few masters live for one.
+func (c *cluster) takeOver(lost []string) (steps []Step) {
 	for _, other := range sortedKeys(c.owned) {
 		if c.byID[other] != nil {
 			continue
 		}
 		if f := c.fateOf(other); f != gone && f != down {
-			return wait("too few masters live to elect another, and %s: a replica is made master without a vote only when that container does not run; delete its pod if it hangs",
+			return c.blocked("too few masters live to elect another, and %s: a replica is made master without a vote only when that container does not run; delete its pod if it hangs",
 				c.describe(other))
 		}
 	}
-	if silence < overdue+takeoverGrace {
-		return wait("too few masters live to elect another: waits %s for the lost ones to come back with their data before %s is made master of slots %s",
-			overdue+takeoverGrace, heir.Pod, brief(c.owned[id]))
+	var waits []Step
+	for _, id := range lost {
+		heir, grace := c.candidate(id), c.overdue()+takeoverGrace
+		if c.silence(id) < grace {
+			waits = append(waits, wait("too few masters live to elect another: waits %s for the lost ones to come back with their data before %s is made master of slots %s",
+				grace, heir.Pod, brief(c.owned[id]))...)
+			continue
+		}
+		steps = append(steps, c.force(heir, "TAKEOVER", 5*time.Second, fmt.Sprintf("too few masters live to elect another: make %s the master of slots %s without a vote",
+			heir.Pod, brief(c.owned[id]))))
 	}
-	return []Step{c.force(heir, "TAKEOVER", 5*time.Second, fmt.Sprintf("too few masters live to elect another: make %s the master of slots %s without a vote",
-		heir.Pod, brief(c.owned[id])))}
+	return append(steps, waits...)
 }
 
 // takeoverGrace is the additional wait for lost masters when a majority of them is lost. They may return with writes that their replicas
@@ -81,7 +102,7 @@ const takeoverGrace = 15 * time.Second
 
 // promoteOverEmptied promotes a replica with data over a master that restarted without data, or with less data after a user gave up the
 // master's data.
-func (c *cluster) promoteOverEmptied() []Step {
+func (c *cluster) promoteOverEmptied() (steps []Step) {
 	for _, r := range c.members {
 		master := c.byID[r.self().MasterID]
 		if master == nil || !r.self().Replica {
@@ -97,9 +118,9 @@ func (c *cluster) promoteOverEmptied() []Step {
 		}
 		step := c.force(r, "FORCE", 2*c.nodeTimeout(), text)
 		step.Target, step.Proof.Run, step.Proof.Consented = master.place(), master.RunID, given
-		return []Step{step}
+		steps = append(steps, step)
 	}
-	return nil
+	return steps
 }
 
 // failover makes a replica replace its master with the master's agreement: the master hands over once the replica has all its data.

@@ -22,38 +22,36 @@ import (
 //     pod.
 //
 // A replica that starts copies from its master. So the last two wait while the master may have lost the replica's data.
-func (c *cluster) unblock() []Step {
+func (c *cluster) unblock() (steps []Step) {
 	for _, n := range c.nodes {
 		switch {
 		case n.Reached || n.Terminating:
 		case n.LostData:
-			return []Step{c.deletePod(n, "its data is gone, and its replicas would copy an empty node at its address")}
+			steps = append(steps, c.deletePod(n, "its data is gone, and its replicas would copy an empty node at its address"))
 		case n.Locked && c.record.Formed && c.record.Nodes[n.Pod] != "" && !c.indispensable(n):
-			if c.isHeldBack(c.shards[n.Shard].master, n) {
-				continue
+			if !c.isHeldBack(c.shards[n.Shard].master, n) {
+				steps = append(steps, c.deletePod(n, "it started with another password than the Secret has now"))
 			}
-			return []Step{c.deletePod(n, "it started with another password than the Secret has now")}
 		case n.Outdated && !n.Loading && !c.mayCome(n):
-			if c.record.Nodes[n.Pod] != "" && c.isHeldBack(c.shards[n.Shard].master, n) {
-				continue
+			if c.record.Nodes[n.Pod] == "" || !c.isHeldBack(c.shards[n.Shard].master, n) {
+				steps = append(steps, c.deletePod(n, "it does not come up ("+n.trouble()+"), and another revision is wanted"))
 			}
-			return []Step{c.deletePod(n, "it does not come up ("+n.trouble()+"), and another revision is wanted")}
 		}
 	}
-	return nil
+	return steps
 }
 
 // neverUp replaces pods of an old revision that never served: a wrong image, node selector or command must not block the rollout of its
 // fix. It runs under every verdict, since deleting such a pod ends no server, and its volume stays.
-func (c *cluster) neverUp() []Step {
+func (c *cluster) neverUp() (steps []Step) {
 	for _, n := range c.nodes {
 		if n.Outdated && n.NeverUp && !n.Reached && !n.Loading && !n.Terminating {
 			step := c.deletePod(n, "it never served in this pod ("+n.trouble()+"), and another revision is wanted")
 			step.Proof.NeverUp = true
-			return []Step{step}
+			steps = append(steps, step)
 		}
 	}
-	return nil
+	return steps
 }
 
 // stuck replaces pods of an old revision whose container cannot run any more, such as one that needs more memory than it had. Nothing else
@@ -98,7 +96,7 @@ func (n *Node) mayComeUp() bool { return !n.Reached && !n.LostData && !n.isStuck
 // outOfStep replaces replicas of an old revision that are not a valid copy of their master, while the master is reached. The new revision may
 // fix them: a newer Redis, more memory, or a larger output buffer. It keeps a replica whose master restarted with fewer keys: the replica
 // may hold the only copy. While a pod of the wanted revision is not up, the new revision may be no better.
-func (c *cluster) outOfStep() []Step {
+func (c *cluster) outOfStep() (steps []Step) {
 	if c.unproven() || slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Terminating }) {
 		return nil
 	}
@@ -111,11 +109,11 @@ func (c *cluster) outOfStep() []Step {
 				n.self().MasterID == s.master.ID && !c.inStep(n) && !c.isHeldBack(s.master, n) {
 				step := c.deletePod(n, "a replica of an old revision that is no copy of its master")
 				step.Target, step.Proof = s.master.place(), sameStart(s.master)
-				return []Step{step}
+				steps = append(steps, step)
 			}
 		}
 	}
-	return nil
+	return steps
 }
 
 // mayCome reports whether a pod of an old revision that is not up is kept, because it may still start.
@@ -155,36 +153,51 @@ func (c *cluster) roll() []Step {
 		if why := cmp.Or(c.quiet(s), c.unsettled(outdated)); why != "" {
 			return c.blocked("no further pod is replaced now: %s", why)
 		}
-		if s.master == nil {
-			return c.replaceUnowned(s, outdated)
+		if steps := c.due(c.rollShard(s, outdated)); len(steps) > 0 {
+			return steps
 		}
-		for _, n := range outdated {
-			if n != s.master {
-				step := c.deletePod(n, "a replica of an old revision")
-				step.Target, step.Proof = s.master.place(), sameStart(s.master)
-				return []Step{step}
-			}
-		}
-		if len(s.owned) == 0 {
-			return []Step{c.deletePod(s.master, "a master of an old revision that owns no slots")}
-		}
-		if !c.hasReplicas(s) {
-			return c.replaceAlone(s)
-		}
-		if heir := c.heir(s, func(n *Node) bool { return !n.Outdated }); heir != nil {
-			return []Step{c.failover(heir, fmt.Sprintf("make %s the master of shard %d, so that %s can be replaced", heir.Pod, s.ordinal, s.master.Pod))}
-		}
-		return c.blocked("%s is not replaced: shard %d has no replica in step", s.master.Pod, s.ordinal)
 	}
 	return nil
 }
 
+// rollShard returns the steps that replace the pods of an old revision of one shard: its replicas, or its master if no replica is left.
+func (c *cluster) rollShard(s *shard, outdated []*Node) (steps []Step) {
+	if s.master == nil {
+		return c.replaceUnowned(s, outdated)
+	}
+	for _, n := range outdated {
+		if n != s.master {
+			step := c.deletePod(n, "a replica of an old revision")
+			step.Target, step.Proof = s.master.place(), sameStart(s.master)
+			steps = append(steps, step)
+		}
+	}
+	switch {
+	case len(steps) > 0:
+		return steps
+	case len(s.owned) == 0:
+		return []Step{c.deletePod(s.master, "a master of an old revision that owns no slots")}
+	case !c.hasReplicas(s):
+		return c.replaceAlone(s)
+	}
+	for _, heir := range c.heirs(s, func(n *Node) bool { return !n.Outdated }) {
+		steps = append(steps, c.failover(heir, fmt.Sprintf("make %s the master of shard %d, so that %s can be replaced", heir.Pod, s.ordinal, s.master.Pod)))
+	}
+	if len(steps) == 0 {
+		return c.blocked("%s is not replaced: shard %d has no replica in step", s.master.Pod, s.ordinal)
+	}
+	return steps
+}
+
 // replaceUnowned replaces a pod of a shard that owns no slots and whose master is not reached. Every slot is served by another shard.
-func (c *cluster) replaceUnowned(s *shard, outdated []*Node) []Step {
+func (c *cluster) replaceUnowned(s *shard, outdated []*Node) (steps []Step) {
 	for _, n := range outdated {
 		if !n.Loading && !n.Terminating {
-			return []Step{c.deletePod(n, "a pod of an old revision; its shard owns no slots, and its master is not reached")}
+			steps = append(steps, c.deletePod(n, "a pod of an old revision; its shard owns no slots, and its master is not reached"))
 		}
+	}
+	if len(steps) > 0 {
+		return steps
 	}
 	return c.blocked("no pod of shard %d is replaced: it has no master%s", s.ordinal, c.whyNot(s))
 }
@@ -203,16 +216,16 @@ func (c *cluster) replaceAlone(s *shard) []Step {
 // aloneDown replaces the only pod of a shard that served before, does not run, and has an old revision, which the wanted one may fix. No
 // other node has its data, and deleting a pod leaves its volume. While another pod of the wanted revision is not up, the new revision may be
 // no better.
-func (c *cluster) aloneDown() []Step {
+func (c *cluster) aloneDown() (steps []Step) {
 	if c.unproven() {
 		return nil
 	}
 	for _, n := range c.nodes {
 		if n.Outdated && !n.Reached && !n.Running && !n.Loading && !n.Terminating && c.wants(n) && !c.hasReplicas(c.shards[n.Shard]) {
-			return []Step{c.deletePod(n, "the only pod of its shard does not come up ("+n.trouble()+"), and another revision is wanted")}
+			steps = append(steps, c.deletePod(n, "the only pod of its shard does not come up ("+n.trouble()+"), and another revision is wanted"))
 		}
 	}
-	return nil
+	return steps
 }
 
 // quiet returns why the pods of a shard may not be replaced now, or "".
@@ -247,15 +260,11 @@ func (c *cluster) unsettled(outdated []*Node) string {
 	return ""
 }
 
-// heir returns the replica in step of a shard that passes a test and has the most data, or nil.
-func (c *cluster) heir(s *shard, passes func(*Node) bool) *Node {
-	var best *Node
-	for _, r := range c.replicas(s.master.ID) {
-		if c.inStep(r) && passes(r) && (best == nil || r.Replication.Offset > best.Replication.Offset) {
-			best = r
-		}
-	}
-	return best
+// heirs returns the replicas in step of a shard that pass a test, those with the most data first.
+func (c *cluster) heirs(s *shard, passes func(*Node) bool) []*Node {
+	all := slices.DeleteFunc(slices.Clone(c.replicas(s.master.ID)), func(r *Node) bool { return !c.inStep(r) || !passes(r) })
+	slices.SortStableFunc(all, func(a, b *Node) int { return cmp.Compare(b.Replication.Offset, a.Replication.Offset) })
+	return all
 }
 
 // thin describes the first shard with fewer pods in step than wanted, or returns "".

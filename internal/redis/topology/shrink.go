@@ -31,21 +31,20 @@ func (c *cluster) shrink() []Step {
 				continue
 			}
 			if n.Shard < len(c.wanted.Shards) && !c.stays(s) {
-				return c.blocked("%s is not removed: shard %d has no other replica in step that stays", n.Pod, s.ordinal)
-			}
-			if !c.hasReplicas(s) && c.isHeldBack(s.master, n) {
-				return c.blocked("%s is not removed: its master may have lost what it has", n.Pod)
-			}
-			if steps := c.expel(n, known); steps != nil {
+				c.blocked("%s is not removed: shard %d has no other replica in step that stays", n.Pod, s.ordinal)
+			} else if !c.hasReplicas(s) && c.isHeldBack(s.master, n) {
+				c.blocked("%s is not removed: its master may have lost what it has", n.Pod)
+			} else if steps := c.due(c.expel(n, known)); len(steps) > 0 {
 				return steps
 			}
 		}
 	}
 	for _, n := range masters {
+		remove := func() []Step { return c.expel(n, c.knowing(n.ID)) }
 		if s := c.shards[n.Shard]; len(s.owned) > 0 {
-			return c.handOver(s, n)
+			remove = func() []Step { return c.handOver(s, n) }
 		}
-		if steps := c.expel(n, c.knowing(n.ID)); steps != nil {
+		if steps := c.due(remove()); len(steps) > 0 {
 			return steps
 		}
 	}
@@ -126,10 +125,14 @@ func (c *cluster) handOver(s *shard, leaving *Node) []Step {
 	if why := c.whyNotSafe(); why != "" {
 		return c.blocked("%s stays the master of shard %d for now: %s", leaving.Pod, s.ordinal, why)
 	}
+	var steps []Step
 	for _, r := range c.replicas(leaving.ID) {
 		if c.wants(r) && c.inStep(r) {
-			return []Step{c.failover(r, fmt.Sprintf("make %s the master of shard %d in place of %s, which is being removed", r.Pod, s.ordinal, leaving.Pod))}
+			steps = append(steps, c.failover(r, fmt.Sprintf("make %s the master of shard %d in place of %s, which is being removed", r.Pod, s.ordinal, leaving.Pod)))
 		}
+	}
+	if len(steps) > 0 {
+		return steps
 	}
 	return c.blocked("%s is not removed: shard %d has no replica in step that stays", leaving.Pod, s.ordinal)
 }

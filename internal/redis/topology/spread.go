@@ -4,6 +4,7 @@
 package topology
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -11,7 +12,7 @@ import (
 // spread promotes replicas to even out the number of masters per zone, and, where zones are even, per Kubernetes node. A failover needs a
 // difference of at least two masters between the zones, or between the nodes if it makes no zone less even. So failovers end. spread waits
 // while pods are being replaced: a replica of the old revision could run an older redis.
-func (c *cluster) spread() []Step {
+func (c *cluster) spread() (steps []Step) {
 	if slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Outdated }) {
 		return nil
 	}
@@ -19,8 +20,12 @@ func (c *cluster) spread() []Step {
 	if load == nil || c.whyNotSafe() != "" || c.thin() != "" {
 		return nil
 	}
-	var best *Node
-	most := 0
+	type heir struct {
+		*Node
+
+		gain int
+	}
+	var heirs []heir
 	for _, s := range c.shards {
 		for _, r := range c.replicas(s.master.ID) {
 			zone, host := zones[s.master.Zone]-zones[r.Zone], load[s.master.Host]-load[r.Host]
@@ -28,21 +33,21 @@ func (c *cluster) spread() []Step {
 				zone = 1 // nothing changes for zones
 			}
 			evens := zone > 1 || zone == 1 && host > 1
-			if gain := zone*Slots + host; evens && gain > most && r.Host != "" && c.inStep(r) && !r.Saving {
-				best, most = r, gain
+			if evens && r.Host != "" && c.inStep(r) && !r.Saving {
+				heirs = append(heirs, heir{r, zone*Slots + host})
 			}
 		}
 	}
-	if best == nil {
-		return nil
+	slices.SortStableFunc(heirs, func(a, b heir) int { return cmp.Compare(b.gain, a.gain) })
+	for _, r := range heirs {
+		from := c.shards[r.Shard].master
+		where, masters := from.Host, load[from.Host]
+		if r.gain >= 2*Slots-len(c.shards) {
+			where, masters = "zone "+from.Zone, zones[from.Zone]
+		}
+		steps = append(steps, c.failover(r.Node, fmt.Sprintf("make %s on %s the master of shard %d: %s has %d masters", r.Pod, r.Host, r.Shard, where, masters)))
 	}
-	from := c.shards[best.Shard].master
-	where, masters := from.Host, load[from.Host]
-	if most >= 2*Slots-len(c.shards) {
-		where, masters = "zone "+from.Zone, zones[from.Zone]
-	}
-	return []Step{c.failover(best, fmt.Sprintf("make %s on %s the master of shard %d: %s has %d masters",
-		best.Pod, best.Host, best.Shard, where, masters))}
+	return steps
 }
 
 // mastersBy counts masters by Kubernetes node and by zone. It returns nil while a shard has no master, or one that is not scheduled.
