@@ -103,6 +103,7 @@ bind * -::*
 dir "/data"
 cluster-announce-ip 10.0.0.1
 cluster-announce-hostname cache-0-0.cache-headless.data.svc
+syslog-ident used=/linked=
 aof-load-truncated no
 requirepass "a\"b\\c"
 masteruser "replica:data/cache-0"
@@ -242,6 +243,99 @@ func TestReplicasOfANewNode(t *testing.T) {
 	}
 }
 
+// All pods of a cluster restart long after a master's volume was last in use. Its replica's note of their link shows whether storage has put the
+// volume back. Without an answer, no replica may copy, also after the next restart.
+func TestVolumePutBack(t *testing.T) {
+	t.Parallel()
+	const me, replica, now = "8747969ea367d8323671d14aa89dcb40c9c6cd24", "45c59b1ff70b16032914a7e9b939b6438eb38ff2", 1_700_000_000
+	seconds := func(n int) string { return fmt.Sprintln(now + n) }
+	for name, c := range map[string]struct {
+		alive, unproven, linked string // what the volume notes, and what the replica answers
+		ident, admits           string // empty: it does not start
+	}{
+		"its replica had its link later":           {seconds(-600), "", seconds(-470), "", ""},
+		"its replica had its link to the end":      {seconds(-600), "", seconds(-590), "used=/linked=", "on"},
+		"the last probe came late":                 {seconds(-600), "", seconds(-490), "used=/linked=", "on"},
+		"its replica had no link at the end":       {seconds(-600), "", seconds(-9000), "used=/linked=", "on"},
+		"its replica has noted nothing":            {seconds(-600), "", "\n", "used=/linked=", "on"},
+		"its replica does not answer":              {seconds(-600), "", "", "used=1699999400/linked=", "off"},
+		"it was away for a moment":                 {seconds(-20), "", "", "used=/linked=", "on"},
+		"it restarts without a proof":              {seconds(-20), seconds(-600), "", "used=1699999400/linked=", "off"},
+		"it restarts, and its replica proves it":   {seconds(-20), seconds(-600), seconds(-590), "used=/linked=", "on"},
+		"it restarts, and its replica convicts it": {seconds(-20), seconds(-600), seconds(-470), "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRedisPod(t)
+			p.write("data/nodes.conf", me+" 10.0.0.1:6379@16379,cache-0-0.svc myself,master - 0 0 1 connected 0-16383\n"+
+				replica+" 10.0.0.2:6379@16379,cache-0-1.svc slave "+me+" 0 0 1 connected\n")
+			p.write("data/appendonly.aof", "")
+			p.write("data/alive", c.alive)
+			if c.unproven != "" {
+				p.write("data/unproven", c.unproven)
+			}
+			p.write("clock", fmt.Sprint(now))
+			// Each question of the time takes five seconds.
+			p.write("bin/date", "#!/bin/sh\n[ $1 = +%s ] || exec /bin/date \"$@\"\necho $(($(cat "+p.root+"/clock) + 5)) >"+p.root+"/clock.new\n"+
+				"mv "+p.root+"/clock.new "+p.root+"/clock\ncat "+p.root+"/clock\n")
+			p.write("bin/sleep", "#!/bin/sh\n")
+			if c.linked != "" { // its address has changed, and its name is known
+				p.write("bin/redis-cli", "#!/bin/sh\ncase \"$*\" in\n*cache-0-1.svc*MYID) echo "+replica+" ;;\n*'INFO server') echo uptime_in_seconds:3 ;;\n"+
+					"*syslog-ident) printf 'syslog-ident\\nused=/linked="+strings.TrimSpace(c.linked)+"\\n' ;;\nesac\n")
+			} else {
+				p.write("bin/redis-cli", "#!/bin/sh\necho 'Could not connect to Redis'\n")
+			}
+			out, err := p.run("start.sh")
+			if c.ident == "" {
+				assert.ErrorContains(t, err, "exit status 67")
+				assert.Assert(t, cmp.Contains(out, "DataOutdated: this volume was last in use at"))
+				return
+			}
+			assert.NilError(t, err, out)
+			assert.Assert(t, cmp.Contains(out, "\nsyslog-ident "+c.ident+"\n"))
+			assert.Assert(t, cmp.Contains(out, "user replica:data/cache-0 "+c.admits+" "))
+			assert.Equal(t, p.has("data/unproven"), c.admits == "off")
+			if c.admits == "off" {
+				assert.Equal(t, p.read("data/unproven"), seconds(-600))
+			}
+		})
+	}
+}
+
+// A replica notes until when it had its link, and its next start passes the time on. A master that admits replicas again has its proof.
+func TestNotesOfTheProbe(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		info, user       string
+		linked, unproven bool // what is noted
+	}{
+		"a replica":                   {`role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:4\r\nmaster_sync_in_progress:0\r\n`, "off", true, false},
+		"a replica that is copying":   {`role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:4\r\nmaster_sync_in_progress:1\r\n`, "on", false, false},
+		"a replica without a link":    {`role:slave\r\nmaster_link_status:down\r\nmaster_last_io_seconds_ago:-1\r\nmaster_sync_in_progress:0\r\n`, "on", false, false},
+		"a master":                    {`role:master\r\nconnected_slaves:0\r\n`, "on", false, false},
+		"a master without replicas":   {`role:master\r\nconnected_slaves:0\r\n`, "off", false, true},
+		"a server that does not tell": {`ERR max number of clients reached`, "off", false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRedisPod(t)
+			p.write("data/unproven", "1600000000\n")
+			p.write("bin/date", "#!/bin/sh\necho 1700000000\n")
+			p.write("bin/redis-cli", "#!/bin/sh\ncase \"$*\" in\n*GETUSER*) printf 'flags\\n"+c.user+"\\npasswords\\n' ;;\n*) printf '"+c.info+"' ;;\nesac\n")
+			out, err := p.run("alive.sh")
+			assert.NilError(t, err, out)
+			assert.Equal(t, p.read("data/alive"), "1700000000\n")
+			assert.Equal(t, p.has("data/unproven"), c.unproven)
+			assert.Equal(t, p.has("data/linked"), c.linked)
+			out, err = p.run("start.sh")
+			assert.NilError(t, err, out)
+			if c.linked {
+				assert.Assert(t, cmp.Contains(out, "\nsyslog-ident used=/linked=1699999996\n"))
+			}
+		})
+	}
+}
+
 // The volume of another pod, shard, cluster or namespace is a copy, and nothing starts on it.
 func TestVolumeOfAnother(t *testing.T) {
 	t.Parallel()
@@ -313,7 +407,11 @@ func TestScriptsAfterAChangeOfThePassword(t *testing.T) {
 func TestRedisProbes(t *testing.T) {
 	t.Parallel()
 	answers := func(ping, info, cluster string) string {
-		return "#!/bin/sh\nfor last; do :; done\ncase $last in\nPING) printf '" + ping + "' ;;\nINFO) [ $(($# - 6)) -gt 0 ] && printf '" + cluster + "' || printf '" + info + "' ;;\nesac\n"
+		replication := info
+		if info == "" {
+			replication = ping
+		}
+		return "#!/bin/sh\nfor last; do :; done\ncase $last in\nPING) printf '" + ping + "' ;;\nreplication) printf '" + replication + "' ;;\nINFO) [ $(($# - 6)) -gt 0 ] && printf '" + cluster + "' || printf '" + info + "' ;;\nesac\n"
 	}
 	well, formed := `role:master\r\nloading:0\r\n`, `cluster_state:ok\r\ncluster_slots_assigned:16384\r\n`
 	for name, c := range map[string]struct {

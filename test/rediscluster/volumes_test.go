@@ -60,13 +60,13 @@ var volumes = []scenario{
 	{name: "a volume is restored during a short absence", happen: func(s *scene) {
 		const copies = "appendonlydir.of-the-past*/*.manifest"
 		before := 0
-		master := s.isOutdated(func(volume string) { before = keeps(volume, copies); s.age(volume, 600) })
+		master := s.isOutdated(func(volume string) { before = keeps(volume, copies); s.age(volume, "alive", 600) })
 		if now := keeps(s.volume(master), copies); now != before+1 {
 			s.Errorf("the old data is kept %d times, and was %d times", now, before)
 		}
 	}},
-	{name: "a volume is restored to its state of a minute ago", happen: func(s *scene) { s.isOutdated(func(volume string) { s.age(volume, 60) }) }},
-	{name: "a volume is restored to its state after a server's first start", happen: func(s *scene) {
+	{name: "a volume is put back by a minute", happen: func(s *scene) { s.isOutdated(func(volume string) { s.age(volume, "alive", 60) }) }},
+	{name: "a volume is put back to the first moments of a server", happen: func(s *scene) {
 		s.isOutdated(func(volume string) {
 			began, file := time.Now().Add(-time.Minute), filepath.Join(volume, "alive")
 			s.Must(os.Truncate(file, 0))
@@ -76,7 +76,7 @@ var volumes = []scenario{
 	{name: "a volume is restored, and its replica restarts before it takes over", happen: func(s *scene) {
 		master, replica := s.pair(0)
 		id := fmt.Sprint(s.do(master, "CLUSTER", "MYID"))
-		back := s.putBack(master, func(volume string) { s.age(volume, 86400) }, func() func() { return s.holdAll(syscall.SIGKILL, master, replica) })
+		back := s.putBack(master, func(volume string) { s.age(volume, "alive", 86400) }, func() func() { return s.holdAll(syscall.SIGKILL, master, replica) })
 		back()
 		s.judged("SlotsLost")
 		s.says(outdated, id)
@@ -116,12 +116,54 @@ var volumes = []scenario{
 		s.ready(6)
 		s.accepts("")
 	}},
-	{name: "a volume is unchanged, and all servers were stopped for long", happen: func(s *scene) {
+	{name: "all servers restart, and a volume is put back", happen: func(s *scene) {
 		master := s.master(0)
+		id := fmt.Sprint(s.do(master, "CLUSTER", "MYID"))
+		back := s.putBack(master, func(volume string) { s.age(volume, "alive", 600) }, func() func() {
+			s.Pass(12 * time.Second) // its replica notes that it has a link
+			return s.holdAll(syscall.SIGKILL, append(s.others(master), master)...)
+		})
+		back()
+		s.judged("SlotsLost")
+		s.says(outdated, id)
+		s.accepts(id)
+		s.ready(6)
+		s.accepts("")
+	}},
+	{name: "all servers restart, a volume is put back, and its replica starts late", happen: func(s *scene) {
+		master, replica := s.pair(0)
+		id := fmt.Sprint(s.do(master, "CLUSTER", "MYID"))
+		var late func()
+		before := s.said("no node shows that this volume is the present one")
+		back := s.putBack(master, func(volume string) { s.age(volume, "alive", 600) }, func() func() {
+			s.Pass(12 * time.Second) // its replica notes that it has a link
+			late = s.holdAll(syscall.SIGKILL, replica)
+			return s.holdAll(syscall.SIGKILL, s.others(replica)...)
+		})
+		back()
+		starts := func() int { return s.said("no node shows that this volume is the present one") - before }
+		s.Eventually("the master starts without a proof", func() bool { return starts() == 1 })
+		s.Until("it serves", func() error { _, err := s.try(master, "PING"); return err })
+		s.Must(s.Kill(master, syscall.SIGKILL, "redis"))
+		s.Eventually("what it noted since is no proof", func() bool { return starts() == 2 })
+		late()
+		s.says("storage has put the volume of "+master+" back", id)
+		if err := s.isA(replica, "slave"); err != nil {
+			s.Error(err)
+		}
+		s.accepts(id)
+		s.elected(replica)
+		s.agree(6)
+		s.ready(6)
+		s.accepts("")
+	}},
+	{name: "a volume is what it was, and all were long away", happen: func(s *scene) {
+		master, replica := s.pair(0)
 		before := s.said("DataOutdated") + s.said("one of the past")
 		last, back := s.Hold(master, "redis", syscall.SIGKILL), s.holdAll(syscall.SIGKILL, s.others(master)...)
-		s.age(s.volume(master), 3600)
-		back() // they take their start as the last time of contact with the master
+		s.age(s.volume(master), "alive", 3600)
+		s.age(s.volume(replica), "linked", 3600)
+		back() // they take their start for the time when they heard of the master
 		s.Pass(2 * time.Second)
 		last()
 		s.agree(6)
@@ -244,10 +286,10 @@ func (s *scene) putBack(master string, older func(volume string), end func() (ba
 	return back
 }
 
-// age sets the time of a volume's last use to some seconds before now.
-func (s *scene) age(volume string, seconds int64) {
+// age changes a time that a probe noted on a volume to some seconds before now.
+func (s *scene) age(volume, note string, seconds int64) {
 	s.Helper()
-	file := filepath.Join(volume, "alive")
+	file := filepath.Join(volume, note)
 	if text, err := os.ReadFile(file); err != nil || len(text) < 10 {
 		s.Fatalf("the probe wrote no time: %q (%v)", text, err)
 	}

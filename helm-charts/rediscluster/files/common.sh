@@ -60,6 +60,20 @@ redis() {
 # in_use: notes on the volume that its server is there now.
 in_use() { date +%s >"$data/alive" || :; }
 
+# in_step ANSWER: notes on the volume until when the server, a replica, heard its master over a link that lacks nothing. ANSWER is that to
+# INFO replication.
+in_step() {
+	field role "$1"
+	[ "$value" = slave ] || return 0
+	field master_link_status "$1"
+	[ "$value" = up ] || return 0
+	field master_sync_in_progress "$1"
+	[ "$value" = 0 ] || return 0
+	field master_last_io_seconds_ago "$1"
+	case $value in '' | *[!0-9]*) return 0 ;; esac
+	echo $(($(date +%s) - value)) >"$data/linked" || :
+}
+
 # own COMMAND...: asks the server of this pod, and sets $answer.
 own() { redis "$POD_IP" 6379 "$@"; }
 

@@ -1,6 +1,9 @@
 # Sourced by start.sh: what is on the volume, and whether a server may start on it.
 # shellcheck shell=sh
 
+# When the volume was last in use; and not empty where storage may have put it back since: of_the_past.
+used='' unproven=''
+
 # refuse CODE REASON TEXT: ends the container. The operator knows the code, and shows the reason and the text.
 refuse() {
 	last_words "$2" "$3"
@@ -98,21 +101,24 @@ If none does: restore the volume; or cut the file off with redis-check-aof --fix
 # put the volume back to an earlier state, and its replicas have what was written since. Liveness notes the time every ten seconds,
 # and a server that no probe reaches is killed after a minute: so two minutes are proof. Half a minute is enough where a replica had its
 # link to the end: it lacks nothing, and takes over. Without a time, the file has that of the last start. Without the file, and where
-# nothing else is known, no node is asked.
+# nothing else is known, no node is asked. Where no node has heard of it, because all have restarted, the notes of the replicas decide: outlived.
 of_the_past() {
 	[ -e "$data/alive" ] || return 1
-	used='' least=30
+	least=30
 	IFS= read -r used <"$data/alive" || :
 	case $used in '' | *[!0-9]*) used=$(date -r "$data/alive" +%s) most='' ;; *) most=120 ;; esac
+	# What this server has noted since it started without a proof shows nothing.
+	! grep -qx '[0-9][0-9]*' "$data/unproven" 2>/dev/null || IFS= read -r used <"$data/unproven"
 	now=$(date +%s)
 	[ $((now - used)) -gt "$least" ] || return 1
 	id=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself,master.* connected [0-9].*/\1/p' "$data/nodes.conf" 2>/dev/null)
 	[ -n "$id" ] || return 1
-	asked=0
-	for peer in $(peers "[^ ]*slave[^ ]* $id") $(peers "[^ ]*master[^ ]* -"); do
+	asked=0 proven=''
+	copies=$(peers "[^ ]*slave[^ ]* $id")
+	for peer in $copies $(peers "[^ ]*master[^ ]* -"); do
 		# A server that does not answer takes five seconds.
 		asked=$((asked + 1))
-		[ "$asked" -le 6 ] || return 1
+		[ "$asked" -le 6 ] || break
 		is_member "$peer" || continue
 		redis "$peer" 6379 INFO server
 		field uptime_in_seconds "$answer"
@@ -124,6 +130,47 @@ of_the_past() {
 		[ -n "$heard" ] && [ $((heard - began)) -gt 3 ] || continue
 		if [ -n "$most" ] && [ $((heard - used)) -gt "$most" ]; then return 0; fi
 		if [ $((heard - used)) -gt "$least" ] && had_link "$peer" "$heard"; then return 0; fi
+		[ $((heard - used)) -gt "$least" ] || proven=yes
+	done
+	[ -n "$proven" ] || [ -z "$copies" ] || ! outlived || return 0
+	[ -n "$unproven" ] || rm -f "$data/unproven"
+	return 1
+}
+
+# outlived: reports whether a replica notes a link to this master two minutes after the volume was last in use. Less is no proof: no
+# replica takes over by itself, so a probe that was late must not keep a server from its volume. Replicas are asked for half a minute. It sets $unproven if one did not answer, and none had its link to the end: this server then admits no replica, and
+# the operator compares their notes when it reaches both.
+outlived() {
+	until=$((now + 30))
+	while :; do
+		silent=
+		while read -r address host; do
+			noted "$address" ${host:+"$host"} || { silent=yes; continue; }
+			heard=$noted
+			[ $((noted - used)) -le 120 ] || return 0
+			[ $((used - noted)) -gt 120 ] || return 1
+		done <<-END
+			$copies
+		END
+		[ -n "$silent" ] || return 1
+		[ "$(date +%s)" -lt "$until" ] || break
+		sleep 1
+	done
+	unproven=yes
+	echo "$used" >"$data/unproven"
+	echo "no node shows that this volume is the present one: no replica copies from it until the operator has compared them" >&2
+	return 1
+}
+
+# noted HOST...: sets $noted to the time of the last link that the volume of a replica had when its server started. It is asked at each
+# of its addresses, and fails if it does not answer. The time is 0 where there is none.
+noted() {
+	for peer; do
+		is_member "$peer" || continue
+		redis "$peer" 6379 CONFIG GET syslog-ident
+		noted=${answer##*linked=}
+		case $noted in "" | *[!0-9]*) noted=0 ;; esac
+		return 0
 	done
 	return 1
 }
@@ -148,6 +195,7 @@ outdated() {
 to an earlier state. This server waits for a replica to take over. If none does: restore the newer volume; or remove the file alive from this one to go on with \
 what it has; or annotate accept-data-loss with its node id ${id:-}"
 	echo "this volume is one of the past, and other nodes serve all slots: this server starts as a new node" >&2
+	rm -f "$data/unproven"
 	aside nodes.conf of-the-past
 	aside appendonlydir of-the-past
 	aside appendonly.aof of-the-past
@@ -188,10 +236,11 @@ replaced() {
 }
 
 # admits: prints on where replicas may copy from this server, else off. A new node may have got the address of a lost master, whose
-# replicas would copy its emptiness. The operator lets it take replicas when it joins.
+# replicas would copy its emptiness. The operator lets it take replicas when it joins. Nor may they copy from a volume that may have
+# been put back.
 admits() {
 	self=$(sed -n 's/^\([0-9a-f]*\) [^ ]* [^ ]*myself.*/\1/p' "$data/nodes.conf" 2>/dev/null) || :
-	if [ -n "$self" ] && grep -q "myself,slave\|^[^ ]* [^ ]* [^ ]*slave[^ ]* $self \|^$self \([^ ]* \)\{7\}[0-9]" "$data/nodes.conf"; then
+	if [ -z "$unproven" ] && [ -n "$self" ] && grep -q "myself,slave\|^[^ ]* [^ ]* [^ ]*slave[^ ]* $self \|^$self \([^ ]* \)\{7\}[0-9]" "$data/nodes.conf"; then
 		echo on
 	else
 		echo off

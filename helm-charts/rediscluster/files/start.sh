@@ -25,6 +25,8 @@ done
 # The volume of a master was put back to an earlier state while its server did not run.
 if has_data && of_the_past; then outdated; fi
 
+linked=$(grep -x '[0-9][0-9]*' "$data/linked" 2>/dev/null) || linked=
+
 # The data is gone while the pod stayed. Replicas look for their master by its address, and would throw their
 # data away to be like the empty server that they find there. So nothing starts at this address any more: the
 # operator replaces the pod (it knows this exit code), and the new one has another address.
@@ -90,6 +92,8 @@ quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 	echo "cluster-announce-ip $POD_IP"
 	major=$(redis-server --version | sed -n 's/.* v=\([0-9]*\)\..*/\1/p')
 	[ "${major:-0}" -lt 7 ] || echo "cluster-announce-hostname $POD_NAME.$SERVICE.$POD_NAMESPACE.svc"
+	# Nothing is logged there: other nodes and the operator read these times.
+	echo "syslog-ident used=${unproven:+$used}/linked=$linked"
 	# Not for the settings: see examine.
 	echo 'aof-load-truncated no'
 	# Addresses are exchanged when pods restart, and a replica follows an address. So the pods of a shard have a user of their own

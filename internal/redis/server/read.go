@@ -155,7 +155,7 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 	if err := askWrites(ctx, client, node, said); err != nil {
 		return err
 	}
-	if err := askAdmission(ctx, client, node); err != nil {
+	if err := errors.Join(askAdmission(ctx, client, node), askMarks(ctx, client, node)); err != nil {
 		return err
 	}
 	// A replica gets the functions of its master. With replica-serve-stale-data no, it refuses FUNCTION DUMP while it has no link (MASTERDOWN).
@@ -214,6 +214,31 @@ func askAdmission(ctx context.Context, client *redis.Client, node *topology.Node
 		}
 	}
 	return err
+}
+
+// askMarks reads the times that start.sh found on the volume: of a master that accepts no replica, and of a replica that has had no link
+// since its server started.
+func askMarks(ctx context.Context, client *redis.Client, node *topology.Node) error {
+	if !node.Closed && node.Replication.LinkDown != topology.NeverLinked {
+		return nil
+	}
+	text, err := client.ConfigGet(ctx, "syslog-ident").Result()
+	if err != nil {
+		return err
+	}
+	used, linked, _ := strings.Cut(text["syslog-ident"], "/")
+	node.Used, node.Linked = timeOf(used, "used="), timeOf(linked, "linked=")
+	return nil
+}
+
+// timeOf returns a time in seconds that follows a prefix, or zero.
+func timeOf(text, prefix string) time.Time {
+	digits, ok := strings.CutPrefix(text, prefix)
+	seconds, err := strconv.ParseInt(digits, 10, 64)
+	if !ok || err != nil || seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0)
 }
 
 // NotLetIn is the problem of a node that refuses the password.

@@ -156,6 +156,26 @@ func TestConsent(t *testing.T) {
 	})
 }
 
+// closedSince makes a-1-0 restart, as doubtful does, and accept no replica: its volume was last in use some time ago, and a-1-1 had its link
+// until some time ago.
+func closedSince(keys int64, used, linked time.Duration) edit {
+	return func(s *scene) {
+		s.doubtful(keys)
+		n := s.node("a-1-0")
+		n.Closed, n.Used = true, sceneNow.Add(-used)
+		s.node("a-1-1").Replication.LinkDown = linked
+	}
+}
+
+// noted makes a-1-1 restart. Its volume notes until how long ago it had its link; 0 is never.
+func noted(linked time.Duration) edit {
+	return on("a-1-1", func(n *Node) {
+		if n.Replication.LinkDown = NeverLinked; linked > 0 {
+			n.Linked = sceneNow.Add(-linked)
+		}
+	})
+}
+
 // copied makes a pod have the node of another one.
 func copied(n *Node, other Node) { other.Pod, other.Ordinal = n.Pod, n.Ordinal; *n = other }
 
@@ -265,6 +285,19 @@ func TestProofsOfHistory(t *testing.T) {
 			}),
 		row("a restart on its own volume is no doubt", Complete, "", "Replicate a-1-1", "", doubtful(8), elsewhere("a-1-1")),
 		row("one on a volume of the past is, with as many keys", Complete, "", "Wait", "storage has put the volume of a-1-0 back", doubtful(8), elsewhere("a-1-1"), older),
+		row("so is one that was last in use before its replica had its link", Complete, "", "Wait",
+			"storage has put the volume of a-1-0 back to an earlier state: it was last in use at 2023-11-14 21:13:20, and a-1-1 had its link until 2023-11-14 22:03:20", closedSince(8, time.Hour, 10*time.Minute)),
+		row("also where the replica's volume notes that", Complete, "", "Wait", "storage has put the volume of a-1-0 back", closedSince(8, time.Hour, 10*time.Minute), noted(10*time.Minute)),
+		row("no node meets it at a new address", DisconnectedIntact, "", "Meet a-0-0", "and 19 more", closedSince(8, time.Hour, 10*time.Minute), readdressed(six...)),
+		row("nor does it get another replica", Complete, "", "Wait", "storage has put the volume of a-1-0 back", closedSince(8, time.Hour, 10*time.Minute), third, follows("a-1-2", "a-2-0"), keys("a-1-2", 0),
+			on("a-1-2", func(n *Node) { n.Replication = Replication{Master: true} }), everywhere("a-1-2", func(e *Entry) { e.Master, e.Replica, e.MasterID = true, false, "" })),
+		row("its replica takes its place where a person gave up what it has", Complete, "", "Failover FORCE a-1-1", "was given up", closedSince(8, time.Hour, 10*time.Minute), consent(idOf("a-1-0"))),
+		row("a replica that had its link to the end may copy, with more keys", Complete, "", "Replicate a-1-1", "let a-1-0 accept its replica a-1-1", closedSince(5, time.Hour, time.Hour-20*time.Second)),
+		row("so may one that lost it before", Complete, "", "Replicate a-1-1", "", closedSince(5, time.Hour, 2*time.Hour)),
+		row("but not from a master without keys", Complete, "", "Wait", "a-1-1 has 7: nothing shows", closedSince(0, time.Hour, time.Hour)),
+		row("nor where nothing is noted, with more keys", Complete, "", "Wait", "a-1-1 has 7: nothing shows", closedSince(5, time.Hour, time.Hour), noted(0)),
+		row("nor while a third pod may have more, and no other had its link to the end", Complete, "", "Wait", "a-1-2 has an unknown number", third, closedSince(8, time.Hour, 2*time.Hour), lost(time.Hour, "a-1-2")),
+		row("where one had it, a third pod proves nothing", Complete, "", "Replicate a-1-1", "", third, closedSince(8, time.Hour, time.Hour), lost(time.Hour, "a-1-2")),
 		row("once its replica has its data, its epoch is not older any more", Complete, "", "BumpEpoch a-1-0", "its volume was put back", restarted("a-1-0", 5), older,
 			func(s *scene) { s.node("a-1-1").Replication.ID = s.node("a-1-0").Replication.ID }),
 		row("nor is a start that is the recorded one, with fewer keys by right", Complete, "", "Replicate a-1-1", "", keys("a-1-0", 1), unlinked("a-1-1"), elsewhere("a-1-1")),

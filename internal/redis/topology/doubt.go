@@ -18,10 +18,13 @@ import (
 //     the record shows;
 //   - the node copied the history that the master has or continues (a start
 //     of the server begins a new history);
+//   - the master's volume was in use until the node lost its link to the
+//     master, and the master has keys if the node has;
 //   - the master has at least as many keys: a restart on its own volume keeps
-//     them. That is no proof where another node has heard a newer epoch.
+//     them. That is no proof where another node has heard a newer epoch, or
+//     had its link after the master's volume was in use.
 //
-// The second and third need an answer of the node.
+// All but the first need an answer of the node.
 func (c *cluster) continues(master, holder *Node) bool {
 	if !c.record.Formed || c.isUnbroken(master) {
 		return true
@@ -30,7 +33,52 @@ func (c *cluster) continues(master, holder *Node) bool {
 		return false
 	}
 	has := holder.Replication.ID
-	return has != "" && (has == master.Replication.ID || has == master.Replication.FormerID) || master.Keys >= holder.Keys && (holder.Keys == 0 || c.newerEpoch(master) == 0)
+	switch {
+	case has != "" && (has == master.Replication.ID || has == master.Replication.FormerID), holder.Keys == 0:
+		return true
+	case c.newerEpoch(master) != 0 || isPutBack(master, holder):
+		return false
+	}
+	return master.Keys >= holder.Keys || master.Keys > 0 && !master.Used.IsZero() && !holder.linkedUntil().IsZero()
+}
+
+// leastPast is the least time between the last use of a master's volume and the end of a replica's link that proves a loss. Pods note both
+// every ten seconds, and a server that no probe reaches is killed after a minute. start.sh has the same time.
+const leastPast = 2 * time.Minute
+
+// linkedUntil returns the time until which a replica had its link. It is zero if the link is up, or if nothing shows a time.
+func (n *Node) linkedUntil() time.Time {
+	if r := n.Replication; !r.Master && !r.LinkUp && r.LinkDown != NeverLinked {
+		return n.At.Add(-r.LinkDown)
+	}
+	return n.Linked
+}
+
+// isPutBack reports whether storage has put a master's volume back to an earlier state, which lacks what a node of its shard has: the node had
+// its link to the master after the volume was last in use. Of a master that replicas have copied from since it started, nothing is known.
+func isPutBack(master, holder *Node) bool {
+	return master.Closed && !master.Used.IsZero() && holder.linkedUntil().Sub(master.Used) > leastPast
+}
+
+// isShut reports whether no node may copy from a master yet, which has accepted none since it started: one of its shard may have what the
+// master has lost. All of them replicate with one user. A node that was not reached does not count if another one had its link to the end.
+func (c *cluster) isShut(master *Node) bool {
+	if !master.Closed || master.Used.IsZero() || len(c.owned[master.ID]) == 0 {
+		return false
+	}
+	shut, shown := false, false
+	for _, n := range c.shards[master.Shard].nodes {
+		switch {
+		case n == master || n.LostData || !c.wants(n) || c.holderID(n) == "":
+		case c.isHeldBack(master, n):
+			if shut = true; n.Reached {
+				return true
+			}
+		case n.Reached && n.linkedUntil().Sub(master.Used).Abs() <= leastPast:
+			shown = true
+		}
+	}
+	return shut && !shown
 }
 
 // newerEpoch returns a config epoch that another node has heard from an owner of slots and that the owner does not have, or 0. A node stores
@@ -45,12 +93,10 @@ func (c *cluster) newerEpoch(master *Node) uint64 {
 // isKeptApart reports whether no node may meet a master: its volume is of the past, and a node of its shard may have newer data. Redis itself
 // points a replica to its master once it learns the master's address.
 func (c *cluster) isKeptApart(master *Node) bool {
-	if c.newerEpoch(master) == 0 {
-		return false
-	}
 	apart := false
 	for _, n := range c.shards[master.Shard].nodes {
-		if n != master && c.wants(n) && !n.LostData && c.holderID(n) != "" && c.isHeldBack(master, n) {
+		isPast := c.newerEpoch(master) != 0 || len(c.owned[master.ID]) > 0 && isPutBack(master, n)
+		if n != master && isPast && c.wants(n) && !n.LostData && c.holderID(n) != "" && c.isHeldBack(master, n) {
 			apart = true
 		}
 	}
@@ -103,6 +149,9 @@ func (c *cluster) doubt(master, holder *Node) {
 	if newest := c.newerEpoch(master); newest != 0 {
 		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: its config epoch is %d, and other nodes know %d. ",
 			master.Pod, master.self().Epoch, newest) + text
+	} else if isPutBack(master, holder) {
+		text = fmt.Sprintf("storage has put the volume of %s back to an earlier state: it was last in use at %s, and %s had its link until %s. ",
+			master.Pod, master.Used.UTC().Format(time.DateTime), holder.Pod, holder.linkedUntil().UTC().Format(time.DateTime)) + text
 	}
 	if holder.Reached {
 		text += fmt.Sprintf("; to keep what %s has, annotate accept-data-loss: %q", holder.Pod, master.ID)

@@ -129,7 +129,7 @@ func (c *cluster) links() []Step {
 			r.Replication.MasterHost == master.IP && (r.Replication.LinkUp || !master.Closed) || !r.connectedTo(master) || !master.self().Master {
 			continue
 		}
-		if c.isHeldBack(master, r) {
+		if c.isHeldBack(master, r) || c.isShut(master) {
 			continue
 		}
 		text := fmt.Sprintf("point %s to its master %s at %s (it follows %s)", r.Pod, master.Pod, master.IP, r.Replication.MasterHost)

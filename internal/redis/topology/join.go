@@ -144,7 +144,7 @@ func (c *cluster) replicateEmpty() []Step {
 func (c *cluster) newReplicas() (empty, rest []Step) {
 	var batch []Step
 	for _, s := range c.shards {
-		if s.master == nil {
+		if s.master == nil || c.isShut(s.master) {
 			continue
 		}
 		for _, n := range s.nodes {

@@ -159,6 +159,14 @@ func (l *ledger) fault() {
 	case 10:
 		l.logf("EVENT %s restarts with one key at another address, no history is recorded, and %s finds it by hearsay", master.name, replica.name)
 		l.hearsay(master, replica)
+	case 12:
+		l.logf("EVENT all pods restart, and the volume of %s is one of the past", master.name)
+		past := master.s.snapshot()
+		l.servers = append(l.servers, past)
+		l.work(130 * time.Second)
+		l.safe = l.past[0]
+		l.restartAll(l.rnd.IntN(2) == 0)
+		l.volumes[master.name], past.queueUntil = past, l.now+10*time.Minute // later writes would hide a loss
 	case 11:
 		l.logf("EVENT %s is cut off from %s, and the cluster is parked", replica.name, master.name)
 		l.parkCutOff(replica)
@@ -247,9 +255,64 @@ func TestModelHistory(t *testing.T) {
 	}
 }
 
-// All pods restart, and storage has put the volume of one master back to a state before its last config epoch. What its replica has is not
-// lost: the shard waits until a user decides.
+// All pods restart, and storage has put the volume of one master back to an earlier state, of an earlier config epoch or of the same. What its
+// replica has is not lost: the shard waits until a user decides.
 func TestModelVolumeOfThePast(t *testing.T) {
+	t.Parallel()
+	for _, seed := range seeds(t, 10) {
+		for _, kind := range []string{"an earlier epoch", "the same epoch", "the same epoch and addresses", "the same epoch and addresses, restarted twice"} {
+			t.Run(name(seed)+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				l := &ledger{run: newRun(t, seed, 3, 2, 2)}
+				l.wanted.Shards, l.planned = []int{2, 2, 2}, false
+				l.settle(time.Minute)
+				l.work(8 * time.Second)
+				master := l.role(l.rnd.IntN(3), true)
+				past := master.s.snapshot()
+				l.servers = append(l.servers, past)
+				if kind == "an earlier epoch" {
+					master.s.current += 10
+					master.s.me().epoch = master.s.current
+				}
+				l.work(130 * time.Second)
+				l.safe = l.past[0]
+				l.restartAll(strings.Contains(kind, "addresses"))
+				l.volumes[master.name], past.queueUntil = past, l.now+time.Hour // later writes would hide a loss
+				if strings.HasSuffix(kind, "twice") {
+					l.work(10 * time.Second)
+					l.restartAll(true)
+				}
+				l.work(5 * time.Minute)
+				m := l.last.Model
+				assert.Assert(t, !m.Settled && !m.Redundant, m.Reason)
+				if !past.up {
+					assert.Equal(t, m.Verdict, SlotsLost, m.Reason) // it asked its replica, and does not start
+				} else {
+					assert.Assert(t, strings.Contains(m.Reason, "storage has put the volume of "+master.name+" back"), m.Reason)
+				}
+				assert.Assert(t, strings.Contains(m.Reason, fmt.Sprintf("accept-data-loss: %q", past.id)), m.Reason)
+				l.wanted.Consent = []string{past.id}
+				l.mend()
+				assert.Equal(t, len(l.lost()), 0, "%v", l.lost())
+				l.oracle()
+			})
+		}
+	}
+}
+
+// restartAll kills all pods, which come back within seconds.
+func (l *ledger) restartAll(sameAddresses bool) {
+	for _, name := range slices.Sorted(maps.Keys(l.pods)) {
+		p := l.pods[name]
+		if sameAddresses && p.running {
+			p.nextIP = p.s.ip
+		}
+		l.kill(p, time.Duration(l.rnd.IntN(3000))*time.Millisecond)
+	}
+}
+
+// All pods are away for a long time, and come back with their volumes. Nothing is in doubt, also where a replica has more keys than its master.
+func TestModelAllWereAway(t *testing.T) {
 	t.Parallel()
 	for _, seed := range seeds(t, 10) {
 		t.Run(name(seed), func(t *testing.T) {
@@ -259,20 +322,15 @@ func TestModelVolumeOfThePast(t *testing.T) {
 			l.settle(time.Minute)
 			l.work(8 * time.Second)
 			master := l.role(l.rnd.IntN(3), true)
-			past := master.s.snapshot()
-			l.servers = append(l.servers, past)
-			master.s.current += 10
-			master.s.me().epoch = master.s.current
-			l.work(20 * time.Second)
-			l.safe = l.past[0]
 			for _, name := range slices.Sorted(maps.Keys(l.pods)) {
-				l.kill(l.pods[name], time.Duration(l.rnd.IntN(3000))*time.Millisecond)
+				p := l.pods[name]
+				l.kill(p, time.Hour+time.Duration(l.rnd.IntN(60))*time.Second)
 			}
-			l.volumes[master.name], past.queueUntil = past, l.now+time.Hour // later writes would hide a loss
-			l.work(5 * time.Minute)
-			assert.Assert(t, l.last.Model.Verdict != Complete, l.last.Model.Reason)
-			assert.Assert(t, strings.Contains(l.last.Model.Reason, "storage has put the volume of "+master.name+" back"), l.last.Model.Reason)
-			l.wanted.Consent = []string{past.id}
+			expired := slices.Sorted(maps.Keys(master.s.data))[0]
+			delete(master.s.data, expired) // replicas keep keys that have expired
+			l.deleted[expired] = l.acked[expired]
+			l.safe = maps.Clone(l.acked)
+			l.now += time.Hour
 			l.mend()
 			assert.Equal(t, len(l.lost()), 0, "%v", l.lost())
 			l.oracle()
@@ -360,6 +418,7 @@ func TestModelNeedsEachProof(t *testing.T) {
 	}{
 		{"user", []int{0, 3, 6}, 91, "a replication user for each shard: a replica copies a stranger at its master's address"},
 		{"past", []int{4}, 0, "no start on a volume of the past: its replica is made like it"},
+		{"mark", []int{12}, 0, "the time of the last link: after all pods have restarted, a replica is made like a volume of the past"},
 		{"claim", []int{8}, 0, "no pod is deleted whose claim goes: its data goes with it"},
 		{"continuation", nil, 2, "the master continues what its replica has: the replica is made like one that restarted without its data"},
 		{"user, history", []int{0}, 0, "and the recorded history: it is promoted with the stranger's data"},

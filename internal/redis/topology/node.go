@@ -75,8 +75,13 @@ type Node struct {
 	// connections. Empty if it refuses none.
 	Refuses string
 	// Closed reports whether the user with which replicas copy from this master is disabled. That is so on a new node, and on one that restarted
-	// without slots before it had learned of its replicas.
+	// without slots before it had learned of its replicas, or whose volume storage may have put back.
 	Closed bool
+	// Used is the time when the volume of a closed master was last in use before its server started. It is zero if another node showed then that
+	// storage has not put the volume back.
+	Used time.Time
+	// Linked is the time until which a replica had its link before its server started, as its volume notes. It is zero while it has a link.
+	Linked time.Time
 	// Unsaved reports whether the node cannot write its append-only file: its end would cost writes that it has acknowledged.
 	Unsaved bool
 	Saving  bool   // a BGSAVE or a rewrite of the append-only file is running

@@ -16,6 +16,7 @@ func (w *world) pass(d time.Duration) {
 		for _, s := range w.servers {
 			if s.up {
 				s.used = w.now
+				s.unproven = s.unproven && s.shut && s.me().master
 			}
 			if s.alive() {
 				s.handshakes()
@@ -259,11 +260,11 @@ func (s *server) replicateData() {
 
 // isAdmitted reports whether a server accepts a replica. It has only its own shard's user, and does not have it while it is new.
 func (s *server) isAdmitted(m *server) bool {
-	return (m.user == s.user || s.w.isWithout("user")) && (m.admits || s.w.isWithout("admission"))
+	return (m.user == s.user || s.w.isWithout("user")) && (m.admits && !m.shut || s.w.isWithout("admission"))
 }
 
 func (s *server) copyFrom(m *server) {
-	s.synced, s.linkedOnce = true, true
+	s.synced, s.linkedOnce, s.linkedAt = true, true, s.w.now
 	s.data = maps.Clone(m.data)
 	s.offset, s.functions = m.offset, m.functions
 	switch s.replid {

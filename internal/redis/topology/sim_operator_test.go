@@ -25,6 +25,7 @@ type pod struct {
 	nextIP          string        // the address after its restart; empty: a new one
 	hiddenUntil     time.Duration // the operator cannot reach it
 	brokenUntil     time.Duration // its container does not start
+	asksUntil       time.Duration // its container asks replicas for the state of its volume
 }
 
 // operator drives a simulated cluster: it observes, decides and takes one step. It may crash between any two commands.
@@ -100,13 +101,17 @@ func (o *operator) begin(p *pod) {
 	} else if s.damaged {
 		s.truncate()
 	}
-	if o.isOfThePast(s) && !o.isWithout("past") {
-		if !o.isReplaced(s) {
+	if !o.isWithout("past") {
+		isPast, asks := o.isOfThePast(p, s)
+		if asks || isPast && !o.isReplaced(s) {
 			return
 		}
-		s = o.newServer()
-		s.user, o.volumes[p.name] = fmt.Sprint("shard-", p.shard), s
+		if isPast {
+			s = o.newServer()
+			s.user, o.volumes[p.name] = fmt.Sprint("shard-", p.shard), s
+		}
 	}
+	p.asksUntil = 0
 	ip := p.nextIP
 	if ip == "" || o.byIP[ip] != nil {
 		ip = o.newIP()
@@ -132,14 +137,56 @@ func (o *operator) isReplaced(s *server) bool {
 	return false
 }
 
-// isOfThePast reports whether others have heard from a master after its volume was last in use.
-func (o *operator) isOfThePast(s *server) bool {
+// isOfThePast reports whether others have heard from a master, or its replica has had a link, after its volume was last in use. Where no
+// server has heard from it, it asks the replicas for a while, and notes that nothing is proven.
+func (o *operator) isOfThePast(p *pod, s *server) (isPast, asks bool) {
+	used := s.used
+	if s.unproven {
+		used = s.usedMark
+	}
+	s.unproven, s.usedMark = false, 0
+	if !s.me().master || s.count(s.id) == 0 {
+		return false, false
+	}
+	proven := o.now-used <= 2*simTimeout || o.isWithout("mark")
 	for _, other := range o.servers {
-		if p := other.peers[s.id]; p != nil && other != s && other.alive() && s.me().master && s.count(s.id) > 0 && p.met == 0 && p.pong > max(s.used+2*simTimeout, other.begun) {
-			return true
+		if p := other.peers[s.id]; p != nil && other != s && other.alive() && p.met == 0 && p.pong > other.begun {
+			if p.pong > used+2*simTimeout {
+				return true, false
+			}
+			proven = true
 		}
 	}
-	return false
+	if proven {
+		return false, false
+	}
+	if isPast, proven = o.isOutlived(s, used); isPast || proven {
+		return isPast, false
+	}
+	s.unproven, s.usedMark = true, used
+	if p.asksUntil == 0 {
+		p.asksUntil = o.now + 3*time.Second
+	}
+	return false, o.now < p.asksUntil
+}
+
+// isOutlived compares the time when the volume of a master was last in use with the links of its replicas. Some servers do not find them.
+func (o *operator) isOutlived(s *server, used time.Duration) (isPast, proven bool) {
+	proven = true
+	for _, p := range s.known() {
+		if p.masterID != s.id {
+			continue
+		}
+		i := slices.IndexFunc(o.servers, func(r *server) bool { return r.alive() && r.id == p.id })
+		if i < 0 || s.id[0]%2 == 0 {
+			proven = false
+			continue
+		}
+		if o.servers[i].linkedMark > used+2*simTimeout {
+			return true, false
+		}
+	}
+	return false, proven
 }
 
 // setImage makes the image of new pods one that can or cannot be pulled. Pods with another image are outdated.
@@ -231,13 +278,19 @@ func (o *operator) read(n *Node, s *server, open map[int]bool) {
 	me := s.me()
 	n.Reached, n.ID, n.View, n.StateOK, n.Keys, n.Settings = true, s.id, s.view(), s.ok(), int64(len(s.data)), maps.Clone(s.settings)
 	n.UsedMemory, n.Functions, n.At = int64(len(s.data)), s.functions, time.UnixMilli(1e12).Add(o.now)
-	n.RunID, n.Uptime, n.Closed = s.run, o.now-s.begun, me.master && !s.admits
+	n.RunID, n.Uptime, n.Closed = s.run, o.now-s.begun, me.master && (!s.admits || s.shut)
 	n.Replication = Replication{Master: me.master, MasterHost: s.masterHost, LinkUp: s.linked && s.synced, Syncing: s.linked && !s.synced, Offset: s.offset,
 		ID: s.replid, FormerID: s.former}
 	if !s.linked && !s.linkedOnce {
 		n.Replication.LinkDown = NeverLinked
 	} else if !s.linked {
 		n.Replication.LinkDown = o.now - s.lostLink
+	}
+	if n.Closed && s.usedMark > 0 {
+		n.Used = time.UnixMilli(1e12).Add(s.usedMark)
+	}
+	if n.Replication.LinkDown == NeverLinked && s.linkedMark > 0 {
+		n.Linked = time.UnixMilli(1e12).Add(s.linkedMark)
 	}
 	o.blind(n)
 	if me.master {

@@ -58,6 +58,11 @@ type server struct {
 	damaged        bool          // its file is damaged
 	leaving        bool          // its claim is being deleted, together with its pod
 	used           time.Duration // when the volume was last in use
+	linkedAt       time.Duration // until when it has had a link, as its volume notes
+	usedMark       time.Duration // used, at a start without a proof that the volume is the present one; else 0
+	linkedMark     time.Duration // linkedAt, at its start
+	unproven       bool          // noted on the volume: it started without that proof
+	shut           bool          // no replica may copy from it, for want of that proof
 	noLinkUntil    time.Duration // its link is cut off
 	queueUntil     time.Duration // no client writes to it
 
@@ -188,6 +193,7 @@ func (s *server) start(ip string) {
 	s.up, s.frozen, s.ip = true, false, ip
 	s.linked, s.synced, s.offset, s.electAt, s.linkedOnce = false, false, 0, 0, false
 	s.run, s.replid, s.former, s.begun = s.w.newName(), s.w.newName(), "", s.w.now
+	s.linkedMark, s.shut = s.linkedAt, s.unproven
 	s.admits = s.admits && (!s.me().master || s.count(s.id) > 0 || s.isFollowed())
 	s.w.byIP[ip] = s
 	for _, p := range s.peers {

@@ -85,9 +85,9 @@ func (o *operator) single(s Step, n *server) error {
 			return errRefused
 		}
 		n.follow(target.id)
-		n.admits = true
+		n.admits, n.shut = true, false
 		if t := o.at(s.Target); t != nil {
-			t.admits = true
+			t.admits, t.shut = true, false
 		}
 	case ActionReset:
 		if me.master && len(n.data) > 0 {
