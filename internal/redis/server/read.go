@@ -41,7 +41,7 @@ func (s *Servers) Read(ctx context.Context, cluster string, access Access, nodes
 			continue
 		}
 		on := s.peer(cluster, access, node.UID, node.IP)
-		node.Failures = s.failures(on)
+		node.Failures, node.Sent = s.failures(on), s.sent(on)
 		if node.IP == "" {
 			node.Problem = "the pod has no address"
 			continue

@@ -100,7 +100,30 @@ func (t *executor) take(ctx context.Context) error {
 	if t.Step.Interval > 0 && !t.servers.due(t.Cluster, t.Access, t.Step) {
 		return errNotDue
 	}
-	return do(ctx)
+	err := do(ctx)
+	if t.Step.Interval > 0 && errors.Is(err, proof.ErrRefused) {
+		t.servers.refused(t.Cluster, t.Access, t.Step)
+	}
+	return err
+}
+
+// refused records that a step with an interval was not sent.
+func (s *Servers) refused(cluster string, access Access, step topology.Step) {
+	p := s.peer(cluster, access, step.Node.UID, step.Node.IP)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(p.sent, step.Action)
+}
+
+// sent returns the time since each action with an interval was last sent to a pod.
+func (s *Servers) sent(on *peer) map[topology.Action]time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	since := map[topology.Action]time.Duration{}
+	for action, at := range on.sent {
+		since[action] = time.Since(at)
+	}
+	return since
 }
 
 // due reports whether the interval of a step has passed since it last ran, and records that it runs now.

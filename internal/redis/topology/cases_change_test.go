@@ -136,6 +136,7 @@ func TestRolling(t *testing.T) {
 		s.node("a-0-0").Settings, s.node("a-1-0").Settings = map[string]string{"maxmemory": "0"}, map[string]string{"maxmemory": "1073741824"}
 	}
 	third := func(s *scene) { s.add(0, 2); s.record.Shards = []int{3, 2, 2} }
+	threeOf0 := func(s *scene) { third(s); s.wanted.Shards[0] = 3; s.follow("a-0-2", "a-0-0") }
 	holdAll(t, []expectation{
 		row("replica first", Complete, PhaseUpgrading, "DeletePod a-0-1", "", outdated(six...)),
 		row("then a failover to it", Complete, PhaseUpgrading, "Failover a-0-1", "", outdated("a-0-0", "a-1-0", "a-1-1", "a-2-0", "a-2-1")),
@@ -165,7 +166,9 @@ func TestRolling(t *testing.T) {
 		row("a pod of the wanted revision that never served is left", SlotsLost, "", "Wait", "", neverUp("a-1-0", "a-1-1"), each(func(n *Node) { n.Outdated = false })),
 		row("an old replica that cannot copy its new master is replaced", Complete, PhaseUpgrading, "DeletePod a-0-0", "no copy of its master",
 			outdated("a-0-0", "a-1-0", "a-1-1", "a-2-0", "a-2-1"), promoted("a-0-1", "a-0-0", true), follows("a-0-0", "a-0-1"), cannotCopy),
-		row("but not while a pod of the new revision is down", Complete, "", "Wait", "a-0-1 has no link", outdated("a-0-1"), unlinked("a-0-1"), lost(time.Minute, "a-1-1")),
+		row("also while a pod of the new revision is down in another shard", Complete, "", "DeletePod a-0-1", "no copy of its master", outdated("a-0-1"), unlinked("a-0-1"), lost(time.Minute, "a-1-1")),
+		row("but not while one is down in its own", Complete, "", "Wait", "a-0-1 has no link", outdated("a-0-1"), unlinked("a-0-1"), threeOf0, lost(time.Minute, "a-0-2")),
+		row("nor while none is up", Complete, "", "Wait", "a-0-1 has no link", outdated("a-0-0", "a-0-1", "a-1-0", "a-2-0", "a-2-1"), unlinked("a-0-1"), lost(time.Minute, "a-1-1")),
 		row("but not while its master has restarted without keys", Complete, "", "Wait", "a-1-0 has 0 keys since it restarted, and its replica a-1-1 has 7", outdated("a-1-1"), doubtful(0),
 			on("a-1-1", func(n *Node) { n.Replication.MasterHost = "10.9.9.9" })),
 		row("nor while that has one key, which hides the restart", Complete, "", "Wait", "a-1-0 has 1 keys since it restarted, and its replica a-1-1 has 7", outdated("a-1-1"), doubtful(1)),
@@ -271,8 +274,25 @@ func TestFailedStepsYield(t *testing.T) {
 		row("a setting that a node refuses does not stop the rolling change", Complete, "", "DeletePod a-0-1", "refused by the server", sets("2gb"),
 			on("a-1-0", func(n *Node) { n.Settings = map[string]string{"maxmemory": "1gb"} }), refuses("map[maxmemory:2gb]", "refused by the server"), outdated("a-0-1")),
 		row("another value of a setting that a node refused is set at once", Complete, "", "Configure a-0-0", "and 5 more", sets("1gb"), refuses("map[maxmemory:x]", "x")),
+		row("a failover that was sent may take effect", Complete, "", "Wait", "waits until this has taken effect: make a-0-1 the master", outdated("a-0-0", "a-1-0"), sent("a-0-1", time.Second)),
+		row("it is sent again after a time", Complete, "", "Failover a-0-1", "", outdated("a-0-0", "a-1-0"), sent("a-0-1", 5*time.Second)),
 		row("of several nodes, those that do not fail are set", Complete, "", "Configure a-0-0", "and 4 more", sets("1gb"), refuses("map[maxmemory:2gb]", "x")),
 	})
+}
+
+// sent makes a failover sent to a pod some time ago.
+func sent(pod string, since time.Duration) edit {
+	return on(pod, func(n *Node) { n.Sent = map[Action]time.Duration{ActionFailover: since} })
+}
+
+// A step that was sent, and may still take effect, makes a pass each second.
+func TestASentStepIsAwaited(t *testing.T) {
+	t.Parallel()
+	s := settled(3)
+	outdated("a-0-0")(s)
+	assert.Equal(t, s.decide().LookAgain, afterEffect)
+	sent("a-0-1", time.Second)(s)
+	assert.Equal(t, s.decide().LookAgain, whileWaiting)
 }
 
 // The record keeps the node of a wanted pod that is away, even if no member knows that node.

@@ -11,16 +11,25 @@ import (
 )
 
 // due returns the first candidate that did not fail a short time ago; of a batch, its steps that did not. It notes the causes of the
-// others. A step that keeps failing so blocks neither its own rule nor a later one, and is tried again when it is due.
+// others. A step that keeps failing so blocks neither its own rule nor a later one, and is tried again when it is due. One that was sent a
+// short time ago, and may still take effect, blocks later rules only: due then waits.
 func (c *cluster) due(candidates []Step) []Step {
+	var sent []Step
+	skips := func(step Step) bool {
+		if c.isSent(step) {
+			sent = append(sent, step)
+			return true
+		}
+		return c.isHeld(step)
+	}
 	for _, step := range candidates {
 		if len(step.Batch) == 0 {
-			if !c.isHeld(step) {
+			if !skips(step) {
 				return []Step{step}
 			}
 			continue
 		}
-		batch := slices.DeleteFunc(slices.Clone(step.Batch), c.isHeld)
+		batch := slices.DeleteFunc(slices.Clone(step.Batch), skips)
 		switch len(batch) {
 		case 0:
 		case len(step.Batch):
@@ -32,7 +41,19 @@ func (c *cluster) due(candidates []Step) []Step {
 			return []Step{{Action: step.Action, Message: message, Batch: batch}}
 		}
 	}
+	if len(sent) > 0 {
+		return wait("waits until this has taken effect: %s", sent[0].Message)
+	}
 	return nil
+}
+
+// isSent reports whether a step of the same action was sent to the node less than the step's interval ago.
+func (c *cluster) isSent(step Step) bool {
+	if n := c.pods[step.Node.Pod]; n != nil && n.UID == step.Node.UID {
+		since, sent := n.Sent[step.Action]
+		return sent && since < step.Interval
+	}
+	return false
 }
 
 // isHeld reports whether a step failed a short time ago, and notes why.

@@ -53,6 +53,8 @@ type Node struct {
 
 	// Failures are steps on this node that failed and are not due for a retry yet.
 	Failures []Failure
+	// Sent holds the time since the last step of an action with an interval was sent to this node.
+	Sent map[Action]time.Duration
 
 	// Reached reports whether Redis answered all queries. If not, the fields below are unknown, and Problem has the cause: connection
 	// refused, no answer within 2s, wrong password, loading its data.

@@ -95,13 +95,14 @@ func (n *Node) mayComeUp() bool { return !n.Reached && !n.LostData && !n.isStuck
 
 // outOfStep replaces replicas of an old revision that are not a valid copy of their master, while the master is reached. The new revision may
 // fix them: a newer Redis, more memory, or a larger output buffer. It keeps a replica whose master restarted with fewer keys: the replica
-// may hold the only copy. While a pod of the wanted revision is not up, the new revision may be no better.
+// may hold the only copy. While a pod of the wanted revision is not up in the shard, or none is in any shard, the new revision may be no better.
 func (c *cluster) outOfStep() (steps []Step) {
-	if c.unproven() || slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Terminating }) {
+	isUp := func(n *Node) bool { return !n.Outdated && n.Reached }
+	if c.unproven() && !slices.ContainsFunc(c.nodes, isUp) || slices.ContainsFunc(c.nodes, func(n *Node) bool { return n.Terminating }) {
 		return nil
 	}
 	for _, s := range c.shards {
-		if s.master == nil || s.master.Terminating || len(c.owned[s.master.ID]) == 0 || !s.master.Replication.Master {
+		if slices.ContainsFunc(s.nodes, c.isUnproven) || s.master == nil || s.master.Terminating || len(c.owned[s.master.ID]) == 0 || !s.master.Replication.Master {
 			continue
 		}
 		for _, n := range s.nodes {
@@ -128,8 +129,10 @@ func (c *cluster) indispensable(n *Node) bool {
 }
 
 // unproven reports whether a former member's pod of the wanted revision is not up.
-func (c *cluster) unproven() bool {
-	return slices.ContainsFunc(c.nodes, func(n *Node) bool { return !n.Outdated && !n.Reached && c.wants(n) && c.record.Nodes[n.Pod] != "" })
+func (c *cluster) unproven() bool { return slices.ContainsFunc(c.nodes, c.isUnproven) }
+
+func (c *cluster) isUnproven(n *Node) bool {
+	return !n.Outdated && !n.Reached && c.wants(n) && c.record.Nodes[n.Pod] != ""
 }
 
 func (c *cluster) deletePod(n *Node, why string) Step {

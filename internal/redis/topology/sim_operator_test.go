@@ -259,6 +259,12 @@ func (o *operator) observe() []Node {
 		if p.running {
 			n.IP = p.s.ip
 		}
+		n.Sent = map[Action]time.Duration{}
+		for _, action := range []Action{ActionFailover, ActionReplicate, ActionBumpEpoch} {
+			if at, sent := o.taken[string(action)+name]; sent {
+				n.Sent[action] = o.now - at
+			}
+		}
 		if p.running && p.s.alive() && o.now >= p.hiddenUntil {
 			o.read(&n, p.s, open)
 		}
@@ -356,7 +362,7 @@ func (o *operator) command() error {
 }
 
 // take runs a step.
-func (o *operator) take(s Step) error {
+func (o *operator) take(s Step) (err error) {
 	if len(s.Batch) > 0 {
 		var all error
 		for _, one := range s.Batch {
@@ -373,6 +379,11 @@ func (o *operator) take(s Step) error {
 		return nil
 	}
 	o.taken[key] = o.now
+	defer func() {
+		if errors.Is(err, errRefused) {
+			delete(o.taken, key)
+		}
+	}()
 	switch s.Action {
 	case ActionWait:
 		return nil
