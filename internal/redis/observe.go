@@ -77,6 +77,9 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ reconcil
 		obs.Lagging = obs.Lagging || database.IsLagging(set)
 	}
 	obs.place(rc, sets, live)
+	if err := k.seeClaims(ctx, rc, obs); err != nil {
+		return err
+	}
 	if obs.access, obs.Password, err = k.accounts.access(ctx, rc); err != nil {
 		return err
 	}
@@ -93,6 +96,23 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ reconcil
 	metrics.Redis.Set(client.ObjectKeyFromObject(rc), model.Served, states(obs.Nodes), lost(model))
 	obs.backups, err = backupsOf(rc).See(ctx, pods, k.jobs, reconcile.OwnerOf(k, rc))
 	return err
+}
+
+// seeClaims marks the pods whose claims are being deleted.
+func (k *Kind) seeClaims(ctx context.Context, rc *redisv1.RedisCluster, obs *Observation) error {
+	list := object.EmptyList(object.ClaimKind)
+	if err := k.client.List(ctx, list, client.InNamespace(rc.Namespace), client.MatchingFields{object.IndexOwner: reconcile.OwnerOf(k, rc).Key()}); err != nil {
+		return fmt.Errorf("list the claims of %s: %w", rc.Name, err)
+	}
+	leaving := map[string]bool{}
+	for i := range list.Items {
+		leaving[list.Items[i].GetName()] = list.Items[i].GetDeletionTimestamp() != nil
+	}
+	for i := range obs.Nodes {
+		node := &obs.Nodes[i]
+		node.ClaimLeaves = node.UID != "" && leaving[database.ClaimName(setName(rc.Name, node.Shard), node.Ordinal)]
+	}
+	return nil
 }
 
 // judgePassword records which servers accept the password, and marks those that a restart would unlock.

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -91,6 +92,41 @@ func TestNodes(t *testing.T) {
 	rc.Spec.Pod = nil
 	set.Status.ObservedGeneration = 1
 	assert.Assert(t, !place().Nodes[1].Outdated, "nobody knows yet")
+}
+
+// claims is a client that lists claims.
+type claims struct {
+	client.Client
+
+	items []unstructured.Unstructured
+}
+
+func (c claims) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
+	list.(*unstructured.UnstructuredList).Items = c.items
+	return nil
+}
+
+// A claim that is being deleted is in the status: its pod would lose its data.
+func TestClaimsThatAreBeingDeleted(t *testing.T) {
+	t.Parallel()
+	rc, set := read(t, "minimal"), testSet(0, 2)
+	claim := func(name string, leaves bool) (o unstructured.Unstructured) {
+		if o.SetName(name); leaves {
+			o.SetDeletionTimestamp(&metav1.Time{Time: time.Unix(1.7e9, 0)})
+		}
+		return o
+	}
+	obs := Observation{HostIPs: map[string]string{}, Problems: map[string]string{}}
+	obs.place(rc, map[int]*appsv1.StatefulSet{0: set}, []*corev1.Pod{testPod("cache-0-0", set), testPod("cache-0-1", set)})
+	kind := &Kind{client: claims{items: []unstructured.Unstructured{claim("data-cache-0-0", false), claim("data-cache-0-1", true), claim("data-cache-1-0", true), claim("other", true)}}}
+	assert.NilError(t, kind.seeClaims(t.Context(), rc, &obs))
+	var leave []string
+	for _, node := range obs.Nodes {
+		if node.ClaimLeaves {
+			leave = append(leave, node.Pod)
+		}
+	}
+	assert.DeepEqual(t, leave, []string{"cache-0-1"})
 }
 
 // A pod counts as never up only if Kubernetes shows that its container never served.

@@ -211,6 +211,7 @@ func TestStuck(t *testing.T) {
 			on("a-2-0", func(n *Node) { n.self().Owned = SlotSet{{0, 0}, {10922, 16383}} })),
 		row("a refused deletion stops no other", SlotsLost, "", "DeletePod a-2-1", "", stuck("a-1-0", "a-1-1", "a-2-0", "a-2-1"),
 			on("a-1-1", func(n *Node) { n.Failures = []Failure{{Action: ActionDeletePod, Cause: "its claim is being deleted"}} })),
+		row("the claim of a pod is being deleted, and nothing else is wrong", Complete, PhaseRunning, "Wait", "the claims of a-1-1 are being deleted: their data goes with these pods", on("a-1-1", func(n *Node) { n.ClaimLeaves = true })),
 		row("a replica waits while its master may come up by itself", SlotsLost, "", "Wait", "", stuck("a-1-1"), lost(time.Hour, "a-1-0")),
 		row("or runs", Unknown, "", "Wait", "", stuck("a-1-1"), lost(time.Hour, "a-1-0"), runs("a-1-0")),
 		row("or has restarted, and nothing shows with what", Complete, "", "Wait", "has an unknown number", doubtful(1), stuck("a-1-1")),

@@ -35,7 +35,7 @@ func Decide(wanted Wanted, record Record, nodes []Node) Decision {
 		}
 	}
 	model := c.model(verdict, reason)
-	if len(steps) == 0 && model.Reason != "" && (verdict != Complete || !model.Redundant || len(c.waits) > 0 || len(c.failing) > 0 || c.refused != "") {
+	if len(steps) == 0 && model.Reason != "" && (verdict != Complete || !model.Redundant || c.whyLeaving() != "" || len(c.waits) > 0 || len(c.failing) > 0 || c.refused != "") {
 		steps = wait("%s", model.Reason)
 	}
 	model.Settled = len(steps) == 0

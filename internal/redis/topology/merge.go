@@ -36,7 +36,7 @@ func (c *cluster) model(verdict Verdict, reason string) Model {
 	for _, id := range sortedKeys(c.doubts) {
 		doubts = append(doubts, c.doubts[id])
 	}
-	for _, text := range slices.Concat(c.failing, []string{reason}, doubts, []string{thin, c.refused}, c.waits, c.notes) {
+	for _, text := range slices.Concat([]string{c.whyLeaving()}, c.failing, []string{reason}, doubts, []string{thin, c.refused}, c.waits, c.notes) {
 		if text != "" && !slices.Contains(reasons, text) {
 			reasons = append(reasons, text)
 		}
@@ -44,6 +44,24 @@ func (c *cluster) model(verdict Verdict, reason string) Model {
 	m.Reason = strings.Join(reasons, "; ")
 	m.Phase = c.phase(verdict, m)
 	return m
+}
+
+// whyLeaving names the pods that would lose their data because their claims are being deleted, or returns "".
+func (c *cluster) whyLeaving() string {
+	var pods []string
+	for _, n := range c.nodes {
+		if n.ClaimLeaves {
+			pods = append(pods, n.Pod)
+		}
+	}
+	if len(pods) == 0 {
+		return ""
+	}
+	if more := len(pods) - 8; more > 0 {
+		pods = append(pods[:8], fmt.Sprintf("%d more pods", more))
+	}
+	return fmt.Sprintf("the claims of %s are being deleted: their data goes with these pods, so none of them is replaced. Set the reclaim policy of their volumes to Retain, "+
+		"or make a backup. Then delete one of these pods at a time, while another pod of its shard is in step: it gets a new volume, and the data from that pod", strings.Join(pods, ", "))
 }
 
 // phase returns the phase for a verdict. A refused change does not count as scaling.

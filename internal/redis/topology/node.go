@@ -31,6 +31,9 @@ type Node struct {
 	WellFor time.Duration
 	Ended   string
 
+	// ClaimLeaves reports whether the claim with the pod's data is being deleted. The data is then deleted with the pod.
+	ClaimLeaves bool
+
 	// NeverUp reports whether the Redis container of this pod has never served: it never ran, or it kept exiting before the pod was ready
 	// once. Deleting such a pod ends no server, and its volume stays.
 	NeverUp bool
