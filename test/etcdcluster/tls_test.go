@@ -137,11 +137,8 @@ func TestEncrypted(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
 	op := s.start()
-	voters := 2
-	if full {
-		voters = 3
-	}
-	s.create(fmt.Sprintf("{replicas: %d, tls: {mode: Auto}}", voters))
+	const voters = 3
+	s.create("{replicas: 3, tls: {mode: Auto}}")
 	t.Logf("%d voters are ready after %.1f s", voters, s.ready(voters).Seconds())
 	s.write()
 	s.encrypted()
