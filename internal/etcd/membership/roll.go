@@ -46,7 +46,7 @@ func (c *cluster) roll() (steps []Step) {
 	case !slices.Contains(outdated, leader) || !c.othersSettled(leader):
 		return steps
 	case len(c.voters) > 1:
-		return append(steps, c.moveLeader(PhaseUpgrading, leader, "its pod is to be replaced")...)
+		return append(steps, c.moveLeader(PhaseUpgrading, leader, "its pod is to be replaced", outdated...)...)
 	default:
 		return c.do(PhaseUpgrading, c.deletePod(leader, nil), "replace pod %s %s: the cluster has no other member and does not answer until then", leader.pod.Name, leader.successor())
 	}

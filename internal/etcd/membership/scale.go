@@ -137,10 +137,10 @@ func (c *cluster) retire() []Step {
 	return nil
 }
 
-// moveLeader transfers the leadership to a healthy member. It prefers a wanted member, then one of the latest revision, then the lowest
-// ordinal.
-func (c *cluster) moveLeader(phase string, from *memberState, why string) (steps []Step) {
-	heirs := slices.DeleteFunc(c.healthyBut(from), func(s *memberState) bool { return s.ordinal < 0 || c.behind[s] })
+// moveLeader transfers the leadership to a healthy member, but to none that awaits the same as the leader: they would lead in turn while their
+// steps fail. It prefers a wanted member, then one of the latest revision, then the lowest ordinal.
+func (c *cluster) moveLeader(phase string, from *memberState, why string, same ...*memberState) (steps []Step) {
+	heirs := slices.DeleteFunc(c.healthyBut(from), func(s *memberState) bool { return s.ordinal < 0 || c.behind[s] || slices.Contains(same, s) })
 	if len(heirs) == 0 {
 		return c.blocked("%s leads the cluster, and no other member can take over", from.name())
 	}

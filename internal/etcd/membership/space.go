@@ -75,6 +75,7 @@ func (c *cluster) defrag() []Step {
 // so all members must be healthy, and it must not lead.
 func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) (steps []Step) {
 	var leader *memberState
+	var large []*memberState
 	for _, s := range c.voters {
 		if s.answer == nil || s.answer.Size < max(atLeast, 1) || (s.answer.Size-s.answer.Used)*100 <= percent*s.answer.Size {
 			continue
@@ -82,6 +83,7 @@ func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) 
 		if atRest := c.noSpace() == nil; !c.allWell() || atRest && (c.busy() || !c.mayPause(s)) {
 			return c.blocked("no database is rewritten now: not all members are well")
 		}
+		large = append(large, s)
 		if s == c.leader {
 			leader = s
 			continue
@@ -92,7 +94,7 @@ func (c *cluster) defragAbove(phase string, percent, atLeast int64, why string) 
 	case leader == nil:
 		return steps
 	case len(c.voters) > 1:
-		return append(steps, c.moveLeader(phase, leader, "its database is to be rewritten")...)
+		return append(steps, c.moveLeader(phase, leader, "its database is to be rewritten", large...)...)
 	default:
 		return c.do(phase, Step{Action: ActionDefrag, Via: leader.place(), Ordinal: leader.ordinal}, "rewrite the database of %s, %s", leader.name(), why)
 	}
