@@ -52,7 +52,7 @@ func SecretData(secret *unstructured.Unstructured) map[string][]byte {
 type LostError struct{ Secret, Database string }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("Secret %s of %s is gone, and its servers keep the values that it had: restore it from a backup", e.Secret, e.Database)
+	return fmt.Sprintf("Secret %s of %s is missing, and its servers keep the values that it had: restore it from a backup", e.Secret, e.Database)
 }
 
 // Secrets caches the data of generated Secrets for the lifetime of the process: a deleted Secret is restored unchanged. It is safe for

@@ -265,7 +265,7 @@ func TestRecordedAuthoritiesAloneAreAccepted(t *testing.T) {
 		"others, while pods go":      {others, 0, true, ""},
 		"others, parked":             {others, 0, false, ""},
 		"none, while pods go":        {there{"Secret/store-client-tls": own["Secret/store-client-tls"]}, 0, true, ""},
-		"none":                       {there{"Secret/store-client-tls": own["Secret/store-client-tls"]}, 3, true, "is gone"},
+		"none":                       {there{"Secret/store-client-tls": own["Secret/store-client-tls"]}, 3, true, "is missing"},
 		"its own, and other signers": {mixed(own, others), 3, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

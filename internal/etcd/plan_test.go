@@ -397,7 +397,7 @@ func TestCertificates(t *testing.T) {
 	_, err = plan(first, membership.Record{})
 	var lost *LostError
 	assert.Assert(t, errors.As(err, &lost))
-	assert.ErrorContains(t, err, "Secret store-ca with the certificate authorities of EtcdCluster store is gone")
+	assert.ErrorContains(t, err, "Secret store-ca with the certificate authorities of EtcdCluster store is missing")
 
 	// An operator that starts finds the authorities in a Secret that lost the operator's label.
 	_, err = k.plan(ec, ownerOf(ec), own.Unlabelled("store-ca"), membership.Record{Cluster: 1}, true)

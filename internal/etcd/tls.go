@@ -33,7 +33,7 @@ const (
 type LostError struct{ Secret, Cluster string }
 
 func (e *LostError) Error() string {
-	return fmt.Sprintf("Secret %s with the certificate authorities of %s is gone: restore it from a backup; or set spec.replicas to 0, delete the Secrets %s, %s and %s, and set it back, for new ones",
+	return fmt.Sprintf("Secret %s with the certificate authorities of %s is missing: restore it from a backup; or set spec.replicas to 0, delete the Secrets %s, %s and %s, and set it back, for new ones",
 		e.Secret, e.Cluster, "*"+suffixServer, "*"+suffixPeer, "*"+suffixClient)
 }
 

@@ -110,7 +110,7 @@ func (d *Data) stop(database, other string, all *Databases, owner object.Owner) 
 	switch {
 	case other != "":
 		all.IsOther = true
-		d.note = fmt.Sprintf("waits until Pod %s of the former database is gone: two servers under one address would share the clients", other)
+		d.note = fmt.Sprintf("waits until Pod %s of the former database is deleted: two servers under one address would share the clients", other)
 	case all != nil && all.IsBarred:
 		d.note = "waits until its record says that it is the one in use"
 	default:

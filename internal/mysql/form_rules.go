@@ -86,7 +86,7 @@ const (
 
 // Refusal returns the field that must change and why, or "" if the declared form may run. What runs goes on as it is.
 func (f *Form) Refusal() (field, why string) {
-	const keep = "; until then the database goes on as it is"
+	const keep = "; until then the database continues unchanged"
 	switch {
 	case f.Stage() == StageCheck, f.Stage() == StageImport:
 		return "", ""
@@ -107,7 +107,7 @@ func (f *Form) refusesMembers() (field, why string) {
 	for i := range f.Records {
 		if r := &f.Records[i]; r.isClean() && (r.Database != f.Name || f.Claim != ClaimOfCluster) {
 			return "replica", fmt.Sprintf("makes several members, and database %s, which is one server, has data that would not be taken along. %s; "+
-				"or, to go on without the data, choose another name and delete ConfigMap %s", r.Database, how, RecordName(r.Database))
+				"or, to continue without the data, choose another name and delete ConfigMap %s", r.Database, how, RecordName(r.Database))
 		}
 	}
 	switch {

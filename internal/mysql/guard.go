@@ -137,7 +137,7 @@ func (d *Database) Doubt() *Doubt {
 	case d.Claim == nil:
 		return doubt(true, ReasonDataLost, "the claim that held the database is gone: create it again with the right volume; or, to go on without the data, delete ConfigMap %s, which starts an empty database", RecordName(d.Name))
 	case record[contract.RecordClaim] != "" && string(d.Claim.GetUID()) != record[contract.RecordClaim]:
-		return doubt(false, ReasonDataLost, "it is not the claim that held the database: put the right volume in its place; or, to go on with what it holds, delete ConfigMap %s", RecordName(d.Name))
+		return doubt(false, ReasonDataLost, "it is not the claim that held the database: put the right volume in its place; or, to continue with what it holds, delete ConfigMap %s", RecordName(d.Name))
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ func (d *Databases) Switch() *Switch {
 	case d.Reason != "":
 		return &Switch{Reason: d.Reason, Message: d.Message, IsRefused: d.IsRefused}
 	case d.IsOther:
-		return &Switch{Reason: dsv1.ReasonSwitching, Message: fmt.Sprintf("database %s starts when the pod of the former database is gone", d.Active)}
+		return &Switch{Reason: dsv1.ReasonSwitching, Message: fmt.Sprintf("database %s starts when the pod of the former database is deleted", d.Active)}
 	case len(d.Halted) > 0:
 		return &Switch{Reason: dsv1.ReasonStarting, Message: fmt.Sprintf("database %s is in use and starts; then the services do", d.Active)}
 	case d.IsStarting:

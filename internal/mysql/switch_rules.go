@@ -82,7 +82,7 @@ func JudgeSwitch(f Facts) Verdict {
 		v.Turn = max(v.Turn, r.Turn+1)
 	}
 	if v.Active = f.active(); v.Active == "" {
-		return v.refuse(ReasonAmbiguous, "several databases were in use under this DataService, and no record shows which is the right one: set spec.mysql.name to the one to go on with; "+
+		return v.refuse(ReasonAmbiguous, "several databases were in use under this DataService, and no record shows which is the right one: set spec.mysql.name to the one to continue with; "+
 			"until then nothing of the database is changed")
 	}
 	if v.Active == f.Wanted {

@@ -77,7 +77,7 @@ func PlanTakeover(spec Declared, form *Form, image string, parts []reconcile.Par
 		return nil, err
 	}
 	if act, message := t.Decide(); act == takeoverRefused {
-		return nil, reconcile.SpecErrorOf(render.FieldError(spec.Path+".replica", "%s. Until then the database goes on as one server", message))
+		return nil, reconcile.SpecErrorOf(render.FieldError(spec.Path+".replica", "%s. Until then the database continues as one server", message))
 	}
 	return t, nil
 }
@@ -231,5 +231,5 @@ func (f *Form) isFormed() bool {
 // first member.
 func (f *Form) Vacate(part *reconcile.Part) {
 	part.Objects, part.Revision, part.ReplacesAtOnce, part.Doubt = nil, "", true, &reconcile.Doubt{}
-	part.Notes = append(part.Notes, fmt.Sprintf("becomes several members: it restarts once, after %s has gone", f.Left[len(f.Left)-1]))
+	part.Notes = append(part.Notes, fmt.Sprintf("becomes several members: it restarts once, after %s is deleted", f.Left[len(f.Left)-1]))
 }

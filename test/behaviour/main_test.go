@@ -77,7 +77,7 @@ func parallel(t *testing.T) *env {
 	return alone(t)
 }
 
-// alone gives a test a namespace. No other test of this process runs meanwhile.
+// alone gives a test a namespace. No other test of this process runs at that time.
 func alone(t *testing.T) *env {
 	t.Helper()
 	return &env{suite.New(t)}

@@ -183,7 +183,7 @@ func TestOneServerStaysOneServer(t *testing.T) {
 		change fields
 		says   []string
 	}{
-		{fields{"replica": 3}, []string{"spec.mysql.replica", "has no mark", "goes on as one server"}}, // the volume of this server has no guard
+		{fields{"replica": 3}, []string{"spec.mysql.replica", "has no mark", "continues as one server"}}, // the volume of this server has no guard
 		{fields{"replica": 3, "name": "another"}, []string{"spec.mysql.replica", "database mysql-dataservice", "ConfigMap mysql-dataservice-data"}},
 		{fields{"replica": 0, "replication": fields{}}, []string{"spec.mysql.replica", "one server"}},
 	} {

@@ -63,7 +63,7 @@ func causes(disks *slowdisk.Disks) []cause {
 			return func() { mend(); s.change("{replication: {failover: null}}") }
 		}, []string{"failover is Manual"}},
 		{"the quorum is lost", func(s *scene) func() { return s.hang(s.primary(), (s.primary()+1)%3) },
-			[]string{"is gone, and of 2 voters 2 must answer"}},
+			[]string{"is lost, and of 2 voters 2 must answer"}},
 		{"a node is lost", func(s *scene) func() { return s.fail((s.primary() + 1) % 3) }, []string{"NodeUnreachable"}},
 		{"a voter that lags", func(s *scene) func() {
 			replica := (s.primary() + 1) % 3
@@ -93,7 +93,7 @@ func causes(disks *slowdisk.Disks) []cause {
 			mend := s.hang((s.primary()+1)%3, (s.primary()+2)%3)
 			return func() { mend(); s.change("{replication: {whenAlone: null}}") }
 		}, []string{"no voter is well, and spec.replication.whenAlone is Block"}},
-		{"no copy is left, and the primary goes on alone", func(s *scene) func() { return s.hang((s.primary()+1)%3, (s.primary()+2)%3) },
+		{"no copy is left, and the primary continues alone", func(s *scene) func() { return s.hang((s.primary()+1)%3, (s.primary()+2)%3) },
 			[]string{"is alone, without a copy of its data"}},
 	}
 }

@@ -120,7 +120,7 @@ func TestServerThatStaysOne(t *testing.T) {
 		}
 	}
 	s.ChangePlatform("{mysql: {replica: 3}}")
-	s.Stalls("InvalidSpec", "spec.mysql.replica", "ledger.old", "goes on as one server")
+	s.Stalls("InvalidSpec", "spec.mysql.replica", "ledger.old", "continues as one server")
 	same()
 	s.Become("{mysql: {replica: 1}}")
 	same()

@@ -140,9 +140,9 @@ func (r *Report) judgeData(o *Observation) {
 func stepsFrom(at progress, ds string) (steps []string) {
 	if at <= notCopied {
 		steps = append(steps,
-			"--copy: reads whether the server keeps a binary log in row format, and whether writes of root can be stopped. It goes on only if they can",
-			"--copy, without such a log: WRITES STOP (SET GLOBAL super_read_only = ON). With a log, writes go on",
-			"--copy: spec.mysql becomes StatefulSet "+newName+", which copies all databases and accounts. The services go on with the original")
+			"--copy: reads whether the server keeps a binary log in row format, and whether writes of root can be stopped. It continues only if they can",
+			"--copy, without such a log: WRITES STOP (SET GLOBAL super_read_only = ON). With a log, writes continue",
+			"--copy: spec.mysql becomes StatefulSet "+newName+", which copies all databases and accounts. The services continue with the original")
 	}
 	if at == refused {
 		steps = append(steps, "--copy: begins another copy")

@@ -46,7 +46,7 @@ func (p *cli) carryOut(ctx context.Context, c *cluster, t task) error {
 		return err
 	}
 	name := t.object.GetName()
-	err := p.print(fmt.Sprintf("%s %s was created; it goes on when this command ends: kubectl -n %s get %s %s\n", t.kind, name, c.Namespace, strings.ToLower(t.kind), name))
+	err := p.print(fmt.Sprintf("%s %s was created; it continues when this command ends: kubectl -n %s get %s %s\n", t.kind, name, c.Namespace, strings.ToLower(t.kind), name))
 	if err != nil || t.noWait {
 		return err
 	}

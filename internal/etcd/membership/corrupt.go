@@ -101,7 +101,7 @@ func (c *cluster) mendCorrupt() (steps []Step) {
 		return steps
 	}
 	if len(c.good) < len(c.voters) {
-		return c.blocked("CORRUPT: the alarm goes on until all %d voters can be compared; %d have the same keys", len(c.voters), len(c.good))
+		return c.blocked("CORRUPT: the alarm stays until all %d voters can be compared; %d have the same keys", len(c.voters), len(c.good))
 	}
 	for _, alarm := range c.alarms {
 		if alarm.Kind == AlarmCorrupt {

@@ -309,7 +309,7 @@ func (c *cluster) details(verdict Verdict) string {
 		for _, id := range c.ids {
 			ids = append(ids, id.String())
 		}
-		return fmt.Sprintf("there is data of %d clusters (%s): nothing is changed until the pods and claims of all but one are gone",
+		return fmt.Sprintf("there is data of %d clusters (%s): nothing is changed until the pods and claims of all but one are deleted",
 			len(ids), strings.Join(ids, ", "))
 	case QuorumLost:
 		return strings.Join(append([]string{c.whyLost()}, c.waits...), "; ")

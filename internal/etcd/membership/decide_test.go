@@ -45,22 +45,22 @@ func TestDecide(t *testing.T) {
 		"two are down, none is lost":      {func(s *scene) { s.down(1, 2) }, QuorumLost, ActionWait, "1 of 3 voters answer, a quorum is 2"},
 		"one is lost, another is paused":  {func(s *scene) { s.empty(1); s.down(1, 2) }, QuorumLost, ActionWait, "1 of 3 voters answer"},
 		"all volumes are lost":            {func(s *scene) { s.empty(0, 1, 2) }, QuorumLost, ActionWait, "set spec.recovery.from to Empty"},
-		"consent":                         {func(s *scene) { s.empty(1, 2); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-0"},
+		"consent":                         {func(s *scene) { s.empty(1, 2); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "continue with the data of p-0"},
 		"consent, and a member may come back": {func(s *scene) { s.empty(1); s.down(1, 2); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionWait,
 			"the recovery waits: it is not known whether p-2 has data"},
 		"two volumes are lost, and the third one's etcd restarted": {survivorRestarted, QuorumLost, ActionWait, "set spec.recovery.from to p-0 (or Best)"},
-		"the same, and consent":            {then(survivorRestarted, consents(RecoverBest, "t")), QuorumLost, ActionRecord, "go on with the data of p-0"},
-		"the same, by name":                {then(survivorRestarted, consents("p-0", "t")), QuorumLost, ActionRecord, "go on with the data of p-0"},
-		"the same, and it has its consent": {then(survivorRestarted, func(s *scene) { s.view.Record.Tokens, s.view.Record.Survivor = "t", "p-0"; s.used("t") }), QuorumLost, ActionTicket, "let p-0 go on alone"},
+		"the same, and consent":            {then(survivorRestarted, consents(RecoverBest, "t")), QuorumLost, ActionRecord, "continue with the data of p-0"},
+		"the same, by name":                {then(survivorRestarted, consents("p-0", "t")), QuorumLost, ActionRecord, "continue with the data of p-0"},
+		"the same, and it has its consent": {then(survivorRestarted, func(s *scene) { s.view.Record.Tokens, s.view.Record.Survivor = "t", "p-0"; s.used("t") }), QuorumLost, ActionTicket, "let p-0 continue alone"},
 		"the same, of another cluster":     {then(survivorRestarted, consents(RecoverBest, "t"), func(s *scene) { s.view.Pods[0].Watched.Cluster = 9 }), QuorumLost, ActionWait, "it is not known whether p-0 has data"},
 		"the same, and its agent does not report": {then(survivorRestarted, consents(RecoverBest, "t"), func(s *scene) { s.view.Pods[0].Watched = nil }), QuorumLost, ActionWait,
 			"it is not known whether p-0 has data (no answer within 2s). Bring it back: claim data-p-0 is marked as that of member 1, and may be the last copy"},
 		"the same, and its claim has no mark": {then(survivorRestarted, consents(RecoverBest, "t"), func(s *scene) { s.view.Pods[0].Watched, s.view.Claims[0].Member = nil, 0 }), QuorumLost, ActionWait,
-			"If that is gone for good, delete its claim and its pod"},
+			"If that data is lost permanently, delete its claim and its pod"},
 		"one volume is lost, and the others restarted": {then(survivorRestarted, consents(RecoverBest, "t"), func(s *scene) { s.restarted(1, 100) }), QuorumLost, ActionWait,
 			"the recovery waits: 2 members run, and may form a quorum"},
 		"one restarted, another one waits with an older state": {then(survivorRestarted, consents(RecoverBest, "t"), func(s *scene) { s.outdated(1, 90); s.view.Pods[0].Watched.Index = 80 }), QuorumLost, ActionRecord,
-			"go on with the data of p-1"},
+			"continue with the data of p-1"},
 		"consent that was used":  {then(func(s *scene) { s.empty(1, 2) }, consents(RecoverBest, "t"), func(s *scene) { s.view.Record.Tokens = "t" }), QuorumLost, ActionWait, "recovery"},
 		"consent with a quorum":  {func(s *scene) { s.empty(1); s.want.Recovery = Recovery{RecoverBest, "t"} }, Degraded, ActionRemove, "p-1"},
 		"consent to begin again": {func(s *scene) { s.empty(0, 1, 2); s.list = nil; s.want.Recovery = Recovery{RecoverEmpty, "t"} }, QuorumLost, ActionMarkClaim, "its volume is empty"},
@@ -116,7 +116,7 @@ func TestDecide(t *testing.T) {
 		"two volumes of the past":                  {func(s *scene) { s.outdated(1, 50); s.outdated(2, 40); s.down(1, 2) }, QuorumLost, ActionWait, "set spec.recovery.from to p-0 or p-1 or p-2 (or Best)"},
 		"a volume of the past, and one is away":    {func(s *scene) { s.outdated(1, 50); s.down(1, 2) }, QuorumLost, ActionWait, "p-1: its volume has an older state"},
 		"all volumes are of the past":              {allOutdated, QuorumLost, ActionWait, "set spec.recovery.from to p-2 or p-1 or p-0 (or Best)"},
-		"the same, with consent":                   {func(s *scene) { allOutdated(s); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-2"},
+		"the same, with consent":                   {func(s *scene) { allOutdated(s); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "continue with the data of p-2"},
 		"the same, and one may be current": {then(allOutdated, func(s *scene) { s.down(0); s.view.Pods[0].Report = nil }, consents(RecoverBest, "t")),
 			QuorumLost, ActionWait, "it is not known whether p-0 has data"},
 		"an old record":                             {func(s *scene) { s.view.Record.Replicas = 1 }, Complete, ActionRecord, "this is cluster c1, with 3 pods"},
@@ -128,7 +128,7 @@ func TestDecide(t *testing.T) {
 		"a token that a claim knows":                {then(func(s *scene) { s.empty(1, 2); s.view.Record, s.view.Claims[0].Tokens = Record{}, "t" }, consents(RecoverBest, "t")), QuorumLost, ActionRecord, "write down"},
 		"a token that a volume knows":               {then(allOutdated, func(s *scene) { s.view.Pods[1].Report.Token = "t" }, consents(RecoverBest, "t")), QuorumLost, ActionWait, "The token t was used before"},
 		"the survivor's node died, new consent": {then(func(s *scene) { s.empty(0, 2); s.view.Record.Tokens, s.view.Record.Survivor = "t", "p-0" }, consents("p-1", "u")),
-			QuorumLost, ActionRecord, "go on with the data of p-1"},
+			QuorumLost, ActionRecord, "continue with the data of p-1"},
 		"the survivor may go on yet, new consent": {func(s *scene) {
 			s.empty(2)
 			s.down(2, 2)
@@ -137,7 +137,7 @@ func TestDecide(t *testing.T) {
 			s.list = append(s.list, Member{ID: 4, Name: "p-3", PeerURLs: allURLs[3:4]})
 			s.view.Pods = append(s.view.Pods, Pod{Name: "p-3", Ordinal: 3, UID: podUIDs[3], Running: true, Report: &Report{Volume: VolumeEmpty}})
 			s.want.Replicas, s.view.Record.Replicas, s.view.Live = 4, 4, 4
-		}, QuorumLost, ActionDeletePod, "its permission to go on alone"},
+		}, QuorumLost, ActionDeletePod, "the permission to continue alone"},
 		"the same, and its data may come back": {func(s *scene) {
 			s.empty(1, 2)
 			s.view.Record.Tokens, s.view.Record.Survivor, s.view.Pods[0].Terminating = "t", "p-0", true
@@ -145,7 +145,7 @@ func TestDecide(t *testing.T) {
 		}, QuorumLost, ActionWait, "it is not known whether p-0 has data"},
 		"a recovery first notes that its token is used": {func(s *scene) { s.empty(1, 2); s.view.Record.Tokens, s.view.Record.Survivor = "t", "p-0" }, QuorumLost, ActionMarkClaim, "the token t is used"},
 		"one stale member does not know of another":     {stale, QuorumLost, ActionWait, "no quorum can confirm whether that was removed"},
-		"one stale member, with consent":                {func(s *scene) { stale(s); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "go on with the data of p-2"},
+		"one stale member, with consent":                {func(s *scene) { stale(s); s.want.Recovery = Recovery{RecoverBest, "t"} }, QuorumLost, ActionRecord, "continue with the data of p-2"},
 		"a copy of another cluster's volumes": {func(s *scene) {
 			s.empty(0, 1, 2)
 			for i := range s.view.Pods {

@@ -91,7 +91,7 @@ func (c *cluster) advice() string {
 	if len(names) == 0 {
 		return ""
 	}
-	text := ": the data of too many members is gone. Restore a backup into a new cluster, or go on with the data of one member: set spec.recovery.from to " +
+	text := ": the data of too many members is lost. Restore a backup into a new cluster, or continue with the data of one member: set spec.recovery.from to " +
 		strings.Join(names, " or ") + " (or Best) and spec.recovery.token to a new value. What the others had acknowledged and it had not received is lost then"
 	if token := c.want.Recovery.Token; token != "" && c.isUsed(token) {
 		text += fmt.Sprintf(". The token %s was used before", token)
@@ -249,7 +249,7 @@ func (c *cluster) recover() []Step {
 			// A pod that was about to be removed, because a smaller cluster was wanted, stays.
 			return c.record(PhaseRecovering, func(r *Record) {
 				r.Tokens, r.Survivor, r.Replicas = addToken(r.Tokens, consent.Token), p.Name, max(r.Replicas, p.Ordinal+1)
-			}, "begin the recovery %s: go on with the data of %s", consent.Token, p.Name)
+			}, "begin the recovery %s: continue with the data of %s", consent.Token, p.Name)
 		}
 	}
 	return c.blocked("the recovery waits: spec.recovery.from is %s, and no such member answers", consent.From)
@@ -272,7 +272,7 @@ func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 			if claim := c.claims[ordinal]; claim != nil && claim.Member != 0 {
 				return text + fmt.Sprintf("Bring it back: claim %s is marked as that of member %s, and may be the last copy", claim.Name, claim.Member)
 			}
-			return text + "If that is gone for good, delete its claim and its pod"
+			return text + "If that data is lost permanently, delete its claim and its pod"
 		}
 	}
 	for _, s := range c.voters {
@@ -292,9 +292,9 @@ func (c *cluster) endForce(but *Pod) (steps []Step) {
 		case p == but || p.Terminating || !IsForce(p.Ticket) || p.isEmpty():
 		case c.losesData(p.Ordinal):
 			c.stuck = true
-			return append(steps, c.wait(PhaseRecovering, "the recovery waits: the previous recovery allows %s to go on alone, and its claim is being deleted", p.Name)...)
+			return append(steps, c.wait(PhaseRecovering, "the recovery waits: the previous recovery allows %s to continue alone, and its claim is being deleted", p.Name)...)
 		default:
-			steps = append(steps, c.do(PhaseRecovering, p.deletePod(), "delete pod %s: with the pod ends its permission to go on alone, which the previous recovery gave", p.Name)...)
+			steps = append(steps, c.do(PhaseRecovering, p.deletePod(), "delete pod %s: this ends the permission to continue alone that the previous recovery gave it", p.Name)...)
 		}
 	}
 	return steps
@@ -348,10 +348,10 @@ func (c *cluster) force() (steps []Step) {
 			silent = append(silent, p.place())
 		}
 	}
-	const other = "; to go on with another member, set spec.recovery.from, and spec.recovery.token to a new value"
+	const other = "; to continue with another member, set spec.recovery.from, and spec.recovery.token to a new value"
 	switch p := survivor; {
 	case p == nil:
-		return c.wait(PhaseRecovering, "pod %s is to go on alone, and does not exist%s", c.Record.Survivor, other)
+		return c.wait(PhaseRecovering, "pod %s is to continue alone, and does not exist%s", c.Record.Survivor, other)
 	case p.isEmpty():
 		c.stuck = true
 		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "end the recovery %s: the volume of %s is empty", token, p.Name)
@@ -359,7 +359,7 @@ func (c *cluster) force() (steps []Step) {
 		c.stuck = true
 		return c.record(PhaseRecovering, func(r *Record) { r.Survivor = "" }, "end the recovery %s: the token was used on the volume of %s before", token, p.Name)
 	case p.Ticket != ForceTicket(token):
-		return c.do(PhaseRecovering, Step{Action: ActionTicket, Pod: p.place(), Ticket: ForceTicket(token), Silent: silent, Was: c.Record}, "let %s go on alone", p.Name)
+		return c.do(PhaseRecovering, Step{Action: ActionTicket, Pod: p.place(), Ticket: ForceTicket(token), Silent: silent, Was: c.Record}, "let %s continue alone", p.Name)
 	default:
 		return c.wait(PhaseRecovering, "%s starts as the only member%s", p.Name, other)
 	}
@@ -391,5 +391,5 @@ func (c *cluster) beginAgain() (steps []Step) {
 		return steps
 	}
 	return c.do(PhaseRecovering, Step{Action: ActionRecord, Record: &Record{Replicas: 1, Version: c.want.Version, Tokens: tokens}, Was: c.Record},
-		"begin the recovery %s: all data is gone, and a new, empty cluster is formed", token)
+		"begin the recovery %s: all data is lost, and a new, empty cluster is formed", token)
 }

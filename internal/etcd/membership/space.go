@@ -52,7 +52,7 @@ func (c *cluster) space() []Step {
 	}
 	for _, s := range c.voters {
 		if !c.healthy(s) {
-			return c.blocked("the alarm %s goes on until all voters are well", AlarmNoSpace)
+			return c.blocked("the alarm %s stays until all voters are healthy", AlarmNoSpace)
 		}
 		if s.answer.Quota > 0 && s.answer.Size > s.answer.Quota/100*95 {
 			c.stuck = true

@@ -61,7 +61,7 @@ type fault struct{ from, to, text string }
 
 // faults are the releases that the etcd project warns of.
 var faults = []fault{
-	{"3.4.0", "3.4.13", "a cluster that lost its quorum after a learner cannot go on from one member"},
+	{"3.4.0", "3.4.13", "a cluster that lost its quorum after a learner cannot continue from one member"},
 	{"3.5.0", "3.5.4", "members may come to have different data without any sign of it"},
 	{"3.5.5", "3.5.19", "a learner that got its vote may be a learner again after the upgrade to 3.6"},
 	{"3.6.0", "3.6.2", "members may end after one was replaced"},

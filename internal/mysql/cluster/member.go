@@ -65,7 +65,7 @@ func (obs *Observation) member(mc *mysqlv1.MySQLCluster, i int, decided replicat
 // stateOfVolume lists the volumes on which a server starts only after a step, and the states of their members.
 var stateOfVolume = map[replication.Volume]struct{ state, message string }{
 	replication.VolumeForeign: {stateForeign, "its volume has data of another member"},
-	replication.VolumeLost:    {stateLost, "its data is gone"},
+	replication.VolumeLost:    {stateLost, "its data is lost"},
 	replication.VolumeEmpty:   {stateEmpty, ""},
 	replication.VolumeSingle:  {stateJoining, "its volume has the data of one server"},
 }

@@ -224,7 +224,7 @@ func (v *view) waitsFor() string {
 	if v.decided.Model.Message != "" {
 		text := v.decided.Model.Message
 		if token := v.decided.Model.Token; token != "" {
-			text += ": to go on without it, set spec.replication.acceptLoss to " + token
+			text += ": to continue without it, set spec.replication.acceptLoss to " + token
 		}
 		return text
 	}

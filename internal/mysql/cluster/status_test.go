@@ -180,7 +180,7 @@ func TestTrouble(t *testing.T) {
 		"failover is manual": {func(s *scene) {
 			s.loses(0)
 			s.mc.Spec.Replication.Failover = mysqlv1.FailoverManual
-		}, 3, "Unavailable PrimaryLost: member 0 is gone, and spec.replication.failover is Manual: set it to Automatic", true},
+		}, 3, "Unavailable PrimaryLost: member 0 is lost, and spec.replication.failover is Manual: set it to Automatic", true},
 		"failover is manual, and another is named": {func(s *scene) {
 			s.loses(0)
 			s.mc.Spec.Replication.Failover, s.mc.Spec.Replication.Primary = mysqlv1.FailoverManual, ptr.To(int32(2))
@@ -188,14 +188,14 @@ func TestTrouble(t *testing.T) {
 		"two are gone": {func(s *scene) {
 			s.loses(0)
 			delete(s.answers, 1)
-		}, 3, "Unavailable QuorumLost: member 0 is gone, and of 2 voters 2 must answer: waiting for 1", false},
+		}, 3, "Unavailable QuorumLost: member 0 is lost, and of 2 voters 2 must answer: waiting for 1", false},
 		"two volumes are lost": {func(s *scene) {
 			s.loses(0)
 			for _, i := range []int{0, 1} {
 				s.answers[i] = &mysqlmember.Answer{Report: mysqlmember.Report{Volume: replication.VolumeLost}}
 			}
-		}, 3, "Lost WaitingForConsent: the data of members 0 and 1 is gone, with transactions that no other one may have: " +
-			"to go on without it, set spec.replication.acceptLoss to 3-7-00000000", true},
+		}, 3, "Lost WaitingForConsent: the data of members 0 and 1 is lost, with transactions that no other one may have: " +
+			"to continue without it, set spec.replication.acceptLoss to 3-7-00000000", true},
 		"the record is lost": {func(s *scene) { s.record = replication.Record{} }, 3,
 			"Failed RecordLost: member 1 has data, and there is no record of a primary: restore the record, or restore a backup", true},
 		"both copies are gone": {func(s *scene) {

@@ -88,7 +88,7 @@ func (c *cluster) choose(left []Member) *Decision {
 			}
 		}
 		all = append(all, m.Ordinal)
-		c.notes = append(c.notes, fmt.Sprintf("member %d alone has %s, and lacks %s: to go on with it, set spec.replication.acceptLoss to %s", m.Ordinal,
+		c.notes = append(c.notes, fmt.Sprintf("member %d alone has %s, and lacks %s: to continue with it, set spec.replication.acceptLoss to %s", m.Ordinal,
 			m.Received.Without(others).brief(), others.Without(m.Received).brief(), token))
 	}
 	return c.say(StateLost, "of the copies that are left, of members %v, none has all transactions: choose one of those in status.notes", all)

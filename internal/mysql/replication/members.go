@@ -33,7 +33,7 @@ func (c *cluster) voterBad() *Decision {
 	case len(good) == 0 && c.want.WhenAlone != Write && c.mostVoters(p) > 0:
 		return c.say(StateVoterBad, "no voter is well, and spec.replication.whenAlone is Block: commits wait for a copy")
 	case len(good) == 0:
-		return c.write(StateVoterBad, c.alone(), []Proof{serves}, "no voter remains: member %d goes on alone", p.Ordinal)
+		return c.write(StateVoterBad, c.alone(), []Proof{serves}, "no voter remains: member %d continues alone", p.Ordinal)
 	}
 	return c.shrink(p, good, bad)
 }
@@ -136,7 +136,7 @@ func (c *cluster) waitsForCopy(p Member) *Decision {
 			return nil
 		}
 	}
-	return c.write(StateVoterBad, c.alone(), []Proof{{Member: p, Fact: FactServes}}, "no member can be a copy: member %d goes on alone", p.Ordinal)
+	return c.write(StateVoterBad, c.alone(), []Proof{{Member: p, Fact: FactServes}}, "no member can be a copy: member %d continues alone", p.Ordinal)
 }
 
 // isErrant reports whether a member has transactions that the primary lacks. Transactions that the primary's server wrote do not count: the

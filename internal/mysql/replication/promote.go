@@ -142,7 +142,7 @@ func (c *cluster) primaryLost() *Decision {
 	needed := c.record.Promises()
 	if needed == 0 {
 		if gone {
-			return c.lost("member %d was alone, and its data is gone: restore a backup, or go on without", p.Ordinal)
+			return c.lost("member %d was alone, and its data is lost: restore a backup, or continue without", p.Ordinal)
 		}
 		return c.say(StateQuorumLost, "member %d does not answer, and no other member has all that it acknowledged", p.Ordinal)
 	}
@@ -156,7 +156,7 @@ func (c *cluster) primaryLost() *Decision {
 		return c.quorumLost(needed)
 	}
 	if c.want.Manual {
-		return c.say(StatePrimaryLost, "member %d is gone, and spec.replication.failover is Manual: set it to Automatic", p.Ordinal)
+		return c.say(StatePrimaryLost, "member %d is lost, and spec.replication.failover is Manual: set it to Automatic", p.Ordinal)
 	}
 	d := c.promise(voters[0], c.record.Epoch+1)
 	d.Step.Proof = []Proof{{Member: p, Fact: FactSilent}}
@@ -194,8 +194,8 @@ func (c *cluster) quorumLost(needed int) *Decision {
 	}
 	p := c.at(c.record.Primary.Ordinal)
 	if p.hasOther(c.record.Primary) && len(c.record.Voters)-len(lost) < needed {
-		return c.lost("the data of members %d and %s is gone, with transactions that no other one may have", p.Ordinal, strings.Join(lost, ", "))
+		return c.lost("the data of members %d and %s is lost, with transactions that no other one may have", p.Ordinal, strings.Join(lost, ", "))
 	}
-	return c.say(StateQuorumLost, "member %d is gone, and of %d voters %d must answer: waiting for %s", p.Ordinal, len(c.record.Voters), needed,
+	return c.say(StateQuorumLost, "member %d is lost, and of %d voters %d must answer: waiting for %s", p.Ordinal, len(c.record.Voters), needed,
 		strings.Join(append(missing, lost...), ", "))
 }

@@ -48,7 +48,7 @@ func checkSizes(c *component.Component, object *unstructured.Unstructured) error
 		size += len(text)
 	}
 	if object.GetKind() == "ConfigMap" && size > maxData {
-		return tooLarge(c, field, "it has %d bytes, and a ConfigMap holds at most 1 MiB (1048576): mount large files from a ConfigMap or Secret of yours (configFiles[].configMap, .secret)", size)
+		return tooLarge(c, field, "it has %d bytes, and a ConfigMap holds at most 1 MiB (1048576): mount large files from your own ConfigMap or Secret (configFiles[].configMap, .secret)", size)
 	}
 	field = map[string]string{"Service": "serviceAnnotations", "Ingress": "ingress.annotations", "HTTPRoute": "httpRoute.annotations"}[object.GetKind()]
 	if size := sizeOf(object.GetAnnotations()); size > maxAnnotations {

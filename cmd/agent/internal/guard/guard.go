@@ -159,7 +159,7 @@ func inUse(q Question) *Refusal {
 
 // expected refuses a volume that does not have the recorded data.
 func expected(q Question) *Refusal {
-	consent := fmt.Sprintf("put the right volume under that claim; or, to go on without the recorded data, delete ConfigMap %s", q.RecordName)
+	consent := fmt.Sprintf("put the right volume under that claim; or, to continue without the recorded data, delete ConfigMap %s", q.RecordName)
 	mark := q.Volume.Mark
 	switch {
 	case !q.Record.Exists:

@@ -200,13 +200,13 @@ func TestRun(t *testing.T) {
 	}
 	assert.NilError(t, os.WriteFile(a.Ticket, []byte("force:1"), 0o600))
 	if forced, err := a.watchOnce(&noter{follow: a.Server.Follow("")}); !forced || err != nil {
-		t.Errorf("a ticket to go on alone is not seen (%v)", err)
+		t.Errorf("a ticket to continue alone is not seen (%v)", err)
 	}
 	if err := a.Run(t.Context()); err != nil || started != "force:1" {
 		t.Errorf("it started with %q: %v", started, err)
 	}
 	if forced, err := a.watchOnce(&noter{follow: a.Server.Follow("")}); forced || err != nil {
-		t.Errorf("a ticket to go on alone is used twice (%v)", err)
+		t.Errorf("a ticket to continue alone is used twice (%v)", err)
 	}
 }
 

@@ -75,7 +75,7 @@ func Decide(s Situation) Decision {
 	case Own:
 		return d.own(s)
 	case Lost:
-		return d.withoutData(s, DataLost, fmt.Sprintf("the volume had data of member %s, which is gone: the member does not start empty under that id", s.Mark.Member))
+		return d.withoutData(s, DataLost, fmt.Sprintf("the volume had data of member %s, which is lost: the member does not start empty under that id", s.Mark.Member))
 	default:
 		return d.withoutData(s, NeedsTicket, "the volume is empty: waiting for the operator's permission to form a cluster or to join it")
 	}
@@ -155,14 +155,14 @@ func (d Decision) own(s Situation) Decision {
 		}
 		if s.Data.Damage != "" {
 			return d.wait(DataDamaged, "the data of member %s is damaged (%s): it does not start on incomplete data. The operator replaces the member while the others are a quorum; "+
-				"else restore a backup into a new cluster, or go on with the data of another member (spec.recovery)", id.Member, s.Data.Damage)
+				"else restore a backup into a new cluster, or continue with the data of another member (spec.recovery)", id.Member, s.Data.Damage)
 		}
 		if s.KnownProblem != "" {
 			return d.wait(DataOutdated, "it is not known whether the data of member %s is the latest: %s", id.Member, s.KnownProblem)
 		}
 		if outdated := s.outdated(); outdated != "" {
 			return d.wait(DataOutdated, "the volume has an older state: %s. It does not vote without what member %s has acknowledged since. The operator replaces the member while the others are a quorum; "+
-				"else put the latest volume under the claim, or go on with the data of one member (spec.recovery)", outdated, id.Member)
+				"else put the latest volume under the claim, or continue with the data of one member (spec.recovery)", outdated, id.Member)
 		}
 		return d
 	}

@@ -217,7 +217,7 @@ func (a *Agent) pass(ctx context.Context) error {
 	case c.Kind == volume.Own:
 		return a.startServer(ctx)
 	case c.Kind == volume.Lost:
-		return contract.Errorf(contract.ReasonRefused, "the data of server %s is gone from the volume: waiting for the operator's ticket to copy the data of another member", c.Notes.Server)
+		return contract.Errorf(contract.ReasonRefused, "the data of server %s is missing on the volume: waiting for the operator's ticket to copy the data of another member", c.Notes.Server)
 	case t.Verb == mysql.Seed && c.Notes.Revision == 0 && c.Notes.Promised == 0:
 		return a.makeData(ctx, t, a.seed)
 	}
