@@ -21,7 +21,7 @@ import (
 const (
 	// containerImport is the container that copies a running server into a new database.
 	containerImport = prefixRestore + "-import"
-	// lossOfSource is the begin of a loss that the agent names: that of the server to import, with its id.
+	// lossOfSource begins the name that the agent gives to the loss of the server to import. The id of the server follows.
 	lossOfSource = "source "
 	// ImportSeen is the delay until the next pass during an import, because its progress triggers no pass.
 	ImportSeen = 5 * time.Second
