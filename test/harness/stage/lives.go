@@ -203,7 +203,7 @@ func (s *Stage) shell(code int, program string, args ...string) (string, error) 
 	run.Env = append(os.Environ(), "KUBECONFIG="+s.Suite.Kubeconfig)
 	out, err := run.CombinedOutput()
 	if run.ProcessState == nil || run.ProcessState.ExitCode() != code {
-		return "", fmt.Errorf("%s ends with %w, not with code %d:\n%s", strings.Join(args, " "), err, code, out)
+		return "", fmt.Errorf("%s ends with %v, not with code %d:\n%s", strings.Join(args, " "), err, code, out)
 	}
 	return string(out), nil
 }
