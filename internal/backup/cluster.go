@@ -26,6 +26,16 @@ type Cluster struct {
 	Declared *backupv1.ClusterBackup
 	// Part is the part with the data, such as etcd.
 	Part string
+	// IsParked reports whether no pod is wanted. Then no backup is made, and none is overdue.
+	IsParked bool
+}
+
+// schedule returns the schedule of backups, or "".
+func (of Cluster) schedule() string {
+	if of.IsParked {
+		return ""
+	}
+	return of.Declared.Schedule
 }
 
 // Seen is the observation of a cluster's backups: the pods that make them, and unfinished Jobs.
@@ -72,7 +82,7 @@ func (of Cluster) Report(known *backupv1.ClusterBackupStatus, seen Seen, c recon
 	next := ptr.Deref(known, backupv1.ClusterBackupStatus{})
 	good, bad := Last(seen.Pods, of.Part)
 	TakeBackup(&next.LastSuccessful, &next.LastID, &next.Warnings, good)
-	overdue := Overdue(seen.Pods, of.Part, of.Declared.Schedule, of.Declared.TimeZone, next.LastSuccessful, c.Now.Time)
+	overdue := Overdue(seen.Pods, of.Part, of.schedule(), of.Declared.TimeZone, next.LastSuccessful, c.Now.Time)
 	verdict := cmp.Or(Stuck(seen.Jobs), Judge(next.LastSuccessful, next.LastID, next.Warnings, bad, overdue))
 	verdict.Set(c, backupv1.ConditionBackupHealthy)
 	return &next
@@ -85,6 +95,6 @@ func (of Cluster) Summary(known *backupv1.ClusterBackupStatus, conditions []meta
 		return nil
 	}
 	return &metrics.Backups{
-		LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: schedule.Longest(of.Declared.Schedule, of.Declared.TimeZone),
+		LastSuccessful: ptr.Deref(known.LastSuccessful, healthy.LastTransitionTime).Time, Every: schedule.Longest(of.schedule(), of.Declared.TimeZone),
 	}
 }

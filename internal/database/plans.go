@@ -76,6 +76,8 @@ type Rendering struct {
 	BackupTemplate []byte
 	// Settle modifies the rendered objects; nil for none.
 	Settle func([]*unstructured.Unstructured) error
+	// Parked suspends the CronJobs: without pods of the resource a backup fails, and until then no old backup may be removed.
+	Parked bool
 }
 
 // Render renders the objects of a part and returns the part with them.
@@ -101,6 +103,13 @@ func (p *Plans) Render(part reconcile.Part, r Rendering) (reconcile.Part, error)
 		}
 	}
 	part.Objects = rendered[0]
+	if r.Parked {
+		for _, o := range part.Objects {
+			if o.GetKind() == object.CronJobKind.Kind {
+				_ = unstructured.SetNestedField(o.Object, true, "spec", "suspend") // a rendered CronJob has a spec
+			}
+		}
+	}
 	if err := part.Finish(r.Owner); err != nil {
 		return part, &reconcile.SpecError{Reason: reconcile.ReasonRenderFailed, Err: err}
 	}

@@ -73,7 +73,7 @@ func isDegraded(phase etcdv1.Phase) bool {
 }
 
 func backupsOf(ec *etcdv1.EtcdCluster) backup.Cluster {
-	return backup.Cluster{Declared: ec.Spec.Backup, Part: part}
+	return backup.Cluster{Declared: ec.Spec.Backup, Part: part, IsParked: replicasOf(&ec.Spec) == 0}
 }
 
 // Summary returns the summary of an EtcdCluster's status.

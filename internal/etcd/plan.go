@@ -203,7 +203,7 @@ func (p *planner) make(ec *etcdv1.EtcdCluster, owner object.Owner, how planned, 
 		return result, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 	}
 	rendering := database.Rendering{
-		Owner: owner, Chart: chart, Values: v, BackupTemplate: ec.Spec.Backup.Template(),
+		Owner: owner, Chart: chart, Values: v, BackupTemplate: ec.Spec.Backup.Template(), Parked: replicasOf(&ec.Spec) == 0,
 		Settle: func(objects []*unstructured.Unstructured) error {
 			return agentPods.Settle(objects, agentPods.Pods(live))
 		},

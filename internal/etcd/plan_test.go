@@ -446,3 +446,18 @@ func TestStoreIsMountedUntilTheClusterIsFormed(t *testing.T) {
 	assert.Equal(t, file, "true")
 	assert.DeepEqual(t, after.Object["spec"], before.Object["spec"])
 }
+
+// While the cluster is parked no backup is scheduled, because each would fail, and no old one is removed.
+func TestNoBackupWhileParked(t *testing.T) {
+	t.Parallel()
+	ec := read(t, "backup")
+	ec.Spec.TLS = etcdv1.TLS{Mode: etcdv1.TLSOff}
+	ec.Spec.Backup.Schedule = "30 2 * * *"
+	for replicas, want := range map[int32]bool{3: false, 0: true} {
+		ec.Spec.Replicas = &replicas
+		for _, of := range []string{"-backup", "-prune"} {
+			suspended, _, _ := unstructured.NestedBool(databasetest.Find(planOf(t, ec, there{}), object.CronJobKind.Kind, ec.Name+of).Object, "spec", "suspend")
+			assert.Equal(t, suspended, want, "%s with %d pods", of, replicas)
+		}
+	}
+}

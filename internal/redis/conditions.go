@@ -59,7 +59,7 @@ func (v *view) conditions(s *redisv1.RedisClusterStatus, standing *database.Stan
 }
 
 func backupsOf(rc *redisv1.RedisCluster) backup.Cluster {
-	return backup.Cluster{Declared: backupOf(&rc.Spec), Part: part}
+	return backup.Cluster{Declared: rc.Spec.Backup, Part: part, IsParked: isParked(&rc.Spec)}
 }
 
 // Summary returns the summary of a RedisCluster's status.

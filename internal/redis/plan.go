@@ -149,7 +149,7 @@ func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, how planned
 	if err != nil {
 		return result, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 	}
-	rendering := database.Rendering{Owner: owner, Chart: chart, Values: v, BackupTemplate: rc.Spec.Backup.Template()}
+	rendering := database.Rendering{Owner: owner, Chart: chart, Values: v, BackupTemplate: rc.Spec.Backup.Template(), Parked: isParked(&rc.Spec)}
 	if rc.Spec.PodTemplate != nil {
 		rendering.PodTemplate = rc.Spec.PodTemplate.Raw
 	}

@@ -172,15 +172,17 @@ func TestParkingKeepsThePods(t *testing.T) {
 	assert.DeepEqual(t, parked, runs)
 }
 
-// No backup is scheduled while the cluster is parked: each would fail.
+// While the cluster is parked no backup is scheduled, because each would fail, and no old one is removed.
 func TestNoBackupWhileParked(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "backup")
 	rc.Spec.Backup.Schedule = "30 2 * * *"
 	for replicas, want := range map[int32]bool{6: false, 0: true} {
 		rc.Spec.Replicas = &replicas
-		suspended, _, _ := unstructured.NestedBool(databasetest.Find(planOf(t, rc, there{}), object.CronJobKind.Kind, rc.Name+"-backup").Object, "spec", "suspend")
-		assert.Equal(t, suspended, want, "%d pods", replicas)
+		for _, of := range []string{"-backup", "-prune"} {
+			suspended, _, _ := unstructured.NestedBool(databasetest.Find(planOf(t, rc, there{}), object.CronJobKind.Kind, rc.Name+of).Object, "spec", "suspend")
+			assert.Equal(t, suspended, want, "%s with %d pods", of, replicas)
+		}
 	}
 	assert.Assert(t, rc.Spec.Backup.Schedule != "")
 }

@@ -38,7 +38,7 @@ func backupsOf(mc *mysqlv1.MySQLCluster) backup.Cluster {
 	if mc.Spec.Backup == nil {
 		return backup.Cluster{Part: part}
 	}
-	return backup.Cluster{Declared: &mc.Spec.Backup.ClusterBackup, Part: part}
+	return backup.Cluster{Declared: &mc.Spec.Backup.ClusterBackup, Part: part, IsParked: replicasOf(&mc.Spec) == 0}
 }
 
 // seeBackups reads the pods and Jobs of backups and of the archive from the cache.
@@ -48,7 +48,7 @@ func (k *Kind) seeBackups(ctx context.Context, mc *mysqlv1.MySQLCluster, pods re
 		return seen, err
 	}
 	of := backup.Of{Kind: k.GVK(), Namespace: mc.Namespace, Name: mc.Name}
-	if wasOneServer(mc) && (mc.Status.Backup == nil || mc.Status.Backup.LastSuccessful == nil) {
+	if wasOneServer(mc) && replicasOf(&mc.Spec) > 0 && (mc.Status.Backup == nil || mc.Status.Backup.LastSuccessful == nil) {
 		if seen.first, err = mysql.FirstJob(ctx, k.client, of, part); err != nil {
 			return seen, err
 		}

@@ -73,7 +73,7 @@ func (p *planner) make(mc *mysqlv1.MySQLCluster, owner object.Owner, how planned
 		return result, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}
 	}
 	rendering := database.Rendering{
-		Owner: owner, Chart: chart, Values: v, BackupTemplate: mc.Spec.Backup.Template(),
+		Owner: owner, Chart: chart, Values: v, BackupTemplate: mc.Spec.Backup.Template(), Parked: replicasOf(&mc.Spec) == 0,
 		Settle: func(objects []*unstructured.Unstructured) error {
 			return agentPods.Settle(objects, agentPods.Pods(live))
 		},

@@ -283,3 +283,17 @@ func TestSchedulesAreChecked(t *testing.T) {
 		assert.ErrorContains(t, err, message)
 	}
 }
+
+// While the database is parked nothing is backed up or checked, because each run would fail, and no old backup is removed.
+func TestNoBackupWhileParked(t *testing.T) {
+	t.Parallel()
+	mc := read(t, "backup")
+	mc.Spec.Backup.Schedule = "30 2 * * *"
+	for replicas, want := range map[int32]bool{3: false, 0: true} {
+		mc.Spec.Replicas = &replicas
+		for _, of := range []string{"-backup", "-prune", "-verify"} {
+			suspended, _, _ := unstructured.NestedBool(databasetest.Find(planOf(t, mc, withRecord(t, mc, recorded)), object.CronJobKind.Kind, mc.Name+of).Object, "spec", "suspend")
+			assert.Equal(t, suspended, want, "%s with %d pods", of, replicas)
+		}
+	}
+}
