@@ -16,7 +16,7 @@ type ComponentStatus struct {
 	// +optional
 	Kind string `json:"kind,omitempty"`
 
-	// phase is Pending, Creating, Running, Updating, Scaling, Degraded or Failed.
+	// phase is Pending, Creating, Running, Updating, Scaling, Degraded, Failed, Hibernating or Hibernated.
 	// +kubebuilder:example=`Running`
 	// +optional
 	Phase Phase `json:"phase,omitempty"`

@@ -206,6 +206,12 @@ type DataServiceSpec struct {
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 
+	// hibernate stops all pods and keeps data and addresses. Default: false.
+	// +kubebuilder:example=`true`
+	// +optional
+	// +nullable
+	Hibernate bool `json:"hibernate,omitempty"`
+
 	// rollout is the order in which components are created and updated.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{order: Sequential}`

@@ -9,7 +9,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type Phase string
 
 // The phases of a DataService. A component has Pending, Creating, Running, Updating,
-// Scaling, Degraded and Failed.
+// Scaling, Degraded, Failed, Hibernating and Hibernated.
 const (
 	// PhasePending: nothing was created yet; a component waits for others.
 	PhasePending Phase = "Pending"
@@ -27,6 +27,10 @@ const (
 	PhaseFailed Phase = "Failed"
 	// PhasePaused: spec.paused is set.
 	PhasePaused Phase = "Paused"
+	// PhaseHibernating: spec.hibernate is set, and pods are being stopped.
+	PhaseHibernating Phase = "Hibernating"
+	// PhaseHibernated: spec.hibernate is set, and no pod runs; the data is kept.
+	PhaseHibernated Phase = "Hibernated"
 	// PhaseTerminating: the resource is being deleted.
 	PhaseTerminating Phase = "Terminating"
 )
@@ -78,6 +82,10 @@ const (
 	ReasonPaused             = "Paused"
 	ReasonNotPaused          = "NotPaused"
 	ReasonDeleting           = "Deleting"
+	// ReasonHibernating: pods are being stopped because of spec.hibernate.
+	ReasonHibernating = "Hibernating"
+	// ReasonHibernated: no pod runs because of spec.hibernate.
+	ReasonHibernated = "Hibernated"
 	// ReasonInvalidSpec: the spec contradicts itself; the message names the field.
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonRenderFailed: a chart did not render.
@@ -188,7 +196,7 @@ type DataServiceStatus struct {
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
 	// phase sums up the DataService: Pending, Creating, Running, Updating, Scaling, Degraded, Failed,
-	// Paused or Terminating.
+	// Paused, Hibernating, Hibernated or Terminating.
 	// +kubebuilder:example=`Running`
 	// +optional
 	Phase Phase `json:"phase,omitempty"`

@@ -19,7 +19,8 @@ if (status.observedGeneration or -1) < (obj.metadata.generation or 0) then
   return {status = "Progressing", message = "the operator has not seen the latest spec yet"}
 end
 local spec = obj.spec or {}
-if spec.paused == true or spec.pause == true or status.phase == "Paused" or status.phase == "Parked" then
+if spec.paused == true or spec.pause == true or status.phase == "Paused" or status.phase == "Parked"
+    or status.phase == "Hibernated" then
   return {status = "Suspended", message = message}
 end
 local found = {}

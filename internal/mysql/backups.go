@@ -31,7 +31,7 @@ const giveUp = 2 * time.Minute
 type Observed struct {
 	// Declared is the spec's declaration; nil for no backups.
 	Declared *dsv1.Backup
-	// Component is the name of the database's component, such as mysql. IsStopped reports whether it should have no pod.
+	// Component is the name of the database's component, such as mysql. IsStopped reports whether it should have no pod: no run is overdue.
 	Component string
 	IsStopped bool
 	// Jobs and Archive are the pods of these parts.
@@ -81,7 +81,13 @@ func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdi
 
 func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now time.Time) *backup.Verdict {
 	declared := o.Declared
-	made := backup.Judge(s.LastSuccessful, s.LastID, s.Warnings, bad, backup.Overdue(o.Jobs, o.Component, declared.Schedule, declared.TimeZone, s.LastSuccessful, now))
+	overdue := func(label, schedule string, last *metav1.Time) string {
+		if o.IsStopped {
+			return ""
+		}
+		return backup.Overdue(o.Jobs, label, schedule, declared.TimeZone, last, now)
+	}
+	made := backup.Judge(s.LastSuccessful, s.LastID, s.Warnings, bad, overdue(o.Component, declared.Schedule, s.LastSuccessful))
 	switch {
 	case !made.Good:
 		return made
@@ -93,8 +99,8 @@ func judgeRuns(s *dsv1.BackupStatus, o Observed, bad, refuted *backup.Run, now t
 	case s.LastVerified == nil:
 		return &backup.Verdict{Reason: dsv1.ReasonNotVerified, Message: made.Message + "; no backup was checked yet", Warnings: made.Warnings}
 	}
-	if overdue := backup.Overdue(o.Jobs, o.Component+labelVerify, declared.Verify.Schedule, declared.TimeZone, s.LastVerified, now); overdue != "" {
-		return &backup.Verdict{Reason: dsv1.ReasonCheckOverdue, Message: "no check of a backup since " + s.LastVerified.UTC().Format(time.RFC3339) + ": " + overdue}
+	if late := overdue(o.Component+labelVerify, declared.Verify.Schedule, s.LastVerified); late != "" {
+		return &backup.Verdict{Reason: dsv1.ReasonCheckOverdue, Message: "no check of a backup since " + s.LastVerified.UTC().Format(time.RFC3339) + ": " + late}
 	}
 	return &backup.Verdict{Good: true, Since: made.Since, Reason: dsv1.ReasonVerified, Warnings: made.Warnings,
 		Message: fmt.Sprintf("%s, the last that was checked %s", made.Message, s.VerifiedID)}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/halt"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
@@ -40,7 +41,7 @@ func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcil
 	if err != nil {
 		return nil, err
 	}
-	if other == "" && all != nil && all.hasOthers() && !all.IsBarred && !d.Stopped && !MayRun(live) {
+	if other == "" && all != nil && all.hasOthers() && !all.IsBarred && !d.Stopped && !halt.MayRun(live) {
 		if other, err = otherPod(d.Name, in); err != nil { // the cache may lag, and two servers must never run
 			return nil, err
 		}

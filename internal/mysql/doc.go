@@ -9,8 +9,6 @@
 //     because Kubernetes starts pods without the operator.
 //   - form_rules.go: whether a database of one server and a MySQLCluster would take each other's place.
 //   - switch_rules.go: which database is in use, and whether another database may replace it.
-//   - halt_rules.go: workloads without pods while a database is switched. They get the number of pods back that an autoscaler had set, because an
-//     autoscaler does not scale up from 0.
 //   - backups.go: whether the backups of a database are well, by the reports of their pods.
 //
 // # Switches between databases

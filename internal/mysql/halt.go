@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"d3os.com/d3os-operator/internal/halt"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -17,7 +18,7 @@ import (
 // database.
 func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bool) error {
 	for _, part := range users {
-		wasHalted, err := IsAny(part.Objects, d.in.Lookup)
+		wasHalted, err := halt.Switch.IsAny(part.Objects, d.in.Lookup)
 		if err != nil {
 			return err
 		}
@@ -27,7 +28,7 @@ func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bo
 			err = d.halt(part)
 		case wasHalted:
 			d.IsStarting = true
-			part.Objects, err = Resume(part.Objects, d.in.Lookup, d.spec.Owner)
+			part.Objects, err = halt.Switch.Resume(part.Objects, d.in.Lookup, d.spec.Owner)
 		}
 		if err != nil {
 			return err
@@ -41,42 +42,26 @@ func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bo
 
 // halt plans a part without pods. Halting waits for no other part; resuming does, as a new revision.
 func (d *Databases) halt(part *reconcile.Part) (err error) {
-	part.Objects, err = Halt(part.Objects, d.in.Lookup, d.spec.Owner)
+	part.Objects, err = halt.Switch.Halt(part.Objects, d.in.Lookup, d.spec.Owner)
 	if err != nil {
 		return err
 	}
 	part.After, part.Revision = nil, object.Sum([]byte("halted "+part.Revision))
 	part.Doubt = &reconcile.Doubt{} // not ready, but no user has to act
 	part.Notes = append(part.Notes, "has no pods while the database is switched")
-	d.Halted = append(d.Halted, haltedPart{part.Name, Workloads(part.Objects)})
-	remains, err := remainsOf(part.Name, Workloads(part.Objects), d.in.Lookup, d.in.Pods)
+	d.Halted = append(d.Halted, haltedPart{part.Name, halt.Workloads(part.Objects)})
+	remains, err := remainsOf(part.Name, halt.Workloads(part.Objects), d.in.Lookup, d.in.Pods)
 	d.Remains = append(d.Remains, remains...)
 	return err
 }
 
 // remainsOf lists running objects of a halted part.
-func remainsOf(name string, workloads []*unstructured.Unstructured, lookup Lookup, pods func(part string) ([]*corev1.Pod, error)) (remains []string, err error) {
-	for _, o := range workloads {
-		live, err := lookup(o.GetKind(), o.GetName())
-		if err != nil {
-			return nil, err
-		}
-		if MayRun(live) {
-			remains = append(remains, o.GetKind()+" "+o.GetName())
-		}
-	}
+func remainsOf(name string, workloads []*unstructured.Unstructured, lookup object.Lookup, pods func(part string) ([]*corev1.Pod, error)) ([]string, error) {
 	found, err := pods(name)
-	for _, pod := range found {
-		if isAlive(pod) {
-			remains = append(remains, "Pod "+pod.Name)
-		}
+	if err != nil {
+		return nil, err
 	}
-	return remains, err
-}
-
-// isAlive reports whether containers of a pod may run.
-func isAlive(pod *corev1.Pod) bool {
-	return pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	return halt.Remains(workloads, found, lookup)
 }
 
 // otherPod returns a pod of another database, read from the API server, or "".

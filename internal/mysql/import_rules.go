@@ -56,6 +56,18 @@ func importing(pods []*corev1.Pod) *corev1.Pod {
 	return nil
 }
 
+// MakesData returns the pod that restores or imports the data of a database at present, or "".
+func MakesData(pods []*corev1.Pod) string {
+	for _, pod := range pods {
+		for _, c := range pod.Status.InitContainerStatuses {
+			if isRestore(c.Name) && c.State.Running != nil && pod.DeletionTimestamp == nil {
+				return pod.Name
+			}
+		}
+	}
+	return ""
+}
+
 // failure returns the report of an import that has failed, and is started again.
 func failure(pods []*corev1.Pod) contract.Result {
 	for _, pod := range pods {

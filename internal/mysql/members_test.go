@@ -8,10 +8,24 @@ import (
 	"time"
 
 	"gotest.tools/v3/assert"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/mysql"
 )
+
+func parse(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	o := &unstructured.Unstructured{}
+	data, err := yaml.YAMLToJSON([]byte(text))
+	assert.NilError(t, err)
+	assert.NilError(t, o.UnmarshalJSON(data)) // with whole numbers
+	return o
+}
 
 // The backups of several members are reported as their MySQLCluster reports them. Without a report, there is no backup.
 func TestBackupsOfMembers(t *testing.T) {

@@ -6,7 +6,6 @@ package mysql
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +14,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/apply"
+	"d3os.com/d3os-operator/internal/halt"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -39,7 +39,7 @@ func (d *Databases) Switch() *Switch {
 	case d == nil:
 		return nil
 	case d.Reason == dsv1.ReasonStopping && len(d.Remains) > 0:
-		return &Switch{Reason: d.Reason, Message: d.Message + StillThere + few(d.Remains)}
+		return &Switch{Reason: d.Reason, Message: d.Message + StillThere + halt.Few(d.Remains)}
 	case d.Reason != "":
 		return &Switch{Reason: d.Reason, Message: d.Message, IsRefused: d.IsRefused}
 	case d.IsOther:
@@ -50,15 +50,6 @@ func (d *Databases) Switch() *Switch {
 		return &Switch{Reason: dsv1.ReasonStarting, Message: fmt.Sprintf("database %s is in use; the services start", d.Active)}
 	}
 	return nil
-}
-
-// few names the first objects, and the number of further ones.
-func few(names []string) string {
-	const shown = 3
-	if len(names) <= shown {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
 }
 
 // Steps returns the next write of a switch, or nil while its preconditions are not met.
@@ -201,7 +192,7 @@ func (d *Databases) prove() error {
 			return err
 		}
 		if len(remains) > 0 {
-			return again("there still is %s", few(remains))
+			return again("there still is %s", halt.Few(remains))
 		}
 	}
 	return nil

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/halt"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -31,6 +32,10 @@ func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.Comp
 	}
 	if c.Applied {
 		next.Revision = c.Revision
+	}
+	if c.Stopped != nil && c.Applied && !isInDanger(c) {
+		stopped(&next, c)
+		return next
 	}
 	switch {
 	case len(c.WaitsFor) > 0:
@@ -61,6 +66,23 @@ func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.Comp
 		next.Message = delay(c)
 	}
 	return next
+}
+
+// isInDanger reports whether a component has a problem that its lack of pods does not explain, such as with its data.
+func isInDanger(c reconcile.PartSeen) bool {
+	return c.Health.Problem != "" && !slices.Contains([]string{"Pod", "Deployment", "StatefulSet", "DaemonSet"}, c.Health.Culprit.Kind)
+}
+
+// stopped sets the status of a component that should have no pods, because the platform hibernates.
+func stopped(next *dsv1.ComponentStatus, c reconcile.PartSeen) {
+	if len(c.Stopped.Remains) == 0 {
+		next.Phase, next.Message = dsv1.PhaseHibernated, "has no pods"
+		return
+	}
+	next.Phase, next.Message = dsv1.PhaseHibernating, "stops: there still is "+halt.Few(c.Stopped.Remains)
+	if c.Kind == managed && c.Health.Hint != "" {
+		next.Message = c.Health.Hint
+	}
 }
 
 // underway returns the phase of a component that is not settled because it is being created, updated or scaled, or "".
@@ -114,7 +136,10 @@ func culprit(c health.Culprit) *dsv1.Culprit {
 // that it may wait for.
 func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	what := "waits for "
-	if c.Exists {
+	switch {
+	case c.Exists && c.Health.Desired == 0 && c.Kind != cronJob:
+		what = "has no pods; its new revision waits for "
+	case c.Exists:
 		what = "keeps running as it was; its new revision waits for "
 	}
 	names := slices.Clone(c.WaitsFor)
@@ -155,6 +180,8 @@ func late(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Tim
 const (
 	// thirdParty is the kind of a component that runs elsewhere.
 	thirdParty = "ThirdParty"
+	// cronJob is the kind of a component that runs on a schedule.
+	cronJob = "CronJob"
 	// managed is the kind of a component that is one resource of another kind of the operator.
 	managed = "Managed"
 )

@@ -22,23 +22,27 @@ func conditions(prev []metav1.Condition, seen StatusInput, next dsv1.DataService
 	progressing := !seen.Paused && !seen.Deleting && seen.Failure == nil && slices.ContainsFunc(next.Components, func(c dsv1.ComponentStatus) bool {
 		return inWork(c.Phase) || c.Phase == dsv1.PhasePending
 	})
+	rolling, how := dsv1.ReasonRollingOut, Arrows(next.Components)
+	if seen.Hibernation.IsActive() && !seen.Paused {
+		progressing, rolling, how = !seen.Deleting && seen.Failure == nil && !seen.Hibernation.IsDone(), dsv1.ReasonHibernating, next.Message
+	}
 	isRefused := seen.Switch != nil && seen.Switch.IsRefused && seen.Failure == nil
 	reason := reasonOf(seen, next, failing)
 	ready := isReady(seen, next)
 	c.Set(dsv1.ConditionReady, ready, dsv1.ReasonAllReady, "every declared component is ready", reason, trouble(seen, next))
 	c.Set(dsv1.ConditionDegraded, failing && !seen.Deleting, reason, trouble(seen, next), dsv1.ReasonHealthy, "nothing is known to be wrong")
-	c.Set(dsv1.ConditionProgressing, progressing, dsv1.ReasonRollingOut, Arrows(next.Components), dsv1.ReasonSettled, "nothing is being rolled out")
+	c.Set(dsv1.ConditionProgressing, progressing, rolling, how, dsv1.ReasonSettled, "nothing is being rolled out")
 	c.Set(dsv1.ConditionPaused, seen.Paused, dsv1.ReasonPaused, "spec.paused is true", dsv1.ReasonNotPaused, "spec.paused is false")
 	result = operatorChange(result, seen, ready, now)
 	stalled := seen.Failure != nil && seen.Failure.Stalled || isRefused && !seen.Paused
 	c.While(dsv1.ConditionStalled, stalled, reason, next.Message)
-	c.While(dsv1.ConditionReconciling, !stalled && progressing, dsv1.ReasonRollingOut, next.Message)
+	c.While(dsv1.ConditionReconciling, !stalled && progressing, rolling, next.Message)
 	return result
 }
 
 // isReady reports whether everything in the spec is running.
 func isReady(seen StatusInput, next dsv1.DataServiceStatus) bool {
-	return seen.Failure == nil && !seen.Deleting && seen.Switch == nil && count(next.Components, dsv1.PhaseRunning) == len(next.Components)
+	return seen.Failure == nil && !seen.Deleting && seen.Switch == nil && !seen.Hibernation.IsActive() && count(next.Components, dsv1.PhaseRunning) == len(next.Components)
 }
 
 // reasonOf returns why not everything is ready.
@@ -52,6 +56,10 @@ func reasonOf(seen StatusInput, next dsv1.DataServiceStatus, failing bool) strin
 		return failingReason(next.Components)
 	case seen.Switch != nil && seen.Switch.IsRefused:
 		return seen.Switch.Reason
+	case seen.Hibernation.IsDone():
+		return dsv1.ReasonHibernated
+	case seen.Hibernation.IsActive():
+		return dsv1.ReasonHibernating
 	}
 	return dsv1.ReasonComponentsNotReady
 }

@@ -144,11 +144,20 @@ func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs, obs *Observ
 			}
 		}
 	}
-	if err := planDatabase(ds, graph, planned, result, databases, in); err != nil {
+	if obs.Hibernation, err = findHibernation(f, planned, result.Parts, databases, in); err != nil {
 		return nil, err
 	}
-	obs.Databases, result.IsRequested = databases, databases != nil && databases.IsAtWork()
-	return result, f.apply(result, obs, in)
+	if err := planDatabase(ds, graph, planned, result, databases, obs.Hibernation, in); err != nil {
+		return nil, err
+	}
+	obs.Databases, result.IsRequested = databases, databases != nil && databases.IsAtWork() || obs.Hibernation.IsActive()
+	if err := f.apply(result, obs, in); err != nil {
+		return nil, err
+	}
+	if obs.Hibernation.IsActive() {
+		return result, obs.Hibernation.plan(planned, result.Parts)
+	}
+	return result, wake(result.Parts, plan.OwnerOf(ds), in)
 }
 
 // databases returns the state of the databases, or nil if none of one server runs in the cluster.
@@ -169,12 +178,17 @@ func declaredDatabase(ds *dsv1.DataService, c *component.Component) mysql.Declar
 }
 
 // planDatabase plans the record of the database in use, the form of its objects, and the services that use it.
-func planDatabase(ds *dsv1.DataService, graph *component.Graph, planned *plan.Plan, result *reconcile.Plan, databases *mysql.Databases, in reconcile.Inputs) error {
+func planDatabase(ds *dsv1.DataService, graph *component.Graph, planned *plan.Plan, result *reconcile.Plan, databases *mysql.Databases, h *Hibernation, in reconcile.Inputs) error {
 	c := graph.Get(component.MySQL)
 	if c == nil || c.Kind == component.Managed { // a MySQLCluster guards its data itself
 		return nil
 	}
-	data, err := mysql.PlanData(declaredDatabase(ds, c), result.Parts, databases, in)
+	declared := declaredDatabase(ds, c)
+	if h.IsActive() && h.IsLast {
+		declared.MySQL = ptr.To(*declared.MySQL)
+		declared.Replica = ptr.To[int32](0)
+	}
+	data, err := mysql.PlanData(declared, result.Parts, databases, in)
 	if err != nil {
 		return err
 	}
@@ -189,7 +203,7 @@ func planDatabase(ds *dsv1.DataService, graph *component.Graph, planned *plan.Pl
 			users = append(users, &result.Parts[i])
 		}
 	}
-	if databases == nil {
+	if databases == nil || h.IsActive() { // no switch goes on while the platform hibernates
 		return nil
 	}
 	return databases.Halt(users, own, data.Serves)
@@ -235,6 +249,7 @@ const podsShown = time.Second
 
 // Decide returns the next step or the time of the next pass, in this order:
 //
+//   - while the platform hibernates: the end of its pods;
 //   - while one server becomes several members, and during a switch between
 //     databases: its next write;
 //   - during an import: whether it has to end;
@@ -245,6 +260,9 @@ const podsShown = time.Second
 //   - while the latest moments cannot be restored, a backup may become overdue,
 //     or a StatefulSet starts: another pass.
 func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, obs *Observation) reconcile.Decision {
+	if obs.Hibernation.IsActive() {
+		return k.hibernate(ds, obs)
+	}
 	if next := k.decideSwitch(seen, obs); next != nil {
 		return *next
 	}
@@ -320,6 +338,9 @@ func (k *Kind) Status(ds *dsv1.DataService, seen reconcile.Seen[Observation], no
 	}
 	if obs := seen.Observed; obs != nil {
 		input.Members, input.Backups, input.Import, input.Switch, input.Restored = obs.Members, &obs.Backups, obs.Import, obs.Databases.Switch(), obs.Restored
+		if input.Hibernation = obs.Hibernation; obs.Hibernation.IsActive() {
+			input.Switch = nil
+		}
 	}
 	ds.Status = Compute(ds.Status, input, now)
 }

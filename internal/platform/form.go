@@ -99,6 +99,7 @@ func (f *form) apply(result *reconcile.Plan, obs *Observation, in reconcile.Inpu
 		}
 	}
 	switch {
+	case f.stage == mysql.StageCheck && obs.Hibernation.IsActive(): // it needs the server
 	case f.stage == mysql.StageCheck:
 		takeover, err := mysql.PlanTakeover(declaredDatabase(f.declared, c), f.Form, f.image, result.Parts, in)
 		if err != nil {

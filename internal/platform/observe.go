@@ -28,6 +28,8 @@ type Observation struct {
 	Restored backup.Restored
 	// Import is the import of a running server; nil for none.
 	Import *mysql.Import
+	// Hibernation is the state of spec.hibernate; nil if it is not set.
+	Hibernation *Hibernation
 	// AfterGap is the Job to create because of a gap in the binary log; nil for none.
 	AfterGap *batchv1.Job
 }
@@ -67,7 +69,7 @@ func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, _ reconcile.Pl
 	if ds.Spec.MySQL.Backup == nil || obs.Members != nil {
 		return nil
 	}
-	obs.Backups = mysql.Observed{Declared: ds.Spec.MySQL.Backup, Component: name, IsStopped: ptr.Deref(ds.Spec.MySQL.Replica, 1) == 0}
+	obs.Backups = mysql.Observed{Declared: ds.Spec.MySQL.Backup, Component: name, IsStopped: ptr.Deref(ds.Spec.MySQL.Replica, 1) == 0 || obs.Hibernation.IsActive()}
 	if obs.Backups.Jobs, err = pods(ctx, name+backup.PartJobs); err != nil {
 		return err
 	}

@@ -31,6 +31,8 @@ type StatusInput struct {
 	Switch     *mysql.Switch        // to another database; nil for none
 	Import     *mysql.Import        // of a running server; nil for none
 	Restored   backup.Restored      // the restore that the database began with
+
+	Hibernation *Hibernation // nil without spec.hibernate, or if it was not observed
 }
 
 // Compute returns the status after an observation. It equals prev, including times, if nothing visible to a user has changed.
@@ -105,7 +107,7 @@ func components(prev []dsv1.ComponentStatus, seen []reconcile.PartSeen, i *mysql
 
 // importing sets the status of the database while it is made of a running server, which may take days.
 func importing(next, prev *dsv1.ComponentStatus, i *mysql.Import) {
-	if next.Name != mysql.Component || next.Phase == dsv1.PhaseFailed {
+	if next.Name != mysql.Component || next.Phase == dsv1.PhaseFailed || next.Phase == dsv1.PhaseHibernating || next.Phase == dsv1.PhaseHibernated {
 		return
 	}
 	if i.HasFailed() && next.Phase != dsv1.PhaseRunning {
@@ -134,11 +136,15 @@ func phase(prev dsv1.Phase, seen StatusInput, components []dsv1.ComponentStatus)
 		return dsv1.PhaseFailed
 	case has(dsv1.PhaseDegraded):
 		return dsv1.PhaseDegraded
+	case seen.Hibernation.IsDone():
+		return dsv1.PhaseHibernated
+	case seen.Hibernation.IsActive():
+		return dsv1.PhaseHibernating
 	case has(dsv1.PhaseUpdating):
 		return dsv1.PhaseUpdating
 	case has(dsv1.PhaseCreating) || has(dsv1.PhasePending):
 		// Adding a component to a running platform is an update.
-		if prev == dsv1.PhaseRunning || prev == dsv1.PhaseUpdating || prev == dsv1.PhaseScaling {
+		if slices.Contains([]dsv1.Phase{dsv1.PhaseRunning, dsv1.PhaseUpdating, dsv1.PhaseScaling, dsv1.PhaseHibernating, dsv1.PhaseHibernated}, prev) {
 			return dsv1.PhaseUpdating
 		}
 		if count(components, dsv1.PhasePending) == len(components) {
@@ -162,11 +168,22 @@ func message(seen StatusInput, next dsv1.DataServiceStatus) string {
 		return "paused: nothing is changed until spec.paused is false"
 	case len(next.Components) == 0:
 		return "no component is declared"
-	case seen.Switch != nil:
+	case seen.Hibernation != nil && seen.Hibernation.Waits != "":
+		return seen.Hibernation.Waits + "; " + progress(seen, next)
+	}
+	return progress(seen, next)
+}
+
+// progress names the first problem, or what is being done.
+func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
+	if seen.Switch != nil {
 		return seen.Switch.Message
 	}
 	if problem := problems(next.Components); problem != "" {
 		return problem
+	}
+	if seen.Hibernation.IsActive() {
+		return seen.Hibernation.message()
 	}
 	for _, c := range next.Components {
 		// A message that others may wait for, or about a claim that differs from the spec, precedes the order.

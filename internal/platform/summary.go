@@ -27,7 +27,7 @@ func (*Kind) Summary(ds *dsv1.DataService) reconcile.Summary {
 		Phase: string(s.Phase), Generation: s.ObservedGeneration, ReadyText: "all components are ready (" + s.Ready + ")",
 		Ready:  meta.IsStatusConditionTrue(s.Conditions, dsv1.ConditionReady),
 		New:    s.Phase == "" || s.Phase == dsv1.PhasePending || s.Phase == dsv1.PhaseCreating,
-		Urgent: s.Phase == dsv1.PhaseDegraded || s.Phase == dsv1.PhaseFailed || s.Phase == dsv1.PhaseRunning,
+		Urgent: s.Phase == dsv1.PhaseDegraded || s.Phase == dsv1.PhaseFailed || s.Phase == dsv1.PhaseRunning || s.Phase == dsv1.PhaseHibernated,
 		Parts:  make([]metrics.Part, 0, len(s.Components)), Conditions: s.Conditions,
 	}
 	for i := range s.Components {
@@ -44,6 +44,10 @@ func (*Kind) Summary(ds *dsv1.DataService) reconcile.Summary {
 		summary.Problem, summary.ProblemReason = d.Message, d.Reason
 	} else {
 		summary.ProblemField = ""
+		if isHibernating(s) {
+			text, _, _ := strings.Cut(s.Message, mysql.StillThere)
+			summary.Doing = reconcile.Doing{Step: string(s.Phase), Text: text}
+		}
 		summarizeSwitch(&summary, meta.FindStatusCondition(s.Conditions, dsv1.ConditionDatabaseSwitch))
 	}
 	summary.Backups = backupsOf(ds)
@@ -53,6 +57,11 @@ func (*Kind) Summary(ds *dsv1.DataService) reconcile.Summary {
 		summary.Claims = []string{mysql.ClaimName(cmp.Or(ds.Spec.MySQL.Name, component.DefaultObjectName(component.MySQL)))}
 	}
 	return summary
+}
+
+// isHibernating reports whether pods are stopped, or are being stopped, because of spec.hibernate.
+func isHibernating(s *dsv1.DataServiceStatus) bool {
+	return s.Phase == dsv1.PhaseHibernating || s.Phase == dsv1.PhaseHibernated
 }
 
 // summarizeSwitch adds a switch of the database: its step, or that a user must act. It omits the list of remaining pods, which changes with
@@ -72,7 +81,7 @@ func summarizeSwitch(summary *reconcile.Summary, c *metav1.Condition) {
 // backupsOf returns the metrics of backups. Before the first backup or check, the condition's time counts as the last one.
 func backupsOf(ds *dsv1.DataService) *metrics.Backups {
 	healthy := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionBackupHealthy)
-	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil || ds.Status.Backup == nil || healthy == nil {
+	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil || ds.Status.Backup == nil || healthy == nil || isHibernating(&ds.Status) {
 		return nil
 	}
 	declared, known := ds.Spec.MySQL.Backup, ds.Status.Backup

@@ -36,6 +36,6 @@ func (*Kind) Turn(ds *dsv1.DataService) reconcile.Member {
 		NamespacedName: types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name},
 		HasTurn:        meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionOperatorChange),
 		Degraded:       meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionDegraded),
-		Away:           ds.Spec.Paused || ds.DeletionTimestamp != nil,
+		Away:           ds.Spec.Paused || ds.Spec.Hibernate || ds.DeletionTimestamp != nil,
 	}
 }

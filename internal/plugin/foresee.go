@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/config/crd"
@@ -166,7 +167,10 @@ func (o *Operator) plan(ctx context.Context, r *Reader, ds *dsv1.DataService, th
 			}
 			return found, nil
 		},
-		Pods:       func(part string) ([]*corev1.Pod, error) { return r.Pods(ctx, Selector(ds.Name, part)) },
+		Pods: func(part string) ([]*corev1.Pod, error) { return r.Pods(ctx, Selector(ds.Name, part)) },
+		PodsOf: func(of object.Owner, part string) ([]*corev1.Pod, error) {
+			return r.Pods(ctx, labels.SelectorFromSet(of.Labels(part)).String())
+		},
 		PodsLive:   func(part string) ([]*corev1.Pod, error) { return r.Pods(ctx, Selector(ds.Name, part)) },
 		Generation: func() (int64, error) { return ds.Generation, nil }, // the generation of the spec under test
 	}, &platform.Observation{})

@@ -20,7 +20,7 @@ type Member struct {
 	HasTurn bool
 	// Degraded reports whether it is not healthy.
 	Degraded bool
-	// Away reports whether it is paused or being deleted: no resource waits for it.
+	// Away reports whether it is paused, hibernates or is being deleted: no resource waits for it.
 	Away bool
 }
 

@@ -105,6 +105,8 @@ type Inputs struct {
 	List func(kind string) ([]*unstructured.Unstructured, error)
 	// Pods lists the pods of a part.
 	Pods func(part string) ([]*corev1.Pod, error)
+	// PodsOf lists the pods of a part of another resource, such as of one that the resource owns.
+	PodsOf func(owner object.Owner, part string) ([]*corev1.Pod, error)
 	// PodsLive lists the pods of a part from the API server. It costs a request.
 	PodsLive func(part string) ([]*corev1.Pod, error)
 	// Generation reads the generation of the resource's spec from the API server. It returns 0 if the resource is deleted or being deleted.

@@ -23,7 +23,7 @@ import (
 // applyPart applies a part, or as much of it as possible while other parts are not ready: a new revision waits, and the running one is
 // corrected. With an error, the result still has the part's health.
 func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (PartSeen, error) {
-	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, LookAgain: part.lookAgain}
+	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Stopped: part.Stopped, LookAgain: part.lookAgain}
 	live, err := p.live(ctx, part)
 	if seen.notServed(err) {
 		return seen, nil
@@ -41,7 +41,7 @@ func (p *pass) applyPart(ctx context.Context, part *Part, waitsFor []string) (Pa
 	if waits && !seen.Held {
 		seen.WaitsFor = waitsFor
 	}
-	held := waits || part.isDoubted()
+	held := waits || part.isDoubted() || part.KeepsRunning
 	exists := slices.ContainsFunc(live, present)
 	settled, failure := p.applyObjects(ctx, part, live, func(i int) bool {
 		return !held || part.mayHeal(part.Objects[i], live[i], exists && !p.healOnly)
@@ -170,7 +170,7 @@ func (p *pass) lookOnly(ctx context.Context) (PlanSeen, error) {
 }
 
 func (p *pass) lookAt(ctx context.Context, part *Part) (PartSeen, error) {
-	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Notes: part.Notes, LookAgain: part.lookAgain}
+	seen := PartSeen{Name: part.Name, Kind: part.Kind, Revision: part.Revision, Stopped: part.Stopped, Notes: part.Notes, LookAgain: part.lookAgain}
 	live, err := p.live(ctx, part)
 	if seen.notServed(err) {
 		return seen, nil
@@ -222,10 +222,19 @@ func (part *Part) isDoubted() bool { return part.Doubt != nil && part.Doubt.Hold
 // to running objects, or it was edited and is not part of the new revision. While the part's data is in doubt, no volume is created, and
 // no object that writes to a volume.
 func (part *Part) mayHeal(planned, live *unstructured.Unstructured, running bool) bool {
+	if part.KeepsRunning && isSuspended(planned) { // it starts nothing
+		return true
+	}
 	if live == nil {
 		return running && (!part.isDoubted() || !isClaim(planned) && !hasPods(planned))
 	}
 	return object.Digest(live) == object.Digest(planned)
+}
+
+// isSuspended reports whether an object is a suspended CronJob.
+func isSuspended(o *unstructured.Unstructured) bool {
+	is, _, _ := unstructured.NestedBool(o.Object, "spec", "suspend")
+	return is && o.GetKind() == object.CronJobKind.Kind
 }
 
 // judge adds the health to the state of a part. It reads pods only if something is not settled, or only pods show the state of an object.

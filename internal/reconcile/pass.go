@@ -118,6 +118,7 @@ func (r *Reconciler[T, O]) inputs(ctx context.Context, owner object.Owner) Input
 		},
 		List:       func(kind string) ([]*unstructured.Unstructured, error) { return r.engine.List(ctx, owner, kind) },
 		Pods:       func(part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) },
+		PodsOf:     func(of object.Owner, part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, of, part) },
 		PodsLive:   func(part string) ([]*corev1.Pod, error) { return r.engine.PodsLive(ctx, owner, part) },
 		Generation: func() (int64, error) { return r.engine.Generation(ctx, owner) },
 	}

@@ -51,6 +51,10 @@ type Part struct {
 	// Confirm adds facts to the health that no object of the part shows, such as about a Secret that another operator writes. It gets the
 	// live objects, nil for a missing one, and reports whether it must run again without an event. Nil: the objects show everything.
 	Confirm func(live []*unstructured.Unstructured, state *health.State) (again bool, err error)
+	// KeepsRunning leaves the part unchanged, except that its CronJobs are suspended.
+	KeepsRunning bool
+	// Stopped is set for a part that is planned without pods, because the owner hibernates.
+	Stopped *Stopped
 	// Doubt is a reason why the part does not count as ready, regardless of its objects; nil for none.
 	Doubt *Doubt
 
@@ -67,6 +71,12 @@ type Doubt struct {
 	Hold bool
 	// IsCause reports whether the culprit causes the problem that pods report, and so replaces it.
 	IsCause bool
+}
+
+// Stopped is the state of a part that should have no pods.
+type Stopped struct {
+	// Remains names what still runs of it.
+	Remains []string
 }
 
 // Finish adds digest and owner to the rendered objects of a part, and computes the part's revision. It refuses an object that the engine
@@ -135,6 +145,7 @@ type PartSeen struct {
 	Error    string         // the reason why it could not be applied
 	Culprit  health.Culprit // the object that Error is about
 	Notes    []string       // facts for the user, even if the part is healthy
+	Stopped  *Stopped       // as planned
 	// Rewritten names the object that an admission policy changed; empty for none.
 	Rewritten string
 	// LookAgain is the time until the next reconciliation without an event; 0 is never.

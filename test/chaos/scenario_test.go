@@ -41,8 +41,9 @@ type scenario struct {
 	before *unstructured.Unstructured // a DataService that exists and is ready; nil for none
 	then   func(*scene)               // further preparation while an operator runs
 	act    func(*scene)
-	gone   bool                     // no DataService exists at the end
-	check  func(oracle.State) error // checks the end of the run without faults
+	gone   bool                     // in the end there is no DataService
+	asleep bool                     // in the end it is hibernated
+	check  func(oracle.State) error // whether the run without faults did what it should
 	full   bool                     // only with CHAOS=full
 
 	repeats bool // some objects are written in several steps
@@ -135,9 +136,9 @@ func undrifted(s *scene) error {
 	return nil
 }
 
-// everyWrite names the scenarios with a crash at each write also without CHAOS=full: a create, updates in one step and in several, deletes,
-// and corrections of changed objects.
-var everyWrite = []string{"create", "image", "kind-delete", "kind-retain", "volume", "delete", "delete-data", "delete-foreground", "drift"}
+// everyWrite are scenarios with a crash at each of their writes also without CHAOS=full: a create, updates
+// in one step and in several, deletes, and what is put back.
+var everyWrite = []string{"create", "image", "kind-delete", "kind-retain", "volume", "hibernate", "wake", "delete", "delete-data", "delete-foreground", "drift"}
 
 // scenarios are the tasks of the operator that run under faults.
 var scenarios = []*scenario{
@@ -158,6 +159,13 @@ var scenarios = []*scenario{
 	changes("credentials", fields{"mysql": fields{"credentialsSecret": "my-account"}}, "my-account"),
 	changes("autoscaling", fields{"additionalServices": []any{fields{"name": "hello", "image": "registry.example/hello:v1", "port": 8080,
 		"autoscaling": fields{"min": 1, "max": 3}}}}, "HorizontalPodAutoscaler/hello"),
+	{name: "hibernate", before: compact(), act: func(s *scene) { s.change(fields{"hibernate": true}) }, asleep: true,
+		check: contains("!Pods/", "Lives/Service/hello:1", "Lives/StatefulSet/mysql-dataservice:1", "Lives/PersistentVolumeClaim/data-mysql-dataservice-0:1")},
+	{name: "wake", before: compact(), act: func(s *scene) { s.change(fields{"hibernate": nil}) },
+		then: func(s *scene) {
+			s.change(fields{"hibernate": true})
+			s.Until("it is hibernated", s.isHibernated)
+		}, check: contains("4/4", "Lives/StatefulSet/mysql-dataservice:1", "Lives/PersistentVolumeClaim/data-mysql-dataservice-0:1", "!hibernated")},
 	{name: "drift", before: compact(), act: drift, repeats: true},
 	{name: "delete", before: compact(), act: remove, gone: true, check: leaves(retained...)},
 	{name: "delete-data", before: compact(fields{"mysql": fields{"storage": fields{"retention": "Delete"}}}), act: remove, gone: true, check: leaves()},
@@ -217,6 +225,8 @@ func (sc *scenario) ended(s *scene) error {
 	switch {
 	case sc.gone:
 		return s.isGone()
+	case sc.asleep:
+		return s.isHibernated()
 	case sc.name == "drift":
 		return errors.Join(undrifted(s), s.isReady())
 	default:

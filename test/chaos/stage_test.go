@@ -86,7 +86,16 @@ func (s *scene) isReady() error {
 	return harness.IsReady(ds, ds.Generation)
 }
 
-// isGone returns an error that names a remaining object of the DataService, or nil.
+// isHibernated returns why the DataService is not hibernated in its latest generation, or nil.
+func (s *scene) isHibernated() error {
+	ds := &dsv1.DataService{}
+	if err := api.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: s.name}, ds); err != nil {
+		return err
+	}
+	return stage.Unless(ds.Status.ObservedGeneration == ds.Generation && ds.Status.Phase == dsv1.PhaseHibernated, "it is "+string(ds.Status.Phase)+": "+ds.Status.Message)
+}
+
+// isGone returns what is left of the DataService, or nil.
 func (s *scene) isGone() error {
 	for id, object := range s.state(false) {
 		if strings.HasPrefix(id, "DataService/") || strings.HasPrefix(id, "Pods/") {

@@ -23,7 +23,7 @@ var phases = map[string]string{
 	"Pending": progressing, "None": progressing, "Creating": progressing, "Updating": progressing, "Scaling": progressing, "Upgrading": progressing,
 	"Recovering": progressing, "Terminating": progressing, "Running": healthy, "Degraded": degraded, "Failed": degraded, "QuorumLost": degraded,
 	"Switching": progressing, "Unavailable": degraded, "Lost": degraded,
-	"Paused": suspended, "Parked": suspended,
+	"Paused": suspended, "Parked": suspended, "Hibernating": progressing, "Hibernated": suspended,
 }
 
 // ends are the phases of kinds that run once.

@@ -65,7 +65,7 @@ func load() ([]*property, error) {
 // component that others call.
 func reaches(p *property) bool {
 	switch p.component() {
-	case "defaults", "networkPolicy", "rollout", "paused":
+	case "defaults", "networkPolicy", "rollout", "paused", "hibernate":
 		return true
 	case "additionalServices", "cronJobs": // with another name, the component is another one
 		return len(p.path) == 2 && p.leaf() == "name"

@@ -20,7 +20,7 @@ func TestEveryPropertyHasValues(t *testing.T) {
 		assert.Check(t, len(p.entry.Values) > 0 || p.leaf() == "nodePort", "the property %s has no values", p)
 		spec, err := base(where(p))
 		assert.NilError(t, err)
-		whole := []string{"defaults", "networkPolicy", "rollout", "paused"}
+		whole := []string{"defaults", "networkPolicy", "rollout", "paused", "hibernate"}
 		assert.Check(t, spec[p.component()] != nil || slices.Contains(whole, p.component()), "%s: its base has no such component", p)
 	}
 }

@@ -31,7 +31,7 @@ func where(p *property) string {
 		return "elsewhere"
 	case "additionalServices", "cronJobs":
 		return "elsewhere"
-	case "defaults", "networkPolicy", "rollout", "paused":
+	case "defaults", "networkPolicy", "rollout", "paused", "hibernate":
 		return "middleware"
 	}
 	return "services"
@@ -162,8 +162,8 @@ func share[T any](name, base string, walkers int, items []T, do func(*walker, co
 	return jobs
 }
 
-// sorts are the components that represent others of their kind in the base middleware.
-var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cronJobs", "defaults", "networkPolicy", "rollout", "paused"}
+// sorts are the components that stand for others of their sort, as the base middleware has them.
+var sorts = []string{"mysql", "uuc", "eureka", "web", "additionalServices", "cronJobs", "defaults", "networkPolicy", "rollout", "paused", "hibernate"}
 
 // wrong returns the jobs that set wrong values which the operator must name. The short form has one value for each property, alternately.
 // test/schema and the random sequences test refusals by the API server.

@@ -141,6 +141,7 @@ func scenarios() []job {
 	return []job{
 		{name: "scenario: there and back", base: "middleware", do: thereAndBack},
 		{name: "scenario: paused and resumed", base: "middleware", do: paused},
+		{name: "scenario: hibernated and woken", base: "middleware", do: hibernated},
 		{name: "scenario: deleted while creating", do: deleteWhileCreating},
 		{name: "scenario: named word for word", base: "middleware", do: wordForWord},
 	}
@@ -202,7 +203,40 @@ func paused(ctx context.Context, w *walker) error {
 	return w.record(ctx, "paused and resumed", "with a change in between", errors.Join(err, w.recovered(ctx)))
 }
 
-// wordForWord expects the error of the plan in the condition. Kubernetes' message about such a label has double spaces.
+// hibernated has no pods until it is woken, with what changed in the meantime.
+func hibernated(ctx context.Context, w *walker) error {
+	asleep := changed(w.spec, fieldsOf{"hibernate": true})
+	var err error
+	for _, spec := range []map[string]any{asleep, changed(asleep, flips["reports.image"])} {
+		if err == nil {
+			err = w.calm(3*len(w.before)+20, 60, func() error { return w.sleeps(ctx, spec) })
+		}
+	}
+	if err == nil {
+		_, err = w.carryOut(ctx, changed(w.spec, flips["reports.image"]))
+	}
+	return w.record(ctx, "hibernated and woken", "with a change meanwhile", errors.Join(err, w.recovered(ctx)))
+}
+
+// sleeps replaces the spec by one that hibernates, and waits until that is carried out.
+func (w *walker) sleeps(ctx context.Context, spec map[string]any) error {
+	generation, err := w.change(ctx, spec)
+	if err != nil {
+		return err
+	}
+	return w.until(func() error {
+		ds, err := w.seenAt(w.name, generation)
+		if err != nil {
+			return err
+		}
+		if ds.Status.Phase != dsv1.PhaseHibernated {
+			return fmt.Errorf("it is %s: %s", ds.Status.Phase, ds.Status.Message)
+		}
+		return nil
+	})
+}
+
+// wordForWord expects the error of the plan in the condition. Kubernetes' message about such a label has double blanks.
 func wordForWord(ctx context.Context, w *walker) error {
 	v, err := w.judge(ctx, changed(w.spec, on(fieldsOf{"labels": fieldsOf{"a": "b c"}})))
 	if err == nil && v != reported {

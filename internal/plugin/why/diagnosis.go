@@ -109,6 +109,9 @@ func explain(f *Facts) *Diagnosis {
 		}
 	}
 	blamed, way := Blamed(ds, f.Component)
+	if d := f.hibernating(blamed); d != nil {
+		return d
+	}
 	if blamed == nil || blamed.Phase == dsv1.PhaseRunning {
 		d := f.running(blamed)
 		d.Others = f.others(d, "")
@@ -262,6 +265,22 @@ func (f *Facts) paused() *Diagnosis {
 		Cause:  fmt.Sprintf("%s is paused%s: the operator creates, heals and updates nothing; %s ready: %s", ds.Name, since, parts, ds.Status.Ready),
 		Object: f.Self(),
 		Do:     []string{f.resume()},
+	}
+}
+
+// hibernating explains a DataService whose pods are stopped, or are being stopped, because of spec.hibernate. It returns nil if a component has a
+// problem, or if the DataService does not hibernate.
+func (f *Facts) hibernating(blamed *dsv1.ComponentStatus) *Diagnosis {
+	ds := f.DataService
+	isActive := ds.Status.Phase == dsv1.PhaseHibernating || ds.Status.Phase == dsv1.PhaseHibernated
+	if !isActive || blamed != nil && (blamed.Phase == dsv1.PhaseDegraded || blamed.Phase == dsv1.PhaseFailed) {
+		return nil
+	}
+	return &Diagnosis{
+		Cause:  fmt.Sprintf("%s is %s", ds.Name, ds.Status.Message),
+		Object: f.Self(),
+		Do: []string{fmt.Sprintf(`kubectl -n %s patch dataservice %s --type=merge --patch '{"spec":{"hibernate":false}}' starts the pods again, middleware first`,
+			ds.Namespace, ds.Name)},
 	}
 }
 

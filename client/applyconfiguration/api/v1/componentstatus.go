@@ -19,7 +19,7 @@ type ComponentStatusApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// kind is Deployment, StatefulSet, DaemonSet or ThirdParty.
 	Kind *string `json:"kind,omitempty"`
-	// phase is Pending, Creating, Running, Updating, Scaling, Degraded or Failed.
+	// phase is Pending, Creating, Running, Updating, Scaling, Degraded, Failed, Hibernating or Hibernated.
 	Phase *apiv1.Phase `json:"phase,omitempty"`
 	// ready is the number of pods that are ready.
 	Ready *int32 `json:"ready,omitempty"`

@@ -57,6 +57,8 @@ type DataServiceSpecApplyConfiguration struct {
 	// paused stops the operator from writing anything but the status: until it is false again the
 	// operator creates, heals, updates and removes nothing.
 	Paused *bool `json:"paused,omitempty"`
+	// hibernate stops all pods and keeps data and addresses. Default: false.
+	Hibernate *bool `json:"hibernate,omitempty"`
 	// rollout is the order in which components are created and updated.
 	Rollout *RolloutApplyConfiguration `json:"rollout,omitempty"`
 }
@@ -234,6 +236,14 @@ func (b *DataServiceSpecApplyConfiguration) WithNetworkPolicy(value *NetworkPoli
 // If called multiple times, the Paused field is set to the value of the last call.
 func (b *DataServiceSpecApplyConfiguration) WithPaused(value bool) *DataServiceSpecApplyConfiguration {
 	b.Paused = &value
+	return b
+}
+
+// WithHibernate sets the Hibernate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Hibernate field is set to the value of the last call.
+func (b *DataServiceSpecApplyConfiguration) WithHibernate(value bool) *DataServiceSpecApplyConfiguration {
+	b.Hibernate = &value
 	return b
 }
 

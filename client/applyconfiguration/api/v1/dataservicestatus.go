@@ -18,7 +18,7 @@ type DataServiceStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
 	// phase sums up the DataService: Pending, Creating, Running, Updating, Scaling, Degraded, Failed,
-	// Paused or Terminating.
+	// Paused, Hibernating, Hibernated or Terminating.
 	Phase *apiv1.Phase `json:"phase,omitempty"`
 	// ready counts the components that are ready, of those declared: 7/12.
 	Ready *string `json:"ready,omitempty"`

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package mysql_test
+package halt_test
 
 import (
 	"testing"
@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/halt"
 	"d3os.com/d3os-operator/internal/object"
 )
 
@@ -52,15 +52,15 @@ func TestHaltAndResume(t *testing.T) {
 			before := planned.DeepCopy()
 			lookup := func(string, string) (*unstructured.Unstructured, error) { return live, nil }
 			owner := object.Owner{Name: "platform", UID: "1"}
-			stopped, err := mysql.Halt([]*unstructured.Unstructured{planned}, lookup, owner)
+			stopped, err := halt.Switch.Halt([]*unstructured.Unstructured{planned}, lookup, owner)
 			assert.NilError(t, err)
 			assert.Equal(t, number(stopped[0]), int64(0))
 			assert.Equal(t, stopped[0].GetAnnotations()["d3os-product.com.d3os/halted"], c.former)
-			assert.Assert(t, mysql.IsHalted(stopped[0]))
-			resumed, err := mysql.Resume([]*unstructured.Unstructured{planned}, lookup, owner)
+			assert.Assert(t, halt.Switch.Is(stopped[0]))
+			resumed, err := halt.Switch.Resume([]*unstructured.Unstructured{planned}, lookup, owner)
 			assert.NilError(t, err)
 			assert.Equal(t, number(resumed[0]), c.resumed)
-			assert.Assert(t, !mysql.IsHalted(resumed[0]))
+			assert.Assert(t, !halt.Switch.Is(resumed[0]))
 			assert.DeepEqual(t, planned, before)
 		})
 	}
@@ -86,7 +86,7 @@ func TestRuns(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			assert.Equal(t, mysql.MayRun(parse(t, c.live)), c.runs)
+			assert.Equal(t, halt.MayRun(parse(t, c.live)), c.runs)
 		})
 	}
 }

@@ -1,0 +1,204 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+// Package halt plans workloads without pods, and plans them with their former number of pods again. It is pure.
+package halt
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"d3os.com/d3os-operator/internal/object"
+)
+
+// Mark is an annotation of a live workload that the operator has halted. Its value is the former number of pods.
+type Mark string
+
+// The marks, by the cause of the halt.
+const (
+	// Switch marks the users of a database while it is switched.
+	Switch Mark = "d3os-product.com.d3os/halted"
+	// Hibernation marks the workloads of a platform that hibernates.
+	Hibernation Mark = "d3os-product.com.d3os/hibernated"
+)
+
+// nowhere is a node label that no node has.
+const nowhere = "d3os-product.com.d3os/halted"
+
+var replicas = []string{"spec", "replicas"}
+
+// Is reports whether a live workload has the mark. It is false for nil.
+func (m Mark) Is(live *unstructured.Unstructured) bool {
+	return live != nil && live.GetAnnotations()[string(m)] != ""
+}
+
+// IsAny reports whether the live workload of a planned object has the mark.
+func (m Mark) IsAny(planned []*unstructured.Unstructured, lookup object.Lookup) (bool, error) {
+	for _, o := range planned {
+		if !isWorkload(o) {
+			continue
+		}
+		live, err := lookup(o.GetKind(), o.GetName())
+		if err != nil || m.Is(live) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// Halt returns the planned objects in a form without pods. It copies objects before it changes them.
+func (m Mark) Halt(planned []*unstructured.Unstructured, lookup object.Lookup, owner object.Owner) ([]*unstructured.Unstructured, error) {
+	return change(planned, lookup, owner, func(o, live *unstructured.Unstructured) (bool, error) {
+		m.annotate(o, live)
+		switch o.GetKind() {
+		case object.CronJobKind.Kind:
+			return true, suspend(o)
+		case "DaemonSet":
+			return true, unstructured.SetNestedField(o.Object, "true", "spec", "template", "spec", "nodeSelector", nowhere)
+		}
+		return true, unstructured.SetNestedField(o.Object, int64(0), replicas...)
+	})
+}
+
+// Suspend returns the planned objects with suspended CronJobs. It copies objects before it changes them.
+func (m Mark) Suspend(planned []*unstructured.Unstructured, lookup object.Lookup, owner object.Owner) ([]*unstructured.Unstructured, error) {
+	return change(planned, lookup, owner, func(o, live *unstructured.Unstructured) (bool, error) {
+		if o.GetKind() != object.CronJobKind.Kind {
+			return false, nil
+		}
+		m.annotate(o, live)
+		return true, suspend(o)
+	})
+}
+
+func (m Mark) annotate(o, live *unstructured.Unstructured) {
+	annotations := o.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[string(m)] = strconv.FormatInt(former(live), 10)
+	o.SetAnnotations(annotations)
+}
+
+func suspend(cron *unstructured.Unstructured) error {
+	return unstructured.SetNestedField(cron.Object, true, "spec", "suspend")
+}
+
+// Resume returns the planned objects in the form that ends a halt. A workload without planned replicas gets its former number once. Without
+// a halted workload the objects are as planned.
+func (m Mark) Resume(planned []*unstructured.Unstructured, lookup object.Lookup, owner object.Owner) ([]*unstructured.Unstructured, error) {
+	return change(planned, lookup, owner, func(o, live *unstructured.Unstructured) (bool, error) {
+		_, isPlanned, _ := unstructured.NestedInt64(o.Object, replicas...)
+		if isPlanned || !m.Is(live) || o.GetKind() == object.CronJobKind.Kind || o.GetKind() == "DaemonSet" {
+			return false, nil
+		}
+		return true, unstructured.SetNestedField(o.Object, former(live), replicas...)
+	})
+}
+
+// change returns the objects with changed copies of those workloads for which set returns true.
+func change(planned []*unstructured.Unstructured, lookup object.Lookup, owner object.Owner, set func(o, live *unstructured.Unstructured) (bool, error)) ([]*unstructured.Unstructured, error) {
+	result := slices.Clone(planned)
+	for i, o := range planned {
+		if !isWorkload(o) {
+			continue
+		}
+		live, err := lookup(o.GetKind(), o.GetName())
+		if err != nil {
+			return nil, err
+		}
+		o = object.Unfinished(o)
+		is, err := set(o, live)
+		if err == nil && is {
+			_, err = object.Finish(o, owner)
+			result[i] = o
+		}
+		if err != nil {
+			return nil, fmt.Errorf("plan %s %s for a halt: %w", o.GetKind(), o.GetName(), err)
+		}
+	}
+	return result, nil
+}
+
+// former returns the number of pods of a workload before it was halted, for whatever cause, or 1 if unknown: an autoscaler continues from
+// there.
+func former(live *unstructured.Unstructured) int64 {
+	if live == nil {
+		return 1
+	}
+	for _, m := range []Mark{Switch, Hibernation} {
+		if n, err := strconv.ParseInt(live.GetAnnotations()[string(m)], 10, 32); err == nil {
+			return n
+		}
+	}
+	n, found, err := unstructured.NestedInt64(live.Object, replicas...)
+	if !found || err != nil {
+		return 1
+	}
+	return n
+}
+
+// MayRun reports whether pods of a live workload may still exist or start although it is halted. It is false for nil.
+func MayRun(live *unstructured.Unstructured) bool {
+	if live == nil {
+		return false
+	}
+	number := func(path ...string) int64 { n, _, _ := unstructured.NestedInt64(live.Object, path...); return n }
+	switch live.GetKind() {
+	case object.CronJobKind.Kind:
+		isSuspended, _, _ := unstructured.NestedBool(live.Object, "spec", "suspend")
+		active, _, _ := unstructured.NestedSlice(live.Object, "status", "active")
+		return !isSuspended || len(active) > 0
+	case "DaemonSet":
+		return !Switch.Is(live) && !Hibernation.Is(live) || number("status", "observedGeneration") < live.GetGeneration() || number("status", "currentNumberScheduled") > 0
+	}
+	planned, found, _ := unstructured.NestedInt64(live.Object, replicas...)
+	return !found || planned > 0 || number("status", "observedGeneration") < live.GetGeneration() || number("status", "replicas") > 0
+}
+
+// Remains lists what still runs of halted workloads, given their pods.
+func Remains(workloads []*unstructured.Unstructured, pods []*corev1.Pod, lookup object.Lookup) (remains []string, err error) {
+	for _, o := range workloads {
+		live, err := lookup(o.GetKind(), o.GetName())
+		if err != nil {
+			return nil, err
+		}
+		if MayRun(live) {
+			remains = append(remains, o.GetKind()+" "+o.GetName())
+		}
+	}
+	for _, pod := range pods {
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			remains = append(remains, "Pod "+pod.Name)
+		}
+	}
+	return remains, nil
+}
+
+// Few names the first objects, and the number of further ones.
+func Few(names []string) string {
+	const shown = 3
+	if len(names) <= shown {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+}
+
+// Workloads returns the planned objects that have pods.
+func Workloads(planned []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(planned), func(o *unstructured.Unstructured) bool { return !isWorkload(o) })
+}
+
+// isWorkload reports whether an object has pods, or a controller of the operator creates pods for it.
+func isWorkload(o *unstructured.Unstructured) bool {
+	switch o.GetKind() {
+	case "Deployment", "StatefulSet", "DaemonSet", object.CronJobKind.Kind:
+		return true
+	}
+	return object.IsResource(o) && !object.IsForeign(o)
+}

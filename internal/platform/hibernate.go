@@ -1,0 +1,265 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package platform
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	dsv1 "d3os.com/d3os-operator/api/v1"
+	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/halt"
+	"d3os.com/d3os-operator/internal/mysql"
+	"d3os.com/d3os-operator/internal/object"
+	"d3os.com/d3os-operator/internal/platform/plan"
+	"d3os.com/d3os-operator/internal/reconcile"
+)
+
+// Hibernation is the state of a DataService with spec.hibernate. Pods stop in two stages:
+//
+//  1. Services and cron jobs are planned without pods, and backups are suspended. Middleware is left as it is.
+//  2. When no pod of a service and no backup remains, middleware is planned without pods, too.
+//
+// The stage is read from the cluster: once a workload of middleware has the mark, the second stage stays. So a pod that another writer
+// starts brings no database back.
+type Hibernation struct {
+	// Waits explains what has to end before anything is stopped; empty if pods are stopped.
+	Waits string
+	// IsLast reports whether middleware is stopped, too.
+	IsLast bool
+	// Remains names what still runs, of the parts that should have no pods, and of backups.
+	Remains []string
+	// Stays names the parts that run on, because their data would be lost otherwise.
+	Stays []string
+
+	owner object.Owner
+	in    reconcile.Inputs
+}
+
+// IsActive reports whether pods are stopped, or are being stopped.
+func (h *Hibernation) IsActive() bool { return h != nil && h.Waits == "" }
+
+// IsDone reports whether all pods are stopped that can be.
+func (h *Hibernation) IsDone() bool { return h.IsActive() && h.IsLast && len(h.Remains) == 0 }
+
+// message describes the hibernation to users.
+func (h *Hibernation) message() string {
+	text := "hibernated: no pod runs, data and addresses stay"
+	switch {
+	case !h.IsDone() && h.IsLast:
+		text = "hibernating: the middleware stops"
+	case !h.IsDone():
+		text = "hibernating: the services stop, and backups end"
+	case len(h.Stays) > 0:
+		text = "hibernated, except " + strings.Join(h.Stays, ", ") + ": data and addresses stay"
+	}
+	if len(h.Remains) > 0 {
+		text += mysql.StillThere + halt.Few(h.Remains)
+	}
+	return text + "; set spec.hibernate to false to wake it"
+}
+
+// findHibernation returns the state of the hibernation of a planned DataService; nil if it does not hibernate.
+func findHibernation(f *form, planned *plan.Plan, parts []reconcile.Part, databases *mysql.Databases, in reconcile.Inputs) (*Hibernation, error) {
+	if !f.declared.Spec.Hibernate {
+		return nil, nil
+	}
+	h := &Hibernation{owner: plan.OwnerOf(f.declared), in: in}
+	hasBegun := false
+	for i := range parts {
+		has, err := halt.Hibernation.IsAny(withoutCronJobs(parts[i].Objects), liveIn(in))
+		if err != nil {
+			return nil, err
+		}
+		hasBegun = hasBegun || has
+		h.IsLast = h.IsLast || has && !isUser(&planned.Components[i])
+	}
+	if !hasBegun {
+		var err error
+		if h.Waits, err = obstacle(f, planned, parts, databases, in); err != nil || h.Waits != "" {
+			return h, err
+		}
+	}
+	if h.IsLast {
+		return h, nil
+	}
+	for i := range parts {
+		look := h.backupsOf
+		if isUser(&planned.Components[i]) {
+			look = h.remainsOf
+		}
+		if _, err := look(&parts[i]); err != nil {
+			return nil, err
+		}
+	}
+	h.IsLast = len(h.Remains) == 0
+	return h, nil
+}
+
+// liveIn returns a lookup that finds resources of the operator, too.
+func liveIn(in reconcile.Inputs) object.Lookup {
+	return func(kind, name string) (*unstructured.Unstructured, error) {
+		if !slices.ContainsFunc(object.Resources, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind }) {
+			return in.Lookup(kind, name)
+		}
+		found, err := in.List(kind)
+		if i := slices.IndexFunc(found, func(o *unstructured.Unstructured) bool { return o.GetName() == name }); i >= 0 {
+			return found[i], nil
+		}
+		return nil, err
+	}
+}
+
+// withoutCronJobs returns the objects but the CronJobs, which are suspended in the first stage.
+func withoutCronJobs(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return o.GetKind() == object.CronJobKind.Kind })
+}
+
+// obstacle returns what has to end before a platform can hibernate, or "". Work on the data of mysql that is broken off would begin again
+// later, or its outcome would be unknown.
+func obstacle(f *form, planned *plan.Plan, parts []reconcile.Part, databases *mysql.Databases, in reconcile.Inputs) (string, error) {
+	if f.stage == mysql.StageCheck || f.stage == mysql.StageRemove {
+		return "hibernation waits until mysql has become several members", nil
+	}
+	const switching = "hibernation waits until mysql has been switched to another database"
+	if databases != nil && (databases.IsStopping || databases.IsBarred) {
+		return switching, nil
+	}
+	for i := range parts {
+		if !isUser(&planned.Components[i]) {
+			continue
+		}
+		if is, err := halt.Switch.IsAny(parts[i].Objects, in.Lookup); err != nil || is {
+			return switching, err
+		}
+	}
+	pods, err := in.Pods(mysql.Component)
+	if err != nil {
+		return "", err
+	}
+	if pod := mysql.MakesData(pods); pod != "" {
+		return "hibernation waits until Pod " + pod + " has restored or imported the data of mysql", nil
+	}
+	return "", nil
+}
+
+// backupsOf notes which backups of a part of middleware run, or may start.
+func (h *Hibernation) backupsOf(part *reconcile.Part) ([]string, error) {
+	crons := slices.DeleteFunc(halt.Workloads(part.Objects), func(o *unstructured.Unstructured) bool { return o.GetKind() != object.CronJobKind.Kind })
+	return h.note(part, crons, backup.PartJobs)
+}
+
+// remainsOf notes what still runs of a part.
+func (h *Hibernation) remainsOf(part *reconcile.Part) ([]string, error) {
+	return h.note(part, halt.Workloads(part.Objects), "")
+}
+
+// note notes what still runs of workloads of a part, with the pods of the part or of its backups, by suffix.
+func (h *Hibernation) note(part *reconcile.Part, workloads []*unstructured.Unstructured, suffix string) ([]string, error) {
+	pods, err := h.in.Pods(part.Name + suffix)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range part.Objects {
+		if child, its := childOf(o); its != "" {
+			more, err := h.in.PodsOf(child, its+suffix)
+			if err != nil {
+				return nil, err
+			}
+			pods = append(pods, more...)
+		}
+	}
+	remains, err := halt.Remains(workloads, pods, liveIn(h.in))
+	h.Remains = append(h.Remains, remains...)
+	return remains, err
+}
+
+// childOf returns the owner of the pods of a resource of the operator, and the name of its part; "" for another object.
+func childOf(o *unstructured.Unstructured) (owner object.Owner, part string) {
+	if !object.IsResource(o) || object.IsForeign(o) {
+		return object.Owner{}, ""
+	}
+	kind := strings.ToLower(strings.TrimSuffix(o.GetKind(), "Cluster"))
+	return object.Owner{GroupVersionKind: o.GroupVersionKind(), Namespace: o.GetNamespace(), Name: o.GetName()}, kind + ".cluster"
+}
+
+// plan plans the parts of the present stage without pods.
+func (h *Hibernation) plan(planned *plan.Plan, parts []reconcile.Part) (err error) {
+	h.Remains = nil
+	for i := range parts {
+		part := &parts[i]
+		switch why := staysOf(part); {
+		case why != "":
+			h.Stays = append(h.Stays, part.Name)
+			part.Notes = append([]string{why}, part.Notes...)
+			err = h.keep(part)
+		case isUser(&planned.Components[i]), h.IsLast:
+			err = h.stop(part)
+		default:
+			part.Notes = append([]string{"stops after the services"}, part.Notes...)
+			if _, err = h.backupsOf(part); err == nil {
+				err = h.keep(part)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// staysOf returns why a part has to run on, or "".
+func staysOf(part *reconcile.Part) string {
+	switch {
+	case part.Doubt != nil && part.Doubt.Hold:
+		return "runs on, because its data is in danger"
+	case part.Name == mysql.Component && part.Kind == "DaemonSet":
+		return "runs on: kind DaemonSet has no volume, so its data would end with its pod"
+	case slices.ContainsFunc(part.Objects, object.IsForeign):
+		return "runs on: MongoDB's operator can only stop its members by removing them"
+	}
+	return ""
+}
+
+// stop plans a part without pods. It waits for no other part; waking it up does, as a new revision.
+func (h *Hibernation) stop(part *reconcile.Part) (err error) {
+	if part.Objects, err = halt.Hibernation.Halt(part.Objects, liveIn(h.in), h.owner); err != nil {
+		return err
+	}
+	part.After, part.Revision, part.Stopped = nil, object.Sum([]byte("hibernated "+part.Revision)), &reconcile.Stopped{}
+	part.Stopped.Remains, err = h.remainsOf(part)
+	return err
+}
+
+// keep leaves a part running, with suspended backups.
+func (h *Hibernation) keep(part *reconcile.Part) (err error) {
+	part.After, part.KeepsRunning = nil, true
+	part.Objects, err = halt.Hibernation.Suspend(part.Objects, liveIn(h.in), h.owner)
+	return err
+}
+
+// wake gives the parts of a platform that hibernated their number of pods.
+func wake(parts []reconcile.Part, owner object.Owner, in reconcile.Inputs) error {
+	for i := range parts {
+		is, err := halt.Hibernation.IsAny(parts[i].Objects, liveIn(in))
+		if err == nil && is {
+			parts[i].Objects, err = halt.Hibernation.Resume(parts[i].Objects, liveIn(in), owner)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hibernate decides what follows while a platform hibernates: a backup Job whose work has ended is deleted if another container keeps it.
+func (k *Kind) hibernate(ds *dsv1.DataService, obs *Observation) reconcile.Decision {
+	if obs.Hibernation.IsDone() {
+		return reconcile.Decision{}
+	}
+	return reconcile.Decision{Steps: backup.EndHeld(k.jobs, ds.Namespace, obs.Backups.Unfinished), LookAgain: podsShown}
+}
