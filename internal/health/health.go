@@ -33,6 +33,10 @@ type State struct {
 	HintCulprit Culprit
 	// Note is information for the user while there is no problem, such as the last run of a cron job.
 	Note string
+	// Autoscaler is an autoscaler that cannot set the number of pods, or that wants more than it may set. AutoscalerSince is the Unix time since
+	// when. Both change often while pods start, so that only a state that lasts is worth a message.
+	Autoscaler      Culprit
+	AutoscalerSince int64
 }
 
 // Culprit is the object that a person should look at, and why. Reason is one word, such as
@@ -96,6 +100,9 @@ func (s *State) add(object *unstructured.Unstructured) {
 	if isCustom(object) {
 		s.addCustom(object)
 		return
+	}
+	if object.GetKind() == kindAutoscaler {
+		s.addAutoscaler(object)
 	}
 	result, err := compute(object)
 	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}

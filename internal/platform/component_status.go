@@ -167,6 +167,22 @@ func unbound(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.
 	}
 }
 
+// AutoscalerDeadline limits the time that an autoscaler may have no metrics, or want more pods than its maximum, before the message of its
+// component names it. Metrics of new pods come after a minute or two.
+const AutoscalerDeadline = 5 * time.Minute
+
+// unscaled sets a component's message if its autoscaler has not been able to work for a while.
+func unscaled(next *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
+	a := c.Health.Autoscaler
+	if a != (health.Culprit{}) && next.Phase == dsv1.PhaseRunning && next.Message == "" && now.Unix()-c.Health.AutoscalerSince >= int64(AutoscalerDeadline/time.Second) {
+		next.Message = autoscalerText(a)
+	}
+}
+
+func autoscalerText(a health.Culprit) string {
+	return fmt.Sprintf("%s %s: %s: %s", a.Kind, a.Name, a.Reason, a.Message)
+}
+
 // late makes the status of a StatefulSet Degraded if it has been in progress for longer than StartDeadline. Its claim is not bound, its
 // pods are refused, or they do not become ready.
 func late(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {

@@ -254,3 +254,20 @@ func TestMessageBeginsWithWhatKeepsAComponentFromStarting(t *testing.T) {
 		assert.Equal(t, Compute(first, seen, metav1.NewTime(noon.Add(test.after))).Message, test.want, name)
 	}
 }
+
+// An autoscaler that has not been able to work for five minutes is named, also in MESSAGE. Until then another pass follows.
+func TestAutoscalerIsNamed(t *testing.T) {
+	t.Parallel()
+	c := seenOf("auth", up)
+	c.Health.Autoscaler = health.Culprit{Kind: "HorizontalPodAutoscaler", Name: "auth", Reason: "FailedGetResourceMetric", Message: "m"}
+	c.Health.AutoscalerSince = noon.Unix()
+	seen := StatusInput{Generation: 1, Components: []reconcile.PartSeen{seenOf("mysql", up), c}}
+	const text = "HorizontalPodAutoscaler auth: FailedGetResourceMetric: m"
+	for after, want := range map[time.Duration]string{0: "mysql->auth", AutoscalerDeadline - time.Second: "mysql->auth", AutoscalerDeadline: "auth: " + text + "; mysql->auth"} {
+		status := Compute(dsv1.DataServiceStatus{}, seen, metav1.NewTime(noon.Add(after)))
+		assert.Equal(t, status.Message, want)
+		assert.Equal(t, status.Phase, dsv1.PhaseRunning)
+		again := startsSeen(&dsv1.DataService{Status: status}, seen.Components)
+		assert.Equal(t, again > 0, want == "mysql->auth", "%s: %s", after, again)
+	}
+}

@@ -258,7 +258,7 @@ const podsShown = time.Second
 //   - after a gap in the binary log: a backup;
 //   - for a backup Job that other containers keep from ending: its deletion;
 //   - while the latest moments cannot be restored, a backup may become overdue,
-//     or a StatefulSet starts: another pass.
+//     a StatefulSet starts, or an autoscaler cannot work: another pass.
 func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, obs *Observation) reconcile.Decision {
 	if obs.Hibernation.IsActive() {
 		return k.hibernate(ds, obs)
@@ -313,16 +313,21 @@ func (k *Kind) decideSwitch(seen reconcile.PlanSeen, obs *Observation) *reconcil
 	return next
 }
 
-// startsSeen returns the delay until the next pass while a StatefulSet starts, or 0. The pass detects that it misses status.StartDeadline,
-// or that its claim misses status.BindDeadline, which the status does not show yet.
+// startsSeen returns the delay until the next pass while a StatefulSet starts, or an autoscaler cannot work, or 0. The pass detects that it
+// misses status.StartDeadline, that its claim misses status.BindDeadline, or that the autoscaler misses status.AutoscalerDeadline, which the
+// status does not show yet.
 func startsSeen(ds *dsv1.DataService, parts []reconcile.PartSeen) (after time.Duration) {
+	shows := func(part reconcile.PartSeen, text string) bool {
+		return slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == part.Name && c.Message == text })
+	}
 	for _, part := range parts {
+		if part.Health.Autoscaler != (health.Culprit{}) && after == 0 && shows(part, "") {
+			after = AutoscalerDeadline
+		}
 		if part.Kind != "StatefulSet" || !part.Exists || part.Health.Settled || part.Health.Problem != "" {
 			continue
 		}
-		if part.Health.HintCulprit.Reason == health.ReasonNotBound && !slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool {
-			return c.Name == part.Name && c.Message == part.Health.Hint
-		}) {
+		if part.Health.HintCulprit.Reason == health.ReasonNotBound && !shows(part, part.Health.Hint) {
 			return BindDeadline
 		}
 		after = time.Minute

@@ -92,6 +92,7 @@ func components(prev []dsv1.ComponentStatus, seen []reconcile.PartSeen, i *mysql
 		after := componentStatus(c, before)
 		unbound(&after, before, c, now)
 		late(&after, before, c, now)
+		unscaled(&after, c, now)
 		importing(&after, before, i)
 		if len(after.WaitsFor) > 0 {
 			after.Message = waiting(c, next)
@@ -186,8 +187,8 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 		return seen.Hibernation.message()
 	}
 	for _, c := range next.Components {
-		// A message that others may wait for, or about a claim that differs from the spec, precedes the order.
-		if inWork(c.Phase) && c.Message != "" || strings.HasPrefix(c.Message, "PersistentVolumeClaim ") {
+		// A message that others may wait for, or about a claim that differs from the spec or an autoscaler, precedes the order.
+		if inWork(c.Phase) && c.Message != "" || strings.HasPrefix(c.Message, "PersistentVolumeClaim ") || strings.HasPrefix(c.Message, "HorizontalPodAutoscaler ") {
 			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
 		}
 	}

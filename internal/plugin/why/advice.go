@@ -72,6 +72,8 @@ var actions = map[string]string{
 	"Invalid":                    "correct the field that the message names",
 	reasonNoGateway:              "create the Gateway that the message names with its class, or correct `httpRoute.gateways`",
 	"ThirdParty":                 "check that the url is right and can be reached from the cluster's pods; the check runs again every few seconds",
+	health.ReasonTooManyReplicas: "raise `autoscaling.max`, or let it be: the service runs with as many pods as it may have",
+	reasonNoMetrics:              "install metrics-server, or give the containers requests of what `autoscaling` measures; until then the number of pods stays as it is",
 	"NotServed":                  "install the CRD that the message names; the operator goes on by itself",
 	"UnsupportedVersion":         "set `version` to one that the message allows; nothing was changed",
 	"SlotsLost":                  "restore the volumes of the shard, or consent to the loss of its data: docs/redis.md describes how",

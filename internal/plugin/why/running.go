@@ -108,6 +108,9 @@ func (f *Facts) unbound(claim string) (reason, message string) {
 	return reason, message
 }
 
+// reasonNoMetrics stands for the reasons of an autoscaler that cannot set the number of pods.
+const reasonNoMetrics = "NoMetrics"
+
 // reasonHeld is the reason of a pod whose work has ended while another container still runs.
 const reasonHeld = "Held"
 
@@ -164,7 +167,8 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.well(c)
 }
 
-// note explains a claim that differs from the spec and is not changed, or a route that is left out, or returns nil. Other notes are advice.
+// note explains a claim that differs from the spec and is not changed, an autoscaler that cannot work, or a route that is left out, or returns
+// nil. Other notes are advice.
 func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 	for i := range f.DataService.Status.Components {
 		one := &f.DataService.Status.Components[i]
@@ -175,6 +179,12 @@ func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 		switch named[1] {
 		case "PersistentVolumeClaim":
 			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(dsv1.ReasonVolumeNotResized)}
+		case "HorizontalPodAutoscaler":
+			d := &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.object(named[1], named[2]), Do: advice(reasonNoMetrics)}
+			if strings.Contains(one.Message, ": "+health.ReasonTooManyReplicas+": ") {
+				d.Wrong, d.Do = false, advice(health.ReasonTooManyReplicas)
+			}
+			return d
 		case object.Route.Kind:
 			return &Diagnosis{Ready: true, Wrong: true, Cause: one.Name + ": " + one.Message, Object: f.Self(), Do: advice("NotServed")}
 		}

@@ -1,0 +1,38 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package health
+
+import (
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const (
+	kindAutoscaler = "HorizontalPodAutoscaler"
+	// ReasonTooManyReplicas: an autoscaler wants more pods than its maximum.
+	ReasonTooManyReplicas = "TooManyReplicas"
+	// reasonScalingDisabled: the workload has 0 pods, so that its autoscaler rests.
+	reasonScalingDisabled = "ScalingDisabled"
+)
+
+// addAutoscaler reads the conditions of an autoscaler: whether it can set the number of pods, has metrics, and wants more pods than it may set.
+func (s *State) addAutoscaler(o *unstructured.Unstructured) {
+	conditions, _, _ := unstructured.NestedSlice(o.Object, "status", "conditions")
+	for _, of := range []struct{ kind, status string }{{"AbleToScale", "False"}, {"ScalingActive", "False"}, {"ScalingLimited", "True"}} {
+		for _, c := range conditions {
+			condition, _ := c.(map[string]any)
+			reason := fmt.Sprint(condition["reason"])
+			if condition["type"] != of.kind || condition["status"] != of.status || reason == reasonScalingDisabled || of.kind == "ScalingLimited" && reason != ReasonTooManyReplicas {
+				continue
+			}
+			s.Autoscaler = Culprit{o.GetKind(), o.GetName(), reason, Essence(fmt.Sprint(condition["message"]))}
+			if since, err := time.Parse(time.RFC3339, fmt.Sprint(condition["lastTransitionTime"])); err == nil {
+				s.AutoscalerSince = since.Unix()
+			}
+			return
+		}
+	}
+}
