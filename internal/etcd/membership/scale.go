@@ -141,7 +141,11 @@ func (c *cluster) retire() []Step {
 // steps fail. It prefers a wanted member, then one of the latest revision, then the lowest ordinal.
 func (c *cluster) moveLeader(phase string, from *memberState, why string, same ...*memberState) (steps []Step) {
 	heirs := slices.DeleteFunc(c.healthyBut(from), func(s *memberState) bool { return s.ordinal < 0 || c.behind[s] || slices.Contains(same, s) })
-	if len(heirs) == 0 {
+	switch {
+	case len(heirs) > 0:
+	case slices.ContainsFunc(same, func(s *memberState) bool { return s != from }):
+		return nil // the notes of their steps are the cause
+	default:
 		return c.blocked("%s leads the cluster, and no other member can take over", from.name())
 	}
 	rank := func(s *memberState) (rank int) {
