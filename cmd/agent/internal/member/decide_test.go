@@ -81,7 +81,7 @@ func TestDecide(t *testing.T) {
 		"data of a join":              {Situation{Mark: prepared("join:b"), Data: of("b")}, "", Own, "", "", false, ""},
 		"data of another than joined": {Situation{Mark: prepared("join:b"), Data: of("f")}, "", Foreign, DataForeign, "", false, "prepared for the ticket join:b"},
 		"data with other addresses": {Situation{Mark: &Mark{Pod: pod, Cluster: "c", Member: "a", Scheme: "https"}, Data: of("a")}, "", Own, TLSChanged, "", false,
-			"set spec.tls.mode back"},
+			"restore spec.tls.mode"},
 		"data without a mark":       {Situation{Data: of("a")}, "", Foreign, DataForeign, "", false, "without a mark"},
 		"data without a mark, seed": {Situation{Data: of("a")}, "seed", Foreign, DataForeign, "", false, ""},
 		"leftovers without a mark":  {Situation{Data: Data{Leftovers: true}}, "seed", Foreign, DataForeign, "", false, ""},
