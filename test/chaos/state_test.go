@@ -142,7 +142,7 @@ func TestOracleFinds(t *testing.T) {
 	})
 	s.Until("an endless writer is found", func() error {
 		_, err := s.quiet(op, stare, true)
-		return stage.Unless(err != nil && strings.Contains(err.Error(), "goes on writing"), fmt.Sprint("it is not: ", err))
+		return stage.Unless(err != nil && strings.Contains(err.Error(), "still writes"), fmt.Sprint("it is not: ", err))
 	})
 	give()
 	fighter.Wait()

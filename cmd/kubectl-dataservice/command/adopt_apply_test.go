@@ -242,7 +242,7 @@ func TestAdoptionStopsAtAFailure(t *testing.T) {
 		e.Must(suite.API.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: c.Name}, d))
 		assert.Equal(t, object.Marked(d), false, c.Name)
 	}
-	e.says(exitYes, []string{"all objects and the spec are as they were"}, "adopt", name, "--undo", "--yes", "--original-stopped")
+	e.says(exitYes, []string{"all objects and the spec are restored"}, "adopt", name, "--undo", "--yes", "--original-stopped")
 	e.neverUnready()
 	assert.DeepEqual(t, e.specs(), before)
 	for _, wrong := range [][]string{{"--apply", "--undo"}, {"--apply", "--timeout", "0s"}, {"--apply", "--timeout", "-1s"}} {

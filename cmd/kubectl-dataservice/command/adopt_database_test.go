@@ -367,7 +367,7 @@ func TestAdoptionOfTheDatabaseIsUndone(t *testing.T) {
 	e.Must(err)
 	e.says(exitError, []string{"the services have not moved: ", "the copy differs from the source"}, "adopt", name, "--finish", "--yes", "--original-stopped", "--agent-image", agentImage)
 	e.goesOn()
-	e.says(exitYes, []string{"another copy is begun", "the copy is there"}, "adopt", name, "--copy", "--yes", "--original-stopped", "--agent-image", agentImage)
+	e.says(exitYes, []string{"another copy is begun", "the copy exists"}, "adopt", name, "--copy", "--yes", "--original-stopped", "--agent-image", agentImage)
 	l := e.write()
 	assert.Equal(t, e.writes(l), 0)
 	e.through("adopt", name, "--undo")
