@@ -30,7 +30,7 @@ func TestTheAgentIsInTheOperatorsImage(t *testing.T) {
 		"given":         {map[string]string{"agent": "mine"}, map[string]string{"POD_NAMESPACE": "system", "POD_NAME": "operator-1"}, nil, 500, "mine", ""},
 		"without a pod": {map[string]string{"mysql": "m"}, nil, nil, 500, "unknown", ""},
 		"no such pod":   {nil, map[string]string{"POD_NAMESPACE": "system", "POD_NAME": "operator-1"}, nil, 200, "", "pod system/operator-1"},
-		"not allowed":   {nil, map[string]string{"POD_NAMESPACE": "system", "POD_NAME": "operator-1"}, nil, 403, "", "read the operator's own pod system/operator-1"},
+		"not allowed":   {nil, map[string]string{"POD_NAMESPACE": "system", "POD_NAME": "operator-1"}, nil, 403, "", "read the operator's pod system/operator-1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
