@@ -253,7 +253,7 @@ func TestEveryReasonIsInTheReference(t *testing.T) {
 	t.Parallel()
 	documented := tables(t, statusPage)
 	failures := constants(t, everyKind, "Reason")
-	events := append(constants(t, "../../api/v1/status_types.go", "Event"), "VolumeNotResized", "PolicyChangedObject", "StatusTooLarge")
+	events := append(constants(t, "../../api/v1/status_types.go", "Event"), "VolumeNotResized", "PolicyChangedObject", "StatusTooLarge", "Hibernating", "Hibernated")
 	slices.Sort(events)
 	for title, want := range map[string][]string{
 		"Reasons of failures/reason":             failures,
