@@ -26,6 +26,7 @@ done
 statements=$(cat; echo .)
 case $statements in
 *skip_networking*) cat "$FAKE/state" ;;
+*INSTALL*) printf '%s' "${statements%.}" >"$FAKE/plugin"; [ ! -e "$FAKE/without" ] || { echo "ERROR 1126" >&2; exit 1; } ;;
 *) echo run >>"$FAKE/runs"; printf '%s' "${statements%.}" >"$FAKE/sql"; [ ! -e "$FAKE/broken" ] || { echo "ERROR 1045" >&2; exit 1; } ;;
 esac
 `
@@ -94,7 +95,7 @@ func TestAccountsScript(t *testing.T) {
 		"GRANT ALL PRIVILEGES ON `a\\_b`.* TO 'u'@'%';\nGRANT ALL PRIVILEGES ON `c`.* TO 'u'@'%';\n"+
 		"CREATE USER IF NOT EXISTS 'v'@'%' IDENTIFIED BY 'p';\nALTER USER 'v'@'%' IDENTIFIED BY 'p';\n"+
 		"CREATE USER IF NOT EXISTS 'b'@'%' IDENTIFIED BY 'p';\nALTER USER 'b'@'%' IDENTIFIED BY 'p';\n"+
-		"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT /*!80011 , XA_RECOVER_ADMIN, RESOURCE_GROUP_USER */ ON *.* TO 'b'@'%';\n"+
+		"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT /*!80011 , XA_RECOVER_ADMIN, RESOURCE_GROUP_USER */ /*!80017 , BACKUP_ADMIN */ ON *.* TO 'b'@'%';\n"+
 		"CREATE USER IF NOT EXISTS 'c'@'%' IDENTIFIED BY 'p';\nALTER USER 'c'@'%' IDENTIFIED BY 'p';\nGRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO 'c'@'%';\n")
 	before := turns()
 	is("it looks again", func() bool { return turns() >= before+3 })
@@ -105,6 +106,14 @@ func TestAccountsScript(t *testing.T) {
 	is("the server refuses", says("ERROR 1045"))
 	assert.NilError(t, os.Remove(file("broken")))
 	is("a new password is set", func() bool { return ready() && strings.Contains(read("sql"), "IDENTIFIED BY 'changed'") })
+	assert.Equal(t, read("plugin"), "", "backups are dumps")
+	write("without", "")
+	write("list", "backup b files\n")
+	is("a server without the plugin has its accounts", func() bool {
+		return ready() && strings.Contains(read("stderr"), "the server has no plugin clone") && strings.Contains(read("sql"), "GRANT SELECT")
+	})
+	assert.Assert(t, strings.Contains(read("plugin"), "INSTALL PLUGIN clone"))
+
 	before = runs()
 	write("list", "database a_b\nuser o'brien a_b\n")
 	is("the services' account is not a user's", says("that account has its password from elsewhere"))

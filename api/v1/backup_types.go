@@ -35,14 +35,14 @@ type Backup struct {
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// retention selects the backups that stay. Each backup that succeeds removes the others.
+	// retention selects the backups that stay.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{keep: 14, keepFor: 720h, atLeast: 3}`
 	// +optional
 	Retention backupv1.BackupRetention `json:"retention,omitempty"`
 
-	// pointInTime archives the server's binary log all the time, so that any moment can be restored and not only those of
-	// backups. Declaring it restarts the server once. Default: only backups are restored.
+	// pointInTime archives the server's binary log, so that any moment can be restored.
+	// Declaring it restarts the server once.
 	// +kubebuilder:example=`{interval: 30s, daysOnServer: 3}`
 	// +optional
 	// +nullable
@@ -54,8 +54,8 @@ type Backup struct {
 	// +nullable
 	Verify *BackupVerify `json:"verify,omitempty"`
 
-	// maxLockWait limits the time that a backup waits for a moment without changes to tables. While it waits,
-	// changes to tables wait too.
+	// maxLockWait limits the wait of a dump for its lock of all tables.
+	// Changes of tables wait too.
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,5}(s|m)$`
@@ -63,14 +63,22 @@ type Backup struct {
 	// +optional
 	MaxLockWait string `json:"maxLockWait,omitempty"`
 
+	// method is Dump, or Files of MySQL 8.0.17 or newer,
+	// copied by way of a volume of storage.size.
+	// +kubebuilder:default=Dump
+	// +kubebuilder:validation:Enum=Dump;Files
+	// +kubebuilder:example=`Files`
+	// +optional
+	Method string `json:"method,omitempty"`
+
 	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory.
 	// +kubebuilder:example=`{limits: {memory: 512Mi}}`
 	// +optional
 	// +nullable
 	Resources *Object `json:"resources,omitempty"`
 
-	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check, restore and remove backups, and into the pod of the archive. The container
-	// that does the work is called backup. The init container agent brings the agent.
+	// podTemplate (PodTemplateSpec) is merged last into all pods of backups, of restores and of the archive.
+	// The container backup does the work. The init container agent brings the agent.
 	// +kubebuilder:example=`{spec: {securityContext: {runAsUser: 1000700000}, containers: [{name: backup, env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}]}]}}`
 	// +optional
 	// +nullable

@@ -34,6 +34,8 @@ func backupServer(arguments []string) int {
 	c.server()
 	c.writes()
 	lockWait := c.Duration("max-lock-wait", 10*time.Second, "maximum time for which the dump waits for its lock of all tables, and other statements wait for the dump")
+	scratch := c.String("scratch", "", "folder with room for the whole database: copy the files of a MySQL server by way of it where that is possible, and dump otherwise. Default: dump")
+	more := c.configured()
 	var skip list
 	c.Var(&skip, "skip-account", "name of an account that a restored database does not keep, because the operator creates it there; may be given several times")
 	return c.command(arguments, func(ctx context.Context, result *contract.Result) error {
@@ -49,19 +51,37 @@ func backupServer(arguments []string) int {
 		if err != nil {
 			return err
 		}
+		copying, err := c.copies(ctx, *scratch, *more)
+		if err != nil {
+			return err
+		}
 		to, err := c.open(ctx)
 		if err != nil {
 			return err
 		}
 		made, removed, err := backup.Run(ctx, backup.Options{
 			Options: draft.Options{Store: to, Recipients: recipients, Keys: c.recipients, Source: c.source, Writer: c.writer, Progress: progress},
-			Server:  login, SkipAccounts: append(skip, login.User), MaxLockWait: *lockWait, Tries: 3, DumpProgram: program})
+			Server:  login, Copy: copying, SkipAccounts: append(skip, login.User), MaxLockWait: *lockWait, Tries: 3, DumpProgram: program})
 		result.Removed = removed
 		if err == nil {
 			describe(result, made)
 		}
 		return err
 	})
+}
+
+// copies returns how a backup copies files by way of a folder; nil without one.
+func (c *config) copies(ctx context.Context, scratch string, more list) (*backup.Copy, error) {
+	if scratch == "" {
+		return nil, nil
+	}
+	scratch, err := filepath.Abs(scratch) // servers change their folder
+	if err != nil {
+		return nil, contract.Errorf(contract.ReasonUsage, "--scratch: %w", err)
+	}
+	programs, err := restore.FindServer(ctx)
+	programs.Config = c.serverConfig
+	return &backup.Copy{Programs: programs, Scratch: scratch, Arguments: more}, err
 }
 
 func describe(result *contract.Result, b *manifest.Backup) {

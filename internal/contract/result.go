@@ -91,6 +91,8 @@ type Backup struct {
 	Verified    *time.Time `json:"verified,omitempty"`
 	Failed      string     `json:"verificationFailed,omitempty"`
 	Damaged     string     `json:"damaged,omitempty"`
+	// Base is the form of the data, as the manifest has it: empty for a dump, files or physical for a copy of files.
+	Base string `json:"base,omitempty"`
 	// Writer is the id of the resource whose data it is.
 	Writer string `json:"writer,omitempty"`
 }

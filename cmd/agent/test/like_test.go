@@ -4,6 +4,7 @@
 package test
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,6 +30,8 @@ type original struct {
 	to       store.Store
 	identity *age.X25519Identity
 	a        *archiver
+	backupID string // the backup to restore; "" for the newest
+	isCopied bool   // backups copy the files
 }
 
 func observed(t *testing.T, s *rig.Server) *original {
@@ -40,7 +43,12 @@ func observed(t *testing.T, s *rig.Server) *original {
 
 func (o *original) backup() {
 	o.T.Helper()
-	_, _, err := backup.Run(o.T.Context(), options(o.Server, o.to, o.identity))
+	with := options(o.Server, o.to, o.identity)
+	if o.isCopied {
+		o.Exec("INSTALL PLUGIN clone SONAME 'mysql_clone.so'")
+		with = copying(o.Server, o.to, o.identity)
+	}
+	_, _, err := backup.Run(o.T.Context(), with)
 	assert.NilError(o.T, err)
 }
 
@@ -58,7 +66,7 @@ func (o *original) settled() {
 // build restores to a volume, with the server configured as the original is unless a file is given. Root has no password.
 func (o *original) build(end *restore.Until, config ...string) (string, restore.Outcome, error) {
 	o.T.Helper()
-	entry, err := catalogue.Find(o.T.Context(), o.to, "latest")
+	entry, err := catalogue.Find(o.T.Context(), o.to, cmp.Or(o.backupID, "latest"))
 	assert.NilError(o.T, err)
 	programs := rig.Programs(o.T, o.Flavour)
 	programs.Config = append(config, o.Config())[0]

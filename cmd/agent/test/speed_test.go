@@ -4,6 +4,7 @@
 package test
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,6 +16,8 @@ import (
 
 	"gotest.tools/v3/assert"
 
+	"d3os.com/d3os-operator/cmd/agent/internal/clone"
+	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
@@ -72,4 +75,43 @@ func fill(s *rig.Server, mib int) {
 	for rows, target := 1000, mib*(1<<20)/450; rows < target; rows *= 2 {
 		s.Exec("SET SQL_LOG_BIN = 0", fmt.Sprintf("INSERT INTO big.items (name, body, at, amount) SELECT name, CONCAT(LEFT(SHA2(id * 7919, 256), 16), SUBSTRING(body, 17)), at, amount + 1 FROM big.items LIMIT %d", target-rows))
 	}
+}
+
+// A copy of the files of 1 GiB against a bare CLONE to a folder, by a server that is made for it as the agent's is; a restore against a copy of the
+// same files that is flushed to the disk. It prints the ratios.
+func TestSpeedOfFiles(t *testing.T) {
+	if !rig.Full() {
+		t.Skip("a benchmark of 1 GiB is part of the long form alone: make suite-backup-agent FORM=long")
+	}
+	s, identity, to := startCopied(t, "--innodb-buffer-pool-size=512M"), key(t), folder(t)
+	fill(s, 1024)
+	root := strings.TrimPrefix(to.String(), "folder ")
+	programs := rig.Programs(t, server.MySQL)
+	var byHand, byAgent []time.Duration
+	files := filepath.Join(t.TempDir(), "copy")
+	for range 3 {
+		assert.NilError(t, os.RemoveAll(files))
+		began := time.Now()
+		i := &restore.Instance{Programs: programs, Data: filepath.Join(t.TempDir(), "helper")}
+		o := s.Options()
+		d := clone.Donor{Name: "the server", Host: "127.0.0.1", Port: s.Port, User: o.User, Password: o.Password, HasTLS: true, Answers: func(context.Context) error { return nil }}
+		assert.NilError(t, d.Copy(t.Context(), i, files, func(*server.Conn) error { return nil }))
+		byHand = append(byHand, time.Since(began))
+		cmd, out := agent(t, s.Flavour, nil, append(backupFlags(s, []string{"--folder=" + root, "--report="}, identity), "--scratch="+t.TempDir())...)
+		byAgent = append(byAgent, rig.Timed(t, cmd))
+		t.Logf("copied by hand in %s, backed up by the agent in %s, %d bytes stored", byHand[len(byHand)-1], byAgent[len(byAgent)-1], result(t, out).StoredBytes)
+	}
+	rig.Ratio(t, "backup", 1/1.5, byHand, byAgent)
+	byHand, byAgent = nil, nil
+	for range 2 {
+		volume := t.TempDir()
+		byHand = append(byHand, rig.Timed(t, exec.Command("bash", "-c", "cp -r "+files+" "+volume+" && sync -f "+volume)))
+		assert.NilError(t, os.RemoveAll(volume))
+		volume = t.TempDir()
+		cmd, _ := agent(t, s.Flavour, []string{"AGENT_IDENTITIES=" + identity.String()}, "restore", "--folder="+root, "--report=", "--volume="+volume)
+		byAgent = append(byAgent, rig.Timed(t, cmd))
+		t.Logf("copied by hand in %s, restored by the agent in %s", byHand[len(byHand)-1], byAgent[len(byAgent)-1])
+		assert.NilError(t, os.RemoveAll(volume))
+	}
+	rig.Ratio(t, "restore", 1/1.5, byHand, byAgent)
 }

@@ -11,6 +11,7 @@ import (
 
 	"d3os.com/d3os-operator/cmd/agent/internal/backup"
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/rig"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
@@ -28,7 +29,7 @@ func (o *original) prepare(names ...string) {
 // than that of the backup's position.
 func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
 	rig.Long(t)
-	for name, more := range map[string][]string{"mariadb": nil, "mysql": nil, "mysql compressed": {"--binlog-transaction-compression=ON"}} {
+	for name, more := range map[string][]string{"mariadb": nil, "mysql": nil, "mysql compressed": {"--binlog-transaction-compression=ON"}, "mysql files": nil} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			flavour, _, _ := strings.Cut(name, " ")
@@ -39,9 +40,11 @@ func TestPreparedBeforeTheFileOfTheBackup(t *testing.T) {
 			o.prepare("kept", "dropped")
 			o.Exec("XA COMMIT 'over'", "FLUSH BINARY LOGS", "INSERT INTO shop.flight VALUES ('plain')", "FLUSH BINARY LOGS")
 			o.prepare("late")
+			o.isCopied = name == "mysql files"
 			o.backup()
 			made, err := catalogue.Find(t.Context(), o.to, "latest")
 			assert.NilError(t, err)
+			assert.Equal(t, made.Manifest.Base == manifest.Physical, o.isCopied, "%q", made.Manifest.Warnings)
 			assert.Equal(t, made.Manifest.PreparedFrom, "binlog.000002")
 			assert.Assert(t, !made.Manifest.LogBegan.IsZero() && len(made.Manifest.Warnings) == 0, "%s %q", made.Manifest.LogBegan, made.Manifest.Warnings)
 			before := o.LogEnd()

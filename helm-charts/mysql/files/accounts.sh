@@ -1,8 +1,8 @@
 #!/bin/sh
 # Creates the databases and users of a list, and again when the list or a password changes. It drops nothing.
 #   accounts.sh LIST PASSWORDS SOCKET READY
-# LIST       lines "database NAME", "user NAME DATABASE...", "backup NAME", of an account that may read everything, and
-#            "archive NAME", of one that may follow the binary log
+# LIST       lines "database NAME", "user NAME DATABASE...", "backup NAME", of an account that may read everything, "backup NAME
+#            files", where backups copy files, and "archive NAME", of one that may follow the binary log
 # PASSWORDS  the folder with one file for each user
 # READY      the file that exists while the server is as the list says
 set -u
@@ -67,11 +67,11 @@ user() {
   done
 }
 
-# backup NAME: what a dump of all databases and a position in the binary log need, and nothing that changes data. The right
-# to list XA transactions is one of MySQL 8.0: MySQL 5.7 and MariaDB skip the comment.
+# backup NAME: what a dump of all databases, a copy of all files and a position in the binary log need, and nothing that changes
+# data. The rights to list XA transactions and to copy files are those of MySQL 8.0: MySQL 5.7 and MariaDB skip the comments.
 backup() {
   user "$1" || return 1
-  printf "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT /*!80011 , XA_RECOVER_ADMIN, RESOURCE_GROUP_USER */ ON *.* TO '%s'@'%%';\n" "$1"
+  printf "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT, LOCK TABLES, RELOAD, PROCESS, REPLICATION SLAVE, REPLICATION CLIENT /*!80011 , XA_RECOVER_ADMIN, RESOURCE_GROUP_USER */ /*!80017 , BACKUP_ADMIN */ ON *.* TO '%s'@'%%';\n" "$1"
 }
 
 # archive NAME: what following the binary log needs.
@@ -79,6 +79,13 @@ archive() {
   user "$1" || return 1
   printf "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '%s'@'%%';\n" "$1"
 }
+
+# With this line among the statements, the server loads the plugin that copies its files. It is not loaded in the same run: a server
+# without it still gets its accounts, and is backed up by dumps.
+files='-- Backups copy the files.'
+load="/*!80017 SET @d3os = IF((SELECT COUNT(*) FROM information_schema.PLUGINS WHERE PLUGIN_NAME = 'clone') > 0, 'DO 0', 'INSTALL PLUGIN clone SONAME \"mysql_clone.so\"') */;
+/*!80017 PREPARE d3os FROM @d3os */;
+/*!80017 EXECUTE d3os */;"
 
 # statements: the SQL that the list and the passwords stand for.
 statements() {
@@ -95,6 +102,7 @@ statements() {
       ;;
     backup)
       backup "$name" || return 1
+      [ "$databases" != files ] || echo "$files"
       ;;
     archive)
       archive "$name" || return 1
@@ -122,6 +130,10 @@ apply() {
   [ "$wanted" != "$applied" ] || return 0
   serves || return 1
   printf '%s\n' "$wanted" | sql || return 1
+  case $wanted in *"$files"*)
+    printf '%s\n' "$mode" "$load" | sql || echo "the server has no plugin clone: backups are dumps" >&2
+    ;;
+  esac
   applied=$wanted
   echo "databases and users are as declared"
 }

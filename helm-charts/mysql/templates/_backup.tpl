@@ -9,10 +9,20 @@ Jobs that make, restore and check backups. The pod that makes backups also has t
 {{- $account := dict "secretName" ($v.usersSecret | default (print .name "-users")) "defaultMode" 288 "items" (list (dict "key" "d3os_backup" "path" "password")) }}
 {{- $command := concat (list "/d3os-agent/agent" "backup" (include "mysql.backup.server" .) "--user=d3os_backup" "--skip-account=d3os_archive"
       (print "--max-lock-wait=" (get $b "maxLockWait" | default "10s"))) $store.args (include "common.backup.recipients" . | fromJsonArray) }}
-{{- include "common.backup.cronjob" (dict "component" . "store" $store "name" "backup" "label" .component "schedule" (get $b "schedule")
+{{- $job := dict "component" . "store" $store "name" "backup" "label" .component "schedule" (get $b "schedule")
       "command" $command "env" (append $like.env (dict "name" "AGENT_PASSWORD_FILE" "value" "/d3os-backup/account/password"))
       "mounts" (list (dict "name" "account" "mountPath" "/d3os-backup/account" "readOnly" true))
-      "volumes" (list (dict "name" "account" "secret" $account))) }}
+      "volumes" (list (dict "name" "account" "secret" $account)) }}
+{{- /* A server in the pod copies the files to a volume that lives as long as the pod. */}}
+{{- if eq (get $b "method" | default "") "Files" }}
+{{- $claim := dict "accessModes" (list "ReadWriteOnce") "resources" (dict "requests" (dict "storage" $v.storage.size)) }}
+{{- with $v.storage.storageClassName }}{{ $_ := set $claim "storageClassName" . }}{{ end }}
+{{- $_ := set $job "command" (concat $command (list "--scratch=/d3os-scratch") $like.args) }}
+{{- $_ := set $job "mounts" (concat $job.mounts $like.mounts (list (dict "name" "scratch" "mountPath" "/d3os-scratch"))) }}
+{{- $_ := set $job "volumes" (concat $job.volumes $like.volumes (list (dict "name" "scratch" "ephemeral" (dict "volumeClaimTemplate" (dict "spec" $claim))))) }}
+{{- $_ := set $job "memory" "1Gi" }}
+{{- end }}
+{{- include "common.backup.cronjob" $job }}
 
 {{- include "common.backup.prune" (dict "component" . "store" $store) }}
 

@@ -90,7 +90,7 @@ of the checksum: a change reaches it without a restart of the server.
 {{- $list := "" }}
 {{- range $v.databases }}{{ $list = print $list "database " . "\n" }}{{ end }}
 {{- range $v.users }}{{ $list = print $list "user " (prepend (get . "databases" | default list) .name | join " ") "\n" }}{{ end }}
-{{- if $v.backup }}{{ $list = print $list "backup d3os_backup\n" }}{{ end }}
+{{- if $v.backup }}{{ $list = print $list "backup d3os_backup" (eq (get $v.backup "method" | default "") "Files" | ternary " files" "") "\n" }}{{ end }}
 {{- if include "mysql.pointInTime" $v }}{{ $list = print $list "archive d3os_archive\n" }}{{ end }}
 {{- include "common.configMap" (dict "component" . "suffix" "-accounts" "data" (dict "list" $list "accounts.sh" (.root.Files.Get "files/accounts.sh"))) }}
 {{- $env := list }}

@@ -181,6 +181,39 @@ func TestPodTemplateOfBackupsReachesTheirPodsAlone(t *testing.T) {
 	assert.Equal(t, seen, 5)
 }
 
+// With method Files, the pod of a backup has a volume like the database's, the configuration of the database, and memory for a server. Nothing
+// else changes but the list of accounts, which restarts nothing.
+func TestCopiedFilesHaveAVolume(t *testing.T) {
+	t.Parallel()
+	dumps := withAgent(t, backedUp)
+	storage := "      method: Files\n    storage: {size: 30Gi, storageClassName: fast}\n"
+	files := withAgent(t, backedUp+storage)
+	plain := withAgent(t, backedUp+strings.Replace(storage, "Files", "Dump", 1))
+	assert.Equal(t, len(plain), len(files))
+	var changed []string
+	for i := range plain {
+		if !cmp.Equal(plain[i].Object, files[i].Object) {
+			changed = append(changed, files[i].GetKind()+" "+files[i].GetName())
+		}
+	}
+	slices.Sort(changed)
+	assert.DeepEqual(t, changed, []string{"ConfigMap mysql-dataservice-accounts", "CronJob mysql-dataservice-backup"})
+	of := func(objects []*unstructured.Unstructured) map[string]any {
+		i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == "CronJob" && o.GetName() == "mysql-dataservice-backup"
+		})
+		return podsIn(objects[i].Object["spec"])[0]
+	}
+	text, err := json.Marshal(of(files))
+	assert.NilError(t, err)
+	for _, part := range []string{`"--scratch=/d3os-scratch"`, `"storage":"30Gi"`, `"storageClassName":"fast"`, `"ephemeral"`, `/etc/mysql/conf.d`, `"memory":"1Gi"`} {
+		assert.Assert(t, is.Contains(string(text), part))
+	}
+	text, err = json.Marshal(of(dumps))
+	assert.NilError(t, err)
+	assert.Assert(t, !strings.Contains(string(text), "scratch"), "%s", text)
+}
+
 // inputs returns the DataServices that the tests render: name to file.
 func inputs(t *testing.T) map[string]string {
 	t.Helper()

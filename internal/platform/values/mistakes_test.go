@@ -193,7 +193,7 @@ func TestMistakesElsewhere(t *testing.T) {
 		{"mysql", members + "verify: {schedule: '@daily', storageClassName: a}}}}", "spec.mysql.backup.verify.storageClassName"},
 		{"mysql", members + "resources: {limit: {}}}}}", "spec.mysql.backup.resources.limit"},
 		{"mysql", members + "podTemplate: {spec: {container: []}}}}}", "spec.mysql.backup.podTemplate.spec.container"},
-		{"mysql", members + "maxLockWait: 10s, pointInTime: {daysOnServer: 3}, verify: {schedule: '@daily'}}}}", ""},
+		{"mysql", members + "maxLockWait: 10s, method: Files, pointInTime: {daysOnServer: 3}, verify: {schedule: '@daily'}}}}", ""},
 
 		{"etcd", "{etcd: {size: custom}}", "spec.etcd.resources"},
 		{"etcd", "{etcd: {podTemplate: {spec: {container: []}}}}", "spec.etcd.podTemplate.spec.container"},

@@ -22,20 +22,23 @@ type BackupApplyConfiguration struct {
 	Schedule *string `json:"schedule,omitempty"`
 	// timeZone of the schedule, such as Europe/Berlin. Default: that of the cluster.
 	TimeZone *string `json:"timeZone,omitempty"`
-	// retention selects the backups that stay. Each backup that succeeds removes the others.
+	// retention selects the backups that stay.
 	Retention *v1alpha1.BackupRetentionApplyConfiguration `json:"retention,omitempty"`
-	// pointInTime archives the server's binary log all the time, so that any moment can be restored and not only those of
-	// backups. Declaring it restarts the server once. Default: only backups are restored.
+	// pointInTime archives the server's binary log, so that any moment can be restored.
+	// Declaring it restarts the server once.
 	PointInTime *PointInTimeApplyConfiguration `json:"pointInTime,omitempty"`
 	// verify restores the newest backup to a volume that is thrown away, and checks it. Default: backups are not checked.
 	Verify *BackupVerifyApplyConfiguration `json:"verify,omitempty"`
-	// maxLockWait limits the time that a backup waits for a moment without changes to tables. While it waits,
-	// changes to tables wait too.
+	// maxLockWait limits the wait of a dump for its lock of all tables.
+	// Changes of tables wait too.
 	MaxLockWait *string `json:"maxLockWait,omitempty"`
+	// method is Dump, or Files of MySQL 8.0.17 or newer,
+	// copied by way of a volume of storage.size.
+	Method *string `json:"method,omitempty"`
 	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
-	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check, restore and remove backups, and into the pod of the archive. The container
-	// that does the work is called backup. The init container agent brings the agent.
+	// podTemplate (PodTemplateSpec) is merged last into all pods of backups, of restores and of the archive.
+	// The container backup does the work. The init container agent brings the agent.
 	PodTemplate *ObjectApplyConfiguration `json:"podTemplate,omitempty"`
 }
 
@@ -106,6 +109,14 @@ func (b *BackupApplyConfiguration) WithVerify(value *BackupVerifyApplyConfigurat
 // If called multiple times, the MaxLockWait field is set to the value of the last call.
 func (b *BackupApplyConfiguration) WithMaxLockWait(value string) *BackupApplyConfiguration {
 	b.MaxLockWait = &value
+	return b
+}
+
+// WithMethod sets the Method field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Method field is set to the value of the last call.
+func (b *BackupApplyConfiguration) WithMethod(value string) *BackupApplyConfiguration {
+	b.Method = &value
 	return b
 }
 

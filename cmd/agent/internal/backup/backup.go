@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup makes one backup of a server: its dump first, then its accounts, and last the manifest without which
+// Package backup makes one backup of a server: a copy of its files, or its dump and then its accounts, and last the manifest without which
 // the rest does not count.
 package backup
 
@@ -41,6 +41,8 @@ type Options struct {
 	DumpProgram string
 	// Schemas are those to dump; none: all but the server's own.
 	Schemas []string
+	// Copy has the files of the server copied where that is possible; nil for a dump.
+	Copy *Copy
 	// Lock names the lock that the agent holds on the server; "" for that of its only backup.
 	Lock string
 	// LeavesLog: the backup never makes the server begin another file of its log, even where that would help.
@@ -124,6 +126,16 @@ func (r *run) holds() error {
 func (r *run) all(ctx context.Context) error {
 	if err := r.describe(); err != nil {
 		return err
+	}
+	if r.options.Copy != nil {
+		why, err := r.copyFiles(ctx)
+		if err != nil {
+			return err
+		}
+		if why == "" {
+			return r.finish(ctx)
+		}
+		r.said = append(r.said, "the backup is a dump, because the files could not be copied: "+why)
 	}
 	if err := r.zones(ctx); err != nil {
 		return err

@@ -243,7 +243,7 @@ func (e *Entry) Describe() contract.Backup {
 	}
 	if m := e.Manifest; m != nil {
 		b.Started, b.Completed, b.Server, b.Tables, b.Rows = m.Started, m.Completed, m.Server.Version, len(m.Tables)+len(m.Shards), m.Rows()
-		b.Encrypted, b.Position, b.Writer = len(m.Recipients) > 0, m.Position, m.Writer
+		b.Encrypted, b.Position, b.Writer, b.Base = len(m.Recipients) > 0, m.Position, m.Writer, m.Base
 		b.Bytes, b.StoredBytes = m.Totals()
 	}
 	if v := e.Verified; v != nil && v.OK {

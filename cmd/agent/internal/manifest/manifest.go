@@ -19,15 +19,19 @@ import (
 // Format is the format of all manifests, except those of a copy of a server's files.
 const Format = 1
 
-// FormatFiles is the format of the manifest of a backup with Base Files, and the newest that this package reads. An agent that knows only
-// Format refuses such a backup.
+// FormatFiles is the format of the manifest of a backup with Base Files or Physical, and the newest that this package reads. An agent that
+// knows only Format refuses such a backup.
 const FormatFiles = 2
 
 // FormatGTID is the format of the head and the segments of a timeline that is followed by GTID. An agent that knows only Format refuses it.
 const FormatGTID = 2
 
-// Files is the Base of a copy of a server's data folder, in a tar stream that the objects hold one after the other.
-const Files = "files"
+// Values of Base: a copy of a server's data folder, in a tar stream that the objects named files-… hold one after the other. Files is that of
+// a MySQLCluster's member, Physical that of one server, whose log the archive follows.
+const (
+	Files    = "files"
+	Physical = "physical"
+)
 
 // Names of the objects in the store.
 const (
@@ -42,7 +46,7 @@ type Backup struct {
 	Format int `json:"format"`
 	// ID names the backup; it begins with the time of its start, so that names sort by time.
 	ID string `json:"id"`
-	// Base is the form of the data: Files, or empty for a dump, a snapshot or shards.
+	// Base is the form of the data: Files or Physical, or empty for a dump, a snapshot or shards.
 	Base string `json:"base,omitempty"`
 	// Source identifies the data in the backup, such as by the mark of its volume; empty if the caller gave no name.
 	Source string `json:"source,omitempty"`
@@ -168,7 +172,7 @@ func IsID(text string) bool { return idPattern.MatchString(text) }
 func Folder(id string) string { return Backups + id + "/" }
 
 // IsOnLog reports whether Position is in the log that an archive follows. The Position of Files is in the log of the copied member.
-func (b *Backup) IsOnLog() bool { return b.Position != nil && b.Base == "" }
+func (b *Backup) IsOnLog() bool { return b.Position != nil && b.Base != Files }
 
 // HasGTIDs reports whether the backup has exactly the transactions of a known set of GTIDs. A timeline by GTID may continue such a backup.
 func (b *Backup) HasGTIDs() bool {
@@ -216,7 +220,7 @@ func DecodeBackup(name string, text []byte) (*Backup, error) {
 		return nil, err
 	}
 	switch {
-	case b.Base != "" && b.Base != Files:
+	case b.Base != "" && b.Base != Files && b.Base != Physical:
 		return nil, contract.Errorf(contract.ReasonNewerFormat, "manifest %s has the form %.40q, which this agent does not know: use the version of the operator that wrote it, or a newer one", name, b.Base)
 	case !IsID(b.ID) || name != Folder(b.ID)+Name:
 		return nil, contract.Errorf(contract.ReasonDamaged, "manifest %s is of another backup, %q", name, b.ID)

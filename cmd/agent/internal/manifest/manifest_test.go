@@ -24,6 +24,7 @@ func TestDecodeBackup(t *testing.T) {
 		"a dump":                    {`{"format":1,"id":"` + id + `","position":{"file":"b.1","offset":4},` + objects + `}`, "", true},
 		"a dump without a log":      {`{"format":1,"id":"` + id + `",` + objects + `}`, "", false},
 		"files":                     {`{"format":2,"base":"files","id":"` + id + `","position":{"file":"b.1","offset":4},` + objects + `}`, "", false},
+		"files of one server":       {`{"format":2,"base":"physical","id":"` + id + `","position":{"file":"b.1","offset":4},` + objects + `}`, "", true},
 		"a form that is not known":  {`{"format":2,"base":"blocks","id":"` + id + `",` + objects + `}`, contract.ReasonNewerFormat, false},
 		"a newer format":            {`{"format":3,"id":"` + id + `",` + objects + `}`, contract.ReasonNewerFormat, false},
 		"no format":                 {`{"id":"` + id + `",` + objects + `}`, contract.ReasonDamaged, false},

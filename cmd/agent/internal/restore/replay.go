@@ -156,7 +156,7 @@ func (s *spool) apply(ctx context.Context, i *Instance) error {
 
 // forget removes the state of the applier from the server, and the relay logs.
 func forget(conn *server.Conn) error {
-	return conn.Do(strings.Replace(conn.Version.Words().StopReplica, "STOP", "RESET", 1) + " ALL")
+	return conn.Do(conn.Version.Words().ForgetReplica)
 }
 
 // applied waits until the server has applied the relay logs, and fails unless it has applied exactly their events.

@@ -42,7 +42,7 @@ func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []strin
 	if err != nil {
 		return s, err
 	}
-	differ, err := s.compare(b.ID, had, has, scratch)
+	differ, err := s.compare(b, had, has, scratch)
 	if err != nil {
 		return s, err
 	}
@@ -61,8 +61,8 @@ func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []strin
 	return s, nil
 }
 
-// compare collects options for the variables that must have the backup's values, and returns the differences of other variables.
-func (s *Settings) compare(id string, had, has map[string]string, scratch bool) ([]string, error) {
+// compare collects options for the variables that the server must get, and returns the differences of other variables.
+func (s *Settings) compare(b *manifest.Backup, had, has map[string]string, scratch bool) ([]string, error) {
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(had)) {
 		use, known := server.Variables[name]
@@ -70,9 +70,9 @@ func (s *Settings) compare(id string, had, has map[string]string, scratch bool) 
 		if !known || !ok || server.SameSetting(value, had[name]) {
 			continue
 		}
-		if !scratch && (use == server.Needed || name == server.PageSize && number(value) < number(had[name])) {
+		if !scratch && (use == server.Needed || name == server.PageSize && (b.Base != "" || number(value) < number(had[name]))) {
 			return nil, contract.Errorf(contract.ReasonRefused, "backup %s is of a server with %s=%s, this one is configured with %s: set %s to %s in the configuration of the database that is restored",
-				id, name, had[name], value, name, had[name])
+				b.ID, name, had[name], value, name, had[name])
 		}
 		differ = append(differ, fmt.Sprintf("%s (%s, was %s)", name, brief(value), brief(had[name])))
 		if name != server.TimeZone && (use == server.Given || scratch && (use == server.Needed || name == server.PageSize)) {

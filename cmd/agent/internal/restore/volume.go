@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/guard"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 	"d3os.com/d3os-operator/internal/contract"
@@ -79,11 +80,16 @@ type Outcome struct {
 
 // Validate fails if it is known without a volume that a restore cannot succeed. It returns the plan of the replay, nil for none.
 func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Plan, err error) {
-	if s.Backup.Base != "" {
-		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is a copy of the files of a MySQLCluster's member, not a dump: give it as spec.restoreFrom of a new MySQLCluster", s.Backup.ID)
+	if s.Backup.Base == manifest.Files {
+		return nil, contract.Errorf(contract.ReasonRefused, "backup %s is a copy of the files of a MySQLCluster's member: give it as spec.restoreFrom of a new MySQLCluster", s.Backup.ID)
 	}
 	if err := Compatible(s, p); err != nil {
 		return nil, err
+	}
+	if s.Backup.Base == manifest.Physical {
+		if err := Readable(s.Backup, p); err != nil {
+			return nil, err
+		}
 	}
 	if until != nil {
 		if plan, err = MakePlan(ctx, s, *until); err != nil {
@@ -205,7 +211,11 @@ func claim(t Target, id string) (guard.Volume, error) {
 }
 
 func build(ctx context.Context, s Source, i *Instance, t Target, plan *Plan) (out Outcome, err error) {
-	if out.Warnings, err = s.fill(ctx, i); err != nil {
+	begin := s.fill
+	if s.Backup.Base == manifest.Physical {
+		begin = s.place
+	}
+	if out.Warnings, err = begin(ctx, i); err != nil {
 		return out, err
 	}
 	out.Position = s.Backup.Position

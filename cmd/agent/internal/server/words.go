@@ -20,6 +20,8 @@ type Words struct {
 	ReplicaStatus string
 	// ChangeSource, StartApplier and StopReplica steer it.
 	ChangeSource, StartApplier, StopReplica string
+	// ForgetReplica removes what the server replicates, and ForgetGTIDs the set of executed GTIDs, with the binary log.
+	ForgetReplica, ForgetGTIDs string
 	// SourceHost is the option of ChangeSource that names a host.
 	SourceHost string
 	// DumpPosition is the dump program's option that writes the position as a comment.
@@ -31,14 +33,14 @@ type Words struct {
 // Words returns the statements of a version. MySQL renamed them in 8.0.22 to 8.4; MariaDB keeps the old names.
 func (v Version) Words() Words {
 	w := Words{MasterStatus: "SHOW MASTER STATUS", ReplicaStatus: "SHOW SLAVE STATUS", ChangeSource: "CHANGE MASTER TO", StartApplier: "START SLAVE SQL_THREAD",
-		StopReplica: "STOP SLAVE", SourceHost: "MASTER_HOST", DumpPosition: "--master-data=2", SkipStart: "--skip-slave-start"}
+		StopReplica: "STOP SLAVE", ForgetReplica: "RESET SLAVE ALL", ForgetGTIDs: "RESET MASTER", SourceHost: "MASTER_HOST", DumpPosition: "--master-data=2", SkipStart: "--skip-slave-start"}
 	if v.AtLeast(8, 0, 26) {
-		w.ReplicaStatus, w.StartApplier, w.StopReplica = "SHOW REPLICA STATUS", "START REPLICA SQL_THREAD", "STOP REPLICA"
+		w.ReplicaStatus, w.StartApplier, w.StopReplica, w.ForgetReplica = "SHOW REPLICA STATUS", "START REPLICA SQL_THREAD", "STOP REPLICA", "RESET REPLICA ALL"
 		w.ChangeSource, w.SourceHost = "CHANGE REPLICATION SOURCE TO", "SOURCE_HOST"
 		w.DumpPosition, w.SkipStart = "--source-data=2", "--skip-replica-start"
 	}
 	if v.AtLeast(8, 2, 0) {
-		w.MasterStatus = "SHOW BINARY LOG STATUS"
+		w.MasterStatus, w.ForgetGTIDs = "SHOW BINARY LOG STATUS", "RESET BINARY LOGS AND GTIDS"
 	}
 	return w
 }

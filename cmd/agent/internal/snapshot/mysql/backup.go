@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +16,9 @@ import (
 	"time"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/catalogue"
+	"d3os.com/d3os-operator/cmd/agent/internal/clone"
 	"d3os.com/d3os-operator/cmd/agent/internal/draft"
+	"d3os.com/d3os-operator/cmd/agent/internal/files"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
@@ -33,8 +34,6 @@ const (
 	catchUp = 2 * time.Minute
 	// again is the interval between looks at the members.
 	again = 200 * time.Millisecond
-	// maxObject bounds the content of an object: a store takes 10,000 parts of 16 MiB.
-	maxObject = 128 << 30
 )
 
 // Run is one backup.
@@ -125,8 +124,8 @@ func (r *Run) copyOnce(ctx context.Context, work, folder string, m *manifest.Bac
 	if err := os.RemoveAll(helper.Data); err != nil {
 		return fmt.Errorf("remove the server of an earlier copy: %w", err)
 	}
-	helper.More = append(slices.Clone(helper.More), "--innodb-redo-log-capacity=32M", "--innodb-buffer-pool-size=16M")
-	err = r.clone(ctx, helper, r.donor.ordinal, folder, func(c *server.Conn) error {
+	helper.More = append(helper.More, clone.Small...)
+	err = r.source(r.donor.ordinal).Copy(ctx, helper, folder, func(c *server.Conn) error {
 		err := r.caughtUp(ctx, c, had)
 		r.at("copying")
 		return err
@@ -138,7 +137,7 @@ func (r *Run) copyOnce(ctx context.Context, work, folder string, m *manifest.Bac
 	if err := os.RemoveAll(helper.Data); err != nil {
 		return fmt.Errorf("remove the server that made the copy: %w", err)
 	}
-	return on(ctx, r.instance(folder), func(c *server.Conn) error { return r.check(ctx, c, had, m) })
+	return clone.On(ctx, r.instance(folder), func(c *server.Conn) error { return r.check(ctx, c, had, m) })
 }
 
 func (r *Run) at(step string) {
@@ -148,7 +147,7 @@ func (r *Run) at(step string) {
 }
 
 func (r *Run) instance(folder string) *restore.Instance {
-	return &restore.Instance{Programs: r.Programs, Data: folder, More: slices.Concat(r.Arguments, scratch)}
+	return &restore.Instance{Programs: r.Programs, Data: folder, More: slices.Concat(r.Arguments, clone.Scratch)}
 }
 
 // caughtUp waits until the donor has every transaction that the primary had.
@@ -271,22 +270,11 @@ func (r *Run) describe(c *server.Conn, m *manifest.Backup) error {
 	return err
 }
 
-// store writes the folder of a copy to the store, and then the manifest. It also flushes the copy to the disk of its volume: only the flush
-// reports failed writes, which could make the files read wrongly.
-func (r *Run) store(ctx context.Context, d *draft.Draft, folder string, onDisk *snapshot.Volume) error {
-	flushed := make(chan error, 1)
-	go func() { flushed <- onDisk.Flush() }()
-	reader, writer := io.Pipe()
-	go func() { _ = writer.CloseWithError(pack(ctx, folder, writer)) }() // nil: the end
-	d.InFrames = true
-	objects, err := stores(reader, maxObject, func(name string, write func(io.Writer) error) (manifest.Object, error) {
-		return d.Put(ctx, name, write)
-	})
-	_ = reader.CloseWithError(io.ErrClosedPipe) // ends packing when the store has failed
-	if err := errors.Join(err, <-flushed); err != nil {
+// store writes the folder of a copy to the store, and then the manifest.
+func (r *Run) store(ctx context.Context, d *draft.Draft, folder string, onDisk *snapshot.Volume) (err error) {
+	if d.Manifest.Objects, err = files.Put(ctx, d, folder, onDisk); err != nil {
 		return err
 	}
-	d.Manifest.Objects = objects
 	return d.Commit(ctx)
 }
 

@@ -16,7 +16,9 @@ import (
 	"sync"
 	"time"
 
+	"d3os.com/d3os-operator/cmd/agent/internal/clone"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
@@ -139,4 +141,35 @@ func donorOf(members []member) (donor, primary member, err error) {
 		return primary, primary, nil
 	}
 	return donor, primary, contract.Errorf(contract.ReasonServerUnreachable, "no voter of member %d follows it, and it is not alone: a backup begins when a voter is well", primary.ordinal)
+}
+
+// greet logs in to a member's server. It fails if that is not the server of the agent that answered.
+func (c Cluster) greet(ctx context.Context, m member) error {
+	conn, err := server.Connect(ctx, server.Options{Address: net.JoinHostPort(c.Host(m.ordinal), strconv.Itoa(c.ServerPort)), User: mysql.CloneAccount, Password: c.Password})
+	if err != nil {
+		return fmt.Errorf("copy the data of member %d: %w", m.ordinal, err)
+	}
+	defer conn.Close()
+	id, err := conn.Value("SELECT @@GLOBAL.server_uuid")
+	if err == nil && id != m.State.Server {
+		err = contract.Errorf(contract.ReasonServerUnreachable, "its address leads to server %s, and its agent runs server %s", id, m.State.Server)
+	}
+	if err != nil {
+		return fmt.Errorf("copy the data of member %d: %w", m.ordinal, err)
+	}
+	return nil
+}
+
+// source returns a member as the donor of a copy.
+func (c Cluster) source(ordinal int) clone.Donor {
+	return clone.Donor{
+		Name: fmt.Sprintf("member %d", ordinal), Host: c.Host(ordinal), Port: c.ServerPort, User: mysql.CloneAccount, Password: c.Password, HasTLS: true,
+		Answers: func(ctx context.Context) error {
+			answer, err := c.ask(ctx, ordinal, mysqlmember.PathState)
+			if err == nil && answer.State == nil {
+				err = errors.New("its agent runs no server")
+			}
+			return err
+		},
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"os"
 
 	"d3os.com/d3os-operator/cmd/agent/internal/binlog"
-	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql"
+	"d3os.com/d3os-operator/cmd/agent/internal/clone"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
@@ -58,7 +58,7 @@ func (r *replayed) check(ctx context.Context, c *server.Conn, i *restore.Instanc
 func (r *replayed) replay(ctx context.Context, folder string, out *restore.Outcome, then func(*server.Conn, *restore.Instance) error) error {
 	i := r.instance(folder)
 	defer i.Kill()
-	if err := begin(ctx, i); err != nil {
+	if err := i.Enter(ctx, clone.Quiet...); err != nil {
 		return err
 	}
 	if err := r.begins(ctx, i); err != nil {
@@ -77,11 +77,11 @@ func (r *replayed) replay(ctx context.Context, folder string, out *restore.Outco
 	}
 	defer c.Close()
 	if then != nil {
-		if err := bounded(ctx, i, func() error { return then(c, i) }); err != nil {
+		if err := clone.Bounded(ctx, i, func() error { return then(c, i) }); err != nil {
 			return err
 		}
 	}
-	for _, statement := range []string{"RESET REPLICA ALL", "DROP USER " + mysql.TemporaryAccount + "@localhost"} {
+	for _, statement := range []string{"RESET REPLICA ALL", "DROP USER " + server.TemporaryAccount + "@localhost"} {
 		if err := c.Do(statement); err != nil {
 			return fmt.Errorf("end the replay: %w", err)
 		}

@@ -9,17 +9,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 
+	"d3os.com/d3os-operator/cmd/agent/internal/clone"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
 	"d3os.com/d3os-operator/cmd/agent/internal/member/mysql/volume"
 	"d3os.com/d3os-operator/cmd/agent/internal/restore"
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 	"d3os.com/d3os-operator/internal/contract"
 )
-
-// spare is the space that a server needs in addition to its data, for its logs and temporary tables.
-const spare = 256 << 20
 
 // Restore puts the data of a backup on the empty volume of the first member of a new database. The data appears there atomically, after all
 // checksums were verified and the archive was replayed up to until; nil: no replay. The member uses it when the operator lets it begin the
@@ -43,13 +40,13 @@ func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volum
 	if err := os.RemoveAll(v.Restoring()); err != nil {
 		return out, fmt.Errorf("remove the leftovers of an earlier restore: %w", err)
 	}
-	if err := hasRoom(s.Backup, v.Root); err != nil {
+	if err := s.HasRoom(v.Root); err != nil {
 		return out, err
 	}
 	if err := os.Mkdir(v.Restoring(), 0o750); err != nil {
 		return out, fmt.Errorf("make a folder for the restore: %w", err)
 	}
-	if err := fetch(ctx, s, v.Restoring()); err != nil {
+	if err := s.Fetch(ctx, v.Restoring()); err != nil {
 		return out, errors.Join(err, os.RemoveAll(v.Restoring()))
 	}
 	at("fetched")
@@ -70,7 +67,7 @@ var at = func(string) {}
 func fits(ctx context.Context, s restore.Source, p restore.Programs) error {
 	b := s.Backup
 	if b.Base != manifest.Files || b.Server.Flavour != server.MySQL {
-		return contract.Errorf(contract.ReasonRefused, "backup %s of %s %s has no files of a member: give the folder of a MySQLCluster's backups. A dump is restored to one server of a DataService (replica: 1), which can then become several members",
+		return contract.Errorf(contract.ReasonRefused, "backup %s of %s %s has no files of a member: give the folder of a MySQLCluster's backups. The backup of one server is restored to one server of a DataService (replica: 1), which can then become several members",
 			b.ID, b.Server.Flavour, b.Server.Version)
 	}
 	if err := restore.Compatible(s, p); err != nil {
@@ -88,20 +85,6 @@ func fits(ctx context.Context, s restore.Source, p restore.Programs) error {
 	return s.Opens(ctx)
 }
 
-// hasRoom compares the size of a backup with the room on a volume.
-func hasRoom(b *manifest.Backup, root string) error {
-	var stat syscall.Statfs_t
-	if err := syscall.Statfs(root, &stat); err != nil {
-		return fmt.Errorf("read the free space of %s: %w", root, err)
-	}
-	plain, _ := b.Totals()
-	free := int64(stat.Bavail) * stat.Bsize //nolint:gosec // of a volume
-	if need := plain + spare; free < need {
-		return contract.Errorf(contract.ReasonRefused, "backup %s needs %d MiB, and the volume has %d MiB of room: nothing was restored: raise spec.storage.size", b.ID, need>>20, free>>20)
-	}
-	return nil
-}
-
 // Verify restores a backup to a new folder, starts a server on it, and checks its tables against the manifest. Then it replays the archive
 // up to until, unless that is nil. The folder stays.
 func Verify(ctx context.Context, s restore.Source, p restore.Programs, folder string, more []string, until *restore.Until) (out restore.Outcome, err error) {
@@ -112,18 +95,18 @@ func Verify(ctx context.Context, s restore.Source, p restore.Programs, folder st
 	if err := r.prepare(ctx, until, true); err != nil {
 		return out, err
 	}
-	if err := hasRoom(s.Backup, filepath.Dir(folder)); err != nil {
+	if err := s.HasRoom(filepath.Dir(folder)); err != nil {
 		return out, err
 	}
 	if err := os.Mkdir(folder, 0o750); err != nil {
 		return out, fmt.Errorf("make a folder for the check: %w", err)
 	}
-	if err := fetch(ctx, s, folder); err != nil {
+	if err := s.Fetch(ctx, folder); err != nil {
 		return out, err
 	}
 	out.Position = s.Backup.Position
 	i := r.instance(folder)
-	err = on(ctx, i, func(c *server.Conn) error { return r.check(ctx, c, i, s.Backup.Tables, &out) })
+	err = clone.On(ctx, i, func(c *server.Conn) error { return r.check(ctx, c, i, s.Backup.Tables, &out) })
 	if out.IsChecked = err == nil; err != nil || r.plan == nil {
 		return out, err
 	}

@@ -37,20 +37,20 @@ func (a *Agent) begin(ctx context.Context, t mysql.Ticket, folder string) error 
 // accounts. check runs before anything is changed.
 func (a *Agent) takeAccounts(ctx context.Context, folder string, check func(*server.Conn) error) error {
 	file := filepath.Join(a.Server.Run, "init.sql")
-	password, err := mysql.InitFile(file)
+	password, err := server.InitFile(file)
 	if err != nil {
 		return err
 	}
 	defer os.Remove(file)
-	options := append([]string{"--super-read-only=OFF", "--init-file=" + file}, mysql.RelaxPasswords...)
-	return a.with(ctx, folder, mysql.TemporaryAccount, password, func(c *server.Conn, socket string) error {
+	options := append([]string{"--super-read-only=OFF", "--init-file=" + file}, relaxPasswords...)
+	return a.with(ctx, folder, server.TemporaryAccount, password, func(c *server.Conn, socket string) error {
 		if err := os.Remove(file); err != nil {
 			return fmt.Errorf("remove the first statements of a server: %w", err)
 		}
 		if err := check(c); err != nil {
 			return err
 		}
-		m := &mysql.Member{Root: server.Options{Address: socket, User: mysql.TemporaryAccount, Password: password}, Members: a.Members, Password: a.secrets.replication}
+		m := &mysql.Member{Root: server.Options{Address: socket, User: server.TemporaryAccount, Password: password}, Members: a.Members, Password: a.secrets.replication}
 		if err := m.CreateAccounts(ctx); err != nil {
 			return err
 		}
@@ -77,5 +77,11 @@ func (a *Agent) takeOver() []string {
 	for i := range a.Members {
 		statements = append(statements, "ALTER USER "+mysql.Account(i)+replication+" ACCOUNT LOCK")
 	}
-	return slices.Concat(statements, []string{"DROP USER " + mysql.TemporaryAccount + "@localhost"})
+	return slices.Concat(statements, []string{"DROP USER " + server.TemporaryAccount + "@localhost"})
+}
+
+// relaxPasswords are options that make a component that judges passwords accept generated ones.
+var relaxPasswords = []string{
+	"--loose-validate_password.policy=LOW", "--loose-validate_password.length=0", "--loose-validate_password.number_count=0", "--loose-validate_password.special_char_count=0",
+	"--loose-validate_password.mixed_case_count=0", "--loose-validate_password.check_user_name=OFF",
 }

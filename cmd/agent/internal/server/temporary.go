@@ -1,14 +1,12 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package mysql
+package server
 
 import (
 	"crypto/rand"
 	"fmt"
 	"os"
-
-	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
 // TemporaryAccount is the account that the agent uses on data with unknown passwords. It is removed before the data is used.
@@ -19,15 +17,9 @@ const TemporaryAccount = "d3os_temporary"
 func InitFile(path string) (password string, err error) {
 	password = rand.Text()
 	text := fmt.Sprintf("SET SESSION sql_log_bin = 0;\nDROP USER IF EXISTS %[1]s@localhost;\nCREATE USER %[1]s@localhost IDENTIFIED BY %[2]s;\nGRANT ALL ON *.* TO %[1]s@localhost WITH GRANT OPTION;\n",
-		TemporaryAccount, server.Literal(password))
+		TemporaryAccount, Literal(password))
 	if err = os.WriteFile(path, []byte(text), 0o600); err != nil {
 		err = fmt.Errorf("write the first statements of a server: %w", err)
 	}
 	return password, err
-}
-
-// RelaxPasswords are options that make a component that judges passwords accept generated ones.
-var RelaxPasswords = []string{
-	"--loose-validate_password.policy=LOW", "--loose-validate_password.length=0", "--loose-validate_password.number_count=0", "--loose-validate_password.special_char_count=0",
-	"--loose-validate_password.mixed_case_count=0", "--loose-validate_password.check_user_name=OFF",
 }

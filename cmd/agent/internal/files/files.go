@@ -1,7 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package mysql
+// Package files stores the files of a stopped MySQL server as objects of a backup: a tar stream that goes on from object to object.
+package files
 
 import (
 	"archive/tar"
@@ -14,10 +15,35 @@ import (
 	"path/filepath"
 	"strings"
 
+	"d3os.com/d3os-operator/cmd/agent/internal/draft"
 	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
-	"d3os.com/d3os-operator/cmd/agent/internal/restore"
+	"d3os.com/d3os-operator/cmd/agent/internal/snapshot"
 	"d3os.com/d3os-operator/internal/contract"
 )
+
+// prefix begins the names of the objects.
+const prefix = "files-"
+
+// maxObject bounds the content of an object: a store takes 10,000 parts of 16 MiB.
+const maxObject = 128 << 30
+
+// IsPart reports whether an object of a backup is a part of the stream.
+func IsPart(o manifest.Object) bool { return strings.HasPrefix(o.Name, prefix) }
+
+// Put writes the files in a folder to the store, and returns the objects. It also flushes them to the disk of their volume: only the flush
+// reports failed writes, which could make the files read wrongly.
+func Put(ctx context.Context, d *draft.Draft, folder string, onDisk *snapshot.Volume) ([]manifest.Object, error) {
+	flushed := make(chan error, 1)
+	go func() { flushed <- onDisk.Flush() }()
+	reader, writer := io.Pipe()
+	go func() { _ = writer.CloseWithError(Pack(ctx, folder, writer)) }() // nil: the end
+	d.InFrames = true
+	objects, err := stores(reader, maxObject, func(name string, write func(io.Writer) error) (manifest.Object, error) {
+		return d.Put(ctx, name, write)
+	})
+	_ = reader.CloseWithError(io.ErrClosedPipe) // ends packing when the store has failed
+	return objects, errors.Join(err, <-flushed)
+}
 
 // isOfData reports whether a file of the data folder is a part of a backup. It excludes the identity of the server, its keys and logs, and
 // files that each start recreates. It also excludes the doublewrite buffer, which is useless after a clean stop and may have the password
@@ -33,8 +59,8 @@ func isOfData(name string) bool {
 	return true
 }
 
-// pack writes a folder as a tar stream.
-func pack(ctx context.Context, folder string, to io.Writer) error {
+// Pack writes a folder as a tar stream.
+func Pack(ctx context.Context, folder string, to io.Writer) error {
 	stream := tar.NewWriter(to)
 	err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
 		if err == nil {
@@ -95,8 +121,8 @@ func copyExactly(to io.Writer, from io.Reader, size int64) (int64, error) {
 	return n, err
 }
 
-// unpack writes the files of a tar stream below a folder, and reads the stream to its end.
-func unpack(from io.Reader, folder string) error {
+// Unpack writes the files of a tar stream below a folder, and reads the stream to its end.
+func Unpack(from io.Reader, folder string) error {
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return fmt.Errorf("open the folder of the data: %w", err)
@@ -136,38 +162,8 @@ func unpackOne(root *os.Root, header *tar.Header, content io.Reader) error {
 	return errors.Join(err, file.Close())
 }
 
-// fetch writes the files of a backup below a folder, and verifies the checksums of all objects. After a failure, the folder has a part of
-// the files.
-func fetch(ctx context.Context, s restore.Source, folder string) error {
-	reader, writer := io.Pipe()
-	result := make(chan error, 1)
-	go func() {
-		err := copyAll(ctx, s, writer)
-		_ = writer.CloseWithError(err) // nil: the end
-		result <- err
-	}()
-	err := unpack(reader, folder)
-	_ = reader.CloseWithError(errors.Join(err, io.ErrClosedPipe))
-	if sourceErr := <-result; sourceErr != nil && !errors.Is(sourceErr, io.ErrClosedPipe) {
-		return sourceErr // an error of the store, or of its content
-	}
-	if err != nil {
-		return fmt.Errorf("restore backup %s to %s: %w", s.Backup.ID, folder, err)
-	}
-	return nil
-}
-
-func copyAll(ctx context.Context, s restore.Source, to io.Writer) error {
-	for _, o := range s.Backup.Objects {
-		if err := s.Copy(ctx, o, to); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // objectOf returns the name of a part of the stream, without the ends of its name.
-func objectOf(part int) string { return fmt.Sprintf("files-%05d.tar", part) }
+func objectOf(part int) string { return fmt.Sprintf(prefix+"%05d.tar", part) }
 
 // stores writes a stream into objects of at most size bytes: a store bounds the size of an object.
 func stores(from io.Reader, size int64, put func(name string, write func(io.Writer) error) (manifest.Object, error)) (objects []manifest.Object, err error) {

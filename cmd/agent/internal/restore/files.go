@@ -1,0 +1,127 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package restore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"d3os.com/d3os-operator/cmd/agent/internal/files"
+	"d3os.com/d3os-operator/cmd/agent/internal/manifest"
+	"d3os.com/d3os-operator/cmd/agent/internal/server"
+	"d3os.com/d3os-operator/internal/contract"
+)
+
+// Fetch writes the files of a backup below a folder, and verifies the checksums of their objects. After a failure, the folder has a part of
+// the files.
+func (s Source) Fetch(ctx context.Context, folder string) error {
+	reader, writer := io.Pipe()
+	result := make(chan error, 1)
+	go func() {
+		err := s.copyFiles(ctx, writer)
+		_ = writer.CloseWithError(err) // nil: the end
+		result <- err
+	}()
+	err := files.Unpack(reader, folder)
+	_ = reader.CloseWithError(errors.Join(err, io.ErrClosedPipe))
+	if sourceErr := <-result; sourceErr != nil && !errors.Is(sourceErr, io.ErrClosedPipe) {
+		return sourceErr // of the store, or of what it has
+	}
+	if err != nil {
+		return fmt.Errorf("restore backup %s to %s: %w", s.Backup.ID, folder, err)
+	}
+	return nil
+}
+
+func (s Source) copyFiles(ctx context.Context, to io.Writer) error {
+	for _, o := range s.Backup.Objects {
+		if !files.IsPart(o) {
+			continue
+		}
+		if err := s.Copy(ctx, o, to); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// spare is the space that a server needs in addition to its data, for its logs and temporary tables.
+const spare = 256 << 20
+
+// HasRoom fails unless a volume has room for the files of the backup.
+func (s Source) HasRoom(volume string) error {
+	var stat syscall.Statfs_t
+	if err := syscall.Statfs(volume, &stat); err != nil {
+		return fmt.Errorf("ask for the room on %s: %w", volume, err)
+	}
+	plain, _ := s.Backup.Totals()
+	free := int64(stat.Bavail) * stat.Bsize //nolint:gosec // of a volume
+	if need := plain + spare; free < need {
+		return contract.Errorf(contract.ReasonRefused, "backup %s needs %d MiB, and the volume has %d MiB of room: nothing was restored: raise storage.size", s.Backup.ID, need>>20, free>>20)
+	}
+	return nil
+}
+
+// Readable refuses a server that cannot read the files of a backup. A dump can be loaded by any newer server. Files can be read by the next
+// series with long-term support, or by a newer server of the same major version, and MySQL 8.0 reads no files of a newer 8.0.
+func Readable(b *manifest.Backup, p Programs) error {
+	from, _ := server.ParseVersion(b.Server.Version)
+	has := p.Version
+	switch {
+	case from.Major == 8 && from.Minor == 0 && has.Major == 8 && has.Minor == 0 && from.Patch > has.Patch:
+		return contract.Errorf(contract.ReasonRefused, "backup %s has the files of the newer version %s, the image has %s: use an image of that version, or a newer one", b.ID, from.Text, has.Text)
+	case from.Major == 8 && from.Minor < 4 && has.Major > 8:
+		return contract.Errorf(contract.ReasonRefused, "backup %s has the files of version %s, which %s cannot read: restore it with an image of 8.4, which can be upgraded then", b.ID, from.Text, has.Text)
+	}
+	return nil
+}
+
+// place writes the files of the backup to the data directory, starts a server there, and sets the variables of SET PERSIST. It returns
+// warnings.
+func (s Source) place(ctx context.Context, i *Instance) (warnings []string, err error) {
+	if err := s.HasRoom(i.Data); err != nil {
+		return nil, err
+	}
+	if err := s.Fetch(ctx, i.Data); err != nil {
+		return nil, err
+	}
+	if err := i.Enter(ctx); err != nil {
+		return nil, err
+	}
+	if err := i.inZone(ctx, s.Backup); err != nil {
+		return nil, err
+	}
+	for _, o := range s.Backup.Objects {
+		if !hasStatements(o) {
+			continue
+		}
+		more, err := s.loadStatements(ctx, o, i.Options())
+		if err != nil {
+			return nil, err
+		}
+		warnings = append(warnings, more...)
+	}
+	return warnings, nil
+}
+
+// Enter starts the server on data whose passwords are unknown, and makes the temporary account, with which the instance logs in from then on.
+func (i *Instance) Enter(ctx context.Context, more ...string) error {
+	folder, err := os.MkdirTemp("", "agent-")
+	if err != nil {
+		return fmt.Errorf("make a folder for the first statements of a server: %w", err)
+	}
+	defer os.RemoveAll(folder)
+	file := filepath.Join(folder, "init.sql")
+	password, err := server.InitFile(file)
+	if err != nil {
+		return err
+	}
+	i.As(server.TemporaryAccount, password)
+	return i.Start(ctx, append([]string{"--init-file=" + file}, more...)...)
+}
