@@ -12,9 +12,9 @@ import (
 
 const (
 	kindAutoscaler = "HorizontalPodAutoscaler"
-	// ReasonTooManyReplicas: an autoscaler wants more pods than its maximum.
+	// ReasonTooManyReplicas is the reason of an autoscaler that wants more pods than its maximum.
 	ReasonTooManyReplicas = "TooManyReplicas"
-	// reasonScalingDisabled: the workload has 0 pods, so that its autoscaler rests.
+	// reasonScalingDisabled is the reason while the workload has 0 pods, so that its autoscaler rests.
 	reasonScalingDisabled = "ScalingDisabled"
 )
 

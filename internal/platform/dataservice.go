@@ -127,22 +127,12 @@ func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs, obs *Observ
 	result := &reconcile.Plan{
 		Secrets:      secrets.Secrets,
 		Trials:       trials,
-		Parts:        make([]reconcile.Part, len(planned.Components)),
 		RemovalOrder: component.TableIndex,
 		DeletionNote: deletionNote,
 		Adopt:        func(live *unstructured.Unstructured) bool { return k.keeper.Adopt(ds, live) },
 	}
-	for i := range planned.Components {
-		c := &planned.Components[i]
-		result.Parts[i] = part(ds, graph, c)
-		if c.MongoDB != nil && c.Kind == component.Managed {
-			result.Parts[i].Confirm = k.confirmMongoDB(ds, c, secrets, in)
-		}
-		if c.CronJob != nil && c.CronJob.HasSeconds() || c.Kind == component.ThirdParty {
-			if err := database.KeepAgent(&result.Parts[i], plan.OwnerOf(ds), in); err != nil {
-				return nil, err
-			}
-		}
+	if result.Parts, err = k.parts(ds, graph, planned, secrets, in); err != nil {
+		return nil, err
 	}
 	if obs.Hibernation, err = findHibernation(f, planned, result.Parts, databases, in); err != nil {
 		return nil, err
@@ -158,6 +148,24 @@ func (k *Kind) Plan(declared *dsv1.DataService, in reconcile.Inputs, obs *Observ
 		return result, obs.Hibernation.plan(planned, result.Parts)
 	}
 	return result, wake(result.Parts, plan.OwnerOf(ds), in)
+}
+
+// parts returns the parts of the planned components.
+func (k *Kind) parts(ds *dsv1.DataService, graph *component.Graph, planned *plan.Plan, secrets *plan.SecretsPlan, in reconcile.Inputs) ([]reconcile.Part, error) {
+	parts := make([]reconcile.Part, len(planned.Components))
+	for i := range planned.Components {
+		c := &planned.Components[i]
+		parts[i] = part(ds, graph, c)
+		if c.MongoDB != nil && c.Kind == component.Managed {
+			parts[i].Confirm = k.confirmMongoDB(ds, c, secrets, in)
+		}
+		if c.CronJob != nil && c.CronJob.HasSeconds() || c.Kind == component.ThirdParty {
+			if err := database.KeepAgent(&parts[i], plan.OwnerOf(ds), in); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return parts, nil
 }
 
 // databases returns the state of the databases, or nil if none of one server runs in the cluster.

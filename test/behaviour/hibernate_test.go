@@ -50,7 +50,7 @@ func TestHibernate(t *testing.T) {
 	}
 	before := versions(e.made()...)
 	op.Stop()
-	op = e.Start()
+	e.Start()
 	e.passes(name)
 	e.equal("changed by the next operator", e.touchedOrNew(before), nil)
 	e.hibernated(name)

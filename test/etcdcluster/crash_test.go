@@ -149,7 +149,7 @@ func rolls(s *scene) func() error {
 	return func() error { return errors.Join(s.replaced(before), s.isReady(3)) }
 }
 
-// upgrades upgrades etcd to the newest version.
+// upgrades changes etcd to the newest version.
 func upgrades(s *scene) func() error {
 	s.change("{version: " + etcdtest.V36 + "}")
 	return func() error {

@@ -202,8 +202,11 @@ func (s *Stage) shell(code int, program string, args ...string) (string, error) 
 	run := exec.CommandContext(s.Ctx, program, append(args, "--namespace", s.Namespace)...) // #nosec G204 -- the tests' own arguments
 	run.Env = append(os.Environ(), "KUBECONFIG="+s.Suite.Kubeconfig)
 	out, err := run.CombinedOutput()
-	if run.ProcessState == nil || run.ProcessState.ExitCode() != code {
-		return "", fmt.Errorf("%s ends with %v, not with code %d:\n%s", strings.Join(args, " "), err, code, out)
+	if run.ProcessState == nil {
+		return "", fmt.Errorf("run %s: %w", program, err)
+	}
+	if got := run.ProcessState.ExitCode(); got != code {
+		return "", fmt.Errorf("%s ends with code %d, not with %d:\n%s", strings.Join(args, " "), got, code, out)
 	}
 	return string(out), nil
 }
