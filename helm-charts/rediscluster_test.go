@@ -309,12 +309,12 @@ func TestNotesOfTheProbe(t *testing.T) {
 		info, user       string
 		linked, unproven bool // what is noted
 	}{
-		"a replica":                   {`role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:4\r\nmaster_sync_in_progress:0\r\n`, "off", true, false},
-		"a replica that is copying":   {`role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:4\r\nmaster_sync_in_progress:1\r\n`, "on", false, false},
-		"a replica without a link":    {`role:slave\r\nmaster_link_status:down\r\nmaster_last_io_seconds_ago:-1\r\nmaster_sync_in_progress:0\r\n`, "on", false, false},
-		"a master":                    {`role:master\r\nconnected_slaves:0\r\n`, "on", false, false},
-		"a master without replicas":   {`role:master\r\nconnected_slaves:0\r\n`, "off", false, true},
-		"a server that does not tell": {`ERR max number of clients reached`, "off", false, true},
+		"a replica":                 {`role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:4\r\nmaster_sync_in_progress:0\r\n`, "off", true, false},
+		"a replica that is copying": {`role:slave\r\nmaster_link_status:up\r\nmaster_last_io_seconds_ago:4\r\nmaster_sync_in_progress:1\r\n`, "on", false, false},
+		"a replica without a link":  {`role:slave\r\nmaster_link_status:down\r\nmaster_last_io_seconds_ago:-1\r\nmaster_sync_in_progress:0\r\n`, "on", false, false},
+		"a master":                  {`role:master\r\nconnected_slaves:0\r\n`, "on", false, false},
+		"a master without replicas": {`role:master\r\nconnected_slaves:0\r\n`, "off", false, true},
+		"a server that refuses":     {`ERR max number of clients reached`, "off", false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -131,6 +131,16 @@ ca.crt), it is mounted as a folder, so that a renewed certificate appears in it.
 {{- end }}
 {{- end }}
 
+{{- /* The program of the agent at /d3os-agent/agent, from .agentImage. */}}
+{{- define "common.agent" }}
+{{- $_ := set . "initContainers" (list (dict "name" "d3os-agent" "image" .agentImage "imagePullPolicy" "IfNotPresent"
+      "command" (list "/agent" "install" "/d3os-agent/agent")
+      "resources" (dict "requests" (dict "cpu" "50m" "memory" "32Mi") "limits" (dict "cpu" "500m" "memory" "256Mi"))
+      "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))) }}
+{{- $_ := set . "mounts" (append (get . "mounts" | default list) (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)) }}
+{{- $_ := set . "volumes" (append (get . "volumes" | default list) (dict "name" "d3os-agent" "emptyDir" dict)) }}
+{{- end }}
+
 {{- /* The database account as MYSQL_USERNAME and MYSQL_PASSWORD, when credentials name its Secret. */}}
 {{- define "common.account" }}
 {{- $env := .env }}

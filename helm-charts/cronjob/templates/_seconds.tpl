@@ -29,12 +29,8 @@ ready if the last run succeeded.
 {{- $_ := set $c "envFirst" (list "D3OS_POD_IP") }}
 {{- $_ := set $c "containerPorts" (list (dict "name" "metrics" "containerPort" 9435)) }}
 {{- $_ := set $c "terminationMessagePolicy" "FallbackToLogsOnError" }}
-{{- $_ := set $c "initContainers" (list (dict "name" "d3os-agent" "image" (required "agentImage must be given with a schedule of seconds" $v.agentImage) "imagePullPolicy" "IfNotPresent"
-      "command" (list "/agent" "install" $agent)
-      "resources" (dict "requests" (dict "cpu" "50m" "memory" "32Mi") "limits" (dict "cpu" "500m" "memory" "256Mi"))
-      "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))) }}
-{{- $_ := set $c "mounts" (append (get $c "mounts" | default list) (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)) }}
-{{- $_ := set $c "volumes" (append (get $c "volumes" | default list) (dict "name" "d3os-agent" "emptyDir" dict)) }}
+{{- $_ := set $c "agentImage" (required "agentImage must be given with a schedule of seconds" $v.agentImage) }}
+{{- include "common.agent" $c }}
 ---
 apiVersion: apps/v1
 kind: Deployment

@@ -29,12 +29,8 @@ spec:
 {{- /* A connection that ends before its login counts as an error of this address, and a server blocks an address after max_connect_errors. */}}
 {{- if and $v.agentImage (not $v.checkCommand) (hasPrefix "mysql://" $url) }}
 {{- $command = list "/d3os-agent/agent" "ping" }}
-{{- $_ := set $c "initContainers" (list (dict "name" "d3os-agent" "image" $v.agentImage "imagePullPolicy" "IfNotPresent"
-      "command" (list "/agent" "install" "/d3os-agent/agent")
-      "resources" (dict "requests" (dict "cpu" "50m" "memory" "32Mi") "limits" (dict "cpu" "500m" "memory" "256Mi"))
-      "volumeMounts" (list (dict "name" "d3os-agent" "mountPath" "/d3os-agent")))) }}
-{{- $_ := set $c "mounts" (append (get $c "mounts" | default list) (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)) }}
-{{- $_ := set $c "volumes" (append (get $c "volumes" | default list) (dict "name" "d3os-agent" "emptyDir" dict)) }}
+{{- $_ := set $c "agentImage" $v.agentImage }}
+{{- include "common.agent" $c }}
 {{- end }}
 {{- $_ := set $c "handlers" (dict "readiness" (dict "exec" (dict "command" $command))) }}
 {{- /* A shell that waits ends at once on TERM; sleep as process 1 would ignore it. */}}

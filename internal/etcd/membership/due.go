@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// due returns the first step that has not failed recently, and notes why earlier ones did. So a step that keeps failing blocks neither its
+// due returns the first step that has not failed recently, and notes why earlier ones did: the cause comes first, because MESSAGE is short. So a step that keeps failing blocks neither its
 // rule nor a later one, and is repeated when it is due.
 func (c *cluster) due(candidates []Step) []Step {
 	for _, step := range candidates {
@@ -19,7 +19,7 @@ func (c *cluster) due(candidates []Step) []Step {
 		if failed < 0 {
 			return []Step{step}
 		}
-		c.blocked("%s: this failed, and is tried again: %s", step.Message, c.Failures[failed].Cause)
+		c.blocked("%s (tried again: %s)", c.Failures[failed].Cause, step.Message)
 	}
 	return nil
 }

@@ -91,7 +91,7 @@ func TestFailingStepsHideNoOthers(t *testing.T) {
 				if want == rest {
 					assert.Equal(t, step.Action, ActionWait, step.Message)
 					assert.Assert(t, !strings.Contains(step.Message, "no other member can take over"), step.Message)
-					assert.Assert(t, strings.Contains(step.Message, "this failed, and is tried again: webhook"), step.Message)
+					assert.Assert(t, strings.Contains(step.Message, "webhook (tried again: "), step.Message)
 					assert.Assert(t, d.LookAgain <= 10*time.Second)
 					return
 				}

@@ -91,8 +91,8 @@ func TestAccounts(t *testing.T) {
 			return strings.Contains(a.Problem, "the account "+strconv.Quote(strings.Fields(refused)[0])+" is refused")
 		})
 	}
-	p.declare(p.Users, "nobody")
-	p.until("an account without a password is named", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "read the secret nobody") })
+	p.declare(p.Users, "visitor")
+	p.until("an account without a password is named", func(a mysqlmember.Answer) bool { return strings.Contains(a.Problem, "read the secret visitor") })
 	p.declare(p.Users, "")
 	assert.NilError(t, can("reporter", "two", "INSERT INTO reports.r VALUES (1)")) // nothing is dropped
 	p.declare(user, "d3os_agent")
