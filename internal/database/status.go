@@ -57,13 +57,30 @@ func Blocked(seen reconcile.PlanSeen) string {
 	return ""
 }
 
-// Account puts the problem of the first pod that does not start before its consequences, unless they begin with it. problems are by pod.
+// FirstProblem returns the pod whose problem is named before those of others, or "" if there is none. problems are by pod. A container that
+// keeps ending comes after all others: its end may follow from theirs.
+func FirstProblem(problems map[string]string) string {
+	first := ""
+	for _, pod := range slices.Sorted(maps.Keys(problems)) {
+		switch {
+		case first == "":
+			first = pod
+		case isCrash(problems[first]) && !isCrash(problems[pod]):
+			return pod
+		}
+	}
+	return first
+}
+
+func isCrash(problem string) bool { return strings.HasPrefix(problem, "CrashLoopBackOff: ") }
+
+// Account puts the first problem of a pod that does not start before its consequences, unless they begin with it. problems are by pod.
 func Account(problems map[string]string, seen reconcile.PlanSeen, rest string) string {
 	problem := ""
-	if pods := slices.Sorted(maps.Keys(problems)); len(pods) > 0 {
+	if pod := FirstProblem(problems); pod != "" {
 		const enough = 40 // rest may have the problem in a shorter form
-		if text := problems[pods[0]]; !strings.Contains(rest, text[:min(enough, len(text))]) {
-			problem = "pod " + pods[0] + ": " + text
+		if text := problems[pod]; !strings.Contains(rest, text[:min(enough, len(text))]) {
+			problem = "pod " + pod + ": " + text
 		}
 	}
 	return Join(problem, Blocked(seen), rest)

@@ -16,6 +16,7 @@ import (
 	etcdv1 "d3os.com/d3os-operator/api/etcd/v1alpha1"
 	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/etcd/server"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
 )
@@ -102,6 +103,9 @@ func (k *Kind) Observe(ctx context.Context, ec *etcdv1.EtcdCluster, _ reconcile.
 	}
 	k.servers.Read(ctx, obs.access, obs.View.Pods, wanted(ec).PeerURLs)
 	obs.View.Failures = k.servers.Failures(clusterKey(ec.Namespace, ec.Name))
+	for i := range obs.View.Failures {
+		obs.View.Failures[i].Cause = health.Refusal(obs.View.Failures[i].Cause)
+	}
 	obs.outlive()
 	obs.backups, err = backupsOf(ec).See(ctx, pods, k.jobs, reconcile.OwnerOf(k, ec))
 	return err

@@ -85,6 +85,11 @@ func (k *Kind) Observe(ctx context.Context, rc *redisv1.RedisCluster, _ reconcil
 	}
 	settings := slices.Sorted(maps.Keys(settingsOf(rc.Spec.Config).live))
 	k.servers.Read(ctx, clusterKey(rc.Namespace, rc.Name), obs.access, obs.Nodes, settings)
+	for _, node := range obs.Nodes {
+		for i := range node.Failures {
+			node.Failures[i].Cause = health.Refusal(node.Failures[i].Cause)
+		}
+	}
 	if err := k.judgePassword(ctx, rc, obs); err != nil {
 		return err
 	}

@@ -266,21 +266,14 @@ func (v *view) refusing() string {
 	return strings.Join(all, "; ")
 }
 
-// podProblem describes the first pod that does not start.
+// podProblem describes the first problem of a pod that does not start, and counts the others.
 func (v *view) podProblem() string {
-	text, more := "", 0
-	for i := range v.observed.Nodes {
-		node := &v.observed.Nodes[i]
-		problem := v.observed.Problems[node.Pod]
-		switch {
-		case problem == "":
-		case text == "":
-			text = "pod " + node.Pod + ": " + problem
-		default:
-			more++
-		}
+	pod := database.FirstProblem(v.observed.Problems)
+	if pod == "" {
+		return ""
 	}
-	if more > 0 {
+	text := "pod " + pod + ": " + v.observed.Problems[pod]
+	if more := len(v.observed.Problems) - 1; more > 0 {
 		text += fmt.Sprintf(" (and %d more pods do not come up)", more)
 	}
 	return text

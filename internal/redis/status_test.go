@@ -312,6 +312,21 @@ func TestMessageBeginsWithTheProblem(t *testing.T) {
 	}
 }
 
+// A pod that states why it does not start is named before one that ended without a word, and all are counted.
+func TestStatedCausesComeFirst(t *testing.T) {
+	t.Parallel()
+	k, rc, obs := statusKind(t), read(t, "minimal"), running()
+	const outdated = "DataOutdated: this volume was last in use at 10:00"
+	for i, problem := range map[int]string{0: "CrashLoopBackOff: container redis ended with exit code 137", 3: outdated, 4: "CrashLoopBackOff: container redis keeps ending"} {
+		n := &obs.Nodes[i]
+		*n = topology.Node{Pod: n.Pod, UID: n.UID, Shard: n.Shard, Ordinal: n.Ordinal, IP: n.IP, Problem: "connection refused"}
+		obs.Problems[n.Pod] = problem
+	}
+	report(k, rc, &obs, nil)
+	want := "pod " + obs.Nodes[3].Pod + ": " + outdated + " (and 2 more pods do not come up)"
+	assert.Assert(t, strings.HasPrefix(rc.Status.Message, want), rc.Status.Message)
+}
+
 // The summary for events and metrics matches the status.
 func TestSummary(t *testing.T) {
 	t.Parallel()

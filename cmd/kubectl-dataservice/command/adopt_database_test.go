@@ -140,7 +140,7 @@ func (e *databaseEnv) emulate(options []string) {
 		"registry.example/mysql-dataservice": mysql("cmd/kubectl-dataservice/command/testdata/original.sh", original...),
 		"example/mysql":                      mysql("test/mysqlcluster/testdata/entrypoint.sh", "/var/lib/mysql", "/var/run/mysqld/mysqld.sock", "/etc/mysql/conf.d", "--listen=*"),
 		"example/agent":                      {Executables: map[string]string{"/agent": agent}, Rewrite: func(_ *corev1.Pod, text string) string { return e.resolve(text) }},
-		"docker.io/curlimages/curl":          {Executables: map[string]string{"nc": "/bin/true"}},
+		"docker.io/curlimages/curl":          {Executables: map[string]string{"/d3os-agent/agent": agent}, Rewrite: func(_ *corev1.Pod, text string) string { return e.resolve(text) }},
 		"eureka":                             listener("8761"),
 		"es-adapter":                         listener("9087"),
 	}})
@@ -154,7 +154,7 @@ func (e *databaseEnv) emulate(options []string) {
 	})
 }
 
-var toOriginal = regexp.MustCompile(`--server=mysql-dataservice:3306`)
+var toOriginal = regexp.MustCompile(`(--server=|^mysql://)mysql-dataservice(?:\.[a-z0-9-]+\.svc)?:3306`)
 
 // resolve has programs reach the original server by the address of its pod: there is no DNS.
 func (e *databaseEnv) resolve(text string) string {
@@ -165,7 +165,7 @@ func (e *databaseEnv) resolve(text string) string {
 	if err := suite.API.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "mysql-dataservice-0"}, pod); err != nil {
 		return text // the program reports that it cannot be reached
 	}
-	return "--server=" + pod.Status.PodIP + ":3306"
+	return toOriginal.ReplaceAllString(text, "${1}"+pod.Status.PodIP+":3306")
 }
 
 // client returns a client of the server in a pod.
