@@ -59,12 +59,11 @@ func (c *cluster) NeverFormed(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read claim %s: %w", database.ClaimName(c.Owner.Name, ordinal), err)
 		}
-		says, _, err := readClaim(c.Owner.Name, claim, c.now)
-		if err != nil {
-			return err
-		}
-		if says.Cluster != 0 || says.Member != 0 {
-			return fmt.Errorf("claim %s says that it has data of member %s of cluster %s", says.Name, says.Member, says.Cluster)
+		switch mark, _ := readClaim(c.Owner.Name, claim, c.now); {
+		case mark.Malformed != "":
+			return fmt.Errorf("claim %s has a malformed annotation: %s", mark.Name, mark.Malformed)
+		case mark.Cluster != 0 || mark.Member != 0:
+			return fmt.Errorf("claim %s is marked as that of member %s of cluster %s", mark.Name, mark.Member, mark.Cluster)
 		}
 	}
 	return nil

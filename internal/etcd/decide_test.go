@@ -77,3 +77,28 @@ func TestPositionsArePublishedWhilePaused(t *testing.T) {
 		assert.Equal(t, rest.NoteAgain, pausedAgain)
 	}
 }
+
+// No cluster is formed over a claim that may have data: one that is marked, or whose annotations are malformed.
+func TestNeverFormed(t *testing.T) {
+	t.Parallel()
+	owner := ownerOf(read(t, "minimal"))
+	for name, c := range map[string]struct{ annotation, text, refused string }{
+		"nothing is there": {},
+		"marked":           {annotationMember, "c1", "is marked as that of member c1"},
+		"malformed":        {annotationMember, "nobody", "claim data-" + owner.Name + "-2 has a malformed annotation: " + annotationMember + ` is "nobody"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			claim := object.Empty(object.ClaimKind)
+			claim.SetNamespace(owner.Namespace)
+			claim.SetName(database.ClaimName(owner.Name, 2))
+			claim.SetAnnotations(map[string]string{c.annotation: c.text})
+			err := (&cluster{Cluster: database.Cluster{Owner: owner, Live: fake.NewClientBuilder().WithObjects(claim).Build()}, now: time.Now()}).NeverFormed(t.Context())
+			if c.refused == "" {
+				assert.NilError(t, err)
+				return
+			}
+			assert.ErrorContains(t, err, c.refused)
+		})
+	}
+}

@@ -196,11 +196,7 @@ func (k *Kind) seeClaims(ctx context.Context, ec *etcdv1.EtcdCluster, obs *Obser
 		return fmt.Errorf("list the claims of %s: %w", ec.Name, err)
 	}
 	for i := range list.Items {
-		claim, ok, err := readClaim(ec.Name, &list.Items[i], k.now())
-		if err != nil {
-			return err
-		}
-		if ok {
+		if claim, ok := readClaim(ec.Name, &list.Items[i], k.now()); ok {
 			obs.View.Claims = append(obs.View.Claims, claim)
 		}
 	}
@@ -219,31 +215,49 @@ const (
 	annotationRecoveries = "etcd.database.coreos.com/recoveries"
 )
 
-// readClaim parses a claim and its annotations. ok is false for a claim that no pod of the cluster uses.
-func readClaim(cluster string, o *unstructured.Unstructured, now time.Time) (claim membership.Claim, ok bool, err error) {
+// readClaim parses a claim and its annotations. ok is false for a claim that no pod of the cluster uses. A malformed annotation is reported in
+// the claim; it concerns no other one.
+func readClaim(cluster string, o *unstructured.Unstructured, now time.Time) (claim membership.Claim, ok bool) {
 	n, ok := database.Ordinal(o.GetName(), "data-"+cluster+"-")
-	if !ok {
-		return claim, false, nil
+	if !ok || n >= membership.MaxReplicas {
+		return claim, false
 	}
 	annotations := o.GetAnnotations()
 	claim = membership.Claim{
 		Name: o.GetName(), Ordinal: n, UID: string(o.GetUID()), ResourceVersion: o.GetResourceVersion(), Terminating: o.GetDeletionTimestamp() != nil,
-		Version: annotations[annotationVersion], Tokens: annotations[annotationRecoveries],
+		Tokens: annotations[annotationRecoveries],
 	}
-	err = claim.Cluster.UnmarshalText([]byte(annotations[annotationCluster]))
-	if err == nil {
-		err = claim.Member.UnmarshalText([]byte(annotations[annotationMember]))
-	}
-	if text := annotations[annotationPosition]; err == nil && text != "" {
-		var at string
-		if _, err = fmt.Sscan(text, &claim.Position.Term, &claim.Position.Index, &at); err == nil {
-			var noted time.Time
-			noted, err = time.Parse(time.RFC3339, at)
-			claim.MarkedFor = now.Sub(noted)
+	data := claim
+	data.Version = annotations[annotationVersion]
+	for _, parse := range []struct {
+		annotation string
+		of         func(text string) error
+	}{
+		{annotationCluster, func(text string) error { return data.Cluster.UnmarshalText([]byte(text)) }},
+		{annotationMember, func(text string) error { return data.Member.UnmarshalText([]byte(text)) }},
+		{annotationPosition, func(text string) error { return readPosition(text, now, &data) }},
+	} {
+		if text := annotations[parse.annotation]; parse.of(text) != nil {
+			claim.Malformed = fmt.Sprintf("%s is %q", parse.annotation, health.Clip(text, 40))
+			return claim, true
 		}
 	}
-	if err != nil {
-		return claim, false, fmt.Errorf("read the annotations of claim %s: %w", claim.Name, err)
+	return data, true
+}
+
+// readPosition parses the position of a claim's data and the time at which it was written.
+func readPosition(text string, now time.Time, claim *membership.Claim) error {
+	if text == "" {
+		return nil
 	}
-	return claim, true, nil
+	var at string
+	if _, err := fmt.Sscan(text, &claim.Position.Term, &claim.Position.Index, &at); err != nil {
+		return fmt.Errorf("read the position %q: %w", text, err)
+	}
+	noted, err := time.Parse(time.RFC3339, at)
+	if err != nil {
+		return fmt.Errorf("read the time of the position %q: %w", text, err)
+	}
+	claim.MarkedFor = now.Sub(noted)
+	return nil
 }

@@ -112,9 +112,9 @@ func (p *planner) planned(ec *etcdv1.EtcdCluster, record membership.Record, in r
 	return how, nil
 }
 
-// isFormed reports whether a cluster was formed: the record or a claim names one.
+// isFormed reports whether a cluster was formed: the record or a claim names one, or an annotation of a claim is malformed.
 func isFormed(record membership.Record, claims []membership.Claim) bool {
-	return record.Cluster != 0 || slices.ContainsFunc(claims, func(claim membership.Claim) bool { return claim.Cluster != 0 })
+	return record.Cluster != 0 || slices.ContainsFunc(claims, func(claim membership.Claim) bool { return claim.Cluster != 0 || claim.Malformed != "" })
 }
 
 // expectedIn returns the version that the agent in the pods of a StatefulSet expects, or "".
@@ -142,11 +142,7 @@ func claimsIn(ec *etcdv1.EtcdCluster, in reconcile.Inputs) (claims []membership.
 		if o == nil {
 			continue
 		}
-		claim, ok, err := readClaim(ec.Name, o, time.Time{})
-		if err != nil {
-			return nil, err
-		}
-		if ok {
+		if claim, ok := readClaim(ec.Name, o, time.Time{}); ok {
 			claims = append(claims, claim)
 		}
 	}

@@ -152,6 +152,8 @@ func TestAgentsSeeHowFarTheDataWent(t *testing.T) {
 		"made again":                {func(claim *unstructured.Unstructured) { claim.SetAnnotations(nil) }, "c1 2 2 90"},
 		"gone":                      {nil, "c1 2 2 90"},
 		"prepared for a new member": {func(claim *unstructured.Unstructured) { claim.SetAnnotations(map[string]string{annotationMember: "3"}) }, ""},
+		"malformed":                 {edited(annotationPosition, "2 many 2026-01-02T03:04:05Z"), "c1 2 2 90"},
+		"of a malformed member":     {edited(annotationMember, "nobody"), "c1 2 2 90"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -167,6 +169,37 @@ func TestAgentsSeeHowFarTheDataWent(t *testing.T) {
 			data, _, _ := unstructured.NestedStringMap(record.Object, "data")
 			assert.Equal(t, data["store-0"]+", "+data["store-1"], "c1 1 2 100, "+c.want)
 		})
+	}
+}
+
+// edited returns a change of one annotation.
+func edited(annotation, text string) func(*unstructured.Unstructured) {
+	return func(o *unstructured.Unstructured) {
+		all := o.GetAnnotations()
+		all[annotation] = text
+		o.SetAnnotations(all)
+	}
+}
+
+// An annotation that a user has edited is reported with its claim, and nothing else of the claim's annotations is used but the used tokens.
+func TestAnnotationsOfClaims(t *testing.T) {
+	t.Parallel()
+	for annotation, text := range map[string]string{annotationCluster: "c1x", annotationMember: "nobody", annotationPosition: "2 100 yesterday"} {
+		claim := withClaims(there{}, 2, "3.6.16")["PersistentVolumeClaim/data-store-1"]
+		edited(annotationRecoveries, "t u")(claim)
+		edited(annotation, text)(claim)
+		read, ok := readClaim("store", claim, today)
+		assert.Assert(t, ok)
+		assert.Assert(t, strings.Contains(read.Malformed, annotation) && strings.Contains(read.Malformed, text), read.Malformed)
+		read.Malformed = ""
+		assert.DeepEqual(t, read, membership.Claim{Name: "data-store-1", Ordinal: 1, Tokens: "t u"})
+	}
+	assert.Assert(t, isFormed(membership.Record{}, []membership.Claim{{Malformed: "it may have data"}}))
+	for name, used := range map[string]bool{"data-store-8": true, "data-store-9": false, "data-store-": false, "data-other-1": false} {
+		claim := object.Empty(object.ClaimKind)
+		claim.SetName(name)
+		_, ok := readClaim("store", claim, today)
+		assert.Equal(t, ok, used, name)
 	}
 }
 

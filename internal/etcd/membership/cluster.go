@@ -15,6 +15,7 @@ type cluster struct {
 
 	pods   map[int]*Pod
 	claims map[int]*Claim
+	strays map[int]*Claim // with data of another cluster, and used by no pod; not in claims
 
 	ids      []ID // ids of clusters found in pods, claims and the record, each once
 	id       ID   // 0 while unknown
@@ -55,19 +56,37 @@ type memberState struct {
 const lagEntries = 5000
 
 func newCluster(want Want, view View) *cluster {
-	c := &cluster{want: want, View: view, pods: map[int]*Pod{}, claims: map[int]*Claim{}, at: map[int]*memberState{}, behind: map[*memberState]bool{}}
+	c := &cluster{want: want, View: view, pods: map[int]*Pod{}, claims: map[int]*Claim{}, strays: map[int]*Claim{}, at: map[int]*memberState{}, behind: map[*memberState]bool{}}
 	for i := range view.Pods {
 		c.pods[view.Pods[i].Ordinal] = &view.Pods[i]
 	}
-	for i := range view.Claims {
-		c.claims[view.Claims[i].Ordinal] = &view.Claims[i]
-	}
+	c.sortClaims(view.Claims)
 	c.identify()
 	c.readList()
 	c.placeMembers()
 	c.compare()
 	c.findLeader()
 	return c
+}
+
+// sortClaims separates the claims of the cluster from strays, and names those that the operator leaves alone.
+func (c *cluster) sortClaims(all []Claim) {
+	c.Claims = nil
+	for i := range all {
+		claim := &all[i]
+		if c.Record.isStray(claim, c.Live) && c.pods[claim.Ordinal] == nil {
+			c.strays[claim.Ordinal] = claim
+			c.note("claim %s has data of member %s of cluster %s, and no pod uses it: it is left alone. Delete it if that data is not needed", claim.Name, claim.Member, claim.Cluster)
+			continue
+		}
+		if claim.Malformed != "" {
+			c.note("claim %s has a malformed annotation: %s. It is written again when its member answers", claim.Name, claim.Malformed)
+		}
+		c.Claims = append(c.Claims, *claim)
+	}
+	for i := range c.Claims {
+		c.claims[c.Claims[i].Ordinal] = &c.Claims[i]
+	}
 }
 
 // identify finds the ids of the cluster in the record, pods and claims.

@@ -22,6 +22,13 @@ func (c *cluster) form() []Step {
 			return c.wait(PhaseCreating, "%s: %s", p.Name, p.trouble())
 		}
 	}
+	for i := range c.Claims {
+		if claim := &c.Claims[i]; claim.Malformed != "" {
+			c.stuck = true
+			return c.wait(PhaseFailed, "no cluster is formed: claim %s has a malformed annotation: %s. The volume had data: restore it; or remove the annotation if the data is not needed",
+				claim.Name, claim.Malformed)
+		}
+	}
 	first := c.pods[0]
 	switch {
 	case first == nil:
@@ -42,7 +49,7 @@ func (c *cluster) remember() []Step {
 	replicas := c.Record.Replicas
 	if c.Record.Cluster == 0 && replicas <= 1 {
 		for ordinal, claim := range c.claims {
-			if claim.Member != 0 {
+			if claim.mayHaveData() {
 				replicas = max(replicas, ordinal+1)
 			}
 		}

@@ -269,7 +269,10 @@ func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 		known := p != nil && !p.Terminating && (p.isEmpty() || p.Answer != nil && p.Answer.Learner)
 		if !known && !slices.Contains(candidates, p) {
 			text := fmt.Sprintf("it is not known whether %s has data (%s). ", nameOf(p, ordinal), p.trouble())
-			if claim := c.claims[ordinal]; claim != nil && claim.Member != 0 {
+			switch claim := c.claims[ordinal]; {
+			case claim != nil && claim.Malformed != "":
+				return text + fmt.Sprintf("Bring it back: claim %s has a malformed annotation, and may be the last copy", claim.Name)
+			case claim != nil && claim.Member != 0:
 				return text + fmt.Sprintf("Bring it back: claim %s is marked as that of member %s, and may be the last copy", claim.Name, claim.Member)
 			}
 			return text + "If that data is lost permanently, delete its claim and its pod"
@@ -378,7 +381,7 @@ func (c *cluster) beginAgain() (steps []Step) {
 	tokens := addToken(c.Record.Tokens, token)
 	for i := range c.Claims {
 		claim := &c.Claims[i]
-		if claim.Cluster == 0 && claim.Member == 0 || claim.Terminating {
+		if claim.Cluster == 0 && !claim.mayHaveData() || claim.Terminating {
 			continue
 		}
 		if c.pods[claim.Ordinal] == nil {

@@ -262,3 +262,45 @@ func TestCauseIsCutOnce(t *testing.T) {
 		})
 	}
 }
+
+// The number of pods and the version follow from claims with data of the recorded cluster. A claim with a malformed annotation counts only
+// while no record names the cluster: it may have data.
+func TestPlanned(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		change   func(*scene)
+		replicas int
+		version  string
+	}{
+		"parked":                    {func(s *scene) { s.want.Replicas = 0 }, 0, "3.6.16"},
+		"unparked":                  {func(*scene) {}, 3, "3.6.16"},
+		"unparked, with a stray":    {stray, 3, "3.6.16"},
+		"made again, and a stray":   {then(stray, func(s *scene) { s.view.Record = Record{} }), 4, "3.6.16"},
+		"a stray hides no version":  {then(stray, func(s *scene) { s.view.Record.Version = "3.5.35" }), 3, "3.6.16"},
+		"malformed":                 {func(s *scene) { s.view.Claims = append(s.view.Claims, Claim{Ordinal: 3, Malformed: "x"}) }, 3, "3.6.16"},
+		"made again, and malformed": {then(malformed(1), malformed(2), func(s *scene) { s.view.Record = Record{} }), 3, "3.6.16"},
+		"to be parked, and the data of a malformed claim goes": {then(malformed(1), func(s *scene) { s.want.Replicas, s.view.Live = 0, 3; s.leaves(1) }), 3, "3.6.16"},
+	} {
+		s := newScene()
+		s.view.Live = 0
+		c.change(s)
+		replicas, version := Planned(s.want, s.view.Record, s.view.Live, s.view.Claims)
+		assert.Equal(t, replicas, c.replicas, name)
+		assert.Equal(t, version, c.version, name)
+	}
+}
+
+// Claims that the operator leaves alone are named.
+func TestClaimsAreNamed(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*scene){
+		"claim data-p-3 has data of member 9 of cluster c2, and no pod uses it": stray,
+		"claim data-p-1 has a malformed annotation: member-id is zz":            malformed(1),
+	} {
+		s := newScene()
+		change(s)
+		s.down(1)
+		notes := strings.Join(s.decide().Model.Notes, "; ")
+		assert.Assert(t, strings.Contains(notes, want), notes)
+	}
+}

@@ -57,6 +57,11 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 	switch {
 	case len(c.learners) > 0:
 		return c.blocked("no member is added: another one is joining, or is none of this cluster's")
+	case ordinal >= planned && c.strays[ordinal] != nil:
+		c.stuck = true
+		claim := c.strays[ordinal]
+		return c.blocked("no pod is added with ordinal %d: claim %s has data of member %s of cluster %s. Delete the claim if that data is not needed",
+			ordinal, claim.Name, claim.Member, claim.Cluster)
 	case ordinal >= planned && !c.allWell():
 		return c.blocked("no member is added: not all voters are well")
 	case ordinal >= planned:

@@ -256,3 +256,15 @@ func (s *scene) used(token string) {
 		s.view.Claims[i].Tokens = token
 	}
 }
+
+// stray adds a claim with data of another cluster and of a lower version, at an ordinal without a pod.
+func stray(s *scene) {
+	s.view.Claims = append(s.view.Claims, Claim{Name: claimNames[3], Ordinal: 3, UID: claimUIDs[3], Cluster: 0xc2, Member: 9, Version: "3.4.44"})
+}
+
+// malformed makes the annotations of a claim unreadable.
+func malformed(claim int) func(*scene) {
+	return func(s *scene) {
+		s.view.Claims[claim] = Claim{Name: claimNames[claim], Ordinal: claim, UID: claimUIDs[claim], Malformed: "member-id is zz"}
+	}
+}

@@ -134,17 +134,19 @@ type Fingerprint struct {
 
 // Planned returns the number of replicas of the StatefulSet and the version of etcd. Both change in steps, which Decide records. A lost,
 // old or edited record removes no pod. The number is at least that of the StatefulSet (live), or, without a StatefulSet, that of claims
-// with data. Only ActionScale removes pods. The version is never a lower minor than that of all data.
+// with data of the recorded cluster. Only ActionScale removes pods. The version is never a lower minor than that of all data.
 func Planned(want Want, record Record, live int, claims []Claim) (replicas int, version string) {
 	lowest, newest := "", ""
 	leaving, marked := false, 0
 	for i := range claims {
 		claim := &claims[i]
-		if claim.Member == 0 {
+		if !claim.mayHaveData() || record.isStray(claim, live) {
 			continue
 		}
 		leaving = leaving || claim.Terminating && claim.Ordinal < live
-		marked = max(marked, claim.Ordinal+1)
+		if claim.Malformed == "" || record.Cluster == 0 {
+			marked = max(marked, claim.Ordinal+1)
+		}
 		if v := claim.Version; v != "" {
 			if lowest == "" || newer(lowest, v) {
 				lowest = v
@@ -173,6 +175,12 @@ func Planned(want Want, record Record, live int, claims []Claim) (replicas int, 
 	default:
 		return max(1, record.Replicas, marked), version
 	}
+}
+
+// isStray reports whether a claim has data of another cluster than the recorded one, and no planned pod uses it. live is the number of replicas
+// of the StatefulSet.
+func (r *Record) isStray(claim *Claim, live int) bool {
+	return r.Cluster != 0 && claim.Cluster != 0 && claim.Cluster != r.Cluster && claim.Ordinal >= max(r.Replicas, live)
 }
 
 // NotListening is the Problem of a pod that does not listen on etcd's port.
@@ -227,9 +235,14 @@ type Claim struct {
 	MarkedFor time.Duration
 	// Tokens are the tokens of the cluster's recoveries, separated by spaces.
 	Tokens string
+	// Malformed describes an annotation that is not in the operator's format. The data may be of any member then. Empty: there is none.
+	Malformed string
 	// ResourceVersion is the resource version of the observed claim.
 	ResourceVersion string
 }
+
+// mayHaveData reports whether the claim's annotations name a member, or cannot be read.
+func (c *Claim) mayHaveData() bool { return c.Member != 0 || c.Malformed != "" }
 
 // mark returns the claim's annotations.
 func (c *Claim) mark() Mark { return Mark{c.Cluster, c.Member, c.Version, c.Position, c.Tokens} }
