@@ -217,6 +217,30 @@ func TestEndOfTheFile(t *testing.T) {
 	}
 }
 
+// The operator reads the size of the files that a volume keeps for people, also of those that this start sets aside.
+func TestKeptFiles(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		file, ident string
+		bytes       int
+	}{
+		"small":               {"data/nodes.conf.damaged", "used=/linked=", 100},
+		"damaged":             {"data/appendonlydir.damaged-2/appendonly.aof.1.incr.aof", "used=/kept=2/linked=", 2 << 20},
+		"of the past":         {"data/appendonly.aof.of-the-past", "used=/kept=2/linked=", 2 << 20},
+		"set aside just now":  {"data/dump.rdb", "used=/kept=2/linked=", 2 << 20},
+		"data of this server": {"data/appendonly.aof", "used=/linked=", 2 << 20},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newRedisPod(t)
+			p.write(c.file, strings.Repeat("x", c.bytes))
+			out, err := p.run("start.sh")
+			assert.NilError(t, err, out)
+			assert.Assert(t, cmp.Contains(out, "\nsyslog-ident "+c.ident+"\n"))
+		})
+	}
+}
+
 // A server accepts only replicas of the same shard, and none before it has data to copy: a new node may have the address of a lost master.
 func TestReplicasOfANewNode(t *testing.T) {
 	t.Parallel()

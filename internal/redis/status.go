@@ -30,7 +30,7 @@ func (k *Kind) Status(rc *redisv1.RedisCluster, seen reconcile.Seen[Observation]
 		s.Verdict = string(v.decided.Model.Verdict)
 	}
 	s.Phase = v.phase(s.Phase)
-	s.Notes = notes(&rc.Spec)
+	s.Notes = append(notes(&rc.Spec), v.kept()...)
 	s.Step, _ = v.doing()
 	standing := v.standing(s)
 	s.Reason, s.Message = v.explain(standing)
@@ -264,6 +264,29 @@ func (v *view) refusing() string {
 		all = append(all[:3], fmt.Sprintf("and %d more pods", len(all)-3))
 	}
 	return strings.Join(all, "; ")
+}
+
+// kept names the server whose volume kept most former files when it started.
+func (v *view) kept() []string {
+	most, others := &topology.Node{}, -1
+	for i := range v.observed.Nodes {
+		node := &v.observed.Nodes[i]
+		if node.Kept > 0 {
+			others++
+		}
+		if node.Kept > most.Kept {
+			most = node
+		}
+	}
+	if others < 0 {
+		return nil
+	}
+	more := ""
+	if others > 0 {
+		more = fmt.Sprintf(", and %d more servers keep some", others)
+	}
+	return []string{fmt.Sprintf("the volume of %s kept %d MiB of former files (*.damaged, *.of-the-past, *.without-*) when its server started%s: "+
+		"remove those that nobody needs, before they fill the volume", most.Pod, most.Kept, more)}
 }
 
 // podProblem describes the first problem of a pod that does not start, and counts the others.

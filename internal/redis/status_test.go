@@ -68,6 +68,23 @@ func statusKind(t *testing.T) *Kind {
 	return &Kind{planner: testPlanner(t)}
 }
 
+// Former files that fill a volume are named.
+func TestKeptFilesAreNamed(t *testing.T) {
+	t.Parallel()
+	k := statusKind(t)
+	for kept, want := range map[[2]int64]string{
+		{0, 0}:  "",
+		{0, 12}: "the volume of cache-2-1 kept 12 MiB of former files (*.damaged, *.of-the-past, *.without-*) when its server started: remove those that nobody needs, before they fill the volume",
+		{9, 12}: "the volume of cache-2-1 kept 12 MiB of former files (*.damaged, *.of-the-past, *.without-*) when its server started, and 1 more servers keep some: remove those that nobody needs, before they fill the volume",
+	} {
+		rc, obs := read(t, "minimal"), running()
+		without := len(notes(&rc.Spec))
+		obs.Nodes[0].Kept, obs.Nodes[5].Kept = kept[0], kept[1]
+		report(k, rc, &obs, nil)
+		assert.Equal(t, strings.Join(rc.Status.Notes[without:], ""), want)
+	}
+}
+
 // report runs a pass that writes the status for an observation.
 func report(k *Kind, rc *redisv1.RedisCluster, obs *Observation, failure *reconcile.Failure) {
 	seen := reconcile.Seen[Observation]{Generation: rc.Generation, Paused: rc.Spec.Pause, Deleting: rc.DeletionTimestamp != nil, Observed: obs, Failure: failure}

@@ -26,6 +26,18 @@ aside() {
 	echo "$1 is kept as $kept" >&2
 }
 
+# kept: prints the size in MiB of what is kept under such names, and nothing below one.
+kept() {
+	size=0
+	for file in "$data"/*.damaged* "$data"/*.of-the-past* "$data"/*.without-*; do
+		[ -e "$file" ] || continue
+		kib=$(du -sk "$file" 2>/dev/null | tail -n 1)
+		kib=${kib%%[!0-9]*}
+		size=$((size + ${kib:-0}))
+	done
+	[ "$size" -lt 1024 ] || echo $((size / 1024))
+}
+
 # owned_by: the volume says whose it is. A server on a copy of it would have the id of another one, and find that one's cluster by
 # the addresses of its nodes.
 owned_by() {

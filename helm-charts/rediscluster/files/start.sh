@@ -82,6 +82,7 @@ fi
 bind='* -::*'
 case $POD_IP in 127.*) bind=$POD_IP ;; esac
 
+size=$(kept)
 shard=replica:$POD_NAMESPACE/${POD_NAME%-*}
 quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 {
@@ -92,8 +93,8 @@ quoted=$(printf '%s' "$password" | sed 's/[\\"]/\\&/g')
 	echo "cluster-announce-ip $POD_IP"
 	major=$(redis-server --version | sed -n 's/.* v=\([0-9]*\)\..*/\1/p')
 	[ "${major:-0}" -lt 7 ] || echo "cluster-announce-hostname $POD_NAME.$SERVICE.$POD_NAMESPACE.svc"
-	# Nothing is logged there: other nodes and the operator read these times.
-	echo "syslog-ident used=${unproven:+$used}/linked=$linked"
+	# Nothing is logged there: other nodes and the operator read these times and sizes. Older scripts read the text after linked=.
+	echo "syslog-ident used=${unproven:+$used}${size:+/kept=$size}/linked=$linked"
 	# Not for the settings: see examine.
 	echo 'aof-load-truncated no'
 	# Addresses are exchanged when pods restart, and a replica follows an address. So the pods of a shard have a user of their own

@@ -126,7 +126,7 @@ func (s *Servers) read(ctx context.Context, p *peer, node *topology.Node, settin
 func ask(ctx context.Context, client *redis.Client, node *topology.Node, settings []string) error {
 	pipe := client.Pipeline()
 	id, view, state := pipe.ClusterMyID(ctx), pipe.ClusterNodes(ctx), pipe.ClusterInfo(ctx)
-	info, clock := pipe.Info(ctx), pipe.Time(ctx)
+	info, clock, marks := pipe.Info(ctx), pipe.Time(ctx), pipe.ConfigGet(ctx, "syslog-ident")
 	values := map[string]*redis.MapStringStringCmd{}
 	for _, name := range settings {
 		// One by one, because Redis 6.2 accepts only one name.
@@ -155,9 +155,10 @@ func ask(ctx context.Context, client *redis.Client, node *topology.Node, setting
 	if err := askWrites(ctx, client, node, said); err != nil {
 		return err
 	}
-	if err := errors.Join(askAdmission(ctx, client, node), askMarks(ctx, client, node)); err != nil {
+	if err := askAdmission(ctx, client, node); err != nil {
 		return err
 	}
+	readMarks(marks.Val()["syslog-ident"], node)
 	// A replica gets the functions of its master. With replica-serve-stale-data no, it refuses FUNCTION DUMP while it has no link (MASTERDOWN).
 	if !node.Replication.Master || said.number("number_of_libraries") == 0 {
 		return nil
@@ -216,29 +217,23 @@ func askAdmission(ctx context.Context, client *redis.Client, node *topology.Node
 	return err
 }
 
-// askMarks reads the times that start.sh found on the volume: of a master that accepts no replica, and of a replica that has had no link
-// since its server started.
-func askMarks(ctx context.Context, client *redis.Client, node *topology.Node) error {
-	if !node.Closed && node.Replication.LinkDown != topology.NeverLinked {
-		return nil
+// readMarks reads what start.sh found on the volume: the size of the files that it keeps, and the times of a master that accepts no replica, and
+// of a replica that has had no link since its server started.
+func readMarks(text string, node *topology.Node) {
+	for mark := range strings.SplitSeq(text, "/") {
+		name, digits, _ := strings.Cut(mark, "=")
+		n, err := strconv.ParseInt(digits, 10, 64)
+		switch {
+		case err != nil || n <= 0:
+		case name == "kept":
+			node.Kept = n
+		case !node.Closed && node.Replication.LinkDown != topology.NeverLinked:
+		case name == "used":
+			node.Used = time.Unix(n, 0)
+		case name == "linked":
+			node.Linked = time.Unix(n, 0)
+		}
 	}
-	text, err := client.ConfigGet(ctx, "syslog-ident").Result()
-	if err != nil {
-		return err
-	}
-	used, linked, _ := strings.Cut(text["syslog-ident"], "/")
-	node.Used, node.Linked = timeOf(used, "used="), timeOf(linked, "linked=")
-	return nil
-}
-
-// timeOf returns a time in seconds that follows a prefix, or zero.
-func timeOf(text, prefix string) time.Time {
-	digits, ok := strings.CutPrefix(text, prefix)
-	seconds, err := strconv.ParseInt(digits, 10, 64)
-	if !ok || err != nil || seconds <= 0 {
-		return time.Time{}
-	}
-	return time.Unix(seconds, 0)
 }
 
 // NotLetIn is the problem of a node that refuses the password.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"gotest.tools/v3/assert"
 
@@ -42,4 +43,22 @@ func TestReplicaWithoutItsMaster(t *testing.T) {
 	assert.Assert(t, nodes[1].Reached, nodes[1].Problem)
 	assert.Assert(t, !nodes[1].Replication.LinkUp && !nodes[1].Replication.Master)
 	assert.NilError(t, r.take(topology.Step{Action: topology.ActionReset, Mode: topology.ModeConsent, Node: replica.Place}))
+}
+
+// A server passes on what its volume notes: the size of kept files always, and times only while they decide. The text of an older script has no
+// size.
+func TestMarksOfTheVolume(t *testing.T) {
+	t.Parallel()
+	used, linked := time.Unix(1700000000, 0), time.Unix(1700000100, 0)
+	for text, c := range map[string]struct{ node, want topology.Node }{
+		"used=/linked=":                             {topology.Node{Closed: true}, topology.Node{Closed: true}},
+		"used=1700000000/linked=1700000100":         {topology.Node{Closed: true}, topology.Node{Closed: true, Used: used, Linked: linked}},
+		"used=1700000000/kept=12/linked=1700000100": {topology.Node{Closed: true}, topology.Node{Closed: true, Used: used, Linked: linked, Kept: 12}},
+		"used=1700000000/kept=12/linked=":           {topology.Node{}, topology.Node{Kept: 12}},
+		"kept=x/redis":                              {topology.Node{}, topology.Node{}},
+	} {
+		node := c.node
+		readMarks(text, &node)
+		assert.DeepEqual(t, node, c.want)
+	}
 }

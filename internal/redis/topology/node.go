@@ -87,6 +87,8 @@ type Node struct {
 	Used time.Time
 	// Linked is the time until which a replica had its link before its server started, as its volume notes. It is zero while it has a link.
 	Linked time.Time
+	// Kept is the size in MiB of former files that the volume kept for people when the server started.
+	Kept int64
 	// Unsaved reports whether the node cannot write its append-only file: its end would cost writes that it has acknowledged.
 	Unsaved bool
 	Saving  bool   // a BGSAVE or a rewrite of the append-only file is running
