@@ -36,7 +36,7 @@ type ClusterBackup struct {
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// retention selects the backups that stay. Each backup that succeeds removes the others.
+	// retention selects the backups that stay. A job removes the others once an hour.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{keep: 14, keepFor: 720h, atLeast: 3}`
 	// +optional
@@ -243,9 +243,10 @@ type BackupEncryption struct {
 	Recipients []string `json:"recipients"`
 }
 
-// BackupRetention selects the backups that stay: one is removed when it is neither among the newest nor young enough.
+// BackupRetention selects the backups that stay. A backup is removed when it is neither among the newest nor young enough. The newest verified
+// backup and all newer ones always stay.
 type BackupRetention struct {
-	// keep is the number of the newest backups that stay.
+	// keep is the number of the newest good backups that stay.
 	// +kubebuilder:default=14
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000

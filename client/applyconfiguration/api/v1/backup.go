@@ -35,7 +35,7 @@ type BackupApplyConfiguration struct {
 	// method is Dump, or Files of MySQL 8.0.17 or newer,
 	// copied by way of a volume of storage.size.
 	Method *string `json:"method,omitempty"`
-	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory.
+	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory (1Gi with Files).
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
 	// podTemplate (PodTemplateSpec) is merged last into all pods of backups, of restores and of the archive.
 	// The container backup does the work. The init container agent brings the agent.

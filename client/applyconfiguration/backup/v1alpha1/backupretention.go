@@ -8,9 +8,10 @@ package v1alpha1
 // BackupRetentionApplyConfiguration represents a declarative configuration of the BackupRetention type for use
 // with apply.
 //
-// BackupRetention selects the backups that stay: one is removed when it is neither among the newest nor young enough.
+// BackupRetention selects the backups that stay. A backup is removed when it is neither among the newest nor young enough. The newest verified
+// backup and all newer ones always stay.
 type BackupRetentionApplyConfiguration struct {
-	// keep is the number of the newest backups that stay.
+	// keep is the number of the newest good backups that stay.
 	Keep *int32 `json:"keep,omitempty"`
 	// keepFor is the time for which each backup stays. Default: only keep counts.
 	KeepFor *string `json:"keepFor,omitempty"`

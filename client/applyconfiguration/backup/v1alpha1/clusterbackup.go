@@ -22,7 +22,7 @@ type ClusterBackupApplyConfiguration struct {
 	Schedule *string `json:"schedule,omitempty"`
 	// timeZone of the schedule, such as Europe/Berlin. Default: that of the cluster.
 	TimeZone *string `json:"timeZone,omitempty"`
-	// retention selects the backups that stay. Each backup that succeeds removes the others.
+	// retention selects the backups that stay. A job removes the others once an hour.
 	Retention *BackupRetentionApplyConfiguration `json:"retention,omitempty"`
 	// resources are the requests and limits of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory; to 1Gi for a MySQLCluster.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
