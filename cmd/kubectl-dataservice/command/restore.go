@@ -28,7 +28,7 @@ var restores = backupv1.GroupVersion.WithResource("datarestores")
 const latest = "latest"
 
 // wanted holds the restore that the user requested.
-type wanted struct{ backup, toTime, database, name string }
+type wanted struct{ backup, toTime, toPosition, database, name string }
 
 func (p *cli) restoreCommand() *cobra.Command {
 	var w wanted
@@ -39,17 +39,18 @@ func (p *cli) restoreCommand() *cobra.Command {
 		Long: "Restore a backup of a DataService's database to a new volume, and follow that until it was checked or has failed. It\n" +
 			"creates a DataRestore, which needs the right to create one. The database that runs is not touched, and nothing is switched. Without\n" +
 			"--database it is a rehearsal, and its volume goes with the DataRestore. An interrupt ends only the command.\n\n" +
-			"Without --backup and --to-time it lists the backups and restores that have an object in the cluster.\n\n" +
+			"Without --backup, --to-time and --to-position it lists the backups and restores that have an object in the cluster.\n\n" +
 			"Exit codes: 0 it was restored and checked, 1 it has failed, 2 an error.",
 		Example: "  kubectl dataservice restore platform\n  kubectl dataservice restore platform --backup latest\n" +
-			"  kubectl dataservice restore platform --to-time 2026-01-02T15:30:00Z --database mysql-restored",
+			"  kubectl dataservice restore platform --to-time 2026-01-02T15:30:00Z --database mysql-restored\n" +
+			"  kubectl dataservice restore platform --backup 20260102T150405Z-0a1b2c3d --to-position binlog.000002:1234",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, ds, err := p.dataService(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			if w.backup == "" && w.toTime == "" {
+			if w.backup == "" && w.toTime == "" && w.toPosition == "" {
 				if w.database != "" || w.name != "" {
 					return errors.New("which backup? --backup latest takes the newest one, --to-time a moment")
 				}
@@ -67,6 +68,7 @@ func (p *cli) restoreCommand() *cobra.Command {
 	}
 	cmd.Flags().StringVar(&w.backup, "backup", "", "ID of the backup, or latest")
 	cmd.Flags().StringVar(&w.toTime, "to-time", "", "moment up to which the archive is replayed, such as 2026-01-02T15:30:00Z, or latest; with pointInTime")
+	cmd.Flags().StringVar(&w.toPosition, "to-position", "", "place in the binary log up to which the archive is replayed, FILE:OFFSET, instead of --to-time; with the ID of a backup")
 	cmd.Flags().StringVar(&w.database, "database", "", "keep the volume, for a database of this name; without it, a rehearsal")
 	cmd.Flags().StringVar(&w.name, "as-name", "", "name of the DataRestore; the default is the DataService's with the time")
 	cmd.Flags().BoolVar(&noWait, "no-wait", false, "do not follow the restore")
@@ -81,15 +83,21 @@ func newRestore(ds *dsv1.DataService, w wanted, now time.Time) (*backupv1.DataRe
 	if hasMembers(ds) {
 		return nil, fmt.Errorf("mysql of DataService %s has several members, whose backups are not restored next to it: create another DataService with spec.mysql.restoreFrom", ds.Name)
 	}
-	if w.toTime != "" && ds.Spec.MySQL.Backup.PointInTime == nil {
-		return nil, fmt.Errorf("DataService %s has no archive to replay up to %s: without spec.mysql.backup.pointInTime, only --backup can be given", ds.Name, w.toTime)
+	if end := w.toTime + w.toPosition; end != "" && ds.Spec.MySQL.Backup.PointInTime == nil {
+		return nil, fmt.Errorf("DataService %s has no archive to replay up to %s: without spec.mysql.backup.pointInTime, only --backup can be given", ds.Name, end)
+	}
+	if w.toPosition != "" && w.toTime != "" {
+		return nil, errors.New("--to-position and --to-time cannot both be given: the archive is replayed up to one of them")
+	}
+	if w.toPosition != "" && (w.backup == "" || w.backup == latest) {
+		return nil, errors.New("which backup? --to-position needs --backup with an ID, because a position is of one log")
 	}
 	name := w.name
 	if name == "" {
 		name = stamped(ds.Name, 55, now)
 	}
 	restore := &backupv1.DataRestore{Spec: backupv1.DataRestoreSpec{
-		Of: backupv1.Source{Kind: dsv1.Kind, Name: ds.Name, Component: "mysql"}, Backup: w.backup, ToTime: w.toTime, DatabaseName: w.database,
+		Of: backupv1.Source{Kind: dsv1.Kind, Name: ds.Name, Component: "mysql"}, Backup: w.backup, ToTime: w.toTime, ToPosition: w.toPosition, DatabaseName: w.database,
 	}}
 	if restore.Spec.Backup == "" {
 		restore.Spec.Backup = latest

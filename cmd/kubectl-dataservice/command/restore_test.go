@@ -19,6 +19,7 @@ import (
 const (
 	restoresPath = "/apis/d3os-product.com.d3os/v1alpha1/namespaces/a/datarestores"
 	backupsPath  = "/apis/d3os-product.com.d3os/v1alpha1/namespaces/a/databackups"
+	anID         = "20260102T150405Z-0a1b2c3d"
 )
 
 // The types of the lists.
@@ -84,10 +85,14 @@ func TestRestoreOfNothing(t *testing.T) {
 		args []string
 		kind string // of mysql, by the status
 	}{
-		"declare spec.mysql.backup first": {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}, []string{"--backup", "latest"}, "StatefulSet"},
-		"has no archive to replay":        {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-time", "latest"}, "StatefulSet"},
-		"which backup?":                   {backedUp, []string{"--database", "mysql-restored"}, "StatefulSet"},
-		"with spec.mysql.restoreFrom":     {backedUp, []string{"--backup", "latest"}, "Managed"},
+		"declare spec.mysql.backup first":                             {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}, []string{"--backup", "latest"}, "StatefulSet"},
+		"has no archive to replay":                                    {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-time", "latest"}, "StatefulSet"},
+		"to replay up to binlog.000002:4":                             {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-position", "binlog.000002:4"}, "StatefulSet"},
+		"which backup? --backup latest":                               {backedUp, []string{"--database", "mysql-restored"}, "StatefulSet"},
+		"cannot both be given":                                        {backedUp, []string{"--backup", anID, "--to-position", "binlog.000002:4", "--to-time", "latest"}, "StatefulSet"},
+		"needs --backup with an ID, because a position is of one log": {backedUp, []string{"--to-position", "binlog.000002:4"}, "StatefulSet"},
+		"needs --backup with an ID":                                   {backedUp, []string{"--to-position", "binlog.000002:4", "--backup", "latest"}, "StatefulSet"},
+		"with spec.mysql.restoreFrom":                                 {backedUp, []string{"--backup", "latest"}, "Managed"},
 	} {
 		ds := platform(c.spec)
 		ds.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Kind: c.kind}}
@@ -95,6 +100,17 @@ func TestRestoreOfNothing(t *testing.T) {
 		assert.Equal(t, code, exitError)
 		assert.Assert(t, strings.Contains(errOut, want), errOut)
 	}
+}
+
+// A position is that of a backup's log.
+func TestRestoreToAPosition(t *testing.T) {
+	t.Parallel()
+	r, err := newRestore(platform(backedUp), wanted{backup: anID, toPosition: "binlog.000002:1234", database: "mysql-restored"}, time.Now())
+	assert.NilError(t, err)
+	assert.DeepEqual(t, r.Spec, backupv1.DataRestoreSpec{
+		Of:     backupv1.Source{Kind: dsv1.Kind, Name: "platform", Component: "mysql"},
+		Backup: anID, ToPosition: "binlog.000002:1234", DatabaseName: "mysql-restored",
+	})
 }
 
 // The API accepts the name of a restore for any name of the DataService.
