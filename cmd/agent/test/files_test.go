@@ -65,8 +65,30 @@ func distribute(ctx context.Context, s *rig.Server, writer int) {
 	}
 }
 
-// Copies of the files of a server that is written to, also by XA transactions into tables without a key: each has exactly the rows of its
-// position, and a replay from there leads to the rows of the server, none of them twice.
+// redefine exchanges the names of tables, exchanges a partition, and alters a table, until the end of a context. It returns the number of rounds.
+func redefine(ctx context.Context, s *rig.Server) (rounds int) {
+	conn, err := server.Connect(context.WithoutCancel(ctx), s.Root())
+	assert.Check(s.T, err)
+	if err != nil {
+		return 0
+	}
+	defer conn.Close()
+	for ; ctx.Err() == nil; rounds++ {
+		for _, statement := range []string{
+			"RENAME TABLE shop.one TO shop.three, shop.two TO shop.one, shop.three TO shop.two", "ALTER TABLE shop.parts EXCHANGE PARTITION p1 WITH TABLE shop.alone",
+			fmt.Sprintf("ALTER TABLE shop.one MODIFY n VARCHAR(%d)", 20+rounds%2), fmt.Sprintf("INSERT INTO shop.one (n) VALUES ('%d')", rounds),
+			fmt.Sprintf("INSERT INTO shop.alone VALUES (%d)", 100+rounds),
+		} {
+			if !assert.Check(s.T, conn.Do(statement)) {
+				return rounds
+			}
+		}
+	}
+	return rounds
+}
+
+// Copies of the files of a server that is written to, also by XA transactions into tables without a key, and by changes of tables: each has
+// exactly the rows of its position, and a replay from there leads to the rows of the server, none of them twice.
 func TestFilesUnderLoad(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string][]string{"plain": nil, "GTIDs": {"--gtid-mode=ON", "--enforce-gtid-consistency=ON"}} {
@@ -75,6 +97,8 @@ func TestFilesUnderLoad(t *testing.T) {
 			o := observed(t, startCopied(t, more...))
 			o.Tables()
 			o.Exec("CREATE TABLE shop.flight (name VARCHAR(30))", "CREATE TABLE shop.counts (id INT, n INT)", "INSERT INTO shop.counts VALUES (0, 0), (1, 0)")
+			o.Exec("CREATE TABLE shop.one (id INT PRIMARY KEY AUTO_INCREMENT, n VARCHAR(20))", "CREATE TABLE shop.two LIKE shop.one", "CREATE TABLE shop.alone (id INT PRIMARY KEY)",
+				"CREATE TABLE shop.parts (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (100), PARTITION p1 VALUES LESS THAN MAXVALUE)", "INSERT INTO shop.parts VALUES (1), (2)")
 			load := o.Write(3, 3, time.Millisecond)
 			defer load.Stop()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -82,6 +106,7 @@ func TestFilesUnderLoad(t *testing.T) {
 			for i := range 2 {
 				writers.Go(func() { distribute(ctx, o.Server, i) })
 			}
+			writers.Go(func() { assert.Check(t, redefine(ctx, o.Server) > 0) })
 			defer func() { cancel(); writers.Wait() }()
 			var made []*manifest.Backup
 			for n := range rig.Seeds(2, 20) {
@@ -105,9 +130,10 @@ func TestFilesUnderLoad(t *testing.T) {
 				got, out, err := attempt(t.Context(), t, server.MySQL, o.to, b.ID, nil, o.identity)
 				assert.NilError(t, err)
 				want := o.At(*out.Position)
-				for _, rows := range []rig.Rows{got, want} { // XA transactions are in the log when they are prepared
-					delete(rows, "shop.flight")
-					delete(rows, "shop.counts")
+				for _, rows := range []rig.Rows{got, want} { // XA transactions are in the log when they are prepared; the reader of the log follows no changes of tables
+					for _, table := range []string{"flight", "counts", "one", "two", "three", "parts", "alone"} {
+						delete(rows, "shop."+table)
+					}
 				}
 				assert.Equal(t, rig.Differ(got, want), "")
 				assert.Assert(t, out.Later != nil && out.Later.Transactions > 0)
@@ -118,7 +144,7 @@ func TestFilesUnderLoad(t *testing.T) {
 				}
 				o.backupID = b.ID
 				r, _ := o.restored(&restore.Until{})
-				for _, query := range []string{"SELECT name, COUNT(*) FROM shop.flight GROUP BY name ORDER BY name", "SELECT id, n FROM shop.counts ORDER BY id", "CHECKSUM TABLE shop.orders, shop.items",
+				for _, query := range []string{"SELECT name, COUNT(*) FROM shop.flight GROUP BY name ORDER BY name", "SELECT id, n FROM shop.counts ORDER BY id", "CHECKSUM TABLE shop.orders, shop.items, shop.one, shop.two, shop.parts, shop.alone", "SHOW CREATE TABLE shop.one",
 					"SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = 'shop' ORDER BY 1"} {
 					assert.Equal(t, r.Ask(query), o.Ask(query))
 				}

@@ -171,8 +171,10 @@ func (r *run) attempts(ctx context.Context, extras *extras) error {
 			if begins++; begins > accountTries {
 				return err
 			}
-		case !isCrash && !errors.Is(err, dump.ErrChanged), dumps >= r.options.Tries:
+		case !isCrash && !errors.Is(err, dump.ErrChanged):
 			return err
+		case dumps >= r.options.Tries:
+			return r.advise(err)
 		default:
 			dumps++
 			// mariadb-dump crashes while the current file of the log has an event above max_allowed_packet: BINLOG_GTID_POS is NULL then.
@@ -182,6 +184,18 @@ func (r *run) attempts(ctx context.Context, extras *extras) error {
 				}
 			}
 		}
+	}
+}
+
+// advise adds to the failure of the last attempt what a user can do about changes of tables.
+func (r *run) advise(err error) error {
+	switch {
+	case !errors.Is(err, dump.ErrChanged):
+		return err
+	case r.options.Copy == nil && r.conn.Version.AtLeast(8, 0, 17):
+		return fmt.Errorf("%w. Back up by a copy of the files, which such changes do not disturb (mysql.backup.method: Files), or at a time without them", err)
+	default:
+		return fmt.Errorf("%w. Back up at a time without such changes", err)
 	}
 }
 
