@@ -8,115 +8,118 @@ import (
 	"testing"
 )
 
+// harms are operators, agents and plans without one of their proofs, and the faults that show the harm.
+var harms = map[string]struct {
+	decide  func(Want, View) Decision
+	left    budget
+	says    string
+	odd     uint16
+	without string // the disabled proof: of the agent, of package server, or of the plan
+}{
+	"it removes members that do not answer": {func(want Want, view View) Decision {
+		c := newCluster(want, view)
+		for _, s := range c.voters {
+			if c.proven && s.answer == nil {
+				return Decision{Steps: []Step{{Action: ActionRemove, Member: s.ID, Via: c.requestTarget(s)}}}
+			}
+		}
+		return Decide(want, view)
+	}, budget{faults: 1}, "could come back", 0, ""},
+	"it replaces all pods at once": {func(want Want, view View) Decision {
+		for i := range view.Pods {
+			if p := &view.Pods[i]; p.Outdated && !p.Terminating {
+				return Decision{Steps: []Step{{Action: ActionDeletePod, Pod: p.place()}}}
+			}
+		}
+		return Decide(want, view)
+	}, budget{changes: 1}, "takes the quorum away", 0, ""},
+	"it promotes at once": {func(want Want, view View) Decision {
+		c := newCluster(want, view)
+		for _, s := range c.learners {
+			return Decision{Steps: []Step{{Action: ActionPromote, Member: s.ID, Via: c.requestTarget(s)}}}
+		}
+		return Decide(want, view)
+	}, budget{}, "votes without the data", 0, ""},
+	"it deletes claims that it does not know": {func(want Want, view View) Decision {
+		for i := range view.Claims {
+			if claim := &view.Claims[i]; len(view.Pods) == want.Replicas && !claim.Terminating && claim.Member != 0 {
+				return Decision{Steps: []Step{{Action: ActionDeleteClaim, Ordinal: claim.Ordinal, Claim: claim.at()}}}
+			}
+		}
+		return Decide(want, view)
+	}, budget{}, "is deleted, and has the data of member", 0, "the pod is asked again"},
+	"it waits for ever": {func(want Want, view View) Decision {
+		d := Decide(want, view)
+		if len(d.Steps) > 0 && d.Steps[0].Action == ActionPromote {
+			d.Steps = nil
+		}
+		return d
+	}, budget{}, "comes to rest", 0, ""},
+	"the agent does not compare how far the data went": {Decide, budget{faults: 1}, "lacks what it has acknowledged", oddPast, "how far the data went"},
+	"the plan does not keep what lives":                {Decide, budget{faults: 1}, "the plan takes the pod of voter", oddRecord, "the live set"},
+	"pods whose claims are being deleted are finished off": {func(want Want, view View) Decision {
+		for i := range view.Claims {
+			for j := range view.Pods {
+				if p := &view.Pods[j]; p.Ordinal == view.Claims[i].Ordinal && view.Claims[i].Terminating && p.Answer == nil && !p.Terminating {
+					return Decision{Steps: []Step{p.deletePod()}}
+				}
+			}
+		}
+		return Decide(want, view)
+	}, budget{faults: 2}, "goes with its claim", oddClaims, "the claim is asked again"},
+	"a pod is replaced late, whose claim is not asked again": {Decide, budget{faults: 1, changes: 1, stale: 1}, "goes with its claim", oddClaims, "the claim is asked again"},
+	"it believes the name in the alarm": {func(want Want, view View) Decision {
+		c := newCluster(want, view)
+		for _, alarm := range c.alarms {
+			if s := c.member(alarm.Member); s != nil && len(c.voters) == 3 {
+				return Decision{Steps: []Step{c.remove(s, nil)}}
+			}
+		}
+		return Decide(want, view)
+	}, budget{faults: 1}, "takes data away", oddCorrupt, ""},
+	"it does not see the alarm": {func(want Want, view View) Decision {
+		for i := range view.Pods {
+			if a := view.Pods[i].Answer; a != nil {
+				a.Alarms = nil
+			}
+		}
+		return Decide(want, view)
+	}, budget{faults: 1}, "comes to rest with an alarm", oddCorrupt, ""},
+	"it does not ask whether others run the template": {func(want Want, view View) Decision {
+		for i := range view.Pods {
+			view.Pods[i].Revision = ""
+		}
+		return Decide(want, view)
+	}, budget{changes: 2}, "could come back", oddTemplate, ""},
+	"it takes a container that never started for one that keeps ending": {func(want Want, view View) Decision {
+		for i := range view.Pods {
+			p := &view.Pods[i]
+			p.Revision, p.Crashing = "", p.Crashing || p.NotReadyFor > 0
+		}
+		return Decide(want, view)
+	}, budget{changes: 2}, "could come back", oddImage, ""},
+	"it believes that a member answers at the address of its pod": {Decide, budget{faults: 2, changes: 1}, "takes the quorum away", oddMixed, "who answers"},
+	"it does not ask members what they trust":                     {Decide, budget{changes: 1}, "do not accept the certificates", oddRotation, "what a member trusts"},
+	"the target of a removal is not asked again":                  {Decide, budget{faults: 2, stale: 1}, "late: a member is removed that has its data", oddMends, "the target is asked again"},
+	"the tokens of claims and volumes are not read": {func(want Want, view View) Decision {
+		for i := range view.Claims {
+			if view.Record.Tokens == "" {
+				view.Claims[i].Tokens = ""
+			}
+		}
+		for i := range view.Pods {
+			if r := view.Pods[i].Report; r != nil {
+				r.Token = ""
+			}
+		}
+		return Decide(want, view)
+	}, budget{faults: 3}, "a consent is used twice", oddRecord, "recovered"},
+}
+
 // The exploration detects the harm of each fault and of each missing rule.
 func TestExploreFindsHarm(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
-		decide  func(Want, View) Decision
-		left    budget
-		says    string
-		odd     uint16
-		without string // the disabled proof: of the agent, of package server, or of the plan
-	}{
-		"it removes members that do not answer": {func(want Want, view View) Decision {
-			c := newCluster(want, view)
-			for _, s := range c.voters {
-				if c.proven && s.answer == nil {
-					return Decision{Steps: []Step{{Action: ActionRemove, Member: s.ID, Via: c.requestTarget(s)}}}
-				}
-			}
-			return Decide(want, view)
-		}, budget{faults: 1}, "could come back", 0, ""},
-		"it replaces all pods at once": {func(want Want, view View) Decision {
-			for i := range view.Pods {
-				if p := &view.Pods[i]; p.Outdated && !p.Terminating {
-					return Decision{Steps: []Step{{Action: ActionDeletePod, Pod: p.place()}}}
-				}
-			}
-			return Decide(want, view)
-		}, budget{changes: 1}, "takes the quorum away", 0, ""},
-		"it promotes at once": {func(want Want, view View) Decision {
-			c := newCluster(want, view)
-			for _, s := range c.learners {
-				return Decision{Steps: []Step{{Action: ActionPromote, Member: s.ID, Via: c.requestTarget(s)}}}
-			}
-			return Decide(want, view)
-		}, budget{}, "votes without the data", 0, ""},
-		"it deletes claims that it does not know": {func(want Want, view View) Decision {
-			for i := range view.Claims {
-				if claim := &view.Claims[i]; len(view.Pods) == want.Replicas && !claim.Terminating && claim.Member != 0 {
-					return Decision{Steps: []Step{{Action: ActionDeleteClaim, Ordinal: claim.Ordinal, Claim: claim.at()}}}
-				}
-			}
-			return Decide(want, view)
-		}, budget{}, "is deleted, and has the data of member", 0, "the pod is asked again"},
-		"it waits for ever": {func(want Want, view View) Decision {
-			d := Decide(want, view)
-			if len(d.Steps) > 0 && d.Steps[0].Action == ActionPromote {
-				d.Steps = nil
-			}
-			return d
-		}, budget{}, "comes to rest", 0, ""},
-		"the agent does not compare how far the data went": {Decide, budget{faults: 1}, "lacks what it has acknowledged", oddPast, "how far the data went"},
-		"the plan does not keep what lives":                {Decide, budget{faults: 1}, "the plan takes the pod of voter", oddRecord, "the live set"},
-		"pods whose claims are being deleted are finished off": {func(want Want, view View) Decision {
-			for i := range view.Claims {
-				for j := range view.Pods {
-					if p := &view.Pods[j]; p.Ordinal == view.Claims[i].Ordinal && view.Claims[i].Terminating && p.Answer == nil && !p.Terminating {
-						return Decision{Steps: []Step{p.deletePod()}}
-					}
-				}
-			}
-			return Decide(want, view)
-		}, budget{faults: 2}, "goes with its claim", oddClaims, "the claim is asked again"},
-		"a pod is replaced late, whose claim is not asked again": {Decide, budget{faults: 1, changes: 1, stale: 1}, "goes with its claim", oddClaims, "the claim is asked again"},
-		"it believes the name in the alarm": {func(want Want, view View) Decision {
-			c := newCluster(want, view)
-			for _, alarm := range c.alarms {
-				if s := c.member(alarm.Member); s != nil && len(c.voters) == 3 {
-					return Decision{Steps: []Step{c.remove(s, nil)}}
-				}
-			}
-			return Decide(want, view)
-		}, budget{faults: 1}, "takes data away", oddCorrupt, ""},
-		"it does not see the alarm": {func(want Want, view View) Decision {
-			for i := range view.Pods {
-				if a := view.Pods[i].Answer; a != nil {
-					a.Alarms = nil
-				}
-			}
-			return Decide(want, view)
-		}, budget{faults: 1}, "comes to rest with an alarm", oddCorrupt, ""},
-		"it does not ask whether others run the template": {func(want Want, view View) Decision {
-			for i := range view.Pods {
-				view.Pods[i].Revision = ""
-			}
-			return Decide(want, view)
-		}, budget{changes: 2}, "could come back", oddTemplate, ""},
-		"it takes a container that never started for one that keeps ending": {func(want Want, view View) Decision {
-			for i := range view.Pods {
-				p := &view.Pods[i]
-				p.Revision, p.Crashing = "", p.Crashing || p.NotReadyFor > 0
-			}
-			return Decide(want, view)
-		}, budget{changes: 2}, "could come back", oddImage, ""},
-		"it believes that a member answers at the address of its pod": {Decide, budget{faults: 2, changes: 1}, "takes the quorum away", oddMixed, "who answers"},
-		"it does not ask members what they trust":                     {Decide, budget{changes: 1}, "do not accept the certificates", oddRotation, "what a member trusts"},
-		"the target of a removal is not asked again":                  {Decide, budget{faults: 2, stale: 1}, "late: a member is removed that has its data", oddMends, "the target is asked again"},
-		"the tokens of claims and volumes are not read": {func(want Want, view View) Decision {
-			for i := range view.Claims {
-				if view.Record.Tokens == "" {
-					view.Claims[i].Tokens = ""
-				}
-			}
-			for i := range view.Pods {
-				if r := view.Pods[i].Report; r != nil {
-					r.Token = ""
-				}
-			}
-			return Decide(want, view)
-		}, budget{faults: 3}, "a consent is used twice", oddRecord, "recovered"},
-	} {
+	for name, c := range harms {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(3, c.left)

@@ -34,7 +34,9 @@ type numbered struct {
 	number int32
 }
 
-func newWorld(replicas int, left budget) world { return world{replicas: replicas, left: left} }
+func newWorld(replicas int, left budget) world {
+	return world{replicas: replicas, left: left, usual: 1<<len(usualFaults) - 1}
+}
 
 // odd returns a world of healthy members in which odd faults happen.
 func odd(t *testing.T, replicas int, faults uint16, left budget) world {
@@ -227,8 +229,8 @@ func (e *exploration) keep(step mStep) uint16 {
 	return uint16(len(e.held) - 1)
 }
 
-// settles runs a world without faults until all members are healthy. That must happen if a quorum has its data. If not, the members of etcd
-// must not change.
+// settles runs a world without faults until all members are healthy. That must happen if a quorum has its data. If not, and no quorum runs any
+// more, the members of etcd must not change.
 func (e *exploration) settles(begin numbered) {
 	w := begin.world
 	w.held = 0
@@ -271,7 +273,7 @@ func (e *exploration) settles(begin numbered) {
 		if !changed {
 			if possible {
 				e.wellOr(begin, w, decision)
-			} else if w.members != members && begin.recorded {
+			} else if w.members != members && begin.recorded && !begin.quorate() {
 				e.fail(begin, "the quorum is lost, and members were changed")
 			}
 			break
@@ -352,6 +354,12 @@ func difference(a, b world) string {
 			return fmt.Sprintf("claim and pod %d are gone", i)
 		case a.volumes[i].data != b.volumes[i].data:
 			return fmt.Sprintf("volume %d is wiped", i)
+		case a.volumes[i].terminating != b.volumes[i].terminating:
+			return fmt.Sprintf("claim %d is being deleted", i)
+		case a.volumes[i].old != b.volumes[i].old:
+			return fmt.Sprintf("volume %d is put back", i)
+		case a.volumes[i].wrong != b.volumes[i].wrong:
+			return fmt.Sprintf("the keys of member %d are wrong", i)
 		case a.volumes[i].bad != b.volumes[i].bad:
 			return fmt.Sprintf("volume %d is broken", i)
 		case a.pods[i].uid != b.pods[i].uid:

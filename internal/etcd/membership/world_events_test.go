@@ -204,6 +204,24 @@ func (w *world) publish(i int) bool {
 	return true
 }
 
+// usualFaults are the faults of a pod and its volume: the container ends, the pod is deleted, the volume is emptied, claim and pod are deleted,
+// the data is damaged.
+var usualFaults = []func(n *world, i int){
+	func(n *world, i int) { n.restart(i) },
+	func(n *world, i int) { n.pods[i] = mPod{} },
+	func(n *world, i int) {
+		n.restart(i)
+		n.volumes[i].data, n.volumes[i].mark, n.volumes[i].bad, n.volumes[i].old, n.volumes[i].wrong = 0, 0, false, false, false
+	},
+	func(n *world, i int) { n.pods[i] = mPod{}; n.volumes[i] = mVolume{} },
+	func(n *world, i int) {
+		if n.volumes[i].data != 0 {
+			n.restart(i)
+			n.volumes[i].bad = true
+		}
+	},
+}
+
 // faults returns the worlds after each external fault.
 func (w *world) faults() []world {
 	var after []world
@@ -220,21 +238,11 @@ func (w *world) faults() []world {
 			if w.pods[i].phase == none {
 				continue
 			}
-			happen(func(n *world) { n.left.faults--; n.restart(i) })
-			happen(func(n *world) { n.left.faults--; n.pods[i] = mPod{} })
-			happen(func(n *world) {
-				n.left.faults--
-				n.restart(i)
-				n.volumes[i].data, n.volumes[i].mark, n.volumes[i].bad, n.volumes[i].old, n.volumes[i].wrong = 0, 0, false, false, false
-			})
-			happen(func(n *world) { n.left.faults--; n.pods[i] = mPod{}; n.volumes[i] = mVolume{} })
-			happen(func(n *world) {
-				n.left.faults--
-				if n.volumes[i].data != 0 {
-					n.restart(i)
-					n.volumes[i].bad = true
+			for kind, fault := range usualFaults {
+				if w.usual&(1<<kind) != 0 {
+					happen(func(n *world) { n.left.faults--; fault(n, i) })
 				}
-			})
+			}
 		}
 	}
 	if w.left.faults > 0 {

@@ -296,7 +296,9 @@ func (w *world) harm(before *world, s mStep) error {
 		// A pod that is being deleted is removed shortly after.
 		if p := before.at(s.pod); p != nil && p.phase == running && !p.terminating {
 			if m := before.member(p.as); m != nil && !m.learner {
-				runs--
+				after := *w
+				after.pods[m.place].phase = none
+				_, runs, _ = after.voters()
 			}
 		}
 	}

@@ -28,6 +28,7 @@ type world struct {
 	clusters uint8  // number of clusters formed
 	recorded bool   // one of them was recorded
 	token    bool   // a user consented to a recovery
+	usual    uint8  // the usual faults that happen, a bit for each of usualFaults
 	odd      uint16 // the odd faults that happen
 	mixed    uint8  // 0, or 1 plus the place whose address the operator takes for that of the next place
 	alarm    uint8  // CORRUPT: 1 plus the id of the member that it names
