@@ -92,6 +92,17 @@ func TestLostMasters(t *testing.T) {
 	hidden := everywhere("a-1-0", func(e *Entry) { e.IP, e.NoAddress, e.Fail = "", true, false })
 	fresh := on("a-1-1", func(n *Node) { n.Keys, n.Replication.Offset = 0, 1 })
 	late := on("a-1-1", func(n *Node) { n.Replication.LinkUp, n.Replication.LinkDown = false, 2*time.Second })
+	// The record is of the time before a-1-0 became the master again. a-1-1 has copied from it since.
+	promotedBack := func(former string) edit {
+		return func(s *scene) {
+			h, r := s.record.Histories[1], &s.node("a-1-1").Replication
+			if former == "" {
+				former = h.Repl
+			}
+			r.ID, r.FormerID = "history-between", former
+			s.record.Histories[1] = History{Node: idOf("a-1-1"), Run: "run-before", Repl: h.Repl}
+		}
+	}
 	holdAll(t, []expectation{
 		row("not noticed yet", Healing, PhaseFailed, "Wait", "a-1-1 to be elected", lost(time.Second, "a-1-0")),
 		row("failed, an election is due", Healing, PhaseFailed, "Wait", "a-1-1 to be elected", lost(15*time.Second, "a-1-0")),
@@ -110,6 +121,8 @@ func TestLostMasters(t *testing.T) {
 		row("its replica is being copied to", SlotsLost, "", "Wait", "bring its pod back with its data", lost(time.Hour, "a-1-0"), syncing("a-1-1")),
 		row("the whole shard is down", SlotsLost, PhaseFailed, "Wait", "slots 5461-10921: owner a-1-0", lost(time.Hour, "a-1-0", "a-1-1")),
 		row("it restarted without its data", Complete, "", "Failover FORCE a-1-1", "restarted without its data and kept slots", restarted("a-1-0", 0), late),
+		row("it restarted without its data before its start was recorded", Complete, "", "Failover FORCE a-1-1", "restarted without its data and kept slots", restarted("a-1-0", 0), late, promotedBack("")),
+		row("the same, and its replica has the data of a stranger", Complete, "", "Wait", "a-1-1", restarted("a-1-0", 0), late, promotedBack("stranger")),
 		row("it is empty and in step", Complete, "", "", "", keys("a-1-0", 0), keys("a-1-1", 0)),
 		row("the majority is lost, containers start again", MajorityLost, PhaseFailed, "Wait", "waits 35s", lost(30*time.Second, "a-1-0", "a-2-0")),
 		row("the majority is lost for long", MajorityLost, "", "Failover TAKEOVER a-1-1", "without a vote", lost(time.Minute, "a-1-0", "a-2-0")),

@@ -198,11 +198,17 @@ func (c *cluster) isDoubted(id string) bool {
 
 // emptied reports whether a master restarted without its data and kept its slots, while a replica has that data. A link between the two
 // would empty the replica as well. Proof: the master started after the recorded start, and the replica copied from the recorded start until
-// it ended. Any other master without keys is legitimately empty.
+// it ended. Where the record is of an earlier master, the replica's data must continue that history, and the master must have begun another
+// one than the replica copied. Any other master without keys is legitimately empty.
 func (c *cluster) emptied(master, replica *Node) bool {
-	h := c.record.Histories[master.Shard]
-	return c.mayReplace(master, replica) && master.Keys == 0 && h.Node == master.ID && h.Run != "" && h.Run != master.RunID &&
-		h.Repl == replica.Replication.ID && c.stayedUntil(replica, master.Uptime)
+	h, has, now := c.record.Histories[master.Shard], replica.Replication, master.Replication
+	if !c.mayReplace(master, replica) || master.Keys > 0 || h.Run == "" || h.Repl == "" || !c.stayedUntil(replica, master.Uptime) {
+		return false
+	}
+	if h.Node == master.ID {
+		return h.Run != master.RunID && h.Repl == has.ID
+	}
+	return h.Repl == has.FormerID && h.Repl != now.ID && h.Repl != now.FormerID && has.ID != now.ID && has.ID != now.FormerID
 }
 
 // mayReplace reports whether a replica with data can replace a restarted master that is reached.
