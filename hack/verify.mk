@@ -55,7 +55,7 @@ verify-backup: suite-backup-agent suite-backup
 suite-backup-agent: $(GOTESTSUM) $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-server $(ETCDS)
 	@'$(MYSQL)/mysqld' --no-defaults --version
 	BACKUP_TESTS=$(FULL) $(AGENT_TEST) -parallel 4 $(ARGS) ./test
-suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(REDIS)/redis-server $(ETCDS)
+suite-backup: $(SUITE_TOOLS) $(MARIADB)/mysqld $(MYSQL)/mysqld $(REDIS)/redis-server $(ETCDS)
 	$(SUITE_TEST) $(ARGS) ./test/backup
 
 # What the other groups leave: the operator on a simulated cluster, the API, charts and pure packages, in full. FORM=long: the oldest Kubernetes, too.
