@@ -60,25 +60,39 @@ func (l *ledger) lost() []string {
 	return all
 }
 
-// fault injects a fault that keeps all volumes. What clients read some seconds before must survive.
+// faultKinds are the kinds of faults that a ledger injects, by number.
+var faultKinds = []string{
+	"exchanged addresses", "a replica away for minutes", "keys deleted while a replica is away", "a damaged file", "a volume of the past", "an emptied master",
+	"a new node at its address", "no image", "claims that leave", "a record of the past", "one key left", "parked while a replica lacks data", "a volume of the past at a restart of all",
+}
+
+// fault injects a fault of a random kind in a random shard.
 func (l *ledger) fault() {
+	l.inject(l.rnd.IntN(3), func() int {
+		if len(l.kinds) == 0 {
+			return l.rnd.IntN(11)
+		}
+		return l.kinds[l.rnd.IntN(len(l.kinds))]
+	})
+}
+
+// inject injects a fault that keeps all volumes. What clients read some seconds before must survive. It reports whether the shard has a master
+// and a replica that run: otherwise nothing happens.
+func (l *ledger) inject(shard int, draw func() int) bool {
 	if len(l.past) > 0 {
 		l.safe = l.past[0]
 	}
 	names := slices.Sorted(maps.Keys(l.pods))
-	shard := l.rnd.IntN(3)
 	master, replica := l.role(shard, true), l.role(shard, false)
 	if master == nil || replica == nil {
-		return
+		return false
 	}
-	kind := l.rnd.IntN(11)
-	if len(l.kinds) > 0 {
-		kind = l.kinds[l.rnd.IntN(len(l.kinds))]
-	}
+	kind := draw()
 	switch kind {
 	case 0:
 		l.logf("EVENT pods come back with each other's addresses")
 		var ips []string
+		names = slices.DeleteFunc(names, func(name string) bool { return l.pods[name].s == nil })
 		for _, name := range names {
 			ips = append(ips, l.pods[name].s.ip)
 		}
@@ -171,6 +185,7 @@ func (l *ledger) fault() {
 		l.logf("EVENT %s is cut off from %s, and the cluster is parked", replica.name, master.name)
 		l.parkCutOff(replica)
 	}
+	return true
 }
 
 // parkCutOff parks the cluster while a replica lacks what its master has, and starts it again. The replica may outlive its master.
@@ -181,7 +196,15 @@ func (l *ledger) parkCutOff(replica *pod) {
 	if l.wanted.Parked = true; l.isWithout("stop") {
 		l.record.Parked = true
 	}
-	l.untilParked()
+	for end := l.now + 10*time.Minute; ; {
+		m := l.onePass().Model
+		if m.Settled && m.Phase == PhaseParked || strings.Contains(m.Reason, "accept-data-loss") { // data in doubt is not parked
+			break
+		}
+		if l.now > end {
+			l.t.Fatalf("not parked: %s, %s, steps %v", m.Verdict, m.Reason, l.last.Steps)
+		}
+	}
 	l.wanted.Parked = false
 }
 
@@ -403,31 +426,40 @@ func (l *ledger) mend() {
 	}
 }
 
-// With each proof disabled, the model finds a loss. The recorded history is a second barrier: a replica has another history only if it
-// copied from a foreign node, which the replication user prevents. So both are disabled together.
+// onlyPairs is the seed of a proof that no single fault needs, since other proofs show the same.
+const onlyPairs = 1 << 32
+
+// proofs are those that the operator and start.sh rely on. The recorded history is a second barrier: a replica has another history only if it
+// copied from a foreign node, which the replication user prevents. So both are disabled together. The link until the master was lost has no row: the
+// step's proof of the history refuses the replicas of minutes ago that the model makes.
+var proofs = []struct {
+	proof string
+	kinds []int  // of faults that need it
+	seed  uint64 // the first seed with a loss
+	what  string
+}{
+	{"user", []int{6}, onlyPairs, "a replication user for each shard: a replica copies a stranger at its master's address"},
+	{"past", []int{4}, 0, "no start on a volume of the past: its replica is made like it"},
+	{"mark", []int{12}, 0, "the time of the last link: after all pods have restarted, a replica is made like a volume of the past"},
+	{"claim", []int{8}, 0, "no pod is deleted whose claim goes: its data goes with it"},
+	{"continuation", nil, 2, "the master continues what its replica has: the replica is made like one that restarted without its data"},
+	{"user, history", []int{0}, 0, "and the recorded history: it is promoted with the stranger's data"},
+	{"admission", []int{6}, 0, "no replica of a new node before it was let join: a replica copies an empty node at its master's address"},
+	{"run", nil, 0, "the start of the master: one that is empty by right is replaced"},
+	{"stop", []int{11}, 0, "no pod stops while a replica lacks what its master has: it outlives its master and is elected"},
+	{"file", []int{3}, 0, "no start on a damaged file: its replica is made like the rest of it"},
+}
+
+// With each proof disabled, the model finds a loss.
 func TestModelNeedsEachProof(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it tests the model alone: make verify runs it, and go test without -short")
 	}
 	t.Parallel()
-	for _, c := range []struct {
-		proof string
-		kinds []int  // of faults that need it
-		seed  uint64 // the first seed with a loss
-		what  string
-	}{
-		{"user", []int{0, 3, 6}, 91, "a replication user for each shard: a replica copies a stranger at its master's address"},
-		{"past", []int{4}, 0, "no start on a volume of the past: its replica is made like it"},
-		{"mark", []int{12}, 0, "the time of the last link: after all pods have restarted, a replica is made like a volume of the past"},
-		{"claim", []int{8}, 0, "no pod is deleted whose claim goes: its data goes with it"},
-		{"continuation", nil, 2, "the master continues what its replica has: the replica is made like one that restarted without its data"},
-		{"user, history", []int{0}, 0, "and the recorded history: it is promoted with the stranger's data"},
-		{"admission", []int{6}, 0, "no replica of a new node before it was let join: a replica copies an empty node at its master's address"},
-		{"link", nil, 5, "the link until the master was lost: a replica of minutes ago is promoted"},
-		{"run", nil, 0, "the start of the master: one that is empty by right is replaced"},
-		{"stop", []int{11}, 0, "no pod stops while a replica lacks what its master has: it outlives its master and is elected"},
-		{"file", []int{3}, 0, "no start on a damaged file: its replica is made like the rest of it"},
-	} {
+	for _, c := range proofs {
+		if c.seed == onlyPairs {
+			continue
+		}
 		t.Run(c.proof, func(t *testing.T) {
 			t.Parallel()
 			for seed := c.seed; seed < c.seed+100; seed++ {

@@ -138,12 +138,19 @@ func (o *operator) isReplaced(s *server) bool {
 }
 
 // isOfThePast reports whether others have heard from a master, or its replica has had a link, after its volume was last in use. Where no
-// server has heard from it, it asks the replicas for a while, and notes that nothing is proven.
+// server has heard from it, it asks the replicas for a while, and notes that nothing is proven. The note of an earlier start stays while the
+// volume is one of the past.
 func (o *operator) isOfThePast(p *pod, s *server) (isPast, asks bool) {
 	used := s.used
 	if s.unproven {
 		used = s.usedMark
 	}
+	unproven, mark := s.unproven, s.usedMark
+	defer func() {
+		if isPast {
+			s.unproven, s.usedMark = unproven, mark
+		}
+	}()
 	s.unproven, s.usedMark = false, 0
 	if !s.me().master || s.count(s.id) == 0 {
 		return false, false

@@ -1,0 +1,143 @@
+// Copyright The d3os-operator Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package topology
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Two faults at a time, each kind with each, the second before the first is repaired. What was acknowledged before the first is not lost: the
+// cluster has it in the end, or waits, names the consent, and keeps what the volumes had after the second. The gate runs a tenth of the pairs.
+func TestModelPairs(t *testing.T) {
+	t.Parallel()
+	for first := range faultKinds {
+		for second := range faultKinds {
+			i := first*len(faultKinds) + second
+			if testing.Short() && i%10 != 3 {
+				continue
+			}
+			t.Run(faultKinds[first]+", "+faultKinds[second], func(t *testing.T) {
+				t.Parallel()
+				for _, seed := range pairSeeds(t, i) {
+					for _, lost := range pair(t, seed, "", first, second) {
+						t.Errorf("seed %d: %s", seed, lost)
+					}
+				}
+			})
+		}
+	}
+}
+
+// pairSeeds returns the seeds of a pair: one, or a tenth of REDIS_MODEL_RUNS.
+func pairSeeds(t *testing.T, pair int) []uint64 {
+	t.Helper()
+	all := seeds(t, 1)
+	all = all[:max(1, len(all)/10)]
+	for i := range all {
+		all[i] += uint64(pair) * 1000
+	}
+	return all
+}
+
+// pair runs two faults, and returns what is lost of the writes that were acknowledged before the first.
+func pair(t *testing.T, seed uint64, without string, first, second int) []string {
+	t.Helper()
+	l := &ledger{run: newRun(t, seed, 3, 2, 2)}
+	l.wanted.Shards, l.planned, l.without = []int{2, 2, 2}, false, without
+	l.settle(time.Minute)
+	l.pastRecord = l.record
+	l.crashes(3)
+	l.work(8 * time.Second)
+	shard := l.rnd.IntN(3)
+	l.inject(shard, func() int { return first })
+	safe := l.safe
+	l.work(time.Duration(l.rnd.IntN(20)) * time.Second)
+	if l.rnd.IntN(3) == 0 {
+		shard = l.rnd.IntN(3)
+	}
+	for end := l.now + 3*time.Minute; !l.isProvable(second, shard) || !l.inject(shard, func() int { return second }); {
+		if l.work(time.Second); l.now > end {
+			break
+		}
+	}
+	l.safe = safe
+	left := l.held()
+	for end := l.now + 10*time.Minute; l.now < end; {
+		if d := l.onePass(); d.Model.Settled {
+			return l.lost()
+		}
+	}
+	switch m := l.last.Model; {
+	case without != "":
+	case m.Verdict == Complete && m.Redundant || !strings.Contains(m.Reason, "accept-data-loss"):
+		t.Fatalf("not settled: %s, %s, steps %v", m.Verdict, m.Reason, l.last.Steps)
+	}
+	now := l.held()
+	var gone []string
+	for _, key := range slices.Sorted(maps.Keys(l.safe)) {
+		if want := min(l.safe[key], left[key]); now[key] < want && l.deleted[key] < want {
+			gone = append(gone, fmt.Sprintf("key %d: no volume has write %d any more", key, want))
+		}
+	}
+	return gone
+}
+
+// isProvable reports whether the operator has recorded the start of a shard's master, where the fault is a restart of the master without its
+// data. Before that, for a pass or two, nothing shows that a replica which made a full copy meanwhile has what the master has lost.
+func (l *ledger) isProvable(kind, shard int) bool {
+	m := l.role(shard, true)
+	if kind != 5 || m == nil {
+		return true
+	}
+	h := l.record.Histories[shard]
+	return h.Node == m.s.id && h.Run == m.s.run
+}
+
+// held returns the last write of each key that a volume has.
+func (l *ledger) held() map[int]int {
+	best := map[int]int{}
+	for _, v := range l.volumes {
+		if v != nil {
+			for key, value := range v.data {
+				best[key] = max(best[key], value)
+			}
+		}
+	}
+	return best
+}
+
+// With a proof disabled that single faults do not need, or that several kinds of faults need, a pair of faults loses data.
+func TestModelPairsNeedProofs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it tests the model alone: make verify runs it, and go test without -short")
+	}
+	t.Parallel()
+	for _, c := range proofs {
+		if !slices.Contains([]string{"user", "admission", "continuation", "file"}, c.proof) {
+			continue
+		}
+		t.Run(c.proof, func(t *testing.T) {
+			t.Parallel()
+			for seed := range uint64(40) {
+				for first := range faultKinds {
+					if len(c.kinds) > 0 && !slices.Contains(c.kinds, first) {
+						continue
+					}
+					for second := range faultKinds {
+						if lost := pair(t, seed, c.proof, first, second); len(lost) > 0 {
+							t.Logf("%s. %s, %s, seed %d: %s", c.what, faultKinds[first], faultKinds[second], seed, lost[0])
+							return
+						}
+					}
+				}
+			}
+			t.Errorf("no pair of faults loses data without this proof: %s", c.what)
+		})
+	}
+}
