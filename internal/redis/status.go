@@ -286,7 +286,7 @@ func (v *view) kept() []string {
 		more = fmt.Sprintf(", and %d more servers keep some", others)
 	}
 	return []string{fmt.Sprintf("the volume of %s kept %d MiB of former files (*.damaged, *.of-the-past, *.without-*) when its server started%s: "+
-		"remove those that nobody needs, before they fill the volume", most.Pod, most.Kept, more)}
+		"remove those that are not needed before they fill the volume", most.Pod, most.Kept, more)}
 }
 
 // podProblem describes the first problem of a pod that does not start, and counts the others.

@@ -89,7 +89,7 @@ func pair(t *testing.T, seed uint64, without string, first, second int) []string
 }
 
 // isProvable reports whether the operator has recorded the start of a shard's master, where the fault is a restart of the master without its
-// data. Before that, for a pass or two, nothing shows that a replica which made a full copy meanwhile has what the master has lost.
+// data. Before that, for a pass or two, nothing shows that a replica which has made a full copy has what the master has lost.
 func (l *ledger) isProvable(kind, shard int) bool {
 	m := l.role(shard, true)
 	if kind != 5 || m == nil {
