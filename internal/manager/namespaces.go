@@ -59,11 +59,11 @@ func newNamespaces(ctx context.Context, reader client.Reader, watched []string) 
 	return n, slices.DeleteFunc(slices.Clone(watched), func(namespace string) bool { return n.lacking[namespace] != "" })
 }
 
-// lacks returns the API server's refusal of a list in a namespace, or "". Another failure is no refusal.
+// lacks returns the API server's refusal of a list in a namespace, or "". Another failure is no refusal: the CRD of a kind may be missing.
 func (n *namespaces) lacks(ctx context.Context, namespace string) string {
 	kinds := append(slices.Clone(object.Kinds), object.JobKind, corev1.SchemeGroupVersion.WithKind("Pod"), dsv1.GroupVersion.WithKind(dsv1.Kind),
 		backupv1.GroupVersion.WithKind("DataBackup"), backupv1.GroupVersion.WithKind("DataRestore"))
-	kinds = append(kinds, slices.DeleteFunc(slices.Clone(object.Resources), func(gvk schema.GroupVersionKind) bool { return gvk == object.Foreign })...)
+	kinds = append(kinds, object.Optional...)
 	for _, gvk := range kinds {
 		list := &metav1.PartialObjectMetadataList{}
 		list.SetGroupVersionKind(schema.GroupVersionKind{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind + "List"})

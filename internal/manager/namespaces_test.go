@@ -4,27 +4,36 @@
 package manager
 
 import (
+	"cmp"
 	"context"
 	"testing"
 	"time"
 
 	"gotest.tools/v3/assert"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"d3os.com/d3os-operator/internal/object"
 )
 
-// refusing is an API server that refuses the lists of Services in some namespaces.
+// refusing is an API server that refuses the lists of a kind in some namespaces; by default of Services. It does not serve one kind.
 type refusing struct {
 	client.Reader
 
-	namespaces map[string]bool
+	namespaces     map[string]bool
+	kind, unserved string
 }
 
 func (r refusing) List(_ context.Context, list client.ObjectList, options ...client.ListOption) error {
 	namespace := (&client.ListOptions{}).ApplyOptions(options).Namespace
-	if r.namespaces[namespace] && list.GetObjectKind().GroupVersionKind().Kind == "ServiceList" {
+	gvk := list.GetObjectKind().GroupVersionKind()
+	if gvk.Kind == r.unserved+"List" {
+		return &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+	}
+	if r.namespaces[namespace] && gvk.Kind == cmp.Or(r.kind, "Service")+"List" {
 		return apierrors.NewForbidden(schema.GroupResource{Resource: "services"}, "", errForbidden)
 	}
 	return nil
@@ -77,4 +86,15 @@ func TestNamespacesWithoutRights(t *testing.T) {
 	assert.DeepEqual(t, watched, []string{"rights-b", "rights-c"})
 	assert.Equal(t, len(n.Problems()), 2)
 	n.close()
+}
+
+// A kind whose CRD may be missing needs the right only where the API server serves it: the caches wait for its list then.
+func TestRightsToOptionalKinds(t *testing.T) {
+	t.Parallel()
+	for _, gvk := range object.Optional {
+		n := &namespaces{reader: refusing{namespaces: map[string]bool{"a": true}, kind: gvk.Kind}}
+		assert.Assert(t, n.lacks(t.Context(), "a") != "", gvk.Kind)
+		n.reader = refusing{namespaces: map[string]bool{"a": true}, kind: gvk.Kind, unserved: gvk.Kind}
+		assert.Equal(t, n.lacks(t.Context(), "a"), "", gvk.Kind)
+	}
 }
