@@ -132,6 +132,22 @@ type Fingerprint struct {
 	Members string `json:"members,omitempty"`
 }
 
+// versions returns the lowest and the newest version after another one, which may be empty.
+func versions(lowest, newest, other string) (string, string) {
+	switch {
+	case other == "":
+		return lowest, newest
+	case lowest == "":
+		return other, other
+	case newer(lowest, other):
+		lowest = other
+	}
+	if newer(other, newest) {
+		newest = other
+	}
+	return lowest, newest
+}
+
 // Planned returns the number of replicas of the StatefulSet and the version of etcd. Both change in steps, which Decide records. A lost,
 // old or edited record removes no pod. The number is at least that of the StatefulSet (live), or, without a StatefulSet, that of claims
 // with data of the recorded cluster. Only ActionScale removes pods. The version is never a lower minor than that of all data.
@@ -147,14 +163,7 @@ func Planned(want Want, record Record, live int, claims []Claim) (replicas int, 
 		if claim.Malformed == "" || record.Cluster == 0 {
 			marked = max(marked, claim.Ordinal+1)
 		}
-		if v := claim.Version; v != "" {
-			if lowest == "" || newer(lowest, v) {
-				lowest = v
-			}
-			if newer(v, newest) {
-				newest = v
-			}
-		}
+		lowest, newest = versions(lowest, newest, claim.Version)
 	}
 	version = record.Version
 	switch {
