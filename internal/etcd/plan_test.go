@@ -153,7 +153,7 @@ func TestAgentsSeeHowFarTheDataWent(t *testing.T) {
 		"gone":                      {nil, "c1 2 2 90"},
 		"prepared for a new member": {func(claim *unstructured.Unstructured) { claim.SetAnnotations(map[string]string{annotationMember: "3"}) }, ""},
 		"malformed":                 {edited(annotationPosition, "2 many 2026-01-02T03:04:05Z"), "c1 2 2 90"},
-		"of a malformed member":     {edited(annotationMember, "nobody"), "c1 2 2 90"},
+		"of a malformed member":     {edited(annotationMember, "not-an-id"), "c1 2 2 90"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -184,7 +184,7 @@ func edited(annotation, text string) func(*unstructured.Unstructured) {
 // An annotation that a user has edited is reported with its claim, and nothing else of the claim's annotations is used but the used tokens.
 func TestAnnotationsOfClaims(t *testing.T) {
 	t.Parallel()
-	for annotation, text := range map[string]string{annotationCluster: "c1x", annotationMember: "nobody", annotationPosition: "2 100 yesterday"} {
+	for annotation, text := range map[string]string{annotationCluster: "c1x", annotationMember: "not-an-id", annotationPosition: "2 100 no-time"} {
 		claim := withClaims(there{}, 2, "3.6.16")["PersistentVolumeClaim/data-store-1"]
 		edited(annotationRecoveries, "t u")(claim)
 		edited(annotation, text)(claim)
