@@ -98,7 +98,7 @@ func TestStepsAreRefused(t *testing.T) {
 		{"another address", topology.Step{Action: topology.ActionReset, Node: with(master, func(p *topology.Place) { p.IP = "127.0.0.1" })}, "has address"},
 		{"no pod", topology.Step{Action: topology.ActionFlush, Node: with(master, func(p *topology.Place) { p.Pod = name + "-9-9" })}, "is gone"},
 		{"another node", topology.Step{Action: topology.ActionFailover, Node: with(replica, func(p *topology.Place) { p.ID = master.ID })}, "is for"},
-		{"no id", topology.Step{Action: topology.ActionFlush, Node: with(master, func(p *topology.Place) { p.ID = "" })}, "does not say"},
+		{"no id", topology.Step{Action: topology.ActionFlush, Node: with(master, func(p *topology.Place) { p.ID = "" })}, "names no node"},
 		{"a foreign server", topology.Step{Action: topology.ActionMeet, Node: master, Target: with(second, func(p *topology.Place) { p.IP = "127.0.0.1" })}, "has address"},
 		{"reset of an owner", topology.Step{Action: topology.ActionReset, Node: master}, "owns slots"},
 		{"flush of an owner", topology.Step{Action: topology.ActionFlush, Node: second}, "owns slots"},
