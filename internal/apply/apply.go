@@ -45,9 +45,10 @@ type Result struct {
 	Action Action
 	// Rewrite lists the fields that an admission policy changed; nil for none.
 	Rewrite *Rewrite
-	// AfterReplace reports that this process deleted the object that a created one follows, to replace it.
+	// AfterReplace reports that a created object replaces one that this process deleted for that purpose.
 	AfterReplace bool
-	// Contested reports a number of pods that another writer keeps changing, and that stays for a while; nil for none.
+	// Contested reports that another writer keeps changing the number of pods, and that the operator corrects the number later; nil
+	// otherwise.
 	Contested *ContestedError
 	// Variables are the names of variables of planned containers that a correction has removed, because another writer had added them.
 	Variables []string
@@ -97,8 +98,8 @@ func New(c client.Client, live client.Reader, types *Types, version string) *App
 	}
 }
 
-// Get returns the live object of a planned one from the cache, or nil. Callers must not change it. The error is a *NotServedError when the
-// API server does not serve its kind.
+// Get returns the live object of a planned one from the cache, or nil. Callers must not change the result. The error is a *NotServedError
+// if the API server does not serve the kind.
 func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := get(ctx, a.client, planned)
 	var missing *NotServedError
@@ -108,7 +109,7 @@ func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (
 	return live, err
 }
 
-// GetLive is Get from the API server. It also finds an object without the labels by which the cache selects.
+// GetLive is Get from the API server. It also finds an object that lacks the labels by which the cache selects objects.
 func (a *Applier) GetLive(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return get(ctx, a.live, planned)
 }
@@ -134,7 +135,7 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 //   - *NotAdoptedError: it is the owner's, but another operator made it. Leave it alone and name it.
 //   - *NewerError: a newer version of this operator wrote it. Write nothing of the owner.
 //   - *ContestedError: another writer keeps changing or deleting it. Try again after RetryAfter.
-//   - *UnseenError: the Secret exists though live was nil. Plan again with its values.
+//   - *UnseenError: live was nil, but the Secret exists. Plan again with its values.
 //   - any other error wraps the API server's.
 func (a *Applier) Apply(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
 	if live == nil {
@@ -205,7 +206,7 @@ func (a *Applier) write(ctx context.Context, planned, live *unstructured.Unstruc
 		}
 		obj = applied
 	}
-	// After the apply, which removes the fields of an earlier plan.
+	// The restore comes after the apply, which removes the fields of an earlier plan.
 	if hasUnplanned(planned, obj) {
 		restored, err := a.restore(ctx, planned, obj)
 		if err != nil {
@@ -240,7 +241,7 @@ func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, act
 }
 
 // applyOver applies a planned object over a live one. If a foreign entry blocks the apply, such as a port with a planned name, it restores
-// the object instead. The API server answers Invalid in most of these cases, but not for a node port of another port.
+// the object instead. The API server answers Invalid in most of these cases, but not if another port has the node port.
 func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
 	obj.SetUID(live.GetUID()) // never re-create, never touch a namesake
@@ -294,8 +295,8 @@ func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstr
 // errAddress is the reason for replacing a Service.
 var errAddress = errors.New("the address of a Service cannot be changed")
 
-// precious reports whether the operator could not create the contents of an object again: data, passwords (which it may have generated),
-// and an operator's own resource, because its data may be deleted with it.
+// precious reports whether the operator could not create the contents of an object again: data, passwords (which the operator may have
+// generated), and a resource of the operator's kinds, because its data may be deleted with it.
 func precious(live *unstructured.Unstructured) bool {
 	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.IsResource(live) || object.OutlivesOwner(live)
 }

@@ -19,10 +19,10 @@ import (
 )
 
 // A claim's controller reference decides what deletes its volume. If the owner is the controller, the volume is deleted with the owner. If
-// a StatefulSet with the retention policy Delete is, it is deleted with the StatefulSet. Without a controller it stays. These functions
-// change the controller, so that no change of a workload deletes a volume.
+// a StatefulSet with the retention policy Delete is the controller, the volume is deleted with the StatefulSet. Without a controller the
+// volume stays. These functions change the controller, so that no change of a workload deletes a volume.
 
-// claims lists the claims of an owner that belong to a StatefulSet by their names.
+// claims lists those claims of an owner whose names belong to a StatefulSet.
 func (a *Applier) claims(ctx context.Context, from client.Reader, owner object.Owner, set *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	list := object.EmptyList(object.ClaimKind)
 	options := []client.ListOption{client.InNamespace(owner.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()}}
@@ -44,10 +44,9 @@ func (a *Applier) claims(ctx context.Context, from client.Reader, owner object.O
 	}), nil
 }
 
-// ReleaseClaims makes the owner the controller of the claims that Kubernetes would delete with a
-// live StatefulSet. It reads from the API server, because the StatefulSet's controller may have
-// referred to itself a moment ago, and names a controller for every claim, because it does not
-// take a claim that has one.
+// ReleaseClaims makes the owner the controller of the claims that Kubernetes would delete with a live StatefulSet. It reads from the API
+// server, because the StatefulSet controller may have added its reference a moment ago. It also sets the owner on claims without a
+// controller, because the StatefulSet controller leaves a claim with a controller unchanged.
 func (a *Applier) ReleaseClaims(ctx context.Context, owner object.Owner, set *unstructured.Unstructured) error {
 	claims, err := a.claims(ctx, a.live, owner, set)
 	if err != nil {
@@ -92,7 +91,7 @@ func (a *Applier) setOwners(ctx context.Context, claim *unstructured.Unstructure
 }
 
 // HoldClaims sets the planned controllers of the claims of a planned claim or StatefulSet, before any other part of it is applied. It
-// returns the live object after that.
+// returns the live object after these writes.
 //   - A planned claim that belongs to one of the owner's StatefulSets gets the owner as its controller.
 //   - A claim that is to be retained loses its controller, once no StatefulSet would adopt it.
 func (a *Applier) HoldClaims(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -137,7 +136,7 @@ func (a *Applier) holdClaim(ctx context.Context, owner object.Owner, planned, li
 	return held, a.LetGo(ctx, owner, held)
 }
 
-// LetGo removes the owner's reference from an object that is to outlive the owner. It keeps the reference of a claim while one of the
+// LetGo removes the owner's reference from an object that must outlive the owner. It keeps the reference of a claim while one of the
 // owner's StatefulSets would adopt and delete the claim.
 func (a *Applier) LetGo(ctx context.Context, owner object.Owner, o *unstructured.Unstructured) error {
 	sets := object.EmptyList(object.StatefulSetKind)
@@ -153,7 +152,7 @@ func (a *Applier) LetGo(ctx context.Context, owner object.Owner, o *unstructured
 	return a.letGo(ctx, owner, o)
 }
 
-// letGo removes the owner's reference from an object, which it changes.
+// letGo removes the owner's reference from the given object, in place.
 func (a *Applier) letGo(ctx context.Context, owner object.Owner, o *unstructured.Unstructured) error {
 	return a.setOwners(ctx, o, slices.DeleteFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.UID == owner.UID

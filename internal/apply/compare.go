@@ -97,7 +97,7 @@ func (c *comparer) mergeTyped(live, planned *unstructured.Unstructured) (has, me
 }
 
 // onlyDefaulted reports whether an atomic value differs only in values that the API server filled in, such as the volume mode of a claim
-// template. Atomic maps must be equal, except those with defaults: one more entry in a selector selects other pods.
+// template. Atomic maps must be equal, because one more entry in a selector selects other pods. Maps with defaults are the exception.
 func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	if planned == nil {
 		return true // a Go type that always writes the field: nothing is planned for it
@@ -111,8 +111,8 @@ func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	return covers(live, planned)
 }
 
-// covers reports whether a value inside an atomic list is as planned: it has what is planned, item by item for lists,
-// and nothing more than what the API server fills in.
+// covers reports whether a value inside an atomic list is as planned: it has the planned fields, item by item for lists, and otherwise only
+// fields that the API server fills in.
 func covers(live, planned any) bool {
 	switch want := planned.(type) {
 	case map[string]any:
@@ -157,8 +157,8 @@ var itemDefaults = map[string]any{
 	"protocol": "TCP", "divisor": "0", "expirationSeconds": int64(3600),
 }
 
-// filledIn reports whether the API server sets a field of an item to that value where it is not given. A peer's empty
-// selector is not such a value: it selects everything.
+// filledIn reports whether a value is the API server's default for a field of an item. A peer's empty selector is no default: it selects
+// everything.
 func filledIn(name string, value any) bool {
 	if value == nil || value == false {
 		return true

@@ -19,11 +19,12 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// create applies an object only if no object has its name. No object ever has resource version 1, which is the empty store's. With it, the
-// API server creates a missing object and answers Conflict for an existing one, also for one that the cache does not show.
+// create applies an object only if no object has its name. The request has resource version 1, the version of the empty store, which no
+// object has. So the API server creates a missing object and answers Conflict for an existing one, even if the cache does not show the
+// object.
 //
-// Kubernetes does not document this for a missing object. It holds from 1.29, the oldest version in docs/install.md, to 1.36, which the
-// tests run. If a later version answers Conflict for a missing object, as each version does for a UID, create uses POST.
+// Kubernetes does not document this for a missing object. It is true from 1.29, the oldest version in docs/install.md, to 1.36, the version
+// in the tests. If a later version answers Conflict for a missing object, create uses POST.
 func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstructured.Unstructured) (Result, error) {
 	const never = "1"
 	if err := a.contests.admitAgain(planned); err != nil {
@@ -92,8 +93,8 @@ func otherValues(planned, live *unstructured.Unstructured) bool {
 	return false
 }
 
-// post creates an object without server-side apply, and then rewrites metadata.managedFields as a server-side apply would.
-// An annotation marks the object in between: if the operator dies there, the next one sees the annotation and does the second step.
+// post creates an object without server-side apply, and then rewrites metadata.managedFields as a server-side apply would. An annotation
+// marks the object in between: if the operator ends in between, the next one sees the annotation and does the second write.
 func (a *Applier) post(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
 	a.stamp(obj, nil)
@@ -105,8 +106,8 @@ func (a *Applier) post(ctx context.Context, planned *unstructured.Unstructured) 
 	return obj, a.finish(ctx, obj)
 }
 
-// finish makes the field manager own by apply the fields that it owns by update or creation, and removes the annotation. It sends a patch,
-// because the operator may not update every kind.
+// finish changes the operation of the field manager's entries from Update to Apply, and removes the annotation. It sends a patch, because
+// the operator may not update every kind.
 func (a *Applier) finish(ctx context.Context, obj *unstructured.Unstructured) error {
 	upgraded := obj.DeepCopy()
 	err := csaupgrade.UpgradeManagedFields(upgraded, sets.New(FieldManager), FieldManager)

@@ -19,9 +19,9 @@ import (
 // scaleManager owns the number of pods of a workload or an EtcdCluster between the plan and an autoscaler.
 const scaleManager = FieldManager + "-scale"
 
-// handOver keeps a number of pods when the plan stops setting it, because another writer may set it from now on. Server-side apply would
-// remove the field with its last owner, and the API server would set its default: another manager owns it until that writer sets it.
-// A workload with no pods is not kept: the plan had stopped it, and the default of 1 starts it again.
+// handOver keeps the number of pods when the plan stops setting that field, because another writer may set it from now on. Server-side
+// apply would remove the field with its last owner, and the API server would set its default. So scaleManager owns the field until the
+// other writer sets it. A number of 0 is not kept: the plan had stopped the workload, and the default of 1 starts it again.
 func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unstructured) error {
 	if !leavesReplicas(planned) || !object.IsResource(planned) && podsOf(live) <= 1 {
 		return nil

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Judge predicts the result of Apply. It sends no request, so that it cannot predict the decision of an admission policy or a quota.
+// Judge predicts the result of Apply. It sends no request, and therefore cannot predict the decision of an admission policy or a quota.
 type Judge struct{ applier *Applier }
 
 // NewJudge returns a Judge for an operator of that version.
@@ -28,7 +28,7 @@ func NewJudge(types *Types, version string) *Judge {
 // Verdict is the predicted result of Apply for an object.
 type Verdict struct {
 	Action Action
-	// Result is the object as it would be; that of a replaced one is the planned one.
+	// Result is the object after an Apply. For an object that is replaced, Result is the planned one.
 	Result *unstructured.Unstructured
 	// Fields are the fields that change, sorted by their paths.
 	Fields []Field
@@ -88,7 +88,7 @@ func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructur
 	return verdict, nil
 }
 
-// outcome returns the live object as it would be after an apply of the planned one, with the fields that would change.
+// outcome predicts the live object after an apply of the planned one, and the fields that change.
 func (c *comparer) outcome(planned, live *unstructured.Unstructured, unplanned bool) (Verdict, error) {
 	before, err := c.types.ObjectToTyped(live, typed.AllowDuplicates)
 	if err != nil {
@@ -175,7 +175,7 @@ func (c *comparer) givenUp(planned, live *unstructured.Unstructured) (*fieldpath
 	return given, nil
 }
 
-// defaults are values that the API server gives to fields that are not set: to remove one changes nothing.
+// defaults are values that the API server gives to fields that are not set. Removing a field with such a value changes nothing.
 var defaults = map[string]any{
 	"successThreshold": int64(1), "failureThreshold": int64(3), "periodSeconds": int64(10), "timeoutSeconds": int64(1),
 	"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "terminationGracePeriodSeconds": int64(30),
@@ -185,8 +185,8 @@ var defaults = map[string]any{
 	"deprecated.daemonset.template.generation": nil,
 }
 
-// comesBack reports whether a field that an apply gives up has the same value after it: the number of pods is
-// handed over (see handOver), a claim keeps what it was bound with, and the API server has defaults.
+// comesBack reports whether a field that an apply no longer sets keeps its value: the number of pods is handed over (see handOver), a bound
+// claim keeps its fields, and the API server sets defaults.
 func comesBack(planned *unstructured.Unstructured, path fieldpath.Path, value any) bool {
 	if len(path) < 2 || path[len(path)-1].FieldName == nil {
 		return false
@@ -209,7 +209,7 @@ func comesBack(planned *unstructured.Unstructured, path fieldpath.Path, value an
 	return hasDefault && (known == nil || known == value)
 }
 
-// hasBelow reports whether a set has a path or one that begins with it.
+// hasBelow reports whether a set contains a path, or a longer path with that prefix.
 func hasBelow(set *fieldpath.Set, path fieldpath.Path) bool {
 	for _, element := range path {
 		if set.Has(fieldpath.Path{element}) && len(path) == 1 {
@@ -254,8 +254,7 @@ func immutableField(planned, live *unstructured.Unstructured, changed []Field) s
 	return ""
 }
 
-// podTemplate is the template of a workload's pods; nil of another object, and of a cron job, which
-// replaces no pods.
+// podTemplate returns the template of a workload's pods. It returns nil for another object, and for a CronJob, which replaces no pods.
 func podTemplate(o *unstructured.Unstructured) map[string]any {
 	if o.GetKind() == "CronJob" {
 		return nil

@@ -13,11 +13,11 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Resize is a claim that gets another size, or does not.
+// Resize is a change of a claim's size, or a refused one.
 type Resize struct {
 	Claim    *unstructured.Unstructured
 	Has, Get resource.Quantity
-	// Refused is the cause for which the claim keeps its size; empty if it gets the other one.
+	// Refused is the reason why the claim keeps its size; empty if the claim gets the new size.
 	Refused string
 }
 

@@ -11,9 +11,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// keep returns the planned object with the parts of the live one that stay: the size of a grown claim, the history of a StatefulSet, what was
-// added to claim templates, and the paths of others in an Ingress. The lists of the latter two are atomic: an apply would remove these
-// parts. It needs no memory, so that an operator that starts does not write what it finds.
+// keep returns the planned object with the parts of the live one that stay: the size of a grown claim, the history of a StatefulSet, labels
+// and annotations that were added to claim templates, and foreign paths in an Ingress. Claim templates and paths are atomic lists: an apply
+// would remove the additions. keep uses only the two objects, so a restarted operator writes nothing.
 func keep(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	switch planned.GetKind() {
 	case object.StatefulSetKind.Kind:
@@ -25,7 +25,7 @@ func keep(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 }
 
 // keepTemplates returns the planned StatefulSet with labels and annotations of the live claim templates: those of stampTemplates, and those
-// of an admission policy. Templates cannot be changed, so that an update would replace the StatefulSet, and the policy would add them again.
+// of an admission policy. Templates cannot be changed: an update would replace the StatefulSet, and the policy would add its labels again.
 // If the live object has the planned digest, fields of a template's spec that the plan does not set are from its creation, too.
 func keepTemplates(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	found := map[string]*unstructured.Unstructured{}
@@ -57,8 +57,8 @@ func keepTemplates(planned, live *unstructured.Unstructured) *unstructured.Unstr
 	return kept
 }
 
-// keepHistory returns the planned StatefulSet with the number of earlier revisions that the live one keeps. Kubernetes 1.29 refuses to change
-// it, so that a change would replace the StatefulSet, for a number that changes no pod.
+// keepHistory returns the planned StatefulSet with the number of earlier revisions that the live one keeps. Kubernetes 1.29 refuses to
+// change this number. A new number would replace the StatefulSet, although it changes no pod.
 func keepHistory(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	const field = "revisionHistoryLimit"
 	has, _, _ := unstructured.NestedInt64(live.Object, "spec", field)
@@ -80,8 +80,8 @@ func with(has, planned map[string]string) map[string]string {
 	return all
 }
 
-// keepPaths returns the planned Ingress with the paths in the live one that lead to Services of others, such as those of cert-manager's
-// HTTP-01 solver. They keep their place. A path that leads to a planned Service is the plan's or an edit of it.
+// keepPaths returns the planned Ingress with the live paths to foreign Services, such as those of cert-manager's HTTP-01 solver, in their
+// places. A live path to a planned Service is either planned or a user's edit, and is not kept.
 func keepPaths(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	own := map[any]bool{}
 	for _, rule := range items(planned.Object, "spec", "rules") {
@@ -115,12 +115,13 @@ func keepPaths(planned, live *unstructured.Unstructured) *unstructured.Unstructu
 	kept := planned.DeepCopy()
 	spec, _ := kept.Object["spec"].(map[string]any)
 	spec["rules"] = list(rules)
-	kept.SetResourceVersion(live.GetResourceVersion()) // an apply that would bring back a path of others since removed is a conflict
+	kept.SetResourceVersion(live.GetResourceVersion()) // makes the apply a conflict if a foreign path was removed since the read
 	return kept.DeepCopy()
 }
 
-// merge returns the items of a live list, each replaced by the result of a function with the planned item of the same key, which may be nil.
-// An item with a nil result, and a second one of a key, are left out. The planned items that the live list lacks follow.
+// merge returns the items of a live list, then the planned items that the live list lacks. A function gets each live item and the planned
+// item of the same key, which may be nil, and its result replaces the live item. Items with a nil result, and all but the first item of a
+// key, are left out.
 func merge(planned, live []map[string]any, by key, choose func(want, has map[string]any) map[string]any) (merged []map[string]any) {
 	done := map[any]bool{}
 	for _, has := range live {

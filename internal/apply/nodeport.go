@@ -17,12 +17,12 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// releasedPrefix begins the name of a port that ReleaseNodePorts adds for the time between its two writes.
+// releasedPrefix is the prefix of the ports that ReleaseNodePorts adds in its first write and removes in its second.
 const releasedPrefix = "d3os-released-"
 
-// ReleaseNodePorts makes a Service give up node ports: the API server chooses others for the ports that had them. A port that is written
-// without a node port keeps its number, unless another port of the Service has it now. So the first write moves each number to an
-// unused port, and the second write removes that port. Ports that an interrupted call left are removed, too.
+// ReleaseNodePorts removes node ports from a Service: the API server chooses others instead. A port that is written without a node port
+// would keep its number, unless another port of the Service has that number. So the first write moves each number to an additional port,
+// and the second write removes that port. Additional ports of an interrupted call are removed, too.
 func (a *Applier) ReleaseNodePorts(ctx context.Context, owner object.Owner, live *unstructured.Unstructured, numbers []int64) error {
 	if err := checkOwner(owner, live, live); err != nil {
 		return err
@@ -67,7 +67,7 @@ func isReleased(port map[string]any) bool {
 	return strings.HasPrefix(name, releasedPrefix)
 }
 
-// unusedPort returns the first number from one on downwards that is not a port of a Service.
+// unusedPort returns the highest number up to a limit that is not a port of a Service.
 func unusedPort(ports []map[string]any, from int64) int64 {
 	for slices.ContainsFunc(ports, func(port map[string]any) bool { return port["port"] == from }) {
 		from--
@@ -78,7 +78,7 @@ func unusedPort(ports []map[string]any, from int64) int64 {
 // portTaken is the API server's text about a node port that another Service has.
 const portTaken = "provided port is already allocated"
 
-// nameHolder adds to an error about a node port that is taken the Service that has it. Only Services of the object's namespace are read.
+// nameHolder adds the Service that has a node port to the error about that port. It reads only Services of the object's namespace.
 func (a *Applier) nameHolder(ctx context.Context, planned *unstructured.Unstructured, err error) error {
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), portTaken) {
 		return err

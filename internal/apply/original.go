@@ -15,10 +15,10 @@ import (
 )
 
 // NotAdoptedError reports that an object has the owner's reference, but was not created by this operator. Either the original operator
-// created it, or a user set the owner by hand. The pods behind it are unknown.
+// created it, or a user set the owner by hand. The object's pods are unknown.
 type NotAdoptedError struct {
 	Kind, Name string
-	More       int // further objects of that sort
+	More       int // the number of further objects that were not adopted
 }
 
 func (e *NotAdoptedError) Error() string {
@@ -34,7 +34,7 @@ func (e *NotAdoptedError) Error() string {
 func (a *Applier) SeeOriginals(originals client.Reader) { a.originals = originals }
 
 // CheckAdopted returns a *NotAdoptedError if the original operator made one of the planned objects for this owner. It reads only the cache.
-// Apply finds an object without the original's label.
+// Objects without the original operator's label are found by Apply.
 func (a *Applier) CheckAdopted(ctx context.Context, owner object.Owner, planned []*unstructured.Unstructured) error {
 	if a.originals == nil {
 		return nil

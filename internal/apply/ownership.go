@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// checkOwner allows writing an object that the owner controls. It also allows one without a controller that has the owner's name: retained
-// data and credentials, or an object with the operator's digest that lost its owner reference.
+// checkOwner allows writing an object that the owner controls. It also allows an object without a controller whose labels name the owner:
+// retained data and credentials, or an object with the operator's digest that lost its owner reference.
 func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) error {
 	if owner.NotAdopted(live) {
 		return &NotAdoptedError{Kind: planned.GetKind(), Name: planned.GetName()}
@@ -79,7 +79,7 @@ func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructure
 		if isOptional && !a.watched.has(gvk) {
 			continue
 		}
-		// A list that lags is harmless here: deletions carry the UID.
+		// An outdated list is harmless here, because deletions carry the UID.
 		items, err := a.cached(ctx, owner, gvk, client.DisableReadYourWritesConsistency)
 		if isOptional && isNotServed(err) { // its informer starts after the watch
 			continue
@@ -161,7 +161,7 @@ func unchangeable(planned, live *unstructured.Unstructured) bool {
 
 func asStatus(err error, status *apierrors.APIStatus) bool { return errors.As(err, status) }
 
-// immutableCause recognises the two texts by which the API server refuses to change a field (k8s.io/kubernetes/pkg/apis/apps/validation).
+// immutableCause matches the two texts with which the API server refuses to change a field (k8s.io/kubernetes/pkg/apis/apps/validation).
 func immutableCause(kind string, cause metav1.StatusCause) bool {
 	if strings.Contains(cause.Message, "field is immutable") {
 		return true

@@ -16,8 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// pausedDigest matches no plan. After a pause with the owner, the next apply is therefore an update, and not a correction of a foreign
-// change.
+// pausedDigest matches no plan. Therefore the next apply after a pause counts as an update, not as a correction of a foreign change.
 const pausedDigest = "paused"
 
 // Pause pauses a resource of one of object.Resources that the owner controls, and changes nothing else in it. It does nothing if the

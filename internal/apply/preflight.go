@@ -48,7 +48,7 @@ func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured)
 		trial = keep(trial, live)
 	}
 	if live != nil && defaultInTheWay(planned, live) {
-		unstructured.RemoveNestedField(trial.Object, "spec", "updateStrategy") // Apply sees to that
+		unstructured.RemoveNestedField(trial.Object, "spec", "updateStrategy") // Apply handles an existing object
 	}
 	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(trial),
 		client.FieldOwner(FieldManager), client.ForceOwnership, client.DryRunAll)

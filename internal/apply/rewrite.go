@@ -17,17 +17,17 @@ import (
 )
 
 // An admission policy may change an object that the operator writes, such as an image or a number of pods. The answer to the write has the
-// changed values. Another write would not help, so the object stays as the policy made it. The operator writes it again when its plan
+// changed values. Another write would not help, so the object keeps the policy's values. The operator writes it again when its plan
 // changes, when a user changes it, and after retryRewritten, because the policy may have been removed.
 
-// retryRewritten is the time after which the operator writes an object again that a policy changes.
+// retryRewritten is the interval at which the operator again writes an object that a policy changed.
 const retryRewritten = time.Hour
 
 // Rewrite lists the fields that an admission policy changed in the operator's last write of an object.
 type Rewrite struct {
-	// Fields hold the value found as Old, and the requested one as New.
+	// Fields are the changed fields: Old is the live value, New the planned one.
 	Fields []Field
-	// IsNew reports whether this Apply found it.
+	// IsNew reports whether this Apply was the first to detect the change.
 	IsNew bool
 }
 
@@ -129,7 +129,7 @@ func signature(fields []Field) string {
 	return object.Sum([]byte(text.String()))
 }
 
-// Note returns a text that names a field which a policy changed.
+// Note describes the first field that a policy changed.
 func (r *Rewrite) Note(planned *unstructured.Unstructured) string {
 	first := r.Fields[0]
 	text := fmt.Sprintf("%s %s: %s %s", planned.GetKind(), planned.GetName(), object.ByPolicy, first.Path)

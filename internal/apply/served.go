@@ -25,14 +25,13 @@ func (e *NotServedError) Error() string {
 	return fmt.Sprintf("the API server does not serve %s of %s: install its CRD", e.Kind.Kind, e.Kind.GroupVersion())
 }
 
-// isNotServed reports whether a read failed because of the kind: the API server does not serve it, or it did not when
-// the cache was set up.
+// isNotServed reports whether a read failed because the API server does not serve the kind now, or did not when the cache was set up.
 func isNotServed(err error) bool {
 	var notCached *cache.ErrResourceNotCached
 	return meta.IsNoMatchError(err) || errors.As(err, &notCached)
 }
 
-// watched holds the kinds of object.Optional that the cache has. A list of any other asks the API server whether its CRD is installed.
+// watched holds the kinds of object.Optional that the cache has. For any other kind, a list queries the API server for the CRD.
 type watched struct{ kinds sync.Map }
 
 func (w *watched) has(gvk schema.GroupVersionKind) bool {
@@ -43,7 +42,7 @@ func (w *watched) has(gvk schema.GroupVersionKind) bool {
 // AddWatched makes Owned list a kind of object.Optional. Call it when the cache has the kind.
 func (a *Applier) AddWatched(gvk schema.GroupVersionKind) { a.watched.kinds.Store(gvk, true) }
 
-// wanted holds the kinds that a plan has objects of although the API server does not serve them.
+// wanted holds the planned kinds that the API server does not serve.
 type wanted struct {
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]chan struct{}
@@ -51,7 +50,7 @@ type wanted struct {
 
 func newWanted() *wanted { return &wanted{kinds: map[schema.GroupVersionKind]chan struct{}{}} }
 
-// channel returns the channel of a kind. It is closed by the first call of add.
+// channel returns the channel of a kind. The first call of add closes the channel.
 func (w *wanted) channel(gvk schema.GroupVersionKind) chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()

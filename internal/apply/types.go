@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Types holds the schema of every kind that is applied: Kubernetes' own kinds, and those of CustomResourceDefinitions. That of a
-// foreign kind is deduced from each object.
+// Types holds the schema of every kind that is applied: Kubernetes' own kinds, and those of CustomResourceDefinitions. The schema of any
+// other kind is deduced from each object.
 type Types struct {
 	builtin managedfields.TypeConverter
 	custom  managedfields.TypeConverter

@@ -15,9 +15,10 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Server-side apply keeps entries that others added to a map or list. Most of them are welcome: labels, annotations, a sidecar that a
-// webhook injects. Some change what runs: a variable, a file in a configuration, a command, a port of a Service, a paused rollout. Some
-// block planned fields: of a disruption budget's two limits only one may be set. The operator removes these two sorts (hasUnplanned).
+// Server-side apply keeps entries that other writers added to a map or list. Most of these entries are welcome: labels, annotations, a
+// sidecar that a webhook injects. The operator removes two sorts (hasUnplanned): entries that change the running program (a variable, a
+// file in a configuration, a command, a port of a Service, a paused rollout), and entries that block planned fields (only one of a
+// disruption budget's two limits may be set).
 
 // hasUnplanned reports whether the live object has such entries, or an unfinished restore.
 func hasUnplanned(planned, live *unstructured.Unstructured) bool {
@@ -50,8 +51,8 @@ func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	return hasUnplannedOfPods(planned, live)
 }
 
-// defaultInTheWay reports whether a StatefulSet with the planned strategy OnDelete has settings of RollingUpdate. The API server fills them
-// in, and refuses them together with OnDelete. An apply leaves them, because no manager owns them.
+// defaultInTheWay reports whether a StatefulSet with the planned strategy OnDelete has settings of RollingUpdate. The API server sets these
+// settings by default, and refuses them together with OnDelete. An apply does not remove them, because no manager owns them.
 func defaultInTheWay(planned, live *unstructured.Unstructured) bool {
 	_, there, _ := unstructured.NestedFieldNoCopy(live.Object, rollingUpdate...)
 	return there && isOnDelete(planned)
@@ -159,7 +160,7 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 	return object
 }
 
-// mayRestore reports whether objects of a kind have entries that hasUnplanned looks for.
+// mayRestore reports whether hasUnplanned checks objects of a kind.
 func mayRestore(kind string) bool {
 	switch kind {
 	case "PersistentVolumeClaim", "HorizontalPodAutoscaler", "Ingress", "NetworkPolicy", object.Route.Kind:

@@ -15,7 +15,7 @@ var podSpecs = [][]string{
 	{"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-// workloadFields are fields of a workload that keep it from running pods.
+// workloadFields are fields of a workload that stop it from creating or updating pods.
 var workloadFields = [][]string{{"spec", "jobTemplate", "spec", "suspend"}}
 
 // podFields are fields of a pod spec that change what the pod may do, where it runs, and where its traffic goes.
@@ -27,7 +27,7 @@ var podFields = [][]string{
 // containerFields are fields of a planned container that change what it runs.
 var containerFields = [][]string{
 	{"command"}, {"args"}, {"envFrom"}, {"lifecycle"}, {"lifecycle", "postStart"}, {"lifecycle", "preStop"},
-	// Next to a planned handler, the API server refuses another one.
+	// The API server refuses a second handler next to a planned one.
 	{"lifecycle", "preStop", "exec"}, {"lifecycle", "preStop", "httpGet"}, {"lifecycle", "preStop", "sleep"}, {"lifecycle", "preStop", "tcpSocket"},
 	{"securityContext", "privileged"}, {"securityContext", "capabilities", "add"},
 	{"securityContext", "runAsUser"}, {"securityContext", "runAsGroup"},
@@ -50,10 +50,10 @@ func hasUnplannedOfPods(planned, live *unstructured.Unstructured) bool {
 	})
 }
 
-// removeUnplannedOfPods removes from an object what hasUnplannedOfPods finds.
+// removeUnplannedOfPods removes the fields and variables that hasUnplannedOfPods finds.
 func removeUnplannedOfPods(planned, object *unstructured.Unstructured) {
 	eachUnplanned(planned, object, func(in map[string]any, path []string) { unstructured.RemoveNestedField(in, path...) })
-	for _, path := range podSpecs { // before the mounts, which show their purpose
+	for _, path := range podSpecs { // before the mounts: unplannedVolumes reads the mounts
 		want, has := fields(planned, path), fields(object, path)
 		unplanned := unplannedVolumes(want, has)
 		if len(unplanned) == 0 {
@@ -95,8 +95,8 @@ func unplannedVariables(planned, live *unstructured.Unstructured) []string {
 	return slices.Compact(names)
 }
 
-// unplannedVolumes returns the names of live volumes that the plan lacks and that give a path of the node, or anything to a planned container.
-// Those that an added container mounts stay with it. It includes planned volumes that have another source, too.
+// unplannedVolumes returns the names of live volumes that the plan lacks, and that have a path of the node or are mounted by a planned
+// container. Volumes that an added container mounts are left out. Planned volumes with another source are included.
 func unplannedVolumes(planned, live map[string]any) map[any]bool {
 	mounts := map[any]bool{} // the names of mounted volumes; true if an added container mounts it
 	for _, list := range []string{"initContainers", "containers"} {

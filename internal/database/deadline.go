@@ -18,10 +18,11 @@ func Deadline(seconds *int32) time.Duration {
 	return time.Duration(*seconds) * time.Second
 }
 
-// overdue reports whether a creation, a change or a repair has taken longer than its deadline, and when it began. before is the condition
-// Progressing of the previous status, or nil: its time of transition is the beginning, so a new operator does not start the clock again.
+// overdue reports whether a creation, a change or a repair has taken longer than its deadline, and returns the time of its start. The start
+// is the transition time of before, the condition Progressing of the previous status, which may be nil. So a restart of the operator does
+// not reset the time.
 //
-// Another generation starts the clock again. A change that was overdue stays so until it is finished.
+// A new generation resets the time. An overdue change stays overdue until it is finished.
 func overdue(before *metav1.Condition, generation int64, deadline time.Duration, now metav1.Time) (since metav1.Time, is bool) {
 	switch {
 	case deadline == 0 || before == nil || before.ObservedGeneration != generation:

@@ -11,5 +11,5 @@
 //   - certificate authorities and the certificates that they sign;
 //   - the conditions of the status.
 //
-// It depends on no kind of resource and on no server. Its subpackage proof is for the packages that connect to servers.
+// The package depends on no kind of resource and on no server. Its subpackage proof is for the packages that connect to servers.
 package database

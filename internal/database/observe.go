@@ -30,7 +30,8 @@ func Set(o *unstructured.Unstructured) *appsv1.StatefulSet {
 	return set
 }
 
-// ReadSet returns the StatefulSet with the name of a resource that the resource controls, or nil. One that is being deleted does not count.
+// ReadSet returns the StatefulSet that a resource controls and that has the resource's name, or nil. It also returns nil for a StatefulSet
+// that is being deleted.
 func ReadSet(ctx context.Context, from client.Reader, owner object.Owner) (*appsv1.StatefulSet, error) {
 	o := object.Empty(object.StatefulSetKind)
 	err := from.Get(ctx, client.ObjectKey{Namespace: owner.Namespace, Name: owner.Name}, o)
@@ -49,10 +50,10 @@ func ReadSet(ctx context.Context, from client.Reader, owner object.Owner) (*apps
 // PodName returns the name of a pod of a StatefulSet.
 func PodName(set string, ordinal int) string { return fmt.Sprintf("%s-%d", set, ordinal) }
 
-// ClaimName returns the name of the claim for the data of such a pod.
+// ClaimName returns the name of the claim for the data of a StatefulSet's pod.
 func ClaimName(set string, ordinal int) string { return "data-" + PodName(set, ordinal) }
 
-// IsLagging reports whether Kubernetes has not processed the latest StatefulSet yet. Until then it is unknown which pods are outdated.
+// IsLagging reports whether Kubernetes has not processed the latest StatefulSet yet. While it lags, the outdated pods are unknown.
 func IsLagging(set *appsv1.StatefulSet) bool { return set.Generation != set.Status.ObservedGeneration }
 
 // IsOutdated reports whether a pod is known to differ from its StatefulSet's latest revision.

@@ -76,7 +76,7 @@ type Rendering struct {
 	BackupTemplate []byte
 	// Settle modifies the rendered objects; nil for none.
 	Settle func([]*unstructured.Unstructured) error
-	// Parked suspends the CronJobs: without pods of the resource a backup fails, and until then no old backup may be removed.
+	// Parked suspends the CronJobs: while the resource has no pods, a backup would fail, and no old backup may be removed.
 	Parked bool
 }
 

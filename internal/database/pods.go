@@ -24,8 +24,8 @@ type Pods struct {
 	Replicas int
 	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet: outdated pods are unknown.
 	Lagging bool
-	// Replacing reports whether the StatefulSet is being replaced around its pods, as for larger volumes. No step is decided until the new
-	// one owns them. Lagging is true, too.
+	// Replacing reports whether the StatefulSet is being replaced while its pods run, as for larger volumes. No step is decided until the
+	// new StatefulSet owns the pods. Lagging is true, too.
 	Replacing bool
 	List      []Pod // by ordinal
 }
@@ -52,7 +52,7 @@ func SeePods(ctx context.Context, from client.Reader, owner object.Owner, pods r
 	return podsOf(owner.Name, set, live), nil
 }
 
-// podsOf returns the pods that the StatefulSet controls, and that have a name that the StatefulSet assigns: labels alone prove nothing.
+// podsOf returns the pods that the StatefulSet controls and that have a name of the StatefulSet's form: labels alone prove nothing.
 func podsOf(name string, set *appsv1.StatefulSet, live []*corev1.Pod) Pods {
 	seen := Pods{}
 	if set != nil {
@@ -75,7 +75,7 @@ func podsOf(name string, set *appsv1.StatefulSet, live []*corev1.Pod) Pods {
 	return seen
 }
 
-// isBetween reports whether a pod has no StatefulSet at present, or is still owned by an earlier one of a name.
+// isBetween reports whether a pod has no StatefulSet at present, or is still owned by an earlier StatefulSet with the given name.
 func isBetween(pod *corev1.Pod, set string) bool {
 	controller := metav1.GetControllerOf(pod)
 	return controller == nil || controller.Kind == object.StatefulSetKind.Kind && controller.Name == set

@@ -67,9 +67,9 @@ type Secrets struct {
 type Content struct {
 	// IsValid reports whether servers can use the data.
 	IsValid func(data map[string][]byte) bool
-	// IsFixed reports whether servers have the values and cannot change them: edits of the Secret are reverted.
+	// IsFixed reports whether servers use the values and cannot change to others: edits of the Secret are reverted.
 	IsFixed bool
-	// Lost is the result instead of new data; nil if there are no servers with other values.
+	// Lost is the error that Data returns instead of new data; nil if no server uses other values.
 	Lost error
 	// Create returns new data.
 	Create func() (map[string][]byte, error)

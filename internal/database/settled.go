@@ -33,7 +33,8 @@ func WellFor(pod *corev1.Pod, now time.Time) time.Duration {
 // recentEnd is the age up to which the end of a container is relevant. The kubelet waits up to five minutes before a restart.
 const recentEnd = 10 * time.Minute
 
-// LastEnd returns why a container of a pod ended last, such as "container etcd ended: OOMKilled", or "" if none has for ten minutes.
+// LastEnd describes the last end of a container of a pod, such as "container etcd ended: OOMKilled". It returns "" if no container ended
+// within ten minutes.
 func LastEnd(pod *corev1.Pod, now time.Time) string {
 	text, at := "", now.Add(-recentEnd)
 	for i := range pod.Status.ContainerStatuses {

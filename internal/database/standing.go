@@ -32,8 +32,8 @@ const (
 
 // Standing holds the parts of a status that a kind derives from its observation and its decision. Explain and SetConditions derive the rest.
 type Standing struct {
-	// Settled reports whether the database matches the spec. Hopeless reports whether a user must act, although the resource can be
-	// reconciled. Degraded reports whether the database is impaired, although the resource can be reconciled.
+	// Settled reports whether the database matches the spec. Hopeless reports whether a user must act. Degraded reports whether the
+	// database is impaired. Both are about a resource that can be reconciled.
 	Settled, Hopeless, Degraded bool
 
 	PauseField       string   // the field that pauses the resource, such as spec.paused
@@ -75,8 +75,8 @@ func Explain[O any](s *Standing, seen reconcile.Seen[O]) (reason, message string
 	return s.WaitReason, s.Wait
 }
 
-// SetConditions sets the conditions that every database has. reason and message are the ones in the status. more sets the conditions of the
-// kind that follow the condition Ready; nil for none.
+// SetConditions sets the conditions that every database has. reason and message are the ones in the status. more sets the kind's own
+// conditions, which follow the condition Ready; nil for none.
 func SetConditions[O any](c reconcile.Conditions, s *Standing, seen reconcile.Seen[O], reason, message string, more func()) {
 	ready, stalled, degraded := s.Settled && !seen.Deleting, s.Hopeless && !seen.Deleting, s.Degraded && !seen.Deleting
 	cause, problem := reason, message

@@ -57,8 +57,8 @@ func Blocked(seen reconcile.PlanSeen) string {
 	return ""
 }
 
-// FirstProblem returns the pod whose problem is named before those of others, or "" if there is none. problems are by pod. A container that
-// keeps ending comes after all others: its end may follow from theirs.
+// FirstProblem returns the pod whose problem is named first, or "" if there is none. problems are by pod. The problem of a container that
+// keeps ending comes last, because another pod's problem may be its cause.
 func FirstProblem(problems map[string]string) string {
 	first := ""
 	for _, pod := range slices.Sorted(maps.Keys(problems)) {
@@ -74,7 +74,8 @@ func FirstProblem(problems map[string]string) string {
 
 func isCrash(problem string) bool { return strings.HasPrefix(problem, "CrashLoopBackOff: ") }
 
-// Account puts the first problem of a pod that does not start before its consequences, unless they begin with it. problems are by pod.
+// Account puts the first problem of a pod that does not start before the text rest about its consequences, unless rest begins with that
+// problem. problems are by pod.
 func Account(problems map[string]string, seen reconcile.PlanSeen, rest string) string {
 	problem := ""
 	if pod := FirstProblem(problems); pod != "" {
@@ -86,7 +87,7 @@ func Account(problems map[string]string, seen reconcile.PlanSeen, rest string) s
 	return Join(problem, Blocked(seen), rest)
 }
 
-// Problem reports whether a part of the plan has a problem, such as a StatefulSet whose pods have not been created in time.
+// Problem reports whether a part of the plan has a problem, such as a StatefulSet without pods.
 func Problem(seen reconcile.PlanSeen) bool {
 	return slices.ContainsFunc(seen.Parts, func(p reconcile.PartSeen) bool { return p.Health.Problem != "" })
 }

@@ -21,7 +21,7 @@ type Mark string
 
 // The marks, by the cause of the halt.
 const (
-	// Switch marks the users of a database while it is switched.
+	// Switch marks the workloads that use a database during a switch to another database.
 	Switch Mark = "d3os-product.com.d3os/halted"
 	// Hibernation marks the workloads of a platform that hibernates.
 	Hibernation Mark = "d3os-product.com.d3os/hibernated"
@@ -89,8 +89,8 @@ func suspend(cron *unstructured.Unstructured) error {
 	return unstructured.SetNestedField(cron.Object, true, "spec", "suspend")
 }
 
-// Resume returns the planned objects in the form that ends a halt. A workload without planned replicas gets its former number once. Without
-// a halted workload the objects are as planned.
+// Resume returns the planned objects in the form that ends a halt. A workload without planned replicas gets its former number once. If no
+// workload is halted, the objects are returned as planned.
 func (m Mark) Resume(planned []*unstructured.Unstructured, lookup object.Lookup, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	return change(planned, lookup, owner, func(o, live *unstructured.Unstructured) (bool, error) {
 		_, isPlanned, _ := unstructured.NestedInt64(o.Object, replicas...)
@@ -125,8 +125,7 @@ func change(planned []*unstructured.Unstructured, lookup object.Lookup, owner ob
 	return result, nil
 }
 
-// former returns the number of pods of a workload before it was halted, for whatever cause, or 1 if unknown: an autoscaler continues from
-// there.
+// former returns the number of pods that a workload had before any halt, or 1 if unknown. An autoscaler continues with that number.
 func former(live *unstructured.Unstructured) int64 {
 	if live == nil {
 		return 1
@@ -161,7 +160,7 @@ func MayRun(live *unstructured.Unstructured) bool {
 	return !found || planned > 0 || number("status", "observedGeneration") < live.GetGeneration() || number("status", "replicas") > 0
 }
 
-// Remains lists what still runs of halted workloads, given their pods.
+// Remains lists the pods and Jobs of halted workloads that still run.
 func Remains(workloads []*unstructured.Unstructured, pods []*corev1.Pod, lookup object.Lookup) (remains []string, err error) {
 	for _, o := range workloads {
 		live, err := lookup(o.GetKind(), o.GetName())
@@ -180,7 +179,7 @@ func Remains(workloads []*unstructured.Unstructured, pods []*corev1.Pod, lookup 
 	return remains, nil
 }
 
-// Few names the first objects, and the number of further ones.
+// Few returns a text with the names of the first objects and the number of further ones.
 func Few(names []string) string {
 	const shown = 3
 	if len(names) <= shown {

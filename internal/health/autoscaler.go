@@ -12,9 +12,9 @@ import (
 
 const (
 	kindAutoscaler = "HorizontalPodAutoscaler"
-	// ReasonTooManyReplicas is the reason of an autoscaler that wants more pods than its maximum.
+	// ReasonTooManyReplicas is the reason of an autoscaler that requests more pods than its maximum.
 	ReasonTooManyReplicas = "TooManyReplicas"
-	// reasonScalingDisabled is the reason while the workload has 0 pods, so that its autoscaler rests.
+	// reasonScalingDisabled is the reason of an autoscaler whose workload has 0 pods: it does not scale.
 	reasonScalingDisabled = "ScalingDisabled"
 )
 

@@ -38,14 +38,15 @@ func lastRun(object *unstructured.Unstructured) string {
 	}
 }
 
-// IsActive reports whether a run of a cron job has not ended.
+// IsActive reports whether a run of a cron job is active.
 func IsActive(object *unstructured.Unstructured) bool {
 	active, _, _ := unstructured.NestedSlice(object.Object, "status", "active")
 	return object.GetKind() == "CronJob" && len(active) > 0
 }
 
-// HeldRun returns the pod of a cron job's run whose work has ended while other containers still run, and a description of these; nil for
-// none. The work is the first container of the cron job's template: a mesh or another webhook may have added others to the pod.
+// HeldRun returns the pod of a cron job's run in which the working container has ended while other containers still run, and a description
+// of the running containers; nil for none. The working container is the first one of the cron job's template: a mesh or another webhook may
+// have added the others.
 func HeldRun(object *unstructured.Unstructured, pods []*corev1.Pod) (held *corev1.Pod, text string) {
 	job := &batchv1.CronJob{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job); err != nil || !IsActive(object) {
@@ -79,12 +80,12 @@ func HeldRun(object *unstructured.Unstructured, pods []*corev1.Pod) (held *corev
 	return nil, ""
 }
 
-// lastJob returns the name of the Job of the last run: the controller of CronJobs names it after the minute it was scheduled for.
+// lastJob returns the name of the Job of the last run: the CronJob controller derives the name from the scheduled minute.
 func lastJob(job *batchv1.CronJob) string {
 	return fmt.Sprintf("%s-%d", job.Name, job.Status.LastScheduleTime.Unix()/60)
 }
 
-// FailedRun returns the name of the Job of a cron job's last run when that has ended and did not succeed, and else "".
+// FailedRun returns the name of the Job of a cron job's last run if the run failed, and otherwise "".
 func FailedRun(object *unstructured.Unstructured) string {
 	job := &batchv1.CronJob{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, job); err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// lead is text that precedes the cause in the messages of API servers, controllers, kubelets and image registries, and
-// what replaces it.
+// lead is a pattern of text that precedes the cause in the messages of API servers, controllers, kubelets and image registries, and the
+// replacement of that text.
 type lead struct {
 	pattern *regexp.Regexp
 	with    string
@@ -24,13 +24,13 @@ var leads = []lead{
 	{regexp.MustCompile(`^failed to create PVC \S+: `), ""},
 	{regexp.MustCompile(`^Internal error occurred: `), ""},
 	{regexp.MustCompile(`^rpc error: code = \w+ desc = `), ""},
-	// API servers name the refused object. The message does not need it: the caller names it, or the workload that lacks it.
+	// API servers name the refused object. The name is dropped, because the caller names the object or its workload.
 	{regexp.MustCompile(`^[a-z.]+ "[^"]*" is forbidden: `), ""},
 	{regexp.MustCompile(`^[A-Za-z.]+ "[^"]*" is invalid: `), ""},
 	{regexp.MustCompile(`^error looking up service account \S+: `), ""},
 	{regexp.MustCompile(`^ValidatingAdmissionPolicy ('[^']*') with binding '[^']*' denied request: `), "policy $1 denied request: "},
 	{regexp.MustCompile(`^failed calling webhook ("[^"]*"): failed to call webhook: (?:Post "[^"]*": )?`), "webhook $1 cannot be called: "},
-	// Each layer between the kubelet and a registry adds that it failed.
+	// Each layer between the kubelet and a registry adds a text about its failure.
 	{regexp.MustCompile(`^[Bb]ack-off pulling image "([^"]*)": `), "image $1: "},
 	{regexp.MustCompile(`^[Ff]ailed to pull and unpack image "([^"]*)": `), "image $1: "},
 	{regexp.MustCompile(`^[Ff]ailed to pull image "([^"]*)": `), "image $1: "},
@@ -41,7 +41,7 @@ var leads = []lead{
 	{regexp.MustCompile(`^(.*?)\s*(?:no new claims to deallocate, )?preemption: .*$`), "$1"},
 }
 
-// pulls are the layers of a failed pull that may follow the name of the image.
+// pulls match the texts of the layers of a failed pull, which may follow the name of the image.
 var pulls = []*regexp.Regexp{
 	regexp.MustCompile(`^ErrImagePull: `),
 	regexp.MustCompile(`^rpc error: code = \w+ desc = `),
@@ -80,11 +80,11 @@ func mostFirst(reasons string) string {
 	return strings.Join(texts, ", ")
 }
 
-// image matches the image at the start of a message, where the replacements of leads put it.
+// image matches the image at the start of a message, the place to which the replacements of leads move the image.
 var image = regexp.MustCompile(`^image (\S+): `)
 
-// Essence returns a message without the words that precede its cause: the refused request, the object that the caller names in any case,
-// and the layers between a kubelet and a registry. It returns one line, and no part of the cause is lost.
+// Essence returns a message without the words that precede its cause: the refused request, the object that the caller names anyway, and the
+// layers between a kubelet and a registry. The result is one line with the whole cause.
 func Essence(message string) string {
 	message = strings.Join(strings.Fields(message), " ")
 	for again := true; again; {
@@ -104,7 +104,7 @@ func Essence(message string) string {
 	return message
 }
 
-// request matches the start of an error of the operator: the component or the field, if there is one, and then the attempted request.
+// request matches the start of an error of the operator: the component or the field, if any, and then the attempted request.
 var request = regexp.MustCompile(`^((?:[a-z][\w.\[\]-]*: )?)(?:apply|check|create|make|update|replace|delete|read|write|mark|annotate|scale|stop|complete) ` +
 	`([A-Z]\w+|pod|claim) (?:[a-z0-9.-]+/)?([a-z0-9.-]+)(?: without server-side apply| to \d+ pods| of CronJob \S+)?: `)
 
@@ -114,8 +114,8 @@ var step = regexp.MustCompile(`^step (\w+) \((.*?)\): `)
 // clusterPart matches the name of the only part of a RedisCluster, an EtcdCluster or a MySQLCluster.
 var clusterPart = regexp.MustCompile(`^(?:redis|etcd|mysql)\.cluster: `)
 
-// Refusal shortens an error of a request of the operator to the object and the essence of the answer. The step that sent the request
-// follows.
+// Refusal shortens an error of a request of the operator to the object and the essence of the answer, followed by the step that sent the
+// request.
 func Refusal(message string) string {
 	if found := step.FindStringSubmatch(message); found != nil {
 		return Refusal(strings.TrimPrefix(message, found[0])) + " (" + strings.TrimSuffix("step "+found[1]+": "+found[2], ": ") + ")"
@@ -143,7 +143,7 @@ func pullCause(message, name string) string {
 	return message
 }
 
-// Clip returns the first n characters of a text, with an ellipsis in the place of the last one when the text is longer.
+// Clip returns a text of at most n characters. The last character of a shortened text is an ellipsis.
 func Clip(text string, n int) string {
 	runes := []rune(text)
 	if len(runes) <= n {

@@ -19,7 +19,7 @@ import (
 type State struct {
 	// Settled: every object has reached its latest spec, and all pods are ready.
 	Settled bool
-	// Rolling: no object is settled yet only because its controller rolls out a change, or has not seen it.
+	// Rolling: objects are not settled, and the only reason is a change that their controllers roll out or have not seen yet.
 	Rolling bool
 	// Ready and Desired count the pods of the workload.
 	Ready, Desired int32
@@ -33,14 +33,14 @@ type State struct {
 	HintCulprit Culprit
 	// Note is information for the user while there is no problem, such as the last run of a cron job.
 	Note string
-	// Autoscaler is an autoscaler that cannot set the number of pods, or that wants more than it may set. AutoscalerSince is the Unix time since
-	// when. Both change often while pods start, so that only a state that lasts is worth a message.
+	// Autoscaler describes an autoscaler that cannot set the number of pods, or that requests more than its maximum. AutoscalerSince is the
+	// Unix time at which that began. Both change often while pods start, so only a lasting state deserves a message.
 	Autoscaler      Culprit
 	AutoscalerSince int64
 }
 
-// Culprit is the object that a person should look at, and why. Reason is one word, such as
-// ImagePullBackOff; it and Message stay the same while the cause does.
+// Culprit is the object that a person should inspect, with the reason and a message. Reason is one word, such as ImagePullBackOff. Reason
+// and Message do not change until the cause changes.
 type Culprit struct {
 	Kind, Name, Reason, Message string
 }
@@ -64,15 +64,15 @@ func Assess(objects []*unstructured.Unstructured, pods []*corev1.Pod) State {
 	return state
 }
 
-// AddMissing adds a planned object that does not exist. Without it, a component whose other
-// objects are all well would not be settled, and no message would name the reason.
+// AddMissing adds a planned object that does not exist as a problem. It names the reason why a component is not settled although all other
+// objects are.
 func (s *State) AddMissing(planned *unstructured.Unstructured) {
 	s.unsettle(false)
 	s.hint(Culprit{planned.GetKind(), planned.GetName(), "Missing", "it does not exist"}, fmt.Sprintf("%s %s does not exist", planned.GetKind(), planned.GetName()))
 }
 
 // AddDoubt adds a problem that no object shows, such as a doubt about data. An empty culprit is not reported. The doubt replaces the
-// problem of a pod only if it is the cause of that problem.
+// problem of a pod only if the doubt is the cause of that problem.
 func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 	s.unsettle(false)
 	if culprit != (Culprit{}) && (isCause || s.Problem == "") {
@@ -80,8 +80,8 @@ func (s *State) AddDoubt(culprit Culprit, isCause bool) {
 	}
 }
 
-// AddUnconfirmed adds an object that the component still needs, such as a Secret that another operator has not written yet. That is no
-// problem by itself.
+// AddUnconfirmed adds an object that the component still needs, such as a Secret that another operator has not written yet. A missing
+// object of this sort is not a problem by itself.
 func (s *State) AddUnconfirmed(culprit Culprit) {
 	s.unsettle(false)
 	s.hint(culprit, fmt.Sprintf("%s %s: %s: %s", culprit.Kind, culprit.Name, culprit.Reason, culprit.Message))
@@ -128,8 +128,8 @@ func (s *State) add(object *unstructured.Unstructured) {
 	s.count(object)
 }
 
-// compute returns the status by kstatus, except for a StatefulSet with OnDelete: kstatus calls it current whatever the state of its
-// pods. Here it is current once all pods are ready, of whichever revision.
+// compute returns the status by kstatus, except for a StatefulSet with OnDelete: kstatus reports such a StatefulSet as current whatever the
+// state of its pods. compute reports it as current once all pods are ready, in any revision.
 func compute(object *unstructured.Unstructured) (*status.Result, error) {
 	if strategy, _, _ := unstructured.NestedString(object.Object, "spec", "updateStrategy", "type"); object.GetKind() != "StatefulSet" || strategy != "OnDelete" {
 		return status.Compute(object)
@@ -147,8 +147,8 @@ func compute(object *unstructured.Unstructured) (*status.Result, error) {
 	return &status.Result{Status: status.CurrentStatus, Message: "all pods are ready"}, nil
 }
 
-// rolling reports whether a change of an object is under way: its controller has not seen it, or replaces pods because of it. A pod that is
-// lost changes none of these fields.
+// rolling reports whether a change of an object is in progress: its controller has not seen the change, or replaces pods to apply it. The
+// loss of a pod changes none of the fields that rolling reads.
 func rolling(object *unstructured.Unstructured) bool {
 	if object.GetDeletionTimestamp() != nil {
 		return false
@@ -209,14 +209,15 @@ func (s *State) count(object *unstructured.Unstructured) {
 // ReasonOperator is the reason of the Events that the operator records about its own pod while it lacks a right, a list or a CRD.
 const ReasonOperator = "OperatorNotReady"
 
-// ReasonTooLarge is the reason of the Event about a resource that leaves no room for its status. Its status cannot report that.
+// ReasonTooLarge is the reason of the Event about a resource that leaves no room for its status, and whose status therefore cannot report
+// the problem.
 const ReasonTooLarge = "StatusTooLarge"
 
 // ReasonPodsMissing is the reason of a StatefulSet of which not all pods exist.
 const ReasonPodsMissing = "PodsMissing"
 
-// countMissing reports a StatefulSet that still lacks pods after its controller has processed it. Only its events have the reason: a quota,
-// an admission policy, or a missing service account or priority class.
+// countMissing reports a StatefulSet that still lacks pods after its controller has processed it. Only the StatefulSet's events have the
+// cause: a quota, an admission policy, or a missing service account or priority class.
 func (s *State) countMissing(object *unstructured.Unstructured, exist int32, observed int32) {
 	if s.HintCulprit.Reason == ReasonPodsMissing || object.GetKind() != "StatefulSet" || s.Settled || exist >= s.Desired || int64(observed) < object.GetGeneration() || object.GetDeletionTimestamp() != nil {
 		return
@@ -226,8 +227,8 @@ func (s *State) countMissing(object *unstructured.Unstructured, exist int32, obs
 	s.hint(culprit, fmt.Sprintf("StatefulSet %s: %s", culprit.Name, culprit.Message))
 }
 
-// blame names the first pod that does not become ready, because the pod's status is closer to the cause than the workload's. A pod on an
-// unreachable node comes first: its replacement waits for its volume.
+// blame sets the first pod that does not become ready as the culprit, because a pod's status is closer to the cause than the workload's. A
+// pod on an unreachable node comes first: its replacement waits for its volume.
 func (s *State) blame(pods []*corev1.Pod) {
 	pods = slices.Clone(pods)
 	slices.SortFunc(pods, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })

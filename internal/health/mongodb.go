@@ -13,20 +13,21 @@ import (
 	"sigs.k8s.io/json"
 )
 
-// annotationMongoDBApplied holds the spec that MongoDB's operator applied last. It is written after the phase Running. The status has no
-// observedGeneration. See recordedMongoDB for the fields that the annotation lacks.
+// annotationMongoDBApplied holds the spec that MongoDB's operator applied last. MongoDB's operator writes the annotation after the phase
+// Running. The annotation is used because the status has no observedGeneration. See recordedMongoDB for the fields that the annotation
+// lacks.
 const annotationMongoDBApplied = "mongodb.com/v1.lastSuccessfulConfiguration"
 
 // ReasonPodsNotReady reports that the status of the resource is good, but its pods are not ready or have an older spec.
 const ReasonPodsNotReady = "PodsNotReady"
 
-// isMongoDB reports whether MongoDB's operator reconciles an object. Its status has a phase and no conditions.
+// isMongoDB reports whether MongoDB's operator reconciles an object. The status of such an object has a phase and no conditions.
 func isMongoDB(object *unstructured.Unstructured) bool {
 	return object.GetKind() == "MongoDBCommunity"
 }
 
-// NeedsPods reports whether only the pods show the present state of an object. If MongoDB's operator has stopped, the status of its
-// resource is old.
+// NeedsPods reports whether only the pods show the present state of an object: if MongoDB's operator has stopped, the status of its
+// resource is outdated.
 func NeedsPods(object *unstructured.Unstructured) bool { return IsActive(object) || isMongoDB(object) }
 
 // addMongoDB judges a MongoDBCommunity by its phase, by the spec that was applied last, and by its pods. pods is nil if they were not read.
@@ -67,7 +68,7 @@ func (s *State) addMongoDB(object *unstructured.Unstructured, pods []*corev1.Pod
 	}
 }
 
-// accountOf returns the service account of the pods, from the spec or as MongoDB's operator sets it.
+// accountOf returns the service account of the pods: the one in the spec, or the default of MongoDB's operator.
 func accountOf(object *unstructured.Unstructured) string {
 	account, _, _ := unstructured.NestedString(object.Object, "spec", "statefulSet", "spec", "template", "spec", "serviceAccountName")
 	return cmp.Or(account, "mongodb-database")
@@ -99,8 +100,8 @@ func isAppliedMongoDB(object *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(recordedMongoDB(spec), recordedMongoDB(applied))
 }
 
-// recordedMongoDB returns the part of a spec that MongoDB's operator records. It writes {} for each of the three fields, whatever they hold,
-// and adds empty fields.
+// recordedMongoDB returns the part of a spec that MongoDB's operator records. That operator writes {} for each of three fields, whatever
+// their content, and adds empty fields.
 func recordedMongoDB(spec map[string]any) any {
 	for _, name := range []string{"statefulSet", "additionalMongodConfig", "additionalConnectionStringConfig"} {
 		delete(spec, name)

@@ -14,9 +14,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// PodProblem returns the reason why a pod does not become ready, as "Reason: message". It is empty for a pod that is well
-// or merely starting. The text stays the same while the cause does: it has no counters, no times, and does not alternate
-// with the kubelet's retries.
+// PodProblem returns the reason why a pod does not become ready, as "Reason: message". It returns "" for a healthy pod and for one that is
+// only starting. The text does not change until the cause changes: it has no counters and no times, and does not alternate with the
+// kubelet's retries.
 func PodProblem(pod *corev1.Pod) string {
 	if problem := nodeProblem(pod); problem != "" {
 		return problem
@@ -42,10 +42,10 @@ func PodProblem(pod *corev1.Pod) string {
 // ReasonNodeUnreachable is the reason of a pod whose node cannot be reached.
 const ReasonNodeUnreachable = "NodeUnreachable"
 
-// nodeProblem returns the time since which the pod's node has not reported, and the next step for a person; nothing for other pods. For a
-// pod on such a node, Kubernetes' node lifecycle controller only sets the condition Ready to False; the kubelet's last report still calls
-// all containers ready. After some minutes the controller deletes the pod, but the pod object stays until the node reports again, because
-// its processes may still write to the volume. Only a person who knows that the node is off may taint it.
+// nodeProblem describes a pod whose node does not report: the time of the last report, and the next step for a person. It returns "" for
+// other pods. For a pod on such a node, Kubernetes' node lifecycle controller sets the condition Ready to False, while the kubelet's last
+// report still shows all containers as ready. After some minutes the controller deletes the pod, but the pod object stays until the node
+// reports again, because its processes may still write to the volume. Only a person who knows that the node is off may taint the node.
 func nodeProblem(pod *corev1.Pod) string {
 	containers, ready := condition(pod, corev1.ContainersReady), condition(pod, corev1.PodReady)
 	if containers == nil || ready == nil || pod.Spec.NodeName == "" || pod.Status.Phase != corev1.PodRunning ||
@@ -99,8 +99,8 @@ func podHint(pod *corev1.Pod) (reason, text string) {
 	return "", ""
 }
 
-// gone reports whether a pod no longer counts. If a pod has ended (it was evicted, or its node was shut down), a ReplicaSet creates
-// another one and keeps the old one for days. A StatefulSet and a DaemonSet delete such a pod before they create another.
+// gone reports whether a pod no longer counts. If a pod has ended (it was evicted, or its node was shut down), its ReplicaSet creates a new
+// pod, and the old pod object remains for days. A StatefulSet and a DaemonSet delete such a pod before they create another.
 func gone(pod *corev1.Pod) bool {
 	if pod.DeletionTimestamp != nil {
 		return true
@@ -110,7 +110,7 @@ func gone(pod *corev1.Pod) bool {
 	return ended && owner != nil && owner.Kind == "ReplicaSet"
 }
 
-// notReadySince returns the time at which a pod stopped being ready, or zero when that is not known.
+// notReadySince returns the time at which a pod stopped being ready; zero if unknown.
 func notReadySince(pod *corev1.Pod) metav1.Time {
 	if c := condition(pod, corev1.PodReady); c != nil && c.Status == corev1.ConditionFalse {
 		return c.LastTransitionTime
@@ -148,7 +148,7 @@ func containerProblem(c corev1.ContainerStatus, notReadySince metav1.Time) strin
 	return ""
 }
 
-// isStopped reports whether the kernel or the kubelet ended a container, so that its last output is not the cause.
+// isStopped reports whether the kernel or the kubelet ended a container: then the container's last output is not the cause.
 func isStopped(ended *corev1.ContainerStateTerminated) bool {
 	const killed, terminated = 128 + 9, 128 + 15
 	return ended.ExitCode == killed || ended.ExitCode == terminated
@@ -166,8 +166,8 @@ func ExitCode(ended *corev1.ContainerStateTerminated) string {
 // startErrors are the reasons of a container whose program the runtime could not start.
 var startErrors = []string{"StartError", "ContainerCannotRun", "RunContainerError"}
 
-// startProblem names the program of a container that cannot be started, or nothing. The kubelet reports this problem alternately as the
-// reason why the container waits and as its last termination.
+// startProblem describes the program that could not be started in a container, or returns "". The kubelet reports this problem alternately
+// as the container's waiting reason and as its last termination.
 func startProblem(c corev1.ContainerStatus) string {
 	var message string
 	waiting, ended := c.State.Waiting, c.State.Terminated
@@ -182,7 +182,7 @@ func startProblem(c corev1.ContainerStatus) string {
 	default:
 		return ""
 	}
-	// Earlier parts of the message only repeat that a layer below the kubelet failed.
+	// The earlier parts of the message are only texts of the layers below the kubelet.
 	if i := strings.LastIndex(message, "exec: "); i >= 0 {
 		message = message[i:]
 	}
@@ -190,7 +190,7 @@ func startProblem(c corev1.ContainerStatus) string {
 	return strings.TrimSuffix(fmt.Sprintf("StartError: container %s cannot start: %s", c.Name, message), ": ")
 }
 
-// Readiness returns whether a pod is ready, and since when that is so.
+// Readiness reports whether a pod is ready, and the time of the last change.
 func Readiness(pod *corev1.Pod) (ready bool, since time.Time) {
 	if c := condition(pod, corev1.PodReady); c != nil {
 		return c.Status == corev1.ConditionTrue, c.LastTransitionTime.Time
@@ -210,12 +210,12 @@ func Unready(pod *corev1.Pod) bool {
 	return !gone(pod) && pod.Status.Phase == corev1.PodRunning && c != nil && c.Status == corev1.ConditionFalse && PodProblem(pod) == ""
 }
 
-// lastEnd returns the termination that explains why a container is not ready now, or nil. A crashing container is alternately terminated,
-// waiting and running; that is one problem.
+// lastEnd returns the termination that explains why a container is not ready now, or nil. A crashing container alternates between
+// terminated, waiting and running, which is one problem.
 //
-// A running container that crashed before counts as crashing only while it has not been ready since. In that case its pod stopped being
-// ready before the container started. If the pod was ready in between, the crash is old (maybe by weeks), and something else is wrong now.
-// A crash is not the cause either while the container is created again, such as after a restart of the node.
+// A running container that crashed before counts as crashing only until it is ready: its pod then stopped being ready before the container
+// started. If the pod was ready after the crash, the present problem has another cause. A crash is also not the cause while the container
+// is created again, such as after a restart of the node.
 func lastEnd(c corev1.ContainerStatus, notReadySince metav1.Time) *corev1.ContainerStateTerminated {
 	switch {
 	case c.State.Terminated != nil:
@@ -228,8 +228,7 @@ func lastEnd(c corev1.ContainerStatus, notReadySince metav1.Time) *corev1.Contai
 	return nil
 }
 
-// imagePull gives the kubelet's two alternating reasons for one failing pull a single form;
-// other reasons pass through.
+// imagePull maps the kubelet's two alternating reasons for a failing pull to one, and returns other reasons unchanged.
 func imagePull(waiting *corev1.ContainerStateWaiting) string {
 	const pull, backOff = "ErrImagePull", "ImagePullBackOff"
 	reason, message := waiting.Reason, waiting.Message
@@ -239,7 +238,7 @@ func imagePull(waiting *corev1.ContainerStateWaiting) string {
 	return strings.TrimSuffix(fmt.Sprintf("%s: %s", reason, Essence(message)), ": ")
 }
 
-// volumesPending: the scheduler's first attempt often precedes the binding of the volume.
+// volumesPending matches the scheduler's answer before a volume is bound, which is common at the first attempt.
 func volumesPending(message string) bool {
 	return strings.Contains(message, "unbound immediate PersistentVolumeClaims")
 }

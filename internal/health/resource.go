@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// The reasons of a resource without conditions of its operator at present.
+// The reasons of a resource whose operator has set no conditions for the present state.
 const (
-	// ReasonNotObserved: its operator has not reported on the latest generation.
+	// ReasonNotObserved: the resource's operator has not reported on the latest generation.
 	ReasonNotObserved = "NotObserved"
-	// ReasonTerminating: it is being deleted.
+	// ReasonTerminating: the resource is being deleted.
 	ReasonTerminating = "Terminating"
 )
 
@@ -34,8 +34,8 @@ func isCustom(object *unstructured.Unstructured) bool {
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 
-// addCustom judges a custom resource by its own conditions. Stalled and Degraded are problems; else it is settled when it
-// is Ready in its latest generation. Unlike for kstatus, a resource without conditions is not settled.
+// addCustom judges a custom resource by its own conditions. Stalled and Degraded are problems. Without these, the resource is settled when
+// it is Ready in its latest generation. A resource without conditions is not settled, unlike in kstatus.
 func (s *State) addCustom(object *unstructured.Unstructured) {
 	s.countCustom(object)
 	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}
@@ -71,7 +71,7 @@ func (s *State) addCustom(object *unstructured.Unstructured) {
 	}
 }
 
-// conditionOf returns whether a condition is True, and its reason and message. A condition of an earlier generation does not count.
+// conditionOf reports whether a condition is True, and returns its reason and message. Conditions of an earlier generation are ignored.
 func conditionOf(object *unstructured.Unstructured, kind string) (is bool, reason, message string) {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	for _, c := range conditions {
@@ -89,8 +89,8 @@ func conditionOf(object *unstructured.Unstructured, kind string) (is bool, reaso
 	return false, "", ""
 }
 
-// countCustom reads the numbers of ready and wanted pods from a status.ready such as 5/6. If the status describes an earlier generation,
-// the number of wanted pods is spec.replicas.
+// countCustom reads the numbers of ready and desired pods from a status.ready such as 5/6. If the status describes an earlier generation,
+// the desired number is spec.replicas.
 func (s *State) countCustom(object *unstructured.Unstructured) {
 	desired, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
 	text, _, _ := unstructured.NestedString(object.Object, "status", "ready")

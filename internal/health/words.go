@@ -13,8 +13,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// OwnWords returns the reason and the message that a container left as its termination message: a JSON object with a reason in one
-// word and a message, as the operator's agent and the charts' scripts write it. It returns "" for any other text.
+// OwnWords returns the reason and the message that a container left as its termination message: a JSON object with a one-word reason and a
+// message, the format of the operator's agent and of the charts' scripts. It returns "" for any other text.
 func OwnWords(message string) string {
 	var own contract.Refusal
 	if json.Unmarshal([]byte(message), &own) != nil || own.Message == "" || !oneWord.MatchString(own.Reason) {
@@ -31,7 +31,8 @@ var words = regexp.MustCompile(`(?i)\b(error|exception|fatal|panic|denied|refuse
 // grave matches the line with which a Go program reports why it ends. A stack trace follows.
 var grave = regexp.MustCompile(`^(panic|fatal error): `)
 
-// preamble matches what loggers and stack traces write before an error: a time, a level, the class of an exception, Redis' process and role.
+// preamble matches the text that loggers and stack traces write before an error: a time, a level, the class of an exception, Redis' process
+// and role.
 var preamble = regexp.MustCompile(`^(?:` +
 	`\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d\S*|` +
 	`\d+:[A-Z] \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d\.\d+ [*#.-]|` +
@@ -39,8 +40,8 @@ var preamble = regexp.MustCompile(`^(?:` +
 	`Caused by:|Exception in thread "[^"]*"|` +
 	`(?:[a-z]\w*\.)+[A-Z]\w*(?:Exception|Error):)\s+`)
 
-// LastError returns the error in the last line of a log that has one, without what loggers write in front of it, or "". A line that
-// reports the end of the program takes precedence over later ones.
+// LastError returns the error from the last line of a log that has one, without the preamble of the logger, or "". A line that reports the
+// end of the program takes precedence over later lines.
 func LastError(log []string) string {
 	last := ""
 	for _, line := range slices.Backward(log) {

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// managed selects what the operator manages.
+// managed selects the objects that the operator manages.
 func managed() labels.Selector {
 	return labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
 }
@@ -39,7 +39,7 @@ func CacheOptions(kinds []schema.GroupVersionKind, namespaces []string, resync t
 		SyncPeriod:       &resync,
 		ByObject:         byObject,
 		DefaultTransform: cache.TransformStripManagedFields(),
-		// A kind that is read but not watched is a defect, not a reason to watch the cluster.
+		// A read of a kind without a watch is a defect, and must not start a watch of the whole cluster.
 		ReaderFailOnMissingInformer: true,
 		DefaultNamespaces:           only(namespaces),
 	}

@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// cachePatience limits the time that a read waits for the cache to show what this process wrote. Watches
-// take milliseconds for that.
+// cachePatience limits the time that a read waits until the cache shows the writes of this process. A watch usually delivers them within
+// milliseconds.
 const cachePatience = 5 * time.Second
 
-// The time that a read waits for the cache of a lagging kind, and the time for which a kind counts as lagging, which exceeds that of any
-// reconciliation.
+// The time that a read waits for the cache of a lagging kind, and the time for which a kind counts as lagging. The latter is longer than
+// any reconciliation.
 const (
 	lagPatience = 100 * time.Millisecond
 	lagMemory   = 2 * time.Minute
@@ -33,7 +33,7 @@ const (
 // boundedClient is a client with read-your-writes consistency whose reads wait for the cache no
 // longer than its patience.
 //
-// Some waits never end. The cache compares the versions of the objects that it has seen with the version of the last write. (1) A write
+// Some waits never end. The cache compares the version of the last write with the versions of the objects that it has received. (1) A write
 // deletes an object. (2) The watch breaks. (3) The new list has neither the object nor the version of its deletion, which the API server
 // returns for Services. (4) The read waits until any object of that kind changes.
 type boundedClient struct {
@@ -45,16 +45,16 @@ type boundedClient struct {
 	written  written
 
 	mu      sync.Mutex
-	lagging map[string]time.Time // kind -> end of that
+	lagging map[string]time.Time // kind -> end of its time as a lagging kind
 }
 
-// NewClient returns a client that reads from the cache, which holds what the operator manages, and
-// asks the API server when the cache does not catch up within cachePatience.
+// NewClient returns a client that reads from the cache of the operator's objects, and from the API server if the cache does not catch up
+// within cachePatience.
 func NewClient(cached client.Client, live client.Reader) client.Client {
 	return &boundedClient{Client: cached, live: live, cached: managed(), patience: cachePatience, written: newWritten()}
 }
 
-// Get reads from the cache. If the cache lags, Get reads from the API server, and hides what the cache would not hold.
+// Get reads from the cache. If the cache lags, Get reads from the API server, and hides objects that the cache would not hold.
 func (c *boundedClient) Get(ctx context.Context, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
 	err := c.bounded(ctx, object, func(ctx context.Context) error { return c.cachedGet(ctx, key, object, opts...) })
 	if !lags(ctx, err) {
@@ -109,13 +109,13 @@ func (c *boundedClient) remember(kind string) {
 	c.lagging[kind] = time.Now().Add(lagMemory)
 }
 
-// kindOf identifies a cache: by the Go type, and by the kind if several kinds use the type.
+// kindOf identifies a cache by the Go type, and by the kind if several kinds share the type.
 func kindOf(of runtime.Object) string {
 	kind := of.GetObjectKind().GroupVersionKind()
 	return strings.TrimSuffix(fmt.Sprintf("%T", of), "List") + " " + kind.Group + " " + strings.TrimSuffix(kind.Kind, "List")
 }
 
-// lags reports whether the read's time limit ended it, and not the reconciliation's.
+// lags reports whether a read was ended by its own time limit, and not by the time limit of the reconciliation.
 func lags(ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 }

@@ -16,9 +16,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Only small parts are shared, up to sharedBytes in total; each part counts with its content. A large part is usually a user's text that no
-// other object has, and would stay in memory after its object is deleted. One DataService shares some 500 parts with other DataServices.
-// Parts of a single object evict one another.
+// Only small parts are shared, up to sharedBytes in total; each part counts with its content. A large part is usually a user's text in a
+// single object, and would stay in memory after the deletion of that object. A DataService shares about 500 parts with other DataServices.
+// Parts that occur in a single object evict one another.
 const (
 	sharedBytes = 16 << 20
 	largestPart = 16 << 10
@@ -26,8 +26,8 @@ const (
 	perPart     = 200 // the size of an entry in the cache
 )
 
-// interner lets the objects of a cache share equal parts, such as the probes of all Deployments: DataServices differ little, and a map
-// takes at least 300 bytes. A reader must not change objects from such a cache.
+// interner lets the objects of a cache share equal parts, such as the probes of all Deployments: DataServices are similar, and a map takes
+// at least 300 bytes. A reader must not change objects from such a cache.
 type interner struct {
 	seed  maphash.Seed
 	parts *object.Cache[uint64, any] // hash -> map or slice
@@ -37,8 +37,8 @@ func newInterner() *interner {
 	return &interner{seed: maphash.MakeSeed(), parts: object.NewCache[uint64, any](sharedBytes, nil)}
 }
 
-// transform prepares an object for the cache, without the field managers, which have no reader. It must not modify its
-// input: an informer may pass the same object twice, and by then its maps are shared with other cached objects.
+// transform prepares an object for the cache, and removes the field managers, because no code reads them from the cache. It must not modify
+// its input: an informer may pass the same object twice, and the second time the object's maps are shared with other cached objects.
 func (s *interner) transform(object any) (any, error) {
 	u, ok := object.(*unstructured.Unstructured)
 	if !ok {
@@ -112,7 +112,7 @@ func (s *interner) mix(a, b uint64) uint64 {
 	return maphash.Bytes(s.seed, both[:])
 }
 
-// known returns the shared part with this hash if that part equals the given part, else the given part.
+// known returns the shared part with this hash if it equals the given part, and otherwise the given part.
 func (s *interner) known(part any, hash uint64, size int) (shared any, sum uint64, bytes int) {
 	if size > largestPart {
 		return part, hash, size
@@ -124,7 +124,7 @@ func (s *interner) known(part any, hash uint64, size int) (shared any, sum uint6
 	return part, hash, size
 }
 
-// holdsTheSame compares parts whose own parts are shared already.
+// holdsTheSame compares two parts whose inner parts are already shared.
 func holdsTheSame(a, b any) bool {
 	switch a := a.(type) {
 	case map[string]any:

@@ -22,7 +22,7 @@ import (
 const (
 	// persists is the time after which a list that fails or gets no answer is a problem. A forbidden list is a problem at once.
 	persists = 15 * time.Second
-	// lasts is the time without another error after which a problem is over. A reflector waits at most 30 s between two attempts.
+	// lasts is the time without an error after which a problem has ended. A reflector waits at most 30 s between two attempts.
 	lasts = 2 * time.Minute
 )
 
@@ -32,7 +32,7 @@ type Lists struct {
 	mu  sync.Mutex
 	all []*list
 	now func() time.Time
-	// optional are the types of resources that the operator can do without.
+	// optional are the types of resources that the operator does not require.
 	optional []reflect.Type
 }
 
@@ -71,7 +71,7 @@ func (l *Lists) Observe(options *cache.Options) {
 	}
 }
 
-// Optional makes failing lists of a type no problem: users may remove its CRD and the rights to it while the operator runs.
+// Optional excludes a type from the problems: users may remove its CRD and the rights to it while the operator runs.
 func (l *Lists) Optional(of runtime.Object) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,7 +131,7 @@ func (l *list) problem(now time.Time) string {
 	return "the operator has no list of " + l.kind + since + l.created.UTC().Format(time.RFC3339) + ": the API server does not answer it"
 }
 
-// essence returns an error of a reflector without the words that precede the cause.
+// essence returns an error of a reflector without the text that precedes the cause.
 func essence(err error) string {
 	// "failed to list *v1.Pod: pods is forbidden: User "u" cannot list resource "pods" in API group "" at the cluster scope"
 	text := err.Error()

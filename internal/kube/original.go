@@ -16,7 +16,7 @@ import (
 )
 
 // AddOriginals adds a second cache to a manager, for objects of the original operator, and returns it. The manager's own cache holds only
-// objects with this operator's label. The second cache holds only metadata; in a cluster that never ran the original operator it is empty.
+// objects with this operator's label. The second cache holds only metadata; it is empty in a cluster that never ran the original operator.
 func AddOriginals(mgr ctrl.Manager, namespaces []string, lists *Lists, create cache.NewCacheFunc) (cache.Cache, error) {
 	labelled, err := labels.NewRequirement(object.LabelOriginal, selection.Exists, nil)
 	if err != nil {
@@ -42,7 +42,7 @@ func AddOriginals(mgr ctrl.Manager, namespaces []string, lists *Lists, create ca
 	return originals, nil
 }
 
-// cacheRunnable is a cache that the manager starts with its own, before anything reads it.
+// cacheRunnable is a cache that the manager starts together with its own cache, before any reader.
 type cacheRunnable struct{ cache.Cache }
 
 func (c cacheRunnable) GetCache() cache.Cache { return c.Cache }

@@ -11,8 +11,8 @@ import (
 )
 
 // Stoppable returns a constructor of caches that wait for their lists until a channel is closed. Without it, a manager that is stopped
-// while its caches wait would loop forever (controller-runtime v0.25), because it completes the start of each group before it stops the
-// first.
+// while its caches wait would loop forever (controller-runtime v0.25): the manager completes the start of all groups before it stops the
+// first one.
 func Stoppable(stopped <-chan struct{}) cache.NewCacheFunc {
 	return func(cfg *rest.Config, options cache.Options) (cache.Cache, error) {
 		c, err := cache.New(cfg, options)
@@ -26,7 +26,7 @@ type stoppable struct {
 	stopped <-chan struct{}
 }
 
-// WaitForCacheSync returns true also when the process ends.
+// WaitForCacheSync also returns true if the process ends.
 func (s *stoppable) WaitForCacheSync(ctx context.Context) bool {
 	ctx, cancel := context.WithCancel(ctx)
 	synced := make(chan bool, 1)

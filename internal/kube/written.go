@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// writtenAtMost limits the number of stored versions, about 200 bytes each. The cache has seen all but a few of them.
+	// writtenAtMost limits the number of stored versions, about 200 bytes each. For most of them the cache already shows the write.
 	writtenAtMost = 4096
 	// lookAgain is the interval at which a read checks a cache that does not show a write yet.
 	lookAgain = 2 * time.Millisecond
 )
 
 // written stores the versions of objects that this process patched or updated without Go types. controller-runtime waits for writes with Go
-// types and for applies. It handles a patch or an update of an Unstructured as one with a Go type, but not the reads (v0.25.2,
+// types and for applies. For an Unstructured, it registers a patch or an update under the Go type, but reads wait under the kind (v0.25.2,
 // writeTargetFor in pkg/client/consistency.go).
 type written struct{ versions *lru.Cache }
 

@@ -30,10 +30,10 @@ type Resource struct {
 
 // Backups is the input of the metrics of a resource's backups.
 type Backups struct {
-	// LastSuccessful and LastVerified are the times of the last successful backup and check. Before the first one they are the time since
-	// when it is awaited. Zero if none is declared.
+	// LastSuccessful and LastVerified are the times of the last successful backup and check. Before the first one they are the time at
+	// which the wait for it began. Zero if none is declared.
 	LastSuccessful, LastVerified time.Time
-	// Every and VerifyEvery are the longest time between two runs of the schedules; 0 for none.
+	// Every and VerifyEvery are the longest times between two runs of the respective schedule; 0 for none.
 	Every, VerifyEvery time.Duration
 }
 
@@ -47,10 +47,10 @@ type Part struct {
 	Waits   bool // its new revision waits for other parts
 }
 
-// Series are the metrics of the resources of one kind. Except TimeToReady they are computed at each scrape from the current resources. So a
-// deleted resource leaves no series, and each replica of the operator reports the same, leader or not.
+// Series are the metrics of the resources of one kind. All except TimeToReady are computed from the current resources at each scrape. So a
+// deleted resource leaves no series, and all replicas of the operator report the same values.
 type Series struct {
-	// TimeToReady observes the seconds from the creation of a resource until it is first Ready.
+	// TimeToReady observes the seconds from the creation of a resource to its first Ready.
 	TimeToReady prometheus.Histogram
 
 	phase, generation, observed, paused, step, condition, conditionSince *prometheus.Desc
@@ -202,7 +202,7 @@ func (s *Series) collect(to chan<- prometheus.Metric, r *Resource) {
 	}
 }
 
-// isKnown are the reported conditions: a status with other conditions adds no series.
+// isKnown lists the reported conditions: other conditions in a status add no series.
 var isKnown = map[string]bool{
 	"Ready": true, "Progressing": true, "Degraded": true, "Paused": true, "Stalled": true, "OperatorChange": true, "SpecIgnored": true,
 	"BackupHealthy": true, "Recoverable": true, "DatabaseSwitch": true, "Available": true, "CertificatesValid": true, "Redundant": true,
@@ -211,7 +211,7 @@ var isKnown = map[string]bool{
 // wordLimit is longer than any phase, step or reason of the operator's.
 const wordLimit = 40
 
-// word returns a text if it is one word and so may be a label, and "Other" for any other text in a status.
+// word returns a text of one word unchanged, and "Other" for any other text: texts of a status become labels.
 func word(text string) string {
 	isForeign := func(r rune) bool { return r < '0' || r > '9' && r < 'A' || r > 'Z' && r < 'a' || r > 'z' }
 	if text == "" || len(text) > wordLimit || strings.ContainsFunc(text, isForeign) {

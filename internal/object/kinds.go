@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Kinds is every kind that a chart can render. Watches, cache and prune use this list, and a
-// test compares it with what the charts render and with the RBAC markers.
+// Kinds is every kind that a chart can render. Watches, cache and prune use this list. A test compares the list with the kinds that the
+// charts render, and with the RBAC markers.
 var Kinds = []schema.GroupVersionKind{
 	corev1.SchemeGroupVersion.WithKind("Secret"),
 	ConfigMapKind,
@@ -55,10 +55,10 @@ var Route = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version:
 // Optional are the kinds that a chart can render and whose CRDs may be missing.
 var Optional = append(slices.Clone(Resources), Route)
 
-// IsUntyped reports whether a kind has no Go type here. Its CRD checks its fields and adds defaults that are not known here.
+// IsUntyped reports whether a kind has no Go type here. The CRD of such a kind checks fields and adds defaults that are unknown here.
 func IsUntyped(gvk schema.GroupVersionKind) bool { return gvk == Foreign || gvk == Route }
 
-// Foreign is the one of Resources that another operator reconciles. Its Go type and its defaults are not known here, and it cannot be
+// Foreign is the only one of Resources that another operator reconciles. Its Go type and defaults are unknown here, and it cannot be
 // paused.
 var Foreign = schema.GroupVersionKind{Group: "mongodbcommunity.mongodb.com", Version: "v1", Kind: "MongoDBCommunity"}
 
@@ -68,7 +68,7 @@ func IsForeign(o *unstructured.Unstructured) bool { return o.GroupVersionKind() 
 // ResourceOf returns the resource of a kind that the operator manages.
 func ResourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	switch {
-	case gvk == Foreign: // its plural is its singular
+	case gvk == Foreign: // its plural equals its singular
 		return gvk.GroupVersion().WithResource("mongodbcommunity")
 	case gvk.Kind == "ModelBox":
 		return gvk.GroupVersion().WithResource("modelboxes")
@@ -93,7 +93,7 @@ func PauseField(resource *unstructured.Unstructured) string {
 	return "paused"
 }
 
-// ConfigMapKind is the kind of settings, and of the operator's records of data.
+// ConfigMapKind is the kind of the objects with settings, and of the operator's records of data.
 var ConfigMapKind = corev1.SchemeGroupVersion.WithKind("ConfigMap")
 
 // ClaimKind is the kind of claims for volumes.
@@ -125,5 +125,5 @@ const IndexPart = "part"
 // PartKey is the value of IndexPart for a part of the owner with that Key.
 func PartKey(owner, part string) string { return owner + "/" + part }
 
-// UnknownImage is planned for the agent's image if the operator does not know it, because it runs outside of a pod.
+// UnknownImage is planned as the agent's image if the operator runs outside of a pod and does not know that image.
 const UnknownImage = "unknown"

@@ -29,33 +29,34 @@ const (
 	LabelKind = "d3os-product.com.d3os/kind"
 	// LabelComponent holds the name of the component, which is a part of the owner.
 	LabelComponent = "app.kubernetes.io/name"
-	// LabelManagedBy marks the operator's objects; its cache holds only these.
+	// LabelManagedBy marks the operator's objects; the operator's cache holds only objects with this label.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
 	// LabelPartOf holds the name of the product.
 	LabelPartOf = "app.kubernetes.io/part-of"
-	// LabelBackup is set on the CronJobs of backups and on their pods. On the CronJob that makes the backups its value is the component
-	// with the data; the others have that with a suffix such as -verify.
+	// LabelBackup is set on the CronJobs of backups and on their pods. Its value is the name of the component with the data, with a suffix
+	// such as -verify on CronJobs that make no backups.
 	LabelBackup = "d3os-product.com.d3os/backup"
-	// LabelRevision on pods holds a digest of the template that they were made from, where no other field shows it.
+	// LabelRevision on pods holds a digest of the pod template that the pods were made from, if no other field shows the template.
 	LabelRevision = "d3os-product.com.d3os/revision"
 	// AnnotationDigest holds the digest of an object's planned form.
 	AnnotationDigest = "d3os-product.com.d3os/digest"
-	// AnnotationWriter holds the version of the operator that wrote an object last. It is not part of a plan: a difference in it alone
-	// causes no write.
+	// AnnotationWriter holds the version of the operator that wrote an object last. The annotation is not part of a plan: another version
+	// alone causes no write.
 	AnnotationWriter = "d3os-product.com.d3os/operator-version"
 	// AnnotationTicket on a pod is the operator's permission for this pod to start a member of a database without data, or alone. The agent
 	// in the pod reads it.
 	AnnotationTicket = "d3os-product.com.d3os/ticket"
-	// AnnotationAdopt on a MySQLCluster is the mark of the single server's data that the cluster begins with. It has no effect once the database has begun.
+	// AnnotationAdopt on a MySQLCluster is the mark of the data of a single server, from which the cluster is created. The annotation has
+	// no effect once the cluster has data.
 	AnnotationAdopt = "d3os-product.com.d3os/adopt"
-	// AnnotationRestoredTo on a claim is the time to which a DataRestore has restored a database to it. It is set once the restore is
-	// complete, so that a DataService can switch to the claim.
+	// AnnotationRestoredTo on a claim is the time to which a DataRestore restored the database on the claim. It is set when the restore is
+	// complete: then a DataService can switch to the claim.
 	AnnotationRestoredTo = "d3os-product.com.d3os/restored-to"
 	// AnnotationCredentials on a claim names the Secret with the passwords of the claim's database, if the claim's name implies another
 	// Secret.
 	AnnotationCredentials = "d3os-product.com.d3os/credentials" //nolint:gosec // a name
-	// AnnotationStarted on a DataBackup or a DataRestore holds its UID, and is written before its first object. A copy, such as one from a
-	// restore of the cluster's objects, has no status and another UID.
+	// AnnotationStarted on a DataBackup or a DataRestore holds the UID of the resource, and is written before the first object. It marks a
+	// copy of the resource, such as one from a restore of the cluster's objects: a copy has no status and another UID.
 	AnnotationStarted = "d3os-product.com.d3os/started"
 	// AnnotationPolicy is Helm's: an object with the value keep outlives its release.
 	AnnotationPolicy = "helm.sh/resource-policy"
@@ -75,7 +76,7 @@ func IsReserved(key string) bool {
 // ByPolicy is in each message about an object that an admission policy changed.
 const ByPolicy = "a policy of the cluster changed"
 
-// LossSince describes the loss of everything after a time, in the words that a consent has to repeat.
+// LossSince describes the loss of everything after a time, in the words that the user must repeat to accept the loss.
 func LossSince(moment string) string { return "everything since " + moment }
 
 // OutlivesOwner reports whether an object outlives its owner.
@@ -89,7 +90,7 @@ func Digest(o *unstructured.Unstructured) string {
 }
 
 // Finish sets the digest annotation and the owner of a planned object, and returns the digest without the number of replicas. Objects with
-// helm.sh/resource-policy: keep get no owner, because they outlive it.
+// helm.sh/resource-policy: keep get no owner, because they outlive the owner.
 func Finish(o *unstructured.Unstructured, owner Owner) (revision string, err error) {
 	digest, revision, err := digestOf(o)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// LabelOriginal is set on the objects of the original operator, the one before this project's first release. It holds the name of the
-// DataService.
+// LabelOriginal is set on the objects of the original operator, which this project replaces. Its value is the name of the DataService.
 const LabelOriginal = "dataservice"
 
 // OriginalKinds are the kinds of the objects that the original operator made.
@@ -22,12 +21,13 @@ var OriginalKinds = []schema.GroupVersionKind{
 	appsv1.SchemeGroupVersion.WithKind("StatefulSet"),
 }
 
-// Marked reports whether this operator wrote an object: it has the operator's digest or label. A user may remove one of the two.
+// Marked reports whether this operator wrote an object. The digest or the label is enough, because a user may remove one of the two.
 func Marked(object metav1.Object) bool {
 	return object.GetAnnotations()[AnnotationDigest] != "" || object.GetLabels()[LabelManagedBy] == ManagedBy
 }
 
-// NotAdopted reports whether an object is the owner's by its controller or by the original's label, but was not written by this operator.
+// NotAdopted reports whether an object belongs to the owner by its controller reference or by the original operator's label, but was not
+// written by this operator.
 func (o Owner) NotAdopted(object metav1.Object) bool {
 	if Marked(object) {
 		return false

@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Annotations that prevent GitOps tools from deleting an object. Objects carry LabelInstance, which is Argo CD's tracking label, too: an
-// Application of the resource's name deletes an object that has no owner and is not in Git, unless these annotations are set.
+// Annotations that prevent GitOps tools from deleting an object. Argo CD uses LabelInstance as its tracking label: without these
+// annotations, an Application with the resource's name deletes each object that has the label but no owner, and that is not in Git.
 const (
 	annotationArgoSync    = "argocd.argoproj.io/sync-options"
 	annotationArgoCompare = "argocd.argoproj.io/compare-options"
@@ -74,7 +74,7 @@ func LacksNoPrune(o metav1.Object) bool {
 }
 
 // IsRetained reports whether an object of the operator's outlives its resource: it has no owner. A claim that a StatefulSet made from its
-// template has no AnnotationPolicy. Any other object without that annotation has lost its owner, and gets it back.
+// template has no AnnotationPolicy. Any other object without that annotation has lost its owner reference, and gets the reference again.
 func IsRetained(o metav1.Object, isClaim bool) bool {
 	labels := o.GetLabels()
 	if len(o.GetOwnerReferences()) > 0 || labels[LabelManagedBy] != ManagedBy || labels[LabelInstance] == "" {

@@ -17,8 +17,8 @@ func SizeOfMap(n int) int { return mapHeader + slots(n)*(16+16+perSlot) }
 // SizeOfSlice estimates the bytes of a []any of n items, without the values behind pointers.
 func SizeOfSlice(n int) int { return 24 + n*16 }
 
-// SizeOf estimates the bytes of a value with everything that it points to. Shared values count each time, so the estimate is rather too high.
-// The value must not contain itself.
+// SizeOf estimates the bytes of a value with everything that it points to. Shared values count each time, so the estimate tends to be too
+// high. The value must not contain itself.
 func SizeOf(value any) int {
 	if value == nil {
 		return 0
@@ -80,8 +80,8 @@ func ofMap(v reflect.Value) int {
 	return size
 }
 
-// slots estimates the number of slots in a map with n entries. Small maps double when seven eighths are used. The tables of large ones grow
-// separately, so that up to nine sixteenths are free.
+// slots estimates the number of slots in a map with n entries. Small maps double when seven eighths of the slots are used. The tables of
+// large maps grow separately: up to nine sixteenths of the slots are free.
 func slots(n int) int {
 	if n > 896 {
 		return n * 16 / 7

@@ -13,7 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// UnlabelledError reports that a Secret exists without the labels of its owner. It may hold the values that the owner's servers have.
+// UnlabelledError reports that a Secret exists without the labels of its owner. The Secret may hold the values that the owner's servers
+// use.
 type UnlabelledError struct {
 	Secret string
 	Owner  Owner
@@ -31,8 +32,9 @@ func (e *UnlabelledError) Error() string {
 		e.Secret, e.Owner.Kind, e.Owner.Name, e.Owner.Namespace, e.Secret, strings.Join(set, " "))
 }
 
-// UnseenSecret reads a Secret of the owner that the cache lacks from the API server: the cache selects by a label, which the Secret may have
-// lost. It returns lost if the Secret does not exist, and an *UnlabelledError if the Secret may be the owner's and nothing proves it.
+// UnseenSecret reads from the API server a Secret of the owner that the cache lacks: the cache selects by a label, and the Secret may have
+// lost the label. It returns the error lost if the Secret does not exist, and an *UnlabelledError if the Secret may belong to the owner but
+// nothing proves that.
 func UnseenSecret(owner Owner, live Lookup, name string, lost error) (*unstructured.Unstructured, error) {
 	if live == nil {
 		return nil, lost

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Cache durations: short if a copy must follow the Secret, or if a user must fix it.
+// Cache durations. The short one is for a Secret that is copied, or that a user must fix.
 const (
 	untilClean  = 5 * time.Minute
 	untilOthers = 10 * time.Second
@@ -23,8 +23,9 @@ const (
 // Lookup returns the live object of a kind and name, or nil.
 type Lookup func(kind, name string) (*unstructured.Unstructured, error)
 
-// UserSecrets reads users' Secrets that plans depend on. Containers get their values in the environment, where a trailing newline cannot be
-// removed, so such Secrets need a copy. It caches values for some minutes, because each pass makes a plan. It is safe for concurrent use.
+// UserSecrets reads users' Secrets that plans depend on. Containers get the values in the environment, where a trailing newline cannot be
+// removed, so a Secret with such a value is copied. UserSecrets caches values for some minutes, because each pass makes a plan. It is safe
+// for concurrent use.
 type UserSecrets struct {
 	Now func() time.Time
 
@@ -45,7 +46,8 @@ func NewUserSecrets() *UserSecrets {
 }
 
 // Read returns the values of the keys of a Secret without a trailing newline. A key that begins with a question mark is optional. isCut
-// reports whether a value has a trailing newline. An error names the Secret and the key. A missing Secret has no values: pods wait for it.
+// reports whether a value has a trailing newline. An error names the Secret and the key. A missing Secret has no values and is no error:
+// pods wait for the Secret.
 func (r *UserSecrets) Read(namespace, name string, lookup Lookup, keys ...string) (values map[string]string, isCut bool, err error) {
 	id := strings.Join(append([]string{namespace, name}, keys...), "/")
 	r.mu.Lock()

@@ -11,8 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The limits of a status. A status contains texts from specs, pods and the API server's answers, which may be long. If the CRD or etcd
-// refused a status for its size, the operator could never write that status again.
+// The limits of a status. A status contains texts from specs, pods and the API server's answers, which may be long. A status that the CRD
+// or etcd refuses for its size could never be written.
 const (
 	textLimit   = 4096 // bytes of a text
 	itemLimit   = 1024 // bytes of a text below a list

@@ -26,7 +26,7 @@ func (c Conditions) Set(name string, is bool, reason, message, elseReason, elseM
 	meta.SetStatusCondition(c.List, made)
 }
 
-// While sets a condition while it is true, and removes it otherwise.
+// While sets a condition to true if the argument is true, and removes the condition otherwise.
 func (c Conditions) While(name string, is bool, reason, message string) {
 	if !is {
 		meta.RemoveStatusCondition(c.List, name)

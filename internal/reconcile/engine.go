@@ -54,11 +54,11 @@ type Request struct {
 	WasReady bool
 }
 
-// Apply makes the cluster follow a plan as far as that is possible now. It does not wait: it applies the parts that may be applied, returns
-// the state of the others, and a watch triggers the next pass.
+// Apply makes the cluster follow a plan as far as possible now. It does not wait: it applies the parts that may be applied, and returns the
+// state of all parts. A watch triggers the next pass.
 //
 // The errors are *RefusedError, *SecretError, *PruneError, ErrPlanAgain, ErrOwnerGone, and those of apply. With an error, the result holds
-// the state that was seen until then.
+// the state of the parts that were read before the error.
 func (e *Engine) Apply(ctx context.Context, request Request, recorder Recorder) (PlanSeen, error) {
 	p := &pass{Engine: e, owner: request.Owner, plan: e.withoutUnserved(ctx, request.Plan), owned: request.Owned, hold: request.Hold, wasReady: request.WasReady, recorder: recorder}
 	if request.Paused {
@@ -197,7 +197,7 @@ func waves(parts []Part) [][]int {
 	return result
 }
 
-// dryRun validates by the API server the parts with fields of Kubernetes' own types, before anything is written.
+// dryRun lets the API server validate the parts with fields of Kubernetes' own types, before anything is written.
 func (p *pass) dryRun(ctx context.Context) error {
 	for _, trial := range p.plan.Trials {
 		if err := p.applier.Check(ctx, trial.Object); err != nil {
@@ -240,8 +240,8 @@ func hasPods(o *unstructured.Unstructured) bool {
 	return false
 }
 
-// applySecret applies a Secret with credentials. A Secret keeps its values if it appeared after the values were planned, or if the cache of
-// a new operator does not show it.
+// applySecret applies a Secret with credentials. A Secret keeps its values if it was created after the values were planned, or if the cache
+// of a new operator does not show it yet.
 func (p *pass) applySecret(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := p.Lookup(ctx, p.owner, planned.GetKind(), planned.GetName())
 	if err != nil {

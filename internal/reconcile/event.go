@@ -75,7 +75,8 @@ func recordApplied(ctx context.Context, recorder Recorder, part *Part, planned *
 	recorder.Record(ctx, event)
 }
 
-// reloaderPrefix begins the name of the variable by which Reloader (github.com/stakater/Reloader) restarts pods, unless it uses annotations.
+// reloaderPrefix is the prefix of the variable that Reloader (github.com/stakater/Reloader) sets to restart pods, unless Reloader is set to
+// use annotations.
 const reloaderPrefix = "STAKATER_"
 
 // removed describes the variables that a correction has removed; "" for none.
@@ -101,7 +102,7 @@ func recordRewritten(ctx context.Context, recorder Recorder, planned *unstructur
 	})
 }
 
-// podsDuringReplace describes the effect on an object's pods while the object is replaced.
+// podsDuringReplace describes the effect of replacing an object on the object's pods.
 func podsDuringReplace(planned *unstructured.Unstructured) string {
 	switch {
 	case planned.GetKind() == "StatefulSet":

@@ -39,7 +39,7 @@ type stepError struct {
 func (e *stepError) Error() string { return e.err.Error() }
 func (e *stepError) Unwrap() error { return e.err }
 
-// classify returns the reason for an error. again is the time after which a spec that a policy refused is retried.
+// classify returns the reason for an error. If a policy refused the spec, the pass is retried after the time again.
 func classify(err error, again time.Duration) *stepError {
 	var (
 		known      *stepError
@@ -81,8 +81,8 @@ func classify(err error, again time.Duration) *stepError {
 	return result
 }
 
-// byPolicy reports whether a ValidatingAdmissionPolicy refused an object as invalid. Such an error names no field; errors of the API
-// server's validation always do.
+// byPolicy reports whether a ValidatingAdmissionPolicy refused an object as invalid. Such an error names no field, whereas errors of the
+// API server's validation always name one.
 func byPolicy(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || status.Status().Details == nil {
@@ -100,7 +100,7 @@ func isTransient(err error) bool {
 		utilnet.IsProbableEOF(err) || errors.Is(err, context.Canceled) || errors.Is(err, ErrNotHeld) || errors.Is(err, ErrAgain)
 }
 
-// failures remembers since when each resource has been failing.
+// failures stores the time since which each resource has been failing.
 type failures struct {
 	mu    sync.Mutex
 	since map[types.NamespacedName]time.Time
@@ -118,7 +118,7 @@ func (f *failures) lasts(key types.NamespacedName) bool {
 	return f.now().Sub(f.start(key)) >= transientFor
 }
 
-// begin records that a resource has begun to fail, unless that is recorded.
+// begin records the present time as the start of a resource's failure, unless a start is recorded.
 func (f *failures) begin(key types.NamespacedName) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +132,7 @@ func (f *failures) has(key types.NamespacedName) bool {
 	return !f.since[key].IsZero()
 }
 
-// start returns the time when a resource began to fail: now, if none is recorded.
+// start returns the time at which a resource began to fail: now, if no start is recorded.
 func (f *failures) start(key types.NamespacedName) time.Time {
 	if f.since[key].IsZero() {
 		f.since[key] = f.now()

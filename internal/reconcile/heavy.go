@@ -18,7 +18,8 @@ const (
 	// A spec with more bytes, or more values, is heavy. With its defaults, config/samples/production.yaml has 3,700 bytes and 162 values.
 	// test/bundle measures that other specs are planned within a tenth of a second.
 	heavyBytes, heavyValues = 16 << 10, 256
-	// So is one with more replicas, or whose bytes times replicas are more: a RedisCluster has a StatefulSet for each two of them.
+	// A spec is also heavy if it has more replicas, or if the product of its bytes and its replicas is larger: a RedisCluster has one
+	// StatefulSet for two replicas.
 	heavyReplicas, heavyProduct = 60, 8 * heavyBytes
 	// A resource tries again after one heavyWait for each waiting resource, and after heavyLongest at the latest.
 	heavyWait, heavyLongest = 50 * time.Millisecond, 5 * time.Second
@@ -27,9 +28,10 @@ const (
 // errBusy reports that another large resource is being planned or applied.
 var errBusy = errors.New("another large resource is being planned or applied")
 
-// Heavy lets one large resource of the operator, of any kind, be planned and applied at a time. A plan takes up to a second of processor
-// time, and hundreds of writes follow it: a hundred of them at once would take every worker and all processors from the small ones. The
-// size of the spec and its number of replicas decide, because they are known before the first plan and do not depend on the machine. No worker waits for a turn.
+// Heavy lets only one large resource at a time, of any kind, be planned and applied. A plan takes up to a second of processor time, and
+// hundreds of writes follow. A hundred large resources at once would occupy all workers and processors, and small resources would wait. The
+// size of the spec and its number of replicas decide, because they are known before the first plan and do not depend on the machine. No
+// worker waits for a turn.
 type Heavy struct {
 	mu      sync.Mutex
 	sizes   map[heavyKey]size

@@ -19,7 +19,8 @@ import (
 
 // +kubebuilder:rbac:groups=apps,resources=controllerrevisions,verbs=create;list;delete
 
-// keep adds an accepted spec to the history of its resource. A failure is logged, and the next pass retries; nothing else waits for it.
+// keep adds an accepted spec to the history of its resource. A failure is logged, and the next pass retries. The rest of the pass
+// continues.
 func (r *Reconciler[T, O]) keep(ctx context.Context, resource T, seen *Seen[O]) {
 	historian, ok := any(r.kind).(Historian[T])
 	if !ok || seen.Paused || seen.Parts == nil {

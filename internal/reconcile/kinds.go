@@ -25,7 +25,7 @@ import (
 //
 // In every pass the controller calls Plan, applies the plan, and then calls Observe, Decide and Status, in that order. Plan, Observe and
 // Decide store in the pass's observation what the later calls need. Only the first step of a decision is taken. Then the pass ends, and the
-// next one begins with an empty observation. So after a crash at any point the next operator observes, too.
+// next pass begins with an empty observation. So an operator that starts after a crash needs nothing from the memory of the crashed one.
 type Kind[T client.Object, O any] interface {
 	// GVK is the kind's group, version and kind.
 	GVK() schema.GroupVersionKind
@@ -43,8 +43,8 @@ type Kind[T client.Object, O any] interface {
 	// error means that no observation was possible.
 	Observe(ctx context.Context, resource T, seen PlanSeen, pods Pods, obs *O) error
 
-	// Decide returns the next steps for the resource and the observation. It is total and depends on nothing else: every observation has a
-	// decision, if only to wait for a user. It is called for a paused resource, too, whose steps are dropped, except notes.
+	// Decide returns the next steps for the resource and the observation. Decide is pure and total: every observation has a decision, even
+	// if the decision is to wait for a user. The controller also calls Decide for a paused resource, drops the steps and keeps the notes.
 	Decide(resource T, seen PlanSeen, obs *O) Decision
 
 	// Status writes the observation into the resource's status. It is pure. If nothing visible to a user has changed, the status stays
@@ -73,7 +73,7 @@ type Parent interface {
 // Historian is a kind that keeps previous specs of its resources.
 type Historian[T client.Object] interface {
 	// Revision returns the revision to store for a resource with an accepted spec, and the generation that was ready last. revision is nil
-	// if the history has that spec already, or begins with the next change.
+	// if the history has that spec already, or if the history of this resource begins with its next change.
 	Revision(resource T) (revision *appsv1.ControllerRevision, ready int64, err error)
 }
 
@@ -86,7 +86,7 @@ type Paced[T client.Object] interface {
 	Turn(resource T) Member
 }
 
-// Pace is the result of a request for a turn. Only Status may store it: a turn counts when the status has it.
+// Pace is the result of a request for a turn. Only Status may store a Pace: a granted turn counts once it is in the status.
 type Pace struct {
 	Granted         bool
 	Reason, Message string // why it waits
@@ -94,12 +94,12 @@ type Pace struct {
 
 // Inputs are the inputs of a plan other than the resource.
 type Inputs struct {
-	// Lookup returns the resource's object of a name and of one of object.Kinds, or nil. It includes retained objects.
+	// Lookup returns the resource's object with a name and with one of object.Kinds, or nil. Retained objects are included.
 	Lookup func(kind, name string) (*unstructured.Unstructured, error)
-	// LookupAny returns the object of a name and of one of object.Kinds from the cache, whatever its owner, or nil.
+	// LookupAny returns the object with a name and with one of object.Kinds from the cache, whatever its owner, or nil.
 	LookupAny func(kind, name string) (*unstructured.Unstructured, error)
-	// LookupLive reads the object of a name from the API server, whatever its owner, or returns nil. Lookup misses objects that lost their
-	// labels. It costs a request.
+	// LookupLive reads the object with a name from the API server, whatever its owner, or returns nil. It also finds objects that lost
+	// their labels, and costs a request.
 	LookupLive func(kind, name string) (*unstructured.Unstructured, error)
 	// List lists the resource's objects of one of object.Kinds or object.Resources, retained ones included.
 	List func(kind string) ([]*unstructured.Unstructured, error)
@@ -118,8 +118,8 @@ type Inputs struct {
 type Decision struct {
 	// Steps are in order. The controller takes the first one; the others show users the next steps.
 	Steps []Step
-	// LookAgain is the time until the next observation without an API event: a second or two while a step waits for the running system,
-	// longer at rest. 0 is never.
+	// LookAgain is the time until the next observation without an API event: one or two seconds while a step waits for the running system,
+	// longer otherwise. 0 is never.
 	LookAgain time.Duration
 	// Notes write facts that the operator must remember, and change nothing for users. The first one is taken in each pass, even if the
 	// first of Steps fails or the resource is paused.
@@ -158,7 +158,7 @@ type Summary struct {
 	ReadyText  string // message of the event when it becomes ready, such as: all components are ready (12/12)
 	// New reports whether the resource has never been ready.
 	New bool
-	// Problem is reported to users: the message and reason of the condition Degraded, and the status field with details, such as
+	// Problem holds the message and the reason of the condition Degraded, and the status field with details, such as
 	// status.components[auth]. Empty without a problem.
 	Problem, ProblemReason, ProblemField string
 	// Urgent reports whether a change to this status is written immediately, instead of with the next one.
@@ -169,7 +169,7 @@ type Summary struct {
 	Conditions []metav1.Condition
 	// Parts are the parts of the status.
 	Parts []metrics.Part
-	// Members is the number of servers in each state; nil if the status does not have it.
+	// Members is the number of servers in each state; nil if the status has no such number.
 	Members map[string]int
 	// Backups holds the state of backups from the status; nil if none are declared.
 	Backups *metrics.Backups

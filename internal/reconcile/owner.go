@@ -14,14 +14,15 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// ErrOwnerGone reports that the owner was deleted, which the cache does not show yet. The garbage collector deletes its objects.
+// ErrOwnerGone reports that the owner was deleted, although the cache still shows the owner. The garbage collector deletes the owner's
+// objects.
 var ErrOwnerGone = errors.New("the resource is gone")
 
 // checkOwner returns ErrOwnerGone if an object of an applied part is missing because its owner was deleted. The garbage collector deletes
 // objects before every cache shows the owner's deletion; without this check they would be created again.
 //
-// It queries the API server only in this case, and after it has seen that the object is missing: an owner that exists then also existed
-// when the object was deleted.
+// checkOwner queries the API server only if an object is missing, and only after that: an owner that exists at that time also existed when
+// the object was deleted.
 func (p *pass) checkOwner(ctx context.Context) error {
 	var err error
 	if p.missing, err = p.allMissing(ctx); err != nil || len(p.missing) == 0 {
@@ -57,8 +58,8 @@ func (p *pass) wasApplied(part Part) bool {
 	return p.wasReady || part.Known != "" && part.Known == part.Revision
 }
 
-// goesWithOwner reports whether an existing object stays until its owner is deleted. A disruption budget depends on the number of pods,
-// which is not part of the revision.
+// goesWithOwner reports whether an existing object stays until its owner is deleted. A disruption budget does not: it depends on the number
+// of pods, which is not part of the revision.
 func goesWithOwner(o *unstructured.Unstructured) bool {
 	return !object.OutlivesOwner(o) && o.GetKind() != "PodDisruptionBudget"
 }

@@ -22,8 +22,8 @@ import (
 // askAgain is the interval at which a resource without an event checks whether its turn has come.
 const askAgain = 5 * time.Minute
 
-// pace reports whether a change that the operator itself causes must wait for its turn. A granted turn also waits, until the status has it:
-// then the next operator sees the turn if this one ends.
+// pace reports whether a change that the operator itself causes must wait for its turn. The change also waits after the turn was granted,
+// until the turn is in the status: an operator that replaces this one must see it.
 func (r *Reconciler[T, O]) pace(ctx context.Context, resource T, plan *Plan) (*Pace, error) {
 	paced, ok := any(r.kind).(Paced[T])
 	if !ok || r.gate == nil || r.kind.Paused(resource) {
@@ -44,8 +44,8 @@ func (r *Reconciler[T, O]) pace(ctx context.Context, resource T, plan *Plan) (*P
 	return &Pace{Reason: wait.Reason, Message: wait.Message(r.gate.Limit)}, nil
 }
 
-// members returns all resources of the kind from the cache. The cache may not show this operator's last writes yet, but the gate stores
-// them.
+// members returns all resources of the kind from the cache. The cache may not show the turns that this operator wrote last, but the gate
+// stores them.
 func (r *Reconciler[T, O]) members(ctx context.Context, paced Paced[T]) (all []Member, err error) {
 	err = EachListed(ctx, r.client, r.client.Scheme(), r.kind.GVK(), func(resource T) { all = append(all, paced.Turn(resource)) },
 		client.DisableReadYourWritesConsistency)
@@ -76,7 +76,8 @@ func EachListed[T client.Object](ctx context.Context, reader client.Reader, sche
 	})
 }
 
-// watchTurns triggers a pass of waiting resources when another resource's turn has ended, or when that resource is healthy again.
+// watchTurns triggers a pass of each waiting resource when the turn of another resource has ended, or when the other resource is healthy
+// again.
 func (r *Reconciler[T, O]) watchTurns(b *builder.Builder) {
 	paced, ok := any(r.kind).(Paced[T])
 	if !ok || r.gate == nil {

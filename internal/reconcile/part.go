@@ -127,8 +127,8 @@ func (p *pass) applyObject(ctx context.Context, part *Part, planned, live *unstr
 	return result, err
 }
 
-// awaitPods is the interval between checks of pods whose workload is not watched, and between calls of Part.Confirm. A check of pods
-// reads the cache.
+// awaitPods is the interval between checks of pods whose workload is not watched, and between calls of Part.Confirm. A check reads only the
+// cache.
 const awaitPods = 2 * time.Second
 
 // awaitServed is the interval between checks for a kind that the API server does not serve.
@@ -147,8 +147,7 @@ func (s *PartSeen) notServed(err error) bool {
 	return true
 }
 
-// lookOnly runs a pass for a paused owner. It writes nothing, except that it pauses resources of the operator's kinds that are parts of the
-// owner.
+// lookOnly runs a pass for a paused owner. Its only write pauses resources of the operator's kinds that are parts of the owner.
 func (p *pass) lookOnly(ctx context.Context) (PlanSeen, error) {
 	seen := PlanSeen{Parts: make([]PartSeen, 0, len(p.plan.Parts))}
 	for _, o := range p.owned {
@@ -280,7 +279,7 @@ func (p *pass) judge(ctx context.Context, part *Part, live []*unstructured.Unstr
 	return nil
 }
 
-// refusedObject makes the object that could not be written the culprit.
+// refusedObject sets the object that could not be written as the culprit.
 func refusedObject(planned *unstructured.Unstructured, err error) health.Culprit {
 	reason := string(apierrors.ReasonForError(err))
 	if reason == "" {

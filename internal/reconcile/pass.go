@@ -30,8 +30,8 @@ func (r *Reconciler[T, O]) protected(ctx context.Context, resource T) (seen Seen
 	return seen, err
 }
 
-// plan calls the kind's Plan. A panic is a defect of the operator with this spec. The pass is retried each minute, because other inputs
-// than the spec may have caused the panic.
+// plan calls the kind's Plan. A panic is a defect of the operator. The pass is retried each minute, because inputs other than the spec may
+// have caused the panic.
 func (r *Reconciler[T, O]) plan(ctx context.Context, resource T, owner object.Owner, obs *O) (plan *Plan, err error) {
 	err = workers.Protect(func() (err error) {
 		plan, err = r.kind.Plan(resource, r.inputs(ctx, owner), obs)

@@ -32,8 +32,8 @@ type Part struct {
 	Revision string
 	// Known is the last applied revision, from the owner's status; "" for none.
 	Known string
-	// IsOfThisSpec reports whether the owner's status describes its present spec, so that the same plan was made before. A change of the
-	// number of replicas makes no new revision, but may plan one more object.
+	// IsOfThisSpec reports whether the owner's status describes its present spec, so that the same plan was made before. A new number of
+	// replicas makes no new revision, but the plan may have one more object.
 	IsOfThisSpec bool
 	// NeedsDryRun reports whether the spec has fields that only the API server can validate.
 	NeedsDryRun bool
@@ -48,8 +48,9 @@ type Part struct {
 	KeepReason func(leftover *unstructured.Unstructured) string
 	// ReplacesAtOnce removes the former objects of the part immediately, because they would conflict with the new objects.
 	ReplacesAtOnce bool
-	// Confirm adds facts to the health that no object of the part shows, such as about a Secret that another operator writes. It gets the
-	// live objects, nil for a missing one, and reports whether it must run again without an event. Nil: the objects show everything.
+	// Confirm adds facts to the health that no object of the part shows, such as about a Secret that another operator writes. Its argument
+	// holds the live objects, nil for a missing one. It also reports whether it must be called again without an event. Nil: the objects
+	// show everything.
 	Confirm func(live []*unstructured.Unstructured, state *health.State) (again bool, err error)
 	// KeepsRunning leaves the part unchanged, except that its CronJobs are suspended.
 	KeepsRunning bool
@@ -58,7 +59,7 @@ type Part struct {
 	// Doubt is a reason why the part does not count as ready, regardless of its objects; nil for none.
 	Doubt *Doubt
 
-	// lookAgain is PartSeen.LookAgain of a part with an object that was left out; 0 for none.
+	// lookAgain is the PartSeen.LookAgain of a part from whose plan an object was left out; 0 for none.
 	lookAgain time.Duration
 }
 
@@ -69,13 +70,13 @@ type Doubt struct {
 	// Hold leaves the part unchanged: running workloads are not changed, and no missing volume or workload is created. Missing Services and
 	// settings are created.
 	Hold bool
-	// IsCause reports whether the culprit causes the problem that pods report, and so replaces it.
+	// IsCause reports whether the culprit causes the problem that pods report. The culprit then replaces that problem.
 	IsCause bool
 }
 
 // Stopped is the state of a part that should have no pods.
 type Stopped struct {
-	// Remains names what still runs of it.
+	// Remains names the pods and Jobs that still run.
 	Remains []string
 }
 
@@ -116,7 +117,7 @@ type Plan struct {
 	Secrets []*unstructured.Unstructured
 	// Records are applied before any part: they must exist before the data is used.
 	Records []Record
-	// Trials are resources that the API server validates, and that are not applied: they come later.
+	// Trials are resources that the API server only validates: a later plan applies them.
 	Trials []Trial
 	// Parts are sorted: each comes after those that it names in After.
 	Parts []Part
@@ -124,8 +125,8 @@ type Plan struct {
 	RemovalOrder func(part string) int
 	// DeletionNote returns a text for the event of an object's removal, such as the data that is kept, or "". It may be nil.
 	DeletionNote func(removed *unstructured.Unstructured) string
-	// Adopt is called with a live Secret with values that the plan does not have. It reports whether the plan must be made again with the
-	// values in use.
+	// Adopt is called with a live Secret whose values differ from the plan. It reports whether the plan must be made again with the values
+	// in use.
 	Adopt func(live *unstructured.Unstructured) bool
 	// IsRequested reports whether a user requested the change of running pods, such as a switch of databases.
 	IsRequested bool

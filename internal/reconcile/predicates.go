@@ -18,8 +18,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// ownedChanged passes events that may need a write or change the status: every creation and deletion, and every update except of a status
-// with the same meaning.
+// ownedChanged passes events that may need a write or change the status: every creation and deletion, and every update except one that
+// changes only insignificant fields of the status.
 func ownedChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -36,9 +36,9 @@ func ownedChanged() predicate.Predicate {
 	}
 }
 
-// statusChanged passes updates whose status differs. Most of them are our own patches and end as
-// no-ops. They are needed after a restart: this process may have compared with a cached status from
-// before its predecessor's last patch, and must compare again when that patch arrives.
+// statusChanged passes updates whose status differs. Most of these events follow the operator's own patches and cause no write. They are
+// needed after a restart: this process may have read a cached status that is older than the last patch of its predecessor, and must compare
+// again when that patch arrives.
 func statusChanged() predicate.Predicate {
 	return predicate.Funcs{
 		CreateFunc: func(event.CreateEvent) bool { return false },
@@ -82,8 +82,8 @@ func declaredChanged(before, after *unstructured.Unstructured) bool {
 	return false
 }
 
-// stateOf omits Rolling and the hint, because they change with every step of a rollout. It keeps those of a resource of the operator's kinds,
-// whose hint describes the running step.
+// stateOf omits Rolling and the hint, because they change with every step of a rollout. For a resource of the operator's kinds stateOf
+// keeps both, because there the hint describes the running step.
 func stateOf(o *unstructured.Unstructured) health.State {
 	state := health.Assess([]*unstructured.Unstructured{o}, nil)
 	if object.IsResource(o) {

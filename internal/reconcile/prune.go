@@ -113,9 +113,9 @@ func (p *pass) leftovers() []*unstructured.Unstructured {
 
 // replaced reports whether a leftover of a declared part is no longer used. A part that changes its name or kind gets new objects next to
 // the old ones. If the old ones were removed at once, no pod would answer until the new pods are ready. The clients' pods use the old
-// address until they are replaced, too. Two exceptions: a volume is for one workload at a time, and a second disruption budget over the
-// same pods would forbid every eviction. The account and the alias of a database that ran elsewhere stay
-// as well: the clients need them while the next one is made, which may take days for an import.
+// address until they are replaced, too. Two exceptions are removed earlier: a workload whose volume the new one needs, and a disruption
+// budget, because two budgets over the same pods forbid every eviction. The account and the alias of a database that ran elsewhere also
+// stay: the clients need both until the next database is ready, and an import may take days.
 func (p *pass) replaced(o *unstructured.Unstructured, part *PartSeen, seen *PlanSeen) bool {
 	declared := p.part(part.Name)
 	if hasVolume(declared) && !isForClients(o) || declared.ReplacesAtOnce || o.GetKind() == "PodDisruptionBudget" {

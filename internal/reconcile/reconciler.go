@@ -21,7 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/metrics"
 )
 
-// reportAfter limits the time for reporting a failed pass. The report needs this time if the pass's own context has expired.
+// reportAfter limits the time for reporting a failed pass. The report has a separate time limit, because the context of the pass may have
+// expired.
 const reportAfter = 10 * time.Second
 
 // Reconciler makes the cluster follow the resources of one kind.
@@ -118,7 +119,7 @@ func (r *Reconciler[T, O]) Reconcile(ctx context.Context, request ctrl.Request) 
 }
 
 // step takes the first decided step, after the status has named it. While steps of a resource fail, the status is written after the step,
-// because only then the result is known. Otherwise the status would alternate between the running step and its failure.
+// when the result is known. Otherwise the status would alternate between the running step and its failure.
 func (r *Reconciler[T, O]) step(ctx context.Context, resource T, seen Seen[O]) (result ctrl.Result, err error) {
 	key := client.ObjectKeyFromObject(resource)
 	failing := r.failures.has(key)

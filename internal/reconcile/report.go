@@ -52,7 +52,7 @@ func newReporter[T client.Object, O any](kind Kind[T, O], c client.Client, recor
 	return &reporter[T, O]{kind: kind, client: c, recorder: recorder, series: series, written: map[types.NamespacedName]time.Time{}}
 }
 
-// report writes the status if a user would see a difference. It returns the resource with the resulting status of the API server: a pass
+// report writes the status if a user would see a difference. It returns the resource with the status from the API server's answer: a pass
 // may report twice, and the second patch must be based on that status.
 func (r *reporter[T, O]) report(ctx context.Context, resource T, seen Seen[O]) (T, ctrl.Result, error) {
 	reported := resource.DeepCopyObject().(T)
@@ -139,7 +139,8 @@ func (r *reporter[T, O]) announceTooLarge(ctx context.Context, resource T, refus
 	})
 }
 
-// isTooLarge reports whether the API server, its client or etcd refused an object for its size. Most refusals have a general reason.
+// isTooLarge reports whether the API server, its client or etcd refused an object for its size. Most of these refusals have no reason of
+// their own, so the text is compared.
 func isTooLarge(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large") ||
 		strings.Contains(err.Error(), "message larger than max")

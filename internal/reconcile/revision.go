@@ -21,7 +21,7 @@ const (
 	// Label holds the UID of the resource that a ControllerRevision belongs to. The ControllerRevisions of StatefulSets and DaemonSets lack
 	// it.
 	Label = "d3os-product.com.d3os/history-of"
-	// annotationReady holds the latest generation that had been ready when a revision was written.
+	// annotationReady holds the latest generation that had been ready by the time at which a revision was written.
 	annotationReady = "d3os-product.com.d3os/ready-generation"
 	// Limit is the number of revisions that are kept, in addition to the last good one.
 	Limit = 10
@@ -90,7 +90,7 @@ func name(owner object.Owner, generation int64) string {
 	return fmt.Sprintf("%s-%s-%d", owner.Name, uid, generation)
 }
 
-// NumberOf returns the number of a revision from its name, for objects of which only the metadata was read.
+// NumberOf returns the number of a revision from its name, for revisions of which only the metadata was read.
 func NumberOf(revision metav1.Object) int64 {
 	text := revision.GetName()
 	var number int64
@@ -126,7 +126,7 @@ func Read(r *appsv1.ControllerRevision) (*Revision, error) {
 	return revision, nil
 }
 
-// Good returns the generations that were ready according to the revisions, and ready, the one from the status.
+// Good returns the generations that were ready according to the revisions, and the argument ready, the generation from the status.
 func Good(revisions []*Revision, ready int64) map[int64]bool {
 	good := map[int64]bool{}
 	for _, r := range revisions {

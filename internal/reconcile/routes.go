@@ -16,11 +16,11 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// awaitRoutes is the interval between checks for HTTPRoutes that the API server does not serve. Each check costs a read of its discovery.
+// awaitRoutes is the interval between checks for HTTPRoutes that the API server does not serve. Each check costs one discovery request.
 const awaitRoutes = 30 * time.Second
 
-// withoutUnserved returns the plan without the HTTPRoutes that the API server does not serve. Each of their parts has a note instead: its
-// pods and its Service do not need the route.
+// withoutUnserved returns the plan without the HTTPRoutes that the API server does not serve. A part without its route gets a note, and its
+// other objects are applied: pods and Service do not need the route.
 func (e *Engine) withoutUnserved(ctx context.Context, plan *Plan) *Plan {
 	var left *Plan
 	for i := range plan.Parts {
@@ -30,7 +30,7 @@ func (e *Engine) withoutUnserved(ctx context.Context, plan *Plan) *Plan {
 			}
 			_, err := e.applier.Get(ctx, planned)
 			var missing *apply.NotServedError
-			if !errors.As(err, &missing) { // another error is that of the part
+			if !errors.As(err, &missing) { // any other error is reported by the part
 				continue
 			}
 			if left == nil {

@@ -74,8 +74,8 @@ func (r *Reconciler[T, O]) SetupWithManager(mgr ctrl.Manager, options Options) e
 	return err
 }
 
-// WatchChildren triggers passes for events of another kind whose resources are objects of this kind's resources. The API server must serve
-// that kind. It may be called after the start.
+// WatchChildren triggers a pass of a resource for events of its objects of another kind. The API server must serve the other kind.
+// WatchChildren may be called after the start.
 func (r *Reconciler[T, O]) WatchChildren(c cache.Cache, child schema.GroupVersionKind) error {
 	err := r.controller.Watch(source.Kind[client.Object](c, object.Empty(child), handler.EnqueueRequestsFromMapFunc(r.toResource), ownedChanged()))
 	if err != nil {
@@ -84,8 +84,8 @@ func (r *Reconciler[T, O]) WatchChildren(c cache.Cache, child schema.GroupVersio
 	return nil
 }
 
-// toResource maps an object to the resource of this kind that it belongs to: its controller, or, without a controller, the resource in its
-// labels, as for retained data and pods.
+// toResource maps an object to its resource of this kind: the object's controller, or, without a controller, the resource in its labels, as
+// for retained data and pods.
 func (r *Reconciler[T, O]) toResource(_ context.Context, obj client.Object) []ctrl.Request {
 	found := object.OwnerOf(r.kind.GVK().GroupKind(), obj)
 	if found.Name == "" {

@@ -17,8 +17,8 @@ type Step struct {
 	Name string
 	// Message describes the effect, such as "move slots 0-99 from platform-0-0 to platform-3-0".
 	Message string
-	// Do takes the step. Before its effect it proves that the target has not changed since the decision. It does not wait: the next pass
-	// reads the result. A step with effects over a longer time calls Held before each of them.
+	// Do takes the step. Before its effect, Do proves that the target has not changed since the decision. Do does not wait: the next pass
+	// reads the result. A step with several effects calls Held before each effect.
 	Do func(ctx context.Context) error
 }
 
@@ -44,7 +44,7 @@ type Runner struct{ lease Lease }
 // NewRunner returns a Runner that acts while the lease is held.
 func NewRunner(lease Lease) *Runner { return &Runner{lease: lease} }
 
-// Run takes the first of the steps, if there is one. The context ends with the reconciliation.
+// Run takes the first of the steps, if there is one. The context is the one of the reconciliation.
 func (r *Runner) Run(ctx context.Context, steps []Step) error {
 	if len(steps) == 0 {
 		return nil
@@ -68,7 +68,7 @@ func WithLease(ctx context.Context, lease Lease) context.Context {
 	return context.WithValue(ctx, leaseKey{}, lease)
 }
 
-// Held returns ErrNotHeld if this replica may not act any more. A context without a lease may have no effect either.
+// Held returns ErrNotHeld if this replica may not act any more, or if the context has no lease.
 func Held(ctx context.Context) error {
 	if lease, ok := ctx.Value(leaseKey{}).(Lease); !ok || !lease.Held() {
 		return ErrNotHeld

@@ -89,7 +89,7 @@ func (h *helm) render(release Release, parts []Part) ([][]File, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The values that chartutil.ToRenderValues builds, without its two deep copies.
+	// These values equal those of chartutil.ToRenderValues, without its two deep copies.
 	texts, err := engine.Engine{Strict: true}.Render(all, chartutil.Values{
 		"Values":       values,
 		"Capabilities": h.capabilities,
@@ -112,7 +112,7 @@ func (h *helm) render(release Release, parts []Part) ([][]File, error) {
 	return files, nil
 }
 
-// compose builds the chart that contains all parts: the partial templates of their charts once, and one subchart for each part with the
+// compose builds the chart that contains all parts. It has the partial templates of each chart once, and for each part a subchart with the
 // other templates.
 func (h *helm) compose(parts []Part) (*chart.Chart, map[string]any, error) {
 	all := &chart.Chart{
@@ -139,7 +139,7 @@ func (h *helm) compose(parts []Part) (*chart.Chart, map[string]any, error) {
 		}
 		composed[part.Chart] = true
 		all.AddDependency(subchart)
-		// A copy of the chart's defaults: a null in the values removes its key from both.
+		// The defaults are copied, because a null in the values removes its key from both.
 		values[part.Name] = chartutil.CoalesceTables(maps.Clone(part.Values), runtime.DeepCopyJSON(c.Values))
 	}
 	return all, values, nil

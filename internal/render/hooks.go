@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// handlers are the ways in which a hook or a probe acts. Kubernetes allows one of them.
+// handlers are the fields for the action of a hook or a probe. Kubernetes allows only one of them.
 var handlers = []string{"exec", "grpc", "httpGet", "sleep", "tcpSocket"}
 
-// acting are the paths of hooks and probes in a container.
+// acting holds the paths of hooks and probes in a container.
 var acting = [][]string{{"lifecycle", "preStop"}, {"lifecycle", "postStart"}, {"startupProbe"}, {"readinessProbe"}, {"livenessProbe"}}
 
 // containerIn returns the container with a name in a pod template, or nil.
@@ -36,7 +36,7 @@ func fieldsAt(container map[string]any, path []string) map[string]any {
 	return fields
 }
 
-// replaceHandlers removes the handlers of rendered hooks and probes for which a podTemplate has another one. A merge would keep both.
+// replaceHandlers removes the handler of a rendered hook or probe for which a podTemplate has another handler. A merge would keep both.
 func replaceHandlers(template, podTemplate map[string]any) {
 	containers, _, _ := unstructured.NestedFieldNoCopy(template, "spec", "containers")
 	items, _ := containers.([]any)
@@ -54,8 +54,8 @@ func replaceHandlers(template, podTemplate map[string]any) {
 	}
 }
 
-// fitPauses shortens the rendered pauses before SIGTERM to half of a grace period that a podTemplate sets. The API server refuses a longer pause
-// than the whole period.
+// fitPauses shortens the rendered pauses before SIGTERM to half of a grace period that a podTemplate sets. The API server refuses a pause
+// that is longer than the period.
 func fitPauses(pods *corev1.PodTemplateSpec, podTemplate map[string]any) {
 	grace := pods.Spec.TerminationGracePeriodSeconds
 	if grace == nil {

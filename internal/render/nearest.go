@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// unknownField returns a message about a field that does not exist, with the name that was probably meant. The path is relative to a value
+// unknownField returns a message about a field that does not exist, with the most similar name of a field. The path is relative to a value
 // of the type.
 func unknownField(in reflect.Type, path string) string {
 	const unknown = "unknown field: there is no such field"
@@ -88,7 +88,7 @@ func nearest(given string, known []field) string {
 	return best
 }
 
-// edits returns the number of letters to add, remove or change for turning one text into the other.
+// edits returns the number of letters to add, remove or change to convert one text to the other.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

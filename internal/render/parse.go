@@ -20,7 +20,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// hookAnnotation marks objects that Helm would run around an installation. This engine runs no hooks, so it refuses a chart with one.
+// hookAnnotation marks hooks, which Helm would run before or after an installation. This engine runs no hooks, and refuses a chart with a
+// hook.
 const hookAnnotation = "helm.sh/hook"
 
 // parse reads the objects of one rendered file.
@@ -52,7 +53,7 @@ func (r *Renderer) parse(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Escape writes characters as \uXXXX that JSON accepts in quotes and YAML refuses or reads as a line break. Charts quote by way of JSON, so
+// Escape writes characters as \uXXXX that JSON accepts in quotes and YAML refuses or reads as a line break. Charts quote texts as JSON, so
 // these characters occur only in quotes.
 func Escape(text string) string {
 	if !strings.ContainsFunc(text, unprintable) {
@@ -69,7 +70,7 @@ func Escape(text string) string {
 	return out.String()
 }
 
-// YAML encodes an object as YAML, with the characters escaped that YAML accepts only in that form.
+// YAML encodes an object as YAML, and escapes the characters that YAML does not accept unescaped.
 func YAML(object *unstructured.Unstructured) ([]byte, error) {
 	data, err := object.MarshalJSON()
 	if err != nil {
@@ -82,8 +83,8 @@ func unprintable(r rune) bool {
 	return r >= 0x7f && (r <= 0x9f || r == 0x2028 || r == 0x2029 || r == 0xfeff || r == 0xfffe || r == 0xffff)
 }
 
-// canonical decodes one document into its Go type and back, so that it has the form of the API server's answers: quantities are normalised
-// (1000m is 1), numbers are int64, and unknown fields are an error. It returns nil for a document of comments.
+// canonical converts a document to its Go type and back, to get the form of the API server's answers: quantities are normalised (1000m is
+// 1), and numbers are int64. Unknown fields are an error. It returns nil for a document with only comments.
 func (r *Renderer) canonical(document []byte) (*unstructured.Unstructured, error) {
 	gvk, ok := kindOf(document)
 	if !ok {
@@ -116,7 +117,7 @@ func (r *Renderer) newObject(gvk schema.GroupVersionKind) (runtime.Object, error
 	return typed, nil
 }
 
-// kindOf finds apiVersion and kind, which charts write at the start of lines, without a second parse of the document.
+// kindOf finds apiVersion and kind without a second parse of the document: charts write both at the start of a line.
 func kindOf(document []byte) (schema.GroupVersionKind, bool) {
 	var apiVersion, kind string
 	for line := range bytes.Lines(document) {

@@ -20,8 +20,8 @@ import (
 )
 
 // OverlayPods merges the podTemplate at a path of a spec into a rendered pod template by Kubernetes' strategic merge, and returns the
-// result. A wrong podTemplate is an *Error. It may not set labels or annotations of the operator's domains, nor change a label named
-// app.kubernetes.io/… (the charts' selectors consist of these) or an annotation by which charts replace pods.
+// result. A wrong podTemplate is an *Error. A podTemplate may not set labels or annotations of the operator's domains. It may not change a
+// label app.kubernetes.io/… (used in the charts' selectors), or an annotation with which charts replace pods.
 func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[string]any, error) {
 	var patch map[string]any
 	if err := json.Unmarshal(podTemplate, &patch); err != nil {
@@ -70,7 +70,7 @@ func OverlayPods(path string, template map[string]any, podTemplate []byte) (map[
 }
 
 // unifyContainers keeps the last of several variables with one name in each container, and refuses a port twice. Only lists that the
-// podTemplate adds as a whole can have duplicates: in other lists, strategic merge unites duplicate items.
+// podTemplate adds as a whole can have duplicates: in other lists, the strategic merge joins items of the same key.
 func unifyContainers(path, field string, podTemplate map[string]any, containers []corev1.Container) error {
 	given, _, _ := unstructured.NestedSlice(podTemplate, "spec", field)
 	for i := range containers {
@@ -84,7 +84,7 @@ func unifyContainers(path, field string, podTemplate map[string]any, containers 
 	return nil
 }
 
-// LastOfName returns a list without the items that a later one with the same name replaces.
+// LastOfName returns a list with only the last item of each name.
 func LastOfName[T any](list []T, name func(T) any) []T {
 	last := map[any]int{}
 	for i, item := range list {
@@ -102,8 +102,8 @@ func LastOfName[T any](list []T, name func(T) any) []T {
 	return kept
 }
 
-// RepeatedPort returns the index of the first port with the number and protocol of an earlier port of the container, and the earlier
-// port's index; 0 without a repetition. Server-side apply refuses such a list.
+// RepeatedPort returns the index of the first port that repeats the number and protocol of an earlier port, and the index of the earlier
+// one; 0 without a repetition. Server-side apply refuses repetitions.
 func RepeatedPort(ports []corev1.ContainerPort) (i, earlier int) {
 	type id struct {
 		port     int32
@@ -129,7 +129,7 @@ func RepeatedPortProblem(ports []corev1.ContainerPort, i, earlier int) string {
 const WorkContainer = "backup"
 
 // OverlayJobs merges a podTemplate for backups into the pod template of a workload for backups, as OverlayPods does. Settings for the
-// container WorkContainer apply to the first container, whatever its name.
+// container WorkContainer apply to the first container, regardless of its name.
 func OverlayJobs(path string, template map[string]any, podTemplate []byte) (map[string]any, error) {
 	var patch map[string]any
 	if err := json.Unmarshal(podTemplate, &patch); err != nil {
@@ -192,7 +192,7 @@ func overlayObject(o *unstructured.Unstructured, overlay func(string, map[string
 	if pods, err = overlay(path, pods, podTemplate); err != nil {
 		return err
 	}
-	// The API server copies one field of the account's name to the other, so an old name would return.
+	// The API server copies each of the two fields for the account to the other, so an old name would return.
 	if account, found, _ := unstructured.NestedString(pods, "spec", "serviceAccountName"); found {
 		if err := unstructured.SetNestedField(pods, account, "spec", "serviceAccount"); err != nil {
 			return fmt.Errorf("set the service account of %s %s: %w", o.GetKind(), o.GetName(), err)

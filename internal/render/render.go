@@ -4,8 +4,8 @@
 // Package render renders a chart and values into objects, in memory. It is pure, and the only package that uses Helm (in helm.go): it stores
 // no release, runs no hook and sends no request to a cluster.
 //
-// specfield.go and podtemplate.go decode the fields of a spec without a schema in the CRD, because they have Kubernetes' own types. They
-// decode strictly, and their errors name the field.
+// specfield.go and podtemplate.go decode the fields of a spec without a schema in the CRD, which have Kubernetes' own types. Decoding is
+// strict, and errors name the field.
 package render
 
 import (
@@ -44,8 +44,8 @@ type File struct {
 	Text     string
 }
 
-// Engine executes the templates of charts. It returns the files of each part in a stable order, without those that render no object. It may
-// change the values. It is safe for concurrent use.
+// Engine executes the templates of charts. It returns the files of each part in a stable order, without files that have no object. It may
+// change the given values. It is safe for concurrent use.
 type Engine func(Release, []Part) ([][]File, error)
 
 // Renderer renders charts for one version of Kubernetes.
@@ -64,8 +64,8 @@ func New(kubeVersion string) (*Renderer, error) {
 	return NewWith(engine)
 }
 
-// NewWith returns a Renderer of the embedded charts with another engine. They render Kubernetes' own kinds, RedisClusters, EtcdClusters and
-// MySQLClusters.
+// NewWith returns a Renderer of the embedded charts with another engine. The charts may render Kubernetes' own kinds, RedisClusters,
+// EtcdClusters and MySQLClusters.
 func NewWith(engine Engine) (*Renderer, error) {
 	types := apiruntime.NewScheme()
 	for _, add := range []func(*apiruntime.Scheme) error{scheme.AddToScheme, redisv1.AddToScheme, etcdv1.AddToScheme, mysqlv1.AddToScheme} {
@@ -76,7 +76,7 @@ func NewWith(engine Engine) (*Renderer, error) {
 	return &Renderer{engine: engine, types: types}, nil
 }
 
-// NewFrom loads the charts in the folders of a file system. They render kinds of the scheme.
+// NewFrom loads the charts in the folders of a file system. The charts may render kinds of the scheme.
 func NewFrom(files fs.FS, kubeVersion string, types *apiruntime.Scheme) (*Renderer, error) {
 	engine, err := Helm3(files, kubeVersion)
 	if err != nil {
@@ -86,8 +86,8 @@ func NewFrom(files fs.FS, kubeVersion string, types *apiruntime.Scheme) (*Render
 }
 
 // Render renders several charts in one run of the engine. It returns the objects of each part in canonical form (see canonical) and in a
-// stable order. It does not check the values against values.schema.json: the API server has validated the resource, and a test checks the
-// values of each field.
+// stable order. Values are not checked against values.schema.json: the API server has validated the resource, and a test checks the values
+// of each field.
 func (r *Renderer) Render(release Release, parts []Part) ([][]*unstructured.Unstructured, error) {
 	files, err := r.engine(release, parts)
 	if err != nil {

@@ -44,8 +44,8 @@ func reserved(what, key string) string {
 	return fmt.Sprintf("%s of %s are the operator's own: choose another prefix, such as example.com/", what, domain)
 }
 
-// CheckClaims refuses labels and annotations of the operator's domains on ephemeral claims of pods, because the operator would treat such a
-// claim as one of its claims.
+// CheckClaims refuses labels and annotations of the operator's domains on ephemeral claims of pods: the operator would treat such a claim
+// as its own.
 func CheckClaims(path string, pod *corev1.PodSpec) error {
 	for i := range pod.Volumes {
 		ephemeral := pod.Volumes[i].Ephemeral
@@ -68,8 +68,8 @@ func CheckClaims(path string, pod *corev1.PodSpec) error {
 	return nil
 }
 
-// checkOwn refuses a podTemplate that changes, removes or adds labels or annotations of the operator's. changed reports whether a key that
-// the chart sets may not be changed, even if users may set such keys.
+// checkOwn refuses a podTemplate that changes, removes or adds the operator's labels or annotations. changed reports whether a key that the
+// chart sets may not be changed, even if users may set such keys elsewhere.
 func checkOwn(path, what string, rendered, merged map[string]string, changed func(key string) bool) error {
 	path += ".metadata." + what + "s"
 	for _, key := range slices.Sorted(maps.Keys(merged)) {

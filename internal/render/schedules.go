@@ -5,8 +5,8 @@ package render
 
 import "d3os.com/d3os-operator/internal/schedule"
 
-// CheckBackupSchedules refuses schedules of backups and of their checks that the parser of Kubernetes refuses, and an unknown time zone. Empty
-// ones are accepted. path is that of the field backup.
+// CheckBackupSchedules refuses invalid schedules of backups and of their checks, by the parser of Kubernetes, and an unknown time zone.
+// Empty values are accepted. path is the path of the field backup.
 func CheckBackupSchedules(path, backups, checks, zone string) error {
 	for _, s := range []struct{ field, text string }{{"schedule", backups}, {"verify.schedule", checks}} {
 		if s.text == "" {

@@ -19,7 +19,7 @@ import (
 
 const (
 	day = 24 * time.Hour
-	// cached bounds the bytes of schedules whose longest pause is cached: users choose them.
+	// cached bounds the bytes of the schedules in the cache of longest pauses: users choose the schedules.
 	cached = 1 << 20
 )
 
@@ -53,13 +53,13 @@ func Check(text string) error {
 	return nil
 }
 
-// IsDue reports whether a schedule that Check accepts has any run within five years.
+// IsDue reports whether a valid schedule has a run within five years.
 func IsDue(text string) bool {
 	parsed, err := parser.Parse(text)
 	return err == nil && !parsed.Next(start).IsZero()
 }
 
-// CheckZone returns nil if a time zone exists; the empty one does.
+// CheckZone returns nil if a time zone exists or is empty.
 func CheckZone(zone string) error {
 	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
 		return fmt.Errorf("'%s' is not known: use a name such as Europe/Berlin", zone)
@@ -67,7 +67,7 @@ func CheckZone(zone string) error {
 	return nil
 }
 
-// start and end bound the years in which the pauses of a schedule are measured. They have two leap days.
+// start and end bound the years in which the pauses of a schedule are measured. These years have two leap days.
 var (
 	start = time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)
 	end   = start.AddDate(9, 0, 0)
@@ -76,9 +76,9 @@ var (
 var longest = object.NewCache[string, time.Duration](cached, nil)
 
 // Longest returns the longest time between two runs of a schedule in a time zone, at least a day. An empty zone is UTC. It returns 0 for a
-// schedule that is empty, is refused or is never due, and for an unknown zone.
+// schedule that is empty, invalid or never due, and for an unknown zone.
 //
-// A run at a local time that a change of the clocks skips does not happen.
+// A run is skipped if its local time does not exist because the clocks change.
 func Longest(text, zone string) time.Duration {
 	key := zone + " " + text
 	if found, ok := longest.Get(key); ok {
@@ -97,8 +97,8 @@ func Longest(text, zone string) time.Duration {
 	return pause
 }
 
-// pauseOf returns the longest pause, at least a day. next returns the first run after a time. Runs whose neighbours are less than a day away
-// are skipped, because a schedule may have one each second.
+// pauseOf returns the longest pause, at least a day. next returns the first run after a time. Only pauses of at least a day are searched,
+// because a schedule may have a run each second.
 func pauseOf(next func(time.Time) time.Time) time.Duration {
 	const skip = day - time.Hour
 	last := next(start.Add(-time.Second))
@@ -112,7 +112,7 @@ func pauseOf(next func(time.Time) time.Time) time.Duration {
 			break
 		}
 		if run.Sub(last) > day {
-			// The run before it is the earliest time whose next run it is.
+			// The previous run is the earliest time whose next run is this one.
 			seconds := sort.Search(int(skip/time.Second), func(i int) bool { return !next(last.Add(time.Duration(i) * time.Second)).Before(run) })
 			pause = max(pause, run.Sub(last.Add(time.Duration(seconds)*time.Second)))
 		}

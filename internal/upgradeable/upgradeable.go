@@ -1,9 +1,9 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package upgradeable sets the condition by which the Operator Lifecycle Manager (OLM) may replace this operator by another version: not
-// while a DataService is being rolled out. It sets it in the OperatorCondition that OLM has created, and does nothing if OLM does not run
-// the operator. It imports the API of DataServices, because it reads their status.
+// Package upgradeable sets the condition Upgradeable for the Operator Lifecycle Manager (OLM): while a DataService is being rolled out, OLM
+// must not install another version of the operator. The condition is in the OperatorCondition that OLM created. Without OLM, the package
+// does nothing. It imports the API of DataServices to read their status.
 package upgradeable
 
 import (
@@ -36,8 +36,8 @@ import (
 const olmVariable = "OPERATOR_CONDITION_NAME"
 
 const (
-	// quiet is the time without a rollout before an upgrade is allowed: one rollout often follows another, and an operator that has just
-	// started has not reconciled everything yet.
+	// quiet is the time without a rollout after which an upgrade is allowed: rollouts often follow one another, and a restarted operator
+	// has not reconciled all resources yet.
 	quiet = 5 * time.Second
 	// renameEvery is the shortest time between two changes of the message while upgrades are blocked.
 	renameEvery = 30 * time.Second
@@ -70,7 +70,7 @@ func SetupWithManager(mgr ctrl.Manager, skipNameValidation bool) error {
 	if err := apiv2.AddToScheme(scheme); err != nil {
 		return fmt.Errorf("build the scheme of OperatorConditions: %w", err)
 	}
-	// Not the manager's client: that one reads from the cache, which would need rights to list and watch.
+	// The manager's client is not used: it reads from the cache, which needs the rights to list and watch.
 	c, err := client.New(mgr.GetConfig(), client.Options{Scheme: scheme, HTTPClient: mgr.GetHTTPClient(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {
 		return fmt.Errorf("set up the client of the OperatorCondition: %w", err)
@@ -82,7 +82,7 @@ func SetupWithManager(mgr ctrl.Manager, skipNameValidation bool) error {
 		return nil
 	}
 	everything := func(context.Context, client.Object) []ctrl.Request { return []ctrl.Request{{}} }
-	// The condition is set also without any DataService.
+	// The condition is also set if no DataService exists.
 	once := source.Func(func(_ context.Context, queue workqueue.TypedRateLimitingInterface[ctrl.Request]) error {
 		queue.Add(ctrl.Request{})
 		return nil
@@ -133,8 +133,8 @@ func (r *reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: until.Sub(now)}, nil
 }
 
-// hold returns the delay before a condition is written, so that not every step causes a write. A condition that blocks upgrades is written
-// immediately.
+// hold returns the delay before a condition is written: without a delay, each step would cause a write. A condition that blocks upgrades is
+// written immediately.
 func (r *reconciler) hold(next metav1.Condition, now time.Time) time.Duration {
 	if next.Status == metav1.ConditionFalse {
 		r.quietSince = time.Time{}
@@ -151,7 +151,7 @@ func (r *reconciler) hold(next metav1.Condition, now time.Time) time.Duration {
 
 func (r *reconciler) tell(ctx context.Context, next metav1.Condition) error {
 	if r.known == nil {
-		// The error is ignored, because Get returns one also for a condition that is not set yet: Set returns any other.
+		// The error is ignored: Get also returns one for a condition that is not set yet, and Set returns any other error.
 		r.known, _ = r.condition.Get(ctx)
 	}
 	if r.known != nil && r.known.Status == next.Status && r.known.Reason == next.Reason && r.known.Message == next.Message {

@@ -9,8 +9,8 @@ import "k8s.io/apimachinery/pkg/util/version"
 // Version is set by the build from the file VERSION.
 var Version = "0.0.0-dev"
 
-// Newer reports whether one version is newer than another by the rules of semantic versioning. It is false for a version that cannot be
-// ordered: an empty one, or 0.0.0, the version of a build without a version.
+// Newer reports whether one version is newer than another by the rules of semantic versioning. It returns false for a version without an
+// order: an empty version, or 0.0.0, the version of an unversioned build.
 func Newer(a, than string) bool {
 	x, y := parse(a), parse(than)
 	return x != nil && y != nil && y.LessThan(x)

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package workers runs functions concurrently and passes their panics to the caller. A panic in a separate goroutine would end the operator
-// with the work for all resources. It uses only the standard library.
+// Package workers runs functions concurrently and passes their panics to the caller. A panic in a separate goroutine would end the
+// operator, and so the work for all resources. It uses only the standard library.
 package workers
 
 import (
@@ -20,7 +20,7 @@ type PanicError struct {
 
 func (e *PanicError) Error() string { return fmt.Sprintf("panic: %v", e.Value) }
 
-// Protect calls a function, and returns its error or its panic as a *PanicError.
+// Protect calls a function. It returns the function's error, or its panic as a *PanicError.
 func Protect(do func() error) (err error) {
 	defer func() {
 		value := recover()
@@ -67,7 +67,7 @@ func (g *Group) Go(do func()) {
 	})
 }
 
-// Wait waits for all functions. It panics with the *PanicError of one of them if any has panicked.
+// Wait waits for all functions. If a function has panicked, Wait panics with the *PanicError of one such function.
 func (g *Group) Wait() {
 	g.all.Wait()
 	if g.panicked != nil {

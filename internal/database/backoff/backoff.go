@@ -12,12 +12,12 @@ import (
 const (
 	// mostFailures limits the recorded failures of Steps.
 	mostFailures = 256
-	// rowEnds is the time after which a further failure is no longer in a row with an earlier one.
+	// rowEnds is the time after which a further failure starts a new row of failures.
 	rowEnds = 10 * time.Minute
 )
 
-// Steps stores failed steps by key, so that other steps are taken until a failed one is due again. A restart of the operator resets it. It
-// is not safe for concurrent use. The zero value is empty.
+// Steps stores failed steps by key: other steps are taken until a failed one is due again. A restart of the operator clears Steps. It is
+// not safe for concurrent use. The zero value is empty.
 type Steps[K comparable] struct{ failures map[K]failure }
 
 type failure struct {
@@ -45,7 +45,7 @@ func (b *Steps[K]) Fail(key K, now time.Time, cause string, delay func(times int
 	b.failures[key] = f
 }
 
-// Forget deletes the failures of the steps that pass a test.
+// Forget deletes the failures of the steps whose key the given function accepts.
 func (b *Steps[K]) Forget(is func(K) bool) {
 	for key := range b.failures {
 		if is(key) {
@@ -54,7 +54,7 @@ func (b *Steps[K]) Forget(is func(K) bool) {
 	}
 }
 
-// Count returns the number of failed steps that pass a test.
+// Count returns the number of failed steps whose key the given function accepts.
 func (b *Steps[K]) Count(is func(K) bool) (n int) {
 	for key := range b.failures {
 		if is(key) {
@@ -64,7 +64,7 @@ func (b *Steps[K]) Count(is func(K) bool) (n int) {
 	return n
 }
 
-// Held yields the steps that are not due again, with the cause of their last failure, in any order.
+// Held yields the failed steps that are not due yet, with the cause of their last failure, in any order.
 func (b *Steps[K]) Held(now time.Time) iter.Seq2[K, string] {
 	return func(yield func(K, string) bool) {
 		for key, f := range b.failures {
@@ -75,7 +75,7 @@ func (b *Steps[K]) Held(now time.Time) iter.Seq2[K, string] {
 	}
 }
 
-// Doubled returns a delay after it was doubled some times, up to a limit.
+// Doubled returns a delay that was doubled a number of times, up to a limit.
 func Doubled(delay time.Duration, times int, longest time.Duration) time.Duration {
 	return min(delay<<min(times, 10), longest)
 }

@@ -25,7 +25,7 @@ func Refuse(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", ErrRefused, fmt.Sprintf(format, args...))
 }
 
-// Is returns nil if the pod has the UID and address and is not being deleted, and else an error that wraps ErrRefused.
+// Is returns nil if the pod has the UID and address and is not being deleted. Otherwise it returns an error that wraps ErrRefused.
 func (p Pod) Is(name, uid, ip string) error {
 	switch {
 	case p.UID == "":

@@ -10,12 +10,12 @@ import (
 	"syscall"
 )
 
-// ErrClosed reports that a server closed a connection before it sent anything. The controller retries an error with the words "connection
-// reset by peer" for a while before it reports it.
+// ErrClosed reports that a server closed a connection before it sent anything. The controller retries errors with the words "connection
+// reset by peer" for a while before the status reports them.
 var ErrClosed = errors.New("connection reset by peer before any answer, as by a mesh with strict mTLS")
 
-// Conn returns a connection whose Read returns ErrClosed if the server closes it before its first byte, and then calls closed. It must
-// not be used by two readers at a time.
+// Conn wraps a connection: Read calls closed and returns ErrClosed if the server closes the connection before its first byte. Two readers
+// must not use the connection at the same time.
 func Conn(c net.Conn, closed func(error)) net.Conn { return &conn{Conn: c, closed: closed} }
 
 type conn struct {
