@@ -30,7 +30,7 @@ import (
 const (
 	// whileRunning is the interval between reads of a running Job, in addition to most of its events.
 	whileRunning = 10 * time.Second
-	// whilePending is the interval between reads of what blocks a Job, in addition to events of a backup's source.
+	// whilePending is the interval between reads of the objects that block a Job, in addition to events of a backup's source.
 	whilePending = 5 * time.Second
 	// StepCreateJob creates the Job of a DataBackup or a DataRestore.
 	StepCreateJob = "CreateJob"

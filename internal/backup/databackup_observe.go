@@ -22,7 +22,7 @@ type DataBackupObservation struct {
 	// Source is the CronJob for backups of the data. If it is nil, Problem has the reason.
 	Source  *Source
 	Problem string
-	// Job is the backup's; nil for none.
+	// Job is the Job of the backup; nil for none.
 	Job *Job
 	// Conflict names the controller of the Job if it is not the backup.
 	Conflict string
@@ -87,7 +87,7 @@ func (r Reader) membersSource(ctx context.Context, of Of) (*Source, error) {
 // source describes a kind of resource with data.
 type source struct {
 	kind schema.GroupVersionKind
-	// component names the data, field the declaration of its backup, and part the value of the labels on its CronJob.
+	// component names the data, field the declaration of the data's backup, and part the value of the labels on the CronJob.
 	component, field, part string
 }
 

@@ -34,7 +34,7 @@ const (
 
 func jobName(r *backupv1.DataRestore) string { return r.Name + "-restore" }
 
-// claimName returns the name of the claim to restore to: that of a database called databaseName, or the rehearsal's.
+// claimName returns the name of the claim to restore to: the claim of a database with the name databaseName, or the claim of the rehearsal.
 func claimName(r *backupv1.DataRestore) string {
 	if name := r.Spec.DatabaseName; name != "" {
 		return "data-" + name + "-0"
@@ -42,8 +42,8 @@ func claimName(r *backupv1.DataRestore) string {
 	return r.Name + "-restore"
 }
 
-// claimOf returns the claim of a restore. The claim of a rehearsal is deleted with it. Any other claim has the labels of the database's
-// claims, so that the DataService recognizes it after the switch, and only a user deletes it.
+// claimOf returns the claim of a restore. The claim of a rehearsal is deleted with the DataRestore. Any other claim has the labels of the
+// database's claims, by which the DataService identifies it after the switch. Only a user deletes such a claim.
 func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model, source *Source) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: object.ClaimKind.Kind},
@@ -91,8 +91,8 @@ type Model struct {
 	Size             resource.Quantity
 }
 
-// modelOf returns the model of a restore's volume: from its spec, else from the database's claim, which may be nil. It returns nil if no
-// size is known.
+// modelOf returns the model of a restore's volume: from the spec of the restore, else from the database's claim, which may be nil. It
+// returns nil if no size is known.
 func modelOf(r *backupv1.DataRestore, own *corev1.PersistentVolumeClaim) *Model {
 	m := &Model{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}
 	if own != nil {
@@ -128,8 +128,8 @@ func databaseClaim(template *batchv1.JobTemplateSpec) string {
 	return ""
 }
 
-// restoreJob returns the Job of a restore: that of the source's CronJob, with another claim, backup and moment. An init container first checks
-// whether it can succeed, and two probes show its stages.
+// restoreJob returns the Job of a restore: the Job of the source's CronJob, with another claim, backup and time. An init container first
+// checks whether the restore can succeed, and two probes show the stages of the restore.
 func restoreJob(r *backupv1.DataRestore, owner object.Owner, source *Source) *batchv1.Job {
 	template := source.Template.DeepCopy()
 	labels := maps.Clone(owner.Labels(r.Spec.Of.Component))
@@ -188,8 +188,7 @@ func command(r *backupv1.DataRestore, from []string) []string {
 	return to
 }
 
-// identity mounts the private key into a container. The Secret is optional: the agent reports a missing key better than a pod that does not
-// start.
+// identity mounts the private key into a container. The Secret is optional: if it is missing, the agent starts and reports the missing key.
 func identity(r *backupv1.DataRestore, pod *corev1.PodSpec, c *corev1.Container) {
 	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volumeIdentity && v.Secret != nil })
 	if i < 0 {

@@ -20,7 +20,7 @@ import (
 type DataRestoreObservation struct {
 	// Source is the CronJob that restores the data; nil for none.
 	Source *Source
-	// HasMembers reports whether several members have the data, which is then restored in another way.
+	// HasMembers reports whether the database has several members: then no DataRestore can restore it.
 	HasMembers bool
 	// Model describes the wanted volume; nil if its size is unknown.
 	Model *Model
@@ -29,7 +29,7 @@ type DataRestoreObservation struct {
 	Owned bool
 	// Taken names an object that already has the name of the future database, or is empty.
 	Taken string
-	// Job is the restore's; nil for none.
+	// Job is the Job of the restore; nil for none.
 	Job *Job
 	// Conflict names the controller of the Job if it is not the restore.
 	Conflict string
@@ -77,7 +77,7 @@ func (k *DataRestores) begin(ctx context.Context, r *backupv1.DataRestore, obs *
 	return err
 }
 
-// taken names an object with the future database's name that would use its claim, or keep a server from starting on it. It reads from the
+// taken names an object with the future database's name that would use the claim, or stop a server from starting on it. It reads from the
 // API server, because the object may have any owner.
 func (k *DataRestores) taken(ctx context.Context, r *backupv1.DataRestore) (string, error) {
 	name := r.Spec.DatabaseName

@@ -50,7 +50,7 @@ func (s *Source) Job(name, namespace string) *batchv1.Job {
 		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: object.JobKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations,
-			// It does not block deletion: that would need a right on the CronJob's finalizers.
+			// The owner reference does not block the deletion of the owner: that would need a right on the CronJob's finalizers.
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: object.CronJobKind.Kind, Name: s.Name, UID: s.UID, Controller: ptr.To(true),
 			}},
@@ -102,8 +102,8 @@ type Reader struct {
 	Live   client.Reader
 }
 
-// Get returns the Job of a name, or nil. It reads from the API server what the cache does not have: the cache may be older than the status,
-// and a Job without the operator's label is not cached but occupies the name.
+// Get returns the Job with a name, or nil. If the cache has no such Job, Get reads from the API server: the cache may be older than the
+// status, and a Job without the operator's label is not cached but occupies the name.
 func (r Reader) Get(ctx context.Context, key client.ObjectKey) (*batchv1.Job, error) {
 	found := object.Empty(object.JobKind)
 	err := r.Client.Get(ctx, key, found)
@@ -177,7 +177,7 @@ func (r Reader) Follow(ctx context.Context, job *batchv1.Job) (*Job, error) {
 	return j, nil
 }
 
-// end records whether and how a Job has ended.
+// end records the end of a Job and its result.
 func (j *Job) end(job *batchv1.Job) {
 	for i := range job.Status.Conditions {
 		c := &job.Status.Conditions[i]

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// IsCopy reports whether a resource is a copy of one that was started. A copy creates nothing: its work was done before.
+// IsCopy reports whether a resource is a copy of a resource that was started. A copy creates nothing, because the original did the work.
 func IsCopy(o client.Object) bool {
 	started := o.GetAnnotations()[object.AnnotationStarted]
 	return started != "" && started != string(o.GetUID())

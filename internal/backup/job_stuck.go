@@ -29,7 +29,8 @@ import (
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=delete
 
 const (
-	// refusalDue is the time after which the Job controller's events are read. It creates a pod at once, or records that it cannot.
+	// refusalDue is the time after which the events of the Job controller are read. That controller creates a pod at once, or records the
+	// reason why it cannot.
 	refusalDue = 3 * time.Second
 	// podDue is the time that Kubernetes has to create the pod of a Job.
 	podDue = 10 * time.Second
@@ -39,7 +40,7 @@ const (
 	heldFor = time.Minute
 )
 
-// findStuck notes why an unfinished Job has no running pod. begun is the creation time of its last pod, or zero.
+// findStuck sets the reason why an unfinished Job has no running pod. begun is the creation time of its last pod, or zero.
 func (j *Job) findStuck(ctx context.Context, live client.Reader, job *batchv1.Job, begun time.Time) {
 	if ptr.Deref(job.Spec.Suspend, false) {
 		j.IsSuspended = true
@@ -57,7 +58,8 @@ func (j *Job) findStuck(ctx context.Context, live client.Reader, job *batchv1.Jo
 	}
 }
 
-// LookAgain returns when to observe the Job again: soon while its first pod is due to work, else after the given time.
+// LookAgain returns the time until the next observation of the Job: a short time while its first pod should start, otherwise the given
+// time.
 func (j *Job) LookAgain(later time.Duration) time.Duration {
 	if !j.Done && !j.IsAtWork && j.Stuck == "" && j.Waiting == "" && time.Since(j.Created.Time) < podDue {
 		return whileDue
@@ -108,7 +110,7 @@ func heldBy(pod *corev1.Pod) (containers []string, since metav1.Time) {
 	return containers, since
 }
 
-// HasFailed reports whether the work has failed and is not retried, because other containers have kept the pod from ending.
+// HasFailed reports whether the working container has failed and is not retried because other containers still run in the pod.
 func (j *Job) HasFailed() bool {
 	return len(j.Held) > 0 && j.HasReported && j.Exit != 0 && time.Since(j.HeldSince.Time) > heldFor
 }
@@ -121,7 +123,7 @@ func (j *Job) Failure() contract.Result {
 	return contract.Result{Message: fmt.Sprintf("container %s ended with exit code %d", Container, j.Exit)}
 }
 
-// HasSucceeded reports whether the agent reports success. The Job may still run because of another container.
+// HasSucceeded reports whether the agent reports success, although the Job may still run because of another container.
 func (j *Job) HasSucceeded() bool {
 	return j.Result != nil && j.Result.OK && (j.Done && j.Succeeded || len(j.Held) > 0)
 }
@@ -135,9 +137,9 @@ func (j *Job) Holders() string {
 type Unfinished struct {
 	Name string
 	UID  types.UID
-	// Stuck explains why it has no running pod. It is empty if it has one, or should have one soon.
+	// Stuck explains why the Job has no running pod. It is empty if the Job has one, or should have one soon.
 	Stuck string
-	// IsHeld reports whether its work ended a while ago, and another container keeps its pod from ending.
+	// IsHeld reports whether the working container ended a while ago while another container of the pod still runs.
 	IsHeld bool
 }
 
@@ -176,8 +178,8 @@ func isOfCronJob(job *batchv1.Job) bool {
 	return ref != nil && ref.Kind == object.CronJobKind.Kind
 }
 
-// End deletes a Job whose work has ended while other containers still run, so that the CronJob can create the next Job. It reads the Job
-// and its pods from the API server first, and returns nil if that is no longer the case.
+// End deletes a Job whose work has ended while other containers still run, so that the CronJob can create the next Job. It first reads the
+// Job and its pods from the API server, and returns nil without a deletion if the state has changed.
 func (r Reader) End(ctx context.Context, namespace string, u Unfinished) error {
 	job := &batchv1.Job{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: u.Name}, job)

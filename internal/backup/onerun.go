@@ -25,7 +25,7 @@ func (oneRun[T, O]) Paused(T) bool { return false }
 // Forget does nothing: nothing is cached.
 func (oneRun[T, O]) Forget(string, string) {}
 
-// Plan returns no objects: what a run needs is created once, and neither recreated nor corrected.
+// Plan returns no objects: the objects of a run are created once, and neither recreated nor corrected.
 func (oneRun[T, O]) Plan(T, reconcile.Inputs, *O) (*reconcile.Plan, error) {
 	return &reconcile.Plan{}, nil
 }

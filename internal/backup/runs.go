@@ -30,7 +30,7 @@ type Run struct {
 	Ended metav1.Time
 }
 
-// IsNewer reports whether a run ended after the last one that succeeded. It is false for nil, and true if none succeeded.
+// IsNewer reports whether a run ended after the last successful run. It returns false for nil, and true if no run succeeded.
 func (r *Run) IsNewer(good *metav1.Time) bool {
 	return r != nil && (good == nil || good.Before(&r.Ended))
 }
@@ -67,9 +67,9 @@ func IsReason(text string) bool { return text != "" && reasonPattern.MatchString
 type Verdict struct {
 	Good            bool
 	Reason, Message string
-	// Since is the end of the last successful backup if a good verdict depends on it, else nil.
+	// Since is the end of the last successful backup if the verdict is good because of that backup, else nil.
 	Since *metav1.Time
-	// Warnings are those of the backup that the message names. Set appends the first one to the message.
+	// Warnings are the warnings of the backup in the message. Set appends the first one to the message.
 	Warnings []string
 }
 
@@ -83,8 +83,8 @@ func Stuck(jobs []Unfinished) *Verdict {
 	return nil
 }
 
-// Set sets a condition to the verdict, or removes it for nil. A reported failure stays until a newer backup succeeds: the pod that reported
-// it is deleted at some time.
+// Set sets a condition to the verdict, or removes it for nil. A reported failure stays until a newer backup succeeds, because the pod that
+// reported the failure may be deleted before that.
 func (v *Verdict) Set(c reconcile.Conditions, name string) {
 	if v == nil {
 		meta.RemoveStatusCondition(c.List, name)
@@ -101,14 +101,14 @@ func (v *Verdict) Set(c reconcile.Conditions, name string) {
 	c.Set(name, v.Good, v.Reason, message, v.Reason, message)
 }
 
-// Take stores the time and ID of a run, unless a newer one is stored: times never go back, although pods are deleted.
+// Take stores the time and ID of a run, unless a newer run is stored. So times only grow, even after pods are deleted.
 func Take(at **metav1.Time, id *string, r *Run) {
 	if r.IsNewer(*at) {
 		*at, *id = r.Ended.DeepCopy(), r.ID
 	}
 }
 
-// TakeBackup stores the time, the ID and the warnings of a backup like Take. The former backup's warnings go with it.
+// TakeBackup stores the time, the ID and the warnings of a backup like Take. It replaces the warnings of the former backup.
 func TakeBackup(at **metav1.Time, id *string, warnings *[]string, r *Run) {
 	if r.IsNewer(*at) {
 		*warnings = r.Warnings
@@ -135,5 +135,5 @@ func isFailure(c *metav1.Condition) bool {
 	return c.Status == metav1.ConditionFalse && strings.HasPrefix(c.Message, lastFailed)
 }
 
-// lastFailed begins the message of a verdict on a failed backup.
+// lastFailed is the prefix of the message about a failed backup.
 const lastFailed = "the last backup failed: "

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/schedule"
 )
 
-// Overdue returns why runs of a kind of Job are overdue, or "". declared is their schedule in a time zone; empty for none. They are overdue
-// if the longest pause of the schedule has passed since the last good run, plus a twelfth of the pause for the work.
+// Overdue returns why runs of a kind of Job are overdue, or "". declared is their schedule in a time zone; empty for none. Runs are overdue
+// if the time since the last good run exceeds the longest pause of the schedule by a twelfth, which is for the work.
 func Overdue(pods []*corev1.Pod, label, declared, zone string, last *metav1.Time, now time.Time) string {
 	every := schedule.Longest(declared, zone)
 	if last == nil || every == 0 || now.Sub(last.Time) <= every+every/12 {

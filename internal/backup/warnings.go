@@ -25,15 +25,15 @@ func summarize(warnings []string) string {
 	return fmt.Sprintf("it has %d warnings; the first: %s", len(warnings), warnings[0])
 }
 
-// Restored is the observation of a database that may have begun with a backup.
+// Restored is the observation of a database that may have been created from a backup.
 type Restored struct {
 	// IsDeclared reports whether the spec names a backup to begin with. Pods are the database's pods.
 	IsDeclared bool
 	Pods       []*corev1.Pod
 }
 
-// Set sets the condition Restored if a pod reports a restore with warnings, or removes it without a declaration. A pod that was made again
-// restores nothing and reports no warnings, so the condition stays as long as the declaration.
+// Set sets the condition Restored if a pod reports a restore with warnings, or removes it without a declaration. A recreated pod restores
+// nothing and reports no warnings, so the condition stays until the declaration is removed.
 func (r Restored) Set(c reconcile.Conditions) {
 	if !r.IsDeclared {
 		meta.RemoveStatusCondition(c.List, dsv1.ConditionRestored)

@@ -1,14 +1,14 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat implements the kinds AppService, ModelBox and CronTab, for the users of three operators that this one replaces. Each is one part:
-// the objects of a chart that DataServices use, too.
+// Package compat implements the kinds AppService, ModelBox and CronTab, for the users of three operators that this one replaces. A resource
+// of these kinds has one part: the objects of a chart that DataServices also use.
 //
 //   - kind.go has the methods that the kinds share, and values.go the chart values.
 //   - appservice.go, modelbox.go and crontab.go have the chart values of each kind.
 //   - status.go computes the status.
 //
-// The rights to these kinds are in config/compat, with their CRDs: who does not install them grants nothing.
+// The rights to these kinds are in config/compat, with the CRDs: without config/compat, the operator has no rights to these kinds.
 package compat
 
 import (
@@ -28,17 +28,17 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// definition has the differences between the kinds.
+// definition holds the functions in which the kinds differ.
 type definition[T client.Object] struct {
 	gvk    schema.GroupVersionKind
 	create func() T
-	// values returns the chart of a resource and its values. Its error is a mistake in the spec.
+	// values returns the chart of a resource and the chart's values. An error means a mistake in the spec.
 	values func(resource T, agent string) (chart string, values map[string]any, err error)
 	// status returns the part of the status that the kinds share.
 	status func(T) *shared.Status
 	// report sets the rest of the status; nil for none. The workload may be nil.
 	report func(resource T, obs Observation)
-	// well returns the text of a healthy status if the workload has none; nil: the number of pods.
+	// well returns the text of a healthy status; nil for the number of pods.
 	well func(T) string
 	// live reads the output of a failing readiness probe; nil for a kind whose probes print no reason.
 	live client.Reader
@@ -63,14 +63,14 @@ func newKind[T client.Object](d definition[T], renderer *render.Renderer, c clie
 	return &Kind[T]{definition: d, plans: database.NewPlans(renderer), client: c, agent: agent}
 }
 
-// Observation is an observation.
+// Observation holds the results of Observe for a resource.
 type Observation struct {
 	Workload *unstructured.Unstructured // nil if it does not exist
 	// Unready is a running pod that is not ready, and Probe the output of its readiness probe; empty for none.
 	Unready, Probe string
 }
 
-// lookAgain is the time until the next look at a pod whose readiness probe fails: no status has the probe's output.
+// lookAgain is the time until the next read of a pod whose readiness probe fails: no status has the probe's output.
 const lookAgain = 10 * time.Second
 
 // GVK returns the group, version and kind.
@@ -79,7 +79,7 @@ func (k *Kind[T]) GVK() schema.GroupVersionKind { return k.gvk }
 // New returns an empty resource.
 func (k *Kind[T]) New() T { return k.create() }
 
-// Paused returns false: the kinds have no field for it.
+// Paused returns false, because the kinds have no field for a pause.
 func (*Kind[T]) Paused(T) bool { return false }
 
 // Forget drops the plan of a resource.
@@ -125,7 +125,7 @@ func (k *Kind[T]) part(resource T, owner object.Owner) (reconcile.Part, error) {
 // and of a DataService with the same name have different labels.
 func partOf(owner object.Owner) string { return owner.KindLabel() }
 
-// Observe reads the workload from the cache, and why a pod is not ready.
+// Observe reads the workload and a pod that is not ready from the cache.
 func (k *Kind[T]) Observe(ctx context.Context, resource T, seen reconcile.PlanSeen, pods reconcile.Pods, obs *Observation) error {
 	owner := reconcile.OwnerOf(k, resource)
 	for i := range seen.Parts {
@@ -155,7 +155,7 @@ func (k *Kind[T]) Observe(ctx context.Context, resource T, seen reconcile.PlanSe
 	return err
 }
 
-// Decide returns no steps: the objects are all that there is.
+// Decide returns no steps: these kinds have only objects.
 func (*Kind[T]) Decide(_ T, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
 	if obs.Unready != "" {
 		return reconcile.Decision{LookAgain: lookAgain}

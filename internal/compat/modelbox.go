@@ -24,7 +24,7 @@ func NewModelBoxes(renderer *render.Renderer, c client.Client) *Kind[*modelv1.Mo
 	}, renderer, c, "")
 }
 
-// modelBox returns the values of a ModelBox. Probes that the spec does not have are the chart's, which connect to the first port.
+// modelBox returns the values of a ModelBox. A probe that the spec lacks is the chart's default, which connects to the first port.
 func modelBox(spec *modelv1.ModelBoxSpec) map[string]any {
 	v := service(spec.Replicas, &spec.Container, spec.Ports)
 	v["minReadySeconds"] = spec.MinReadySeconds

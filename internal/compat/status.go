@@ -87,7 +87,7 @@ func assess(s *shared.Status, well string, seen *reconcile.Seen[Observation]) *d
 	return standing
 }
 
-// degrade sets the cause for which a resource is degraded.
+// degrade sets the cause of a degraded resource.
 func degrade(standing *database.Standing, reason, cause string) {
 	standing.Degraded, standing.CauseReason, standing.Cause = true, reason, cause
 	standing.WaitReason, standing.Wait = reason, cause

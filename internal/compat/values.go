@@ -12,7 +12,8 @@ import (
 	shared "d3os.com/d3os-operator/api/compat"
 )
 
-// container returns the values of the container. It runs as the user of its image and without limits, as it did with the original operators.
+// container returns the values of the container. The container runs as the user of its image and without limits, as with the operators that
+// this one replaces.
 func container(c *shared.Container) map[string]any {
 	resources := c.Resources
 	if resources == nil {

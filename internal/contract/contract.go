@@ -3,10 +3,10 @@
 
 // Package contract defines the interface between the agent and its callers, which are the operator and the kubectl plugin: exit codes,
 // reasons, the JSON that a command prints on its last line, what the agent's servers answer and read, tickets, and the rule for secrets.
-// Both sides use these types, so that a renamed field does not compile on one side alone.
+// Both sides use these types: a field renamed on one side alone does not compile.
 //
-// A pod may run an older agent than the operator, or a newer one. A JSON name, a reason or an exit code never changes its meaning, readers
-// of results and answers ignore unknown fields, and testdata has what an older agent prints.
+// A pod may run an older agent than the operator, or a newer one. So JSON names, reasons and exit codes never change their meaning, readers
+// ignore unknown fields of results and answers, and testdata has the output of an older agent.
 //
 // The package imports only the standard library, and is a module without requirements: the agent gets no dependency of the operator.
 package contract
@@ -21,7 +21,7 @@ type Reason string
 
 // The reasons. Each has a distinct exit code. docs/backup.md lists the reasons for which a retry may help.
 const (
-	// ReasonFailed: something else; the message has the cause.
+	// ReasonFailed: any other failure; the message has the cause.
 	ReasonFailed Reason = "Failed"
 	// ReasonUsage: the flags or the environment of the command are wrong.
 	ReasonUsage Reason = "Usage"
@@ -43,14 +43,14 @@ const (
 	ReasonWrongKey Reason = "WrongKey"
 	// ReasonNewerFormat: the store holds a format that is newer than this agent.
 	ReasonNewerFormat Reason = "NewerFormat"
-	// ReasonNotFound: the store has no such backup, or none that is old enough for the wanted moment.
+	// ReasonNotFound: the store has no such backup, or no backup that is old enough for the requested time.
 	ReasonNotFound Reason = "NotFound"
 	// ReasonDamaged: a stored object differs from what was written.
 	ReasonDamaged Reason = "Damaged"
-	// ReasonBusy: another agent is working; or a Redis Cluster is not at rest: slots move, or masters change; or a member of a MySQLCluster
-	// has transactions that the primary lacks.
+	// ReasonBusy: another agent is working, slots or masters of a Redis Cluster are moving, or a member of a MySQLCluster has transactions
+	// that the primary lacks.
 	ReasonBusy Reason = "Busy"
-	// ReasonDumpFailed: the dump program failed, or its output is not whole.
+	// ReasonDumpFailed: the dump program failed, or its output is incomplete.
 	ReasonDumpFailed Reason = "DumpFailed"
 	// ReasonLockWait: a long query of the server keeps the dump from starting.
 	ReasonLockWait Reason = "LockWait"

@@ -14,5 +14,5 @@ const (
 // PathState is the path at which servers of the agent answer their state.
 const PathState = "/state"
 
-// TicketCutOver is the text of the annotation on a pod that ends its import. A space and the accepted loss may follow.
+// TicketCutOver is the value of the annotation that ends the import in a pod. A space and the accepted loss may follow.
 const TicketCutOver = "cut-over"

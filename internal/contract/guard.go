@@ -5,7 +5,7 @@ package contract
 
 // The keys of the record of a database's data: a ConfigMap that the operator writes, and that `agent guard` reads as files.
 const (
-	RecordAllowServer = "allowServer" // set by a user: the release series that may start on data of another one
+	RecordAllowServer = "allowServer" // set by a user: the release series that may start on data of another series
 	RecordClaim       = "claim"       // UID of the claim with the data
 	RecordID          = "id"          // of the mark on the volume; missing without a guard in the pod
 	RecordReplacedBy  = "replacedBy"  // the database that replaced this one: no server starts

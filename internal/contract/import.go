@@ -12,8 +12,8 @@ const (
 	ImportDumping    ImportPhase = "Dumping"    // the source's data is read
 	ImportLoading    ImportPhase = "Loading"    // the copy is loaded from the source's dump
 	ImportFollowing  ImportPhase = "Following"  // the copy follows the source's binary log
-	ImportWaiting    ImportPhase = "Waiting"    // the copy was made, and the source has no log that can be followed
-	ImportComparing  ImportPhase = "Comparing"  // the last changes have come, and both are compared
+	ImportWaiting    ImportPhase = "Waiting"    // the copy was made; the source has no log that the copy could follow
+	ImportComparing  ImportPhase = "Comparing"  // the last changes were applied; source and copy are compared
 	ImportRefused    ImportPhase = "Refused"    // the copy differs from the source
 	ImportDone       ImportPhase = "Done"       // the copy is the database
 )
@@ -23,19 +23,19 @@ type Import struct {
 	Phase ImportPhase `json:"phase"`
 	// Server is the version of the source.
 	Server string `json:"server,omitempty"`
-	// Behind is the age in seconds of the oldest change that the copy may lack; nil while it does not follow.
+	// Behind is the age in seconds of the oldest change that the copy may lack; nil while the copy does not follow the source.
 	Behind *int64 `json:"behind,omitempty"`
-	// Position is the place in the source's binary log up to which the copy has everything. Its GTID is MariaDB's alone.
+	// Position is the position in the source's binary log up to which the copy has all changes. It has a GTID only for MariaDB.
 	Position *Position `json:"position,omitempty"`
 	// Transactions is the number of transactions applied since the dump.
 	Transactions int64 `json:"transactions,omitempty"`
-	// Bytes of the dump were read or loaded, of TotalBytes; 0 if unknown.
+	// Bytes is the number of bytes of the dump that were read or loaded, TotalBytes the size of the dump; 0 if unknown.
 	Bytes      int64 `json:"bytes,omitempty"`
 	TotalBytes int64 `json:"totalBytes,omitempty"`
 	// Reason and Message describe the last failure, or the condition that the import waits for; empty for neither.
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Begun counts the copies that were begun, and Again is the reason why the previous copy was given up; "" for none.
+	// Begun counts the copies that were started. Again is the reason why the previous copy was abandoned; "" for none.
 	Begun int    `json:"begun,omitempty"`
 	Again string `json:"again,omitempty"`
 	// CutOver reports whether the cut-over is requested.
@@ -46,7 +46,7 @@ type Import struct {
 type Fence struct {
 	// Server is the version of the server.
 	Server string `json:"server"`
-	// ReadOnly reports whether only accounts with further rights can write, SuperReadOnly whether none can.
+	// ReadOnly reports whether only privileged accounts can write, SuperReadOnly whether no account can.
 	ReadOnly      bool `json:"readOnly,omitempty"`
 	SuperReadOnly bool `json:"superReadOnly,omitempty"`
 	// HasLog reports whether the server has a binary log in row format, which a copy can follow.

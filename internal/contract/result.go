@@ -5,8 +5,7 @@ package contract
 
 import "time"
 
-// Result is the last line that a command prints, and its termination message. Fields that do not concern the command are
-// left out.
+// Result is the last line that a command prints, and its termination message. Fields that do not apply to the command are left out.
 type Result struct {
 	// Command is the command's name, such as backup.
 	Command string `json:"command"`
@@ -18,8 +17,8 @@ type Result struct {
 
 	// ID is the backup that was made, restored or verified.
 	ID string `json:"id,omitempty"`
-	// Verified reports whether the backup itself was restored and matches its manifest. If the command fails afterwards, the cause lies
-	// elsewhere, such as an archive that cannot be replayed.
+	// Verified reports whether the backup itself was restored and matches its manifest. A later failure of the command has another cause,
+	// such as an archive that cannot be replayed.
 	Verified bool `json:"verified,omitempty"`
 	// Bytes counts the uncompressed bytes of the dump, StoredBytes its bytes in the store.
 	Bytes       int64 `json:"bytes,omitempty"`
@@ -31,7 +30,7 @@ type Result struct {
 	Server string `json:"server,omitempty"`
 	// Position is the position of the data in the binary log; nil without a binary log.
 	Position *Position `json:"position,omitempty"`
-	// Revision is a revision of etcd that the backup includes, and maybe later ones; 0 for other databases.
+	// Revision is a revision of etcd that the backup includes, possibly with later ones; 0 for other databases.
 	Revision int64 `json:"revision,omitempty"`
 	// RestoredTo is the commit time of the last transaction that a replay applied; nil for none.
 	RestoredTo *time.Time `json:"restoredTo,omitempty"`
@@ -56,7 +55,7 @@ type Result struct {
 type Position struct {
 	File   string `json:"file"`
 	Offset uint64 `json:"offset"`
-	// GTID is the set of GTIDs that the server has executed, in the server's notation; empty if it keeps none.
+	// GTID is the set of executed GTIDs in the server's notation; empty if the server keeps none.
 	GTID string `json:"gtid,omitempty"`
 }
 
@@ -66,14 +65,14 @@ type Later struct {
 	Transactions int64 `json:"transactions"`
 	// First is the commit time of the first transaction; nil without transactions.
 	First *time.Time `json:"first,omitempty"`
-	// Reached is the time up to which every commit is counted, by the server's clock.
+	// Reached is the time, by the server's clock, up to which all commits are counted.
 	Reached time.Time `json:"reached"`
 }
 
-// Stages of a restore, in the order in which it reports them.
+// Stages of a restore, in the order in which a restore reports them.
 const (
-	StageReplay = "replaying" // the backup is loaded; transactions of the archive are applied
-	StageCheck  = "checking"  // everything exists; tables are checked
+	StageReplay = "replaying" // after the load of the backup: transactions of the archive are applied
+	StageCheck  = "checking"  // after the load of all data: tables are checked
 )
 
 // Backup is an entry of the catalogue. Damaged names the missing object; such a backup cannot be restored.
@@ -91,7 +90,7 @@ type Backup struct {
 	Verified    *time.Time `json:"verified,omitempty"`
 	Failed      string     `json:"verificationFailed,omitempty"`
 	Damaged     string     `json:"damaged,omitempty"`
-	// Base is the form of the data, as the manifest has it: empty for a dump, files or physical for a copy of files.
+	// Base is the form of the data in the manifest: empty for a dump, files or physical for a copy of files.
 	Base string `json:"base,omitempty"`
 	// Writer is the id of the resource whose data it is.
 	Writer string `json:"writer,omitempty"`
@@ -103,7 +102,7 @@ type Timeline struct {
 	// From and To are its ends.
 	From Position `json:"from"`
 	To   Position `json:"to"`
-	// Reached is the time up to which every commit is in the archive.
+	// Reached is the time up to which the archive has all commits.
 	Reached time.Time `json:"reached"`
 	// Damaged names the missing part: the timeline ends before it.
 	Damaged string `json:"damaged,omitempty"`
@@ -112,9 +111,9 @@ type Timeline struct {
 // Archive is the response of `agent archive` at /ready.
 type Archive struct {
 	Timeline string `json:"timeline,omitempty"`
-	// Reached is the time up to which every commit is in the archive, by the server's clock.
+	// Reached is the time, by the server's clock, up to which the archive has all commits.
 	Reached time.Time `json:"reached,omitzero"`
-	// Base is the newest backup that the timeline continues; without one, no moment of it can be restored.
+	// Base is the newest backup that the timeline continues; without a base, no time in the timeline can be restored.
 	Base string `json:"base,omitempty"`
 	// Problem is the reason why the latest moments cannot be restored; empty if they can.
 	Problem string `json:"problem,omitempty"`

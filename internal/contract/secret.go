@@ -9,8 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// CleanSecret returns a secret without the newline at its end. It refuses values that servers, shells and environment variables read
-// differently. The error is the reason. The charts' scripts have the same rule; testdata/rule.json tests all of them.
+// CleanSecret returns a secret without the newline at its end. It refuses values that servers, shells and environment variables would
+// interpret differently, with the reason as the error. The scripts of the charts have the same rule, and testdata/rule.json has the tests
+// for all of them.
 func CleanSecret(raw []byte) (string, error) {
 	if n := len(raw); n > 0 && raw[n-1] == '\n' {
 		raw = raw[:n-1]

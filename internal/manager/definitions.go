@@ -23,9 +23,10 @@ import (
 )
 
 const (
-	// definitionsPoll is the time between two comparisons while a CRD is older, or not in the API server's OpenAPI document yet.
+	// definitionsPoll is the time between two comparisons while a CRD is older than the operator, or is not in the API server's OpenAPI
+	// document yet.
 	definitionsPoll = 5 * time.Second
-	// fieldsNamed bounds the missing fields that are named.
+	// fieldsNamed bounds the number of missing fields in a message.
 	fieldsNamed = 3
 )
 
@@ -103,7 +104,7 @@ func (d *definitions) compare() error {
 		if own[gvk] == nil {
 			continue
 		}
-		// The hash in the document's URL can belong to other content: the index can be older than the document.
+		// The hash in the document's URL may not match the content, because the index may be older than the document.
 		document := documents["apis/"+gvk.GroupVersion().String()]
 		if document != nil && read[gvk.GroupVersion()] == nil {
 			if read[gvk.GroupVersion()], err = kindsOf(document); err != nil {
@@ -166,7 +167,7 @@ func (t *fieldTree) UnmarshalJSON(data []byte) error {
 // lacking returns the paths of the fields that another schema does not have. A missing field is named without the fields below it.
 func (t *fieldTree) lacking(in *fieldTree, path string) []string {
 	if t == nil || in == nil || len(in.Properties) == 0 && in.Items == nil && in.Values == nil {
-		return nil // what has no fields keeps all of them, or none was defined
+		return nil // a schema without fields accepts all fields, or defines none
 	}
 	var found []string
 	for name, field := range t.Properties {

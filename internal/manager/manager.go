@@ -49,12 +49,12 @@ import (
 const (
 	leaseName = "d3os-operator.d3os-product.com.d3os"
 
-	// reconcileTimeout cancels a reconciliation with hanging requests; it is then retried.
+	// reconcileTimeout cancels a reconciliation with hanging requests. The reconciliation is then retried.
 	reconcileTimeout = 2 * time.Minute
 )
 
-// readTypes reads the schemas of the embedded CRDs once per process. Measured: 80 ms of processor time, which tests with 60 operators in
-// one process would otherwise spend for each.
+// readTypes reads the schemas of the embedded CRDs once per process. Reading takes 80 ms of processor time (measured), and tests run 60
+// operators in one process.
 var readTypes = sync.OnceValues(func() (*apply.Types, error) { return apply.NewTypes(crd.Files) })
 
 // readFields reads the fields of the embedded CRDs, once in a process.
@@ -81,7 +81,7 @@ type Operator struct {
 	// Renderer renders charts for the cluster's version of Kubernetes.
 	Renderer *render.Renderer
 
-	// Parts are shared by the controllers of all kinds. A kind reads and writes with their Client, which limits its waits for the cache. A
+	// Parts are shared by the controllers of all kinds. Kinds read and write with Parts.Client, which limits the waits for the cache. A
 	// test may set another Lease before it registers a kind.
 	Parts reconcile.Parts
 
@@ -164,8 +164,8 @@ func NewWithoutKinds(ctx context.Context, cfg *rest.Config, o Options) (*Operato
 	}, nil
 }
 
-// Start starts the operator and reports what keeps it from working, even while it waits for its caches. It ends with ErrRights when the
-// operator has got the rights in a namespace that it does not watch yet.
+// Start starts the operator and reports the problems that stop it from working, even while it waits for its caches. Start returns ErrRights
+// when the operator has received the rights in a namespace that it does not watch yet.
 func (op *Operator) Start(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var reports sync.WaitGroup
@@ -203,7 +203,7 @@ func Run(ctx context.Context, o Options) error {
 		if err := mgr.Start(ctx); !errors.Is(err, ErrRights) || ctx.Err() != nil {
 			return err
 		}
-		o.SkipNameValidation = true // the names of the controllers that have ended are taken
+		o.SkipNameValidation = true // controllers of the same names were registered before
 	}
 }
 
@@ -237,7 +237,7 @@ func managerOptions(scheme *runtime.Scheme, o Options, lists *kube.Lists) ctrl.O
 		Metrics: metrics,
 		Client: client.Options{Cache: &client.CacheOptions{
 			Unstructured: true,
-			// The operator decides from the cache alone. Without this option it would repeat its last writes.
+			// The operator decides only from the cache. Without this option it would repeat its last writes.
 			EnableReadYourWritesConsistency: ptr.To(true),
 		}},
 		HealthProbeBindAddress:        o.ProbeBindAddress,

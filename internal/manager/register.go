@@ -122,8 +122,9 @@ func registerCompat(op *Operator, agent string) error {
 	return registerOptional(op, compat.NewCronTabs(op.Renderer, op.Parts.Client, op.GetAPIReader(), agent))
 }
 
-// registerOptional makes an operator reconcile the resources of a kind as soon as the API server serves it and lets the operator watch it. A CRD
-// alone is not enough: another operator may have installed it. When CRD and rights are removed, the operator stays ready.
+// registerOptional makes an operator reconcile the resources of a kind as soon as the API server serves it and lets the operator watch it.
+// A CRD alone is not enough, because another operator may have installed that CRD. When CRD and rights are removed, the operator stays
+// ready.
 func registerOptional[T client.Object, O any](op *Operator, kind reconcile.Kind[T, O]) error {
 	op.lists.Optional(kind.New())
 	waiter := &crdWaiter{

@@ -28,7 +28,7 @@ import (
 )
 
 const (
-	// retainedPerSecond bounds the writes of these controllers together: after an upgrade every retained object needs one.
+	// retainedPerSecond bounds the sum of the writes of these controllers: after an upgrade every retained object needs one write.
 	retainedPerSecond = 10
 	// retainedAgain is the time after which an object that lost its annotations gets them again.
 	retainedAgain = time.Minute
@@ -71,7 +71,7 @@ func setupRetention(mgr ctrl.Manager, c client.Client, version string, skipNameV
 	return nil
 }
 
-// lacks reports whether an object is retained and lacks the annotations. What a newer operator wrote is left alone.
+// lacks reports whether an object is retained and lacks the annotations. It returns false for objects that a newer operator wrote.
 func (r *retention) lacks(o client.Object) bool {
 	return object.IsRetained(o, r.gvk == object.ClaimKind) && object.LacksNoPrune(o) && o.GetDeletionTimestamp() == nil &&
 		!version.Newer(o.GetAnnotations()[object.AnnotationWriter], r.version)

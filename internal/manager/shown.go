@@ -19,8 +19,8 @@ import (
 // scrapePatience limits the wait of a scrape for the cache. A scrape does not wait if the cache is synced.
 const scrapePatience = time.Second
 
-// show provides the cached resources of a kind to the metrics while the operator runs. Standbys run show, too, so that no series ends
-// when the leader changes.
+// show provides the cached resources of a kind to the metrics while the operator runs. Standbys also run show: no series ends when the
+// leader changes.
 type show[T client.Object, O any] struct {
 	op     *Operator
 	kind   reconcile.Kind[T, O]

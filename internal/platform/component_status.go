@@ -18,7 +18,7 @@ import (
 )
 
 // componentStatus computes a component's status from the observation and the previous status. Only the previous status shows whether the
-// component is new, changed or was healthy. prev is empty for a new one.
+// component is new, has changed, or was healthy. prev is empty for a new component.
 func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.ComponentStatus {
 	next := dsv1.ComponentStatus{
 		Name: c.Name, Kind: c.Kind, Ready: c.Health.Ready, Desired: c.Health.Desired, Revision: prev.Revision,
@@ -56,7 +56,7 @@ func componentStatus(c reconcile.PartSeen, prev *dsv1.ComponentStatus) dsv1.Comp
 		if next.Phase = underway(c, prev, &next); next.Phase != "" {
 			break
 		}
-		// It was healthy and unchanged, and is not healthy any more.
+		// The component was healthy, has not changed, and is not healthy any more.
 		next.Phase, next.Message, next.Culprit = dsv1.PhaseDegraded, c.Health.Hint, culprit(c.Health.HintCulprit)
 		if next.Message == "" {
 			next.Message = "one of its objects is missing or being deleted"
@@ -105,19 +105,19 @@ func underway(c reconcile.PartSeen, prev, next *dsv1.ComponentStatus) dsv1.Phase
 	return ""
 }
 
-// fail makes a status Failed, and keeps the inputs of the next phase in it.
+// fail sets the phase Failed, and keeps the fields from which the next phase is computed.
 func fail(next *dsv1.ComponentStatus, c reconcile.PartSeen, prev *dsv1.ComponentStatus) {
 	next.Phase, next.Message, next.Culprit = dsv1.PhaseFailed, health.Refusal(c.Error), culprit(c.Culprit)
 	next.FailedFrom = phaseBefore(prev)
 	switch {
-	case c.Health == (health.State{}): // the error came before the component's health was read
+	case c.Health == (health.State{}): // the error occurred before the component's health was read
 		next.Ready, next.Desired = prev.Ready, prev.Desired
 	case next.Desired != prev.Desired && (next.FailedFrom == dsv1.PhaseRunning || next.FailedFrom == dsv1.PhaseDegraded):
-		next.FailedFrom = dsv1.PhaseScaling // the number of pods was written before the error came
+		next.FailedFrom = dsv1.PhaseScaling // the number of pods was written before the error
 	}
 }
 
-// phaseBefore returns the last phase of a component, or the one before it failed.
+// phaseBefore returns the last phase of a component; for a failed one, the phase before the failure.
 func phaseBefore(prev *dsv1.ComponentStatus) dsv1.Phase {
 	if prev.Phase == dsv1.PhaseFailed {
 		return prev.FailedFrom
@@ -132,8 +132,8 @@ func culprit(c health.Culprit) *dsv1.Culprit {
 	return &dsv1.Culprit{Kind: c.Kind, Name: c.Name, Reason: c.Reason}
 }
 
-// waiting names the components that a component waits for, and the objects that keep these from being ready. before holds the components
-// that it may wait for.
+// waiting names the components that a component waits for, and the objects that are not ready in these. before holds the components that
+// may be waited for.
 func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	what := "waits for "
 	switch {
@@ -152,11 +152,11 @@ func waiting(c reconcile.PartSeen, before []dsv1.ComponentStatus) string {
 	return what + strings.Join(names, ", ")
 }
 
-// StartDeadline limits the time of a StatefulSet to start, change or scale before its component becomes Degraded. It equals the default of
-// a Deployment's progressDeadlineSeconds; a StatefulSet has no such field.
+// StartDeadline limits the time of a StatefulSet to start, change or scale before its component becomes Degraded. Its value is the default
+// of progressDeadlineSeconds of a Deployment; a StatefulSet has no such field.
 const StartDeadline = 10 * time.Minute
 
-// BindDeadline limits the time that a claim may stay unbound before the message of its component names it.
+// BindDeadline limits the time that a claim may stay unbound before the message of its component names the claim.
 const BindDeadline = 5 * time.Second
 
 // unbound sets a component's message if its claim is still not bound.
@@ -167,8 +167,8 @@ func unbound(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.
 	}
 }
 
-// AutoscalerDeadline limits the time that an autoscaler may have no metrics, or want more pods than its maximum, before the message of its
-// component names it. Metrics of new pods come after a minute or two.
+// AutoscalerDeadline limits the time that an autoscaler may lack metrics, or request more pods than its maximum, before the message of its
+// component reports that. Metrics of new pods are available after one or two minutes.
 const AutoscalerDeadline = 5 * time.Minute
 
 // unscaled sets a component's message if its autoscaler has not been able to work for a while.
@@ -183,8 +183,8 @@ func autoscalerText(a health.Culprit) string {
 	return fmt.Sprintf("%s %s: %s: %s", a.Kind, a.Name, a.Reason, a.Message)
 }
 
-// late makes the status of a StatefulSet Degraded if it has been in progress for longer than StartDeadline. Its claim is not bound, its
-// pods are refused, or they do not become ready.
+// late makes the status of a StatefulSet Degraded if it has been in progress for longer than StartDeadline. Causes: the claim is not bound,
+// the pods are refused, or the pods do not become ready.
 func late(next, prev *dsv1.ComponentStatus, c reconcile.PartSeen, now metav1.Time) {
 	if c.Kind != "StatefulSet" || !inWork(next.Phase) || !inWork(prev.Phase) || prev.LastTransitionTime == nil || c.Health.Hint == "" ||
 		prev.Revision != next.Revision || now.Sub(prev.LastTransitionTime.Time) < StartDeadline {
@@ -202,8 +202,7 @@ const (
 	managed = "Managed"
 )
 
-// delay describes a temporary cause that keeps a component from being ready and that no other field shows. It returns "" for pods that are
-// merely starting.
+// delay describes a temporary reason, shown in no other field, why a component is not ready. It returns "" for pods that are only starting.
 func delay(c reconcile.PartSeen) string {
 	switch {
 	case c.Health.HintCulprit.Reason == health.ReasonPodsMissing, c.Kind == managed:

@@ -64,8 +64,8 @@ func reasonOf(seen StatusInput, next dsv1.DataServiceStatus, failing bool) strin
 	return dsv1.ReasonComponentsNotReady
 }
 
-// operatorChange sets the condition for a change that the operator causes. A turn ends when every component is ready in its new revision. A
-// waiting message stays while its reason is the same: it would otherwise change with every other turn.
+// operatorChange sets the condition for a change that the operator causes. A turn ends when every component is ready in its new revision.
+// The message of a waiting resource stays until its reason changes: otherwise it would change with the turns of other resources.
 func operatorChange(conditions []metav1.Condition, seen StatusInput, ready bool, now metav1.Time) []metav1.Condition {
 	before := meta.FindStatusCondition(conditions, dsv1.ConditionOperatorChange)
 	hadTurn := before != nil && before.Status == metav1.ConditionTrue
@@ -117,7 +117,7 @@ func failingReason(components []dsv1.ComponentStatus) string {
 	return dsv1.ReasonComponentFailing
 }
 
-// trouble returns the message without the pause, which has a separate condition.
+// trouble returns the message without the text about the pause, which has a separate condition.
 func trouble(seen StatusInput, next dsv1.DataServiceStatus) string {
 	if seen.Paused && seen.Failure == nil {
 		if problem := problems(next.Components); problem != "" {

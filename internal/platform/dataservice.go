@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package platform implements the kind DataService: a platform of components, each rendered from a chart. It mainly manages objects. The
-// running system is observed only through the reports of backup pods.
+// Package platform implements the kind DataService: a platform of components, each rendered from a chart. The package plans objects. It
+// observes the running system only through the reports of backup pods.
 //
 // component has the graph of components, values their chart values, and plan their objects and Secrets. The status (status.go,
 // component_status.go, conditions.go) is a pure function of an observation. Package mysql decides about the database.
@@ -34,8 +34,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// The operator writes only the status of a DataService, and reads one from the API server when its cache lags. It needs the right to
-// finalizers because the API server may check it when owner references are set.
+// The operator writes only the status of a DataService, and reads one from the API server when its cache lags. The right to finalizers is
+// needed because the API server may check it when owner references are set.
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=dataservices/finalizers,verbs=update
@@ -168,7 +168,7 @@ func (k *Kind) parts(ds *dsv1.DataService, graph *component.Graph, planned *plan
 	return parts, nil
 }
 
-// databases returns the state of the databases, or nil if none of one server runs in the cluster.
+// databases returns the state of the databases, or nil if no database of one server runs in the cluster.
 func databases(ds *dsv1.DataService, graph *component.Graph, in reconcile.Inputs) (*mysql.Databases, error) {
 	c := graph.Get(component.MySQL)
 	if c == nil || c.Kind == component.ThirdParty || c.Kind == component.Managed {
@@ -211,7 +211,7 @@ func planDatabase(ds *dsv1.DataService, graph *component.Graph, planned *plan.Pl
 			users = append(users, &result.Parts[i])
 		}
 	}
-	if databases == nil || h.IsActive() { // no switch goes on while the platform hibernates
+	if databases == nil || h.IsActive() { // a switch continues only after the platform was woken
 		return nil
 	}
 	return databases.Halt(users, own, data.Serves)
@@ -240,8 +240,8 @@ func texts(names []dsv1.ComponentName) []string {
 	return result
 }
 
-// knownRevision returns the last applied revision of a component, from the status. It decides whether a component's plan is a new revision,
-// so a foreign write of the status changes what is held back.
+// knownRevision returns the last applied revision of a component, from the status. The engine compares it with the plan to detect a new
+// revision. So a foreign write of the status has an effect on the objects that are held back.
 func knownRevision(ds *dsv1.DataService, c *plan.Component) string {
 	for _, known := range ds.Status.Components {
 		if known.Name == string(c.Name) {
@@ -260,9 +260,9 @@ const podsShown = time.Second
 //   - while the platform hibernates: the end of its pods;
 //   - while one server becomes several members, and during a switch between
 //     databases: its next write;
-//   - during an import: whether it has to end;
-//   - while the database's workload is ready but its pod is not ready in the
-//     cache, so that its data cannot be recorded: another pass;
+//   - during an import: whether it must end;
+//   - while the database's workload is ready but its pod is not ready in the cache, and its data can therefore not be recorded: another
+//     pass;
 //   - after a gap in the binary log: a backup;
 //   - for a backup Job that other containers keep from ending: its deletion;
 //   - while the latest moments cannot be restored, a backup may become overdue,
@@ -301,8 +301,9 @@ func (k *Kind) Decide(ds *dsv1.DataService, seen reconcile.PlanSeen, obs *Observ
 	return reconcile.Decision{LookAgain: startsSeen(ds, seen.Parts)}
 }
 
-// decideSwitch returns what follows while one server becomes several members, and during a switch; nil if neither has to go on first. Services
-// without pods wait for an import, which waits for its cut-over: while the switch has no write, the import goes on.
+// decideSwitch returns the decision while one server becomes several members, and during a switch; nil if neither must continue first.
+// While services have no pods, they wait for an import, and the import waits for its cut-over: if the switch has nothing to write, the
+// import continues.
 func (k *Kind) decideSwitch(seen reconcile.PlanSeen, obs *Observation) *reconcile.Decision {
 	next := &reconcile.Decision{LookAgain: podsShown}
 	switch d := obs.Databases; {
@@ -321,9 +322,9 @@ func (k *Kind) decideSwitch(seen reconcile.PlanSeen, obs *Observation) *reconcil
 	return next
 }
 
-// startsSeen returns the delay until the next pass while a StatefulSet starts, or an autoscaler cannot work, or 0. The pass detects that it
-// misses status.StartDeadline, that its claim misses status.BindDeadline, or that the autoscaler misses status.AutoscalerDeadline, which the
-// status does not show yet.
+// startsSeen returns the delay until the next pass while a StatefulSet starts, or an autoscaler cannot work, or 0. That pass detects a
+// StatefulSet that misses status.StartDeadline, a claim that misses status.BindDeadline, or an autoscaler that misses
+// status.AutoscalerDeadline.
 func startsSeen(ds *dsv1.DataService, parts []reconcile.PartSeen) (after time.Duration) {
 	shows := func(part reconcile.PartSeen, text string) bool {
 		return slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == part.Name && c.Message == text })

@@ -15,13 +15,13 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// form is the form in which the mysql of a DataService is planned. It differs from the declared one while it changes, and where several members
-// stay although one server is declared.
+// form is the form in which the mysql of a DataService is planned: one server or several members. It differs from the declared form while
+// the form changes, and if several members stay although one server is declared.
 type form struct {
 	*mysql.Form // nil without a mysql
 
 	stage mysql.Stage
-	// ds has the form that is planned, and graph is its graph.
+	// ds is the DataService in the planned form, and graph is its graph.
 	ds    *dsv1.DataService
 	graph *component.Graph
 	// declared is the declared spec with its graph.
@@ -58,10 +58,10 @@ func (k *Kind) formOf(declared *dsv1.DataService, in reconcile.Inputs) (*form, e
 	return f, nil
 }
 
-// becomes reports whether one server runs that is to become several members.
+// becomes reports whether one server runs and several members are declared.
 func (f *form) becomes() bool { return f.stage == mysql.StageCheck || f.stage == mysql.StageImport }
 
-// trials returns the MySQLCluster that one server is to become. A spec that it cannot have is an error.
+// trials returns the MySQLCluster that replaces one server, for validation. A spec that a MySQLCluster cannot have is an error.
 func (k *Kind) trials(f *form, credentials values.Credentials) ([]reconcile.Trial, error) {
 	if !f.becomes() {
 		return nil, nil
@@ -86,7 +86,7 @@ func (k *Kind) trials(f *form, credentials values.Credentials) ([]reconcile.Tria
 	return trials, nil
 }
 
-// apply adds to a plan what the form of mysql needs, and stores in obs which database is in use.
+// apply adds the objects for the form of mysql to a plan, and stores the database in use in obs.
 func (f *form) apply(result *reconcile.Plan, obs *Observation, in reconcile.Inputs) error {
 	c := f.graph.Get(component.MySQL)
 	if c == nil || c.Kind == component.ThirdParty {

@@ -25,15 +25,15 @@ import (
 //  2. When no pod of a service and no backup remains, middleware is planned without pods, too.
 //
 // The stage is read from the cluster: once a workload of middleware has the mark, the second stage stays. So a pod that another writer
-// starts brings no database back.
+// starts does not restart a database.
 type Hibernation struct {
-	// Waits explains what has to end before anything is stopped; empty if pods are stopped.
+	// Waits names the work that must end before pods are stopped; empty if pods are stopped.
 	Waits string
 	// IsLast reports whether middleware is stopped, too.
 	IsLast bool
-	// Remains names what still runs, of the parts that should have no pods, and of backups.
+	// Remains names the pods and Jobs that still run, of parts that should have no pods and of backups.
 	Remains []string
-	// Stays names the parts that run on, because their data would be lost otherwise.
+	// Stays names the parts that keep running, because their data would be lost otherwise.
 	Stays []string
 
 	owner object.Owner
@@ -43,7 +43,7 @@ type Hibernation struct {
 // IsActive reports whether pods are stopped, or are being stopped.
 func (h *Hibernation) IsActive() bool { return h != nil && h.Waits == "" }
 
-// IsDone reports whether all pods are stopped that can be.
+// IsDone reports whether all pods that can be stopped are stopped.
 func (h *Hibernation) IsDone() bool { return h.IsActive() && h.IsLast && len(h.Remains) == 0 }
 
 // message describes the hibernation to users.
@@ -114,13 +114,13 @@ func liveIn(in reconcile.Inputs) object.Lookup {
 	}
 }
 
-// withoutCronJobs returns the objects but the CronJobs, which are suspended in the first stage.
+// withoutCronJobs returns the objects without the CronJobs, which are suspended in the first stage.
 func withoutCronJobs(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return o.GetKind() == object.CronJobKind.Kind })
 }
 
-// obstacle returns what has to end before a platform can hibernate, or "". Work on the data of mysql that is broken off would begin again
-// later, or its outcome would be unknown.
+// obstacle names the work that must end before a platform can hibernate, or returns "". Interrupted work on the data of mysql would start
+// again later, or its result would be unknown.
 func obstacle(f *form, planned *plan.Plan, parts []reconcile.Part, databases *mysql.Databases, in reconcile.Inputs) (string, error) {
 	if f.stage == mysql.StageCheck || f.stage == mysql.StageRemove {
 		return "hibernation waits until mysql has become several members", nil
@@ -147,18 +147,18 @@ func obstacle(f *form, planned *plan.Plan, parts []reconcile.Part, databases *my
 	return "", nil
 }
 
-// backupsOf notes which backups of a part of middleware run, or may start.
+// backupsOf adds to Remains the backups of a part of middleware that run or may start.
 func (h *Hibernation) backupsOf(part *reconcile.Part) ([]string, error) {
 	crons := slices.DeleteFunc(halt.Workloads(part.Objects), func(o *unstructured.Unstructured) bool { return o.GetKind() != object.CronJobKind.Kind })
 	return h.note(part, crons, backup.PartJobs)
 }
 
-// remainsOf notes what still runs of a part.
+// remainsOf adds to Remains the pods of a part that still run.
 func (h *Hibernation) remainsOf(part *reconcile.Part) ([]string, error) {
 	return h.note(part, halt.Workloads(part.Objects), "")
 }
 
-// note notes what still runs of workloads of a part, with the pods of the part or of its backups, by suffix.
+// note adds to Remains the workloads that still have pods, among the pods of a part or, by suffix, of its backups.
 func (h *Hibernation) note(part *reconcile.Part, workloads []*unstructured.Unstructured, suffix string) ([]string, error) {
 	pods, err := h.in.Pods(part.Name + suffix)
 	if err != nil {
@@ -212,7 +212,7 @@ func (h *Hibernation) plan(planned *plan.Plan, parts []reconcile.Part) (err erro
 	return nil
 }
 
-// staysOf returns why a part has to run on, or "".
+// staysOf returns the reason why a part must keep running, or "".
 func staysOf(part *reconcile.Part) string {
 	switch {
 	case part.Doubt != nil && part.Doubt.Hold:
@@ -225,7 +225,7 @@ func staysOf(part *reconcile.Part) string {
 	return ""
 }
 
-// stop plans a part without pods. It waits for no other part; waking it up does, as a new revision.
+// stop plans a part without pods. A stop waits for no other part. A wake-up does, as a new revision.
 func (h *Hibernation) stop(part *reconcile.Part) (err error) {
 	if part.Objects, err = halt.Hibernation.Halt(part.Objects, liveIn(h.in), h.owner); err != nil {
 		return err
@@ -235,14 +235,14 @@ func (h *Hibernation) stop(part *reconcile.Part) (err error) {
 	return err
 }
 
-// keep leaves a part running, with suspended backups.
+// keep lets a part run, with suspended backups.
 func (h *Hibernation) keep(part *reconcile.Part) (err error) {
 	part.After, part.KeepsRunning = nil, true
 	part.Objects, err = halt.Hibernation.Suspend(part.Objects, liveIn(h.in), h.owner)
 	return err
 }
 
-// wake gives the parts of a platform that hibernated their number of pods.
+// wake plans the parts of a platform that hibernated with their former numbers of pods.
 func wake(parts []reconcile.Part, owner object.Owner, in reconcile.Inputs) error {
 	for i := range parts {
 		is, err := halt.Hibernation.IsAny(parts[i].Objects, liveIn(in))
@@ -256,7 +256,8 @@ func wake(parts []reconcile.Part, owner object.Owner, in reconcile.Inputs) error
 	return nil
 }
 
-// hibernate decides what follows while a platform hibernates: a backup Job whose work has ended is deleted if another container keeps it.
+// hibernate returns the decision while a platform hibernates: a backup Job whose working container has ended is deleted if another
+// container keeps it running.
 func (k *Kind) hibernate(ds *dsv1.DataService, obs *Observation) reconcile.Decision {
 	if obs.Hibernation.IsDone() {
 		return reconcile.Decision{}

@@ -24,15 +24,15 @@ const (
 	passwordKey = "password"
 )
 
-// connection identifies a connection Secret that was found to be in use: the password, and the UID of the MongoDBCommunity that owns it.
+// connection identifies a connection Secret in use: the password, and the UID of the MongoDBCommunity that owns the Secret.
 type connection struct {
 	owner    types.UID
 	password string
 }
 
-// confirmMongoDB returns the check of the Secret with the connection string, which services get. MongoDB's operator writes it after the phase
-// Running, and only logs a failure, so the MongoDBCommunity does not show whether it is there. The check reads from the API server until the
-// Secret has the password in use, and then no more until the password changes.
+// confirmMongoDB returns the check of the Secret with the connection string for services. MongoDB's operator writes the Secret after the
+// phase Running, and only logs a failure: the MongoDBCommunity does not show whether the Secret exists. The check reads from the API server
+// until the Secret has the password in use, and then stops until the password changes.
 func (k *Kind) confirmMongoDB(ds *dsv1.DataService, c *plan.Component, secrets *plan.SecretsPlan, in reconcile.Inputs) func([]*unstructured.Unstructured, *health.State) (bool, error) {
 	key := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
 	account, password := secrets.Credentials.MongoDBSecret, secrets.MongoDBPassword
@@ -70,7 +70,7 @@ func (k *Kind) confirmMongoDB(ds *dsv1.DataService, c *plan.Component, secrets *
 	}
 }
 
-// foreign returns the resource of another operator among live objects that are all well.
+// foreign returns another operator's resource among live objects, which may be nil, or an empty object.
 func foreign(live []*unstructured.Unstructured) *unstructured.Unstructured {
 	for _, o := range live {
 		if o != nil && object.IsForeign(o) {
@@ -80,7 +80,7 @@ func foreign(live []*unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{}
 }
 
-// isReadyInStatus reports whether the status says that a component runs in its planned revision.
+// isReadyInStatus reports whether a component runs in its planned revision according to the status.
 func isReadyInStatus(ds *dsv1.DataService, c *plan.Component) bool {
 	if ds.Status.ObservedGeneration != ds.Generation {
 		return false
@@ -93,8 +93,8 @@ func isReadyInStatus(ds *dsv1.DataService, c *plan.Component) bool {
 	return false
 }
 
-// checkConnection reads the connection Secret of a MongoDBCommunity and the Secret with the account's password. It returns the connection
-// Secret as a culprit unless both have the same password. A problem needs a user.
+// checkConnection reads the connection Secret of a MongoDBCommunity and the Secret with the account's password. Unless the passwords are
+// equal, it returns the connection Secret as the culprit. isProblem reports whether a user must act.
 func checkConnection(lookup object.Lookup, resource *unstructured.Unstructured, name, account string) (culprit health.Culprit, isProblem bool, err error) {
 	culprit = health.Culprit{Kind: secretKind, Name: name}
 	written, err := lookup(secretKind, name)

@@ -17,14 +17,15 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Observation holds the observations besides those of components: the backup pods, and the agent of an import. Running servers are not queried.
+// Observation holds the observations other than those of components: of the backup pods, and of the agent of an import. Running servers are
+// not queried.
 type Observation struct {
 	Backups mysql.Observed
 	// Databases shows which database is in use; nil if none runs in the cluster.
 	Databases *mysql.Databases
 	// Members are the backups of several members; nil for one server, or without backups.
 	Members *mysql.Members
-	// Restored is the observation of a restore that the database began with.
+	// Restored is the observation of the restore that created the database.
 	Restored backup.Restored
 	// Import is the import of a running server; nil for none.
 	Import *mysql.Import
@@ -34,12 +35,11 @@ type Observation struct {
 	AfterGap *batchv1.Job
 }
 
-// backupsSeen is the delay until the next pass while the latest moments cannot be restored: neither the archive's report nor its progress
-// triggers one.
+// backupsSeen is the delay until the next pass while the latest moments cannot be restored. Neither the archive's report nor its progress
+// triggers a pass.
 const backupsSeen = 15 * time.Second
 
-// backupsDue is the delay until the next pass that checks whether a backup is overdue, cannot start, or cannot end: none of these triggers
-// one.
+// backupsDue is the delay until the next pass that checks whether a backup is overdue, cannot start, or cannot end. No event reports these.
 const backupsDue = 30 * time.Second
 
 // Observe reads backup pods from the cache.
@@ -56,7 +56,7 @@ func (k *Kind) Observe(ctx context.Context, ds *dsv1.DataService, _ reconcile.Pl
 		if obs.Import, err = obs.Databases.SeeImport(ctx, own); err != nil {
 			return err
 		}
-		if obs.Databases == nil || obs.Databases.IsLeaving { // the server that made the copy becomes the first member, or has
+		if obs.Databases == nil || obs.Databases.IsLeaving { // the server that made the copy becomes, or became, the first member
 			obs.Import = &mysql.Import{Declared: ds.Spec.MySQL.ImportFrom, IsDone: true}
 		}
 	}

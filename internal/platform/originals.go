@@ -21,7 +21,7 @@ import (
 )
 
 // Watch triggers a pass over a DataService when an object of the original operator is deleted or changes its owner. A new object triggers
-// none: if it conflicts, an object of this operator exists already.
+// no pass: if it conflicts, an object of this operator exists already.
 func (k *Kind) Watch(b *builder.Builder) {
 	if k.originals == nil {
 		return

@@ -11,14 +11,14 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// takesItsData reports whether the deletion of a resource deletes its data. That of an EtcdCluster or a MySQLCluster never does.
+// takesItsData reports whether the deletion of a resource deletes its data. The deletion of an EtcdCluster or a MySQLCluster never does.
 func takesItsData(cluster *unstructured.Unstructured) bool {
 	finalizers, _, _ := unstructured.NestedString(cluster.Object, "spec", "finalizers")
 	return finalizers == "foreground"
 }
 
-// keepReason returns why a leftover resource is kept: its deletion would delete its data while its component is declared in another form. It
-// returns "" if it may be deleted.
+// keepReason returns the reason why a leftover resource is kept: its component is declared in another form, and the deletion of the
+// resource would delete data. It returns "" if the resource may be deleted.
 func keepReason(leftover *unstructured.Unstructured) string {
 	if !object.IsResource(leftover) || !takesItsData(leftover) {
 		return ""

@@ -63,8 +63,8 @@ func Compute(prev dsv1.DataServiceStatus, seen StatusInput, now metav1.Time) dsv
 	return next
 }
 
-// history returns the history after an observation. It begins with the first change under an operator that keeps a history: for
-// DataServices at rest nothing is written.
+// history returns the history after an observation. A history begins with the first change under an operator that keeps one: for unchanged
+// DataServices nothing is written.
 func history(prev dsv1.DataServiceStatus, seen StatusInput, ready bool) *dsv1.History {
 	if prev.History == nil && prev.ObservedGeneration == seen.Generation {
 		return nil
@@ -106,7 +106,7 @@ func components(prev []dsv1.ComponentStatus, seen []reconcile.PartSeen, i *mysql
 	return next
 }
 
-// importing sets the status of the database while it is made of a running server, which may take days.
+// importing sets the status of the database while the data of a running server is imported, which may take days.
 func importing(next, prev *dsv1.ComponentStatus, i *mysql.Import) {
 	if next.Name != mysql.Component || next.Phase == dsv1.PhaseFailed || next.Phase == dsv1.PhaseHibernating || next.Phase == dsv1.PhaseHibernated {
 		return
@@ -175,7 +175,7 @@ func message(seen StatusInput, next dsv1.DataServiceStatus) string {
 	return progress(seen, next)
 }
 
-// progress names the first problem, or what is being done.
+// progress names the first problem or, without one, the changes in progress.
 func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 	if seen.Switch != nil {
 		return seen.Switch.Message
@@ -187,7 +187,8 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 		return seen.Hibernation.message()
 	}
 	for _, c := range next.Components {
-		// A message that others may wait for, or about a claim that differs from the spec or an autoscaler, precedes the order.
+		// Some messages come first, regardless of the order: those of components that others wait for, and those about an autoscaler or a
+		// claim that differs from the spec.
 		if inWork(c.Phase) && c.Message != "" || strings.HasPrefix(c.Message, "PersistentVolumeClaim ") || strings.HasPrefix(c.Message, "HorizontalPodAutoscaler ") {
 			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
 		}
@@ -220,7 +221,7 @@ func problems(components []dsv1.ComponentStatus) string {
 	return first
 }
 
-// Arrows returns the components in order, those with a change in progress in brackets.
+// Arrows returns the components in order, and puts components with a change in progress in brackets.
 func Arrows(components []dsv1.ComponentStatus) string {
 	names := make([]string, 0, len(components))
 	for _, c := range components {

@@ -64,8 +64,8 @@ func isHibernating(s *dsv1.DataServiceStatus) bool {
 	return s.Phase == dsv1.PhaseHibernating || s.Phase == dsv1.PhaseHibernated
 }
 
-// summarizeSwitch adds a switch of the database: its step, or that a user must act. It omits the list of remaining pods, which changes with
-// each pod that ends.
+// summarizeSwitch adds a switch of the database: its step, or the action that a user must take. It omits the list of remaining pods,
+// because that list changes with each pod that ends.
 func summarizeSwitch(summary *reconcile.Summary, c *metav1.Condition) {
 	if c == nil {
 		return

@@ -16,8 +16,8 @@ import (
 var _ reconcile.Paced[*dsv1.DataService] = &Kind{}
 
 // IsChangedByOperator reports whether a running component gets another revision although the status shows that this generation of the spec
-// was applied. It is false while a change of the spec is in progress, and after failures: the operator's change is then applied together
-// with the user's.
+// was applied. It returns false while a change of the spec is in progress, and after failures: then the operator's change is applied
+// together with the user's.
 func (*Kind) IsChangedByOperator(ds *dsv1.DataService, plan *reconcile.Plan) bool {
 	s := &ds.Status
 	rests := func(phase dsv1.Phase) bool { // autoscalers scale at any time

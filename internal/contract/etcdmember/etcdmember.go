@@ -11,7 +11,7 @@ const (
 	TicketSeed  = "seed"  // seed, or seed:TOKEN: form a new cluster
 	TicketJoin  = "join"  // join:ID: start as an added member that was never started
 	TicketForce = "force" // force:TOKEN: become the only member, with the volume's data
-	TicketNone  = "none"  // takes a ticket back
+	TicketNone  = "none"  // withdraws a ticket
 )
 
 // Volume is the state of a volume, as the agent found it.
@@ -20,8 +20,8 @@ type Volume string
 // The states of a volume.
 const (
 	VolumeEmpty Volume = "Empty" // no data at all
-	VolumeData  Volume = "Data"  // data with a mark: of Report.Member of Report.Cluster, as far as the mark has them
-	// VolumeForeign is data without the agent's mark, or with that of another pod. It is never touched.
+	VolumeData  Volume = "Data"  // data with a mark: of Report.Member in Report.Cluster, if the mark has these ids
+	// VolumeForeign is data without the agent's mark, or with the mark of another pod. The agent never changes such data.
 	VolumeForeign Volume = "Foreign"
 )
 
@@ -31,12 +31,13 @@ type Position struct {
 	Index uint64 `json:"index,omitempty"`
 }
 
-// Before reports whether a log that ends at p lacks entries of one that ends at q.
+// Before reports whether a log that ends at p lacks entries of a log that ends at q.
 func (p Position) Before(q Position) bool {
 	return p.Term < q.Term || p.Term == q.Term && p.Index < q.Index
 }
 
-// Known is a position that a member's data has reached. The operator's record has the text of one for each pod, which the agent reads as a file.
+// Known is a position that a member's data has reached. The operator's record has the text of a Known for each pod, and the agent reads
+// that text from a file.
 type Known struct {
 	Cluster, Member string // ids in hexadecimal
 	Position
@@ -56,14 +57,16 @@ func ParseKnown(text string) (k Known, err error) {
 // Report is the answer at contract.PathState: the agent's state while etcd does not run, or, without a reason, the state of the watcher next to etcd.
 type Report struct {
 	Volume Volume `json:"volume"`
-	// Cluster and Member are the ids of the data, in hexadecimal: those in etcd's files, else those in the mark, which may outlive its data.
+	// Cluster and Member are the ids of the data, in hexadecimal: the ids in etcd's files, or else in the mark, which may outlive the data.
 	Cluster string `json:"cluster,omitempty"`
 	Member  string `json:"member,omitempty"`
-	// Damage is the evidence that the data differs from what etcd wrote; empty for none. The agent does not start etcd on it.
+	// Damage is the evidence that the data differs from the data that etcd wrote; empty for none. The agent does not start etcd on damaged
+	// data.
 	Damage string `json:"damage,omitempty"`
 	// Position is the end of the data's log.
 	Position
-	// Outdated is the evidence that the data is older than the member's data was; empty for none. The agent does not start etcd on it.
+	// Outdated is the evidence that the data is older than data that the member had before; empty for none. The agent does not start etcd
+	// on outdated data.
 	Outdated string `json:"outdated,omitempty"`
 	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME; empty if it is unknown.
 	Owner string `json:"owner,omitempty"`
@@ -71,11 +74,11 @@ type Report struct {
 	Used string `json:"used,omitempty"`
 	// Token is the token of the last ticket with the verb force that was used on this volume.
 	Token string `json:"token,omitempty"`
-	// Reason is the condition that the agent waits for, and Waiting explains it to users. Both are empty while it starts etcd.
+	// Reason is the condition that the agent waits for, and Waiting explains it to users. Both are empty while the agent starts etcd.
 	Reason  string `json:"reason,omitempty"`
 	Waiting string `json:"waiting,omitempty"`
 	// Ticket is the text of the pod's ticket as the agent sees it.
 	Ticket string `json:"ticket,omitempty"`
-	// PeerURL is the address at which other members find this one.
+	// PeerURL is the address that other members use for this one.
 	PeerURL string `json:"peerURL"`
 }

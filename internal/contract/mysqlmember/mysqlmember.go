@@ -4,7 +4,7 @@
 // Package mysqlmember defines the interface of the agent of a MySQL member: the answers and orders of its API over mutual TLS, and the
 // tickets of its pod. The operator, the agents of other members, and the commands for backups and archives use it.
 //
-// A member may run an older agent than the operator. That agent refuses an order with a field that it does not have: see OrdersVersion.
+// A member may run an older agent than the operator. An older agent refuses an order with a field that it does not know: see OrdersVersion.
 package mysqlmember
 
 import (
@@ -20,7 +20,7 @@ const (
 	// Operator is the DNS name in the operator's certificate. Only the operator may give orders; other certificates of the cluster's
 	// authority may read the state.
 	Operator = "operator"
-	// OrdersVersion is the version of Request. Version 1 has the source's server, and version 2 passwords of servers.
+	// OrdersVersion is the version of Request. Version 1 added Source.Server, version 2 the passwords of servers.
 	OrdersVersion = 2
 )
 
@@ -39,9 +39,9 @@ const (
 // The verbs of tickets. A ticket is an annotation on one pod, and is good for one start of its server.
 const (
 	TicketPrimary = "primary" // primary:EPOCH:REVISION:ACKNOWLEDGEMENTS: become the primary
-	TicketSeed    = "seed"    // seed: make the first data, on an empty volume
-	TicketAdopt   = "adopt"   // adopt:MARK: take the data of one server with that mark as the first data
-	TicketJoin    = "join"    // join:REVISION:ORDINAL:SERVER: set the data aside, and copy that of a member
+	TicketSeed    = "seed"    // seed: create the first data, on an empty volume
+	TicketAdopt   = "adopt"   // adopt:MARK: use the data of a single server with that mark as the first data
+	TicketJoin    = "join"    // join:REVISION:ORDINAL:SERVER: move the data aside, and copy the data of a member
 	TicketFence   = "fence"   // fence: kill the server if it is a primary
 )
 
@@ -53,8 +53,8 @@ const (
 	VolumeEmpty   Volume = "Empty"   // it never had data
 	VolumeLost    Volume = "Lost"    // it had data of this member, which is lost
 	VolumeOwn     Volume = "Own"     // data of this member
-	VolumeForeign Volume = "Foreign" // data of another pod, of another server than noted, or without notes
-	VolumeSingle  Volume = "Single"  // data of one server of a DataService, with a mark and without notes
+	VolumeForeign Volume = "Foreign" // data of another pod, of a server other than the recorded one, or without a record
+	VolumeSingle  Volume = "Single"  // data of a single server of a DataService, with a mark and without a record
 )
 
 // Role is the role of a member's server.
@@ -94,7 +94,7 @@ func (p Position) Before(q Position) bool {
 	return len(p.File) < len(q.File)
 }
 
-// Order names the state of the record that an order was decided on.
+// Order identifies the version of the record from which an order was decided.
 type Order struct {
 	Epoch    int64 `json:"epoch"`
 	Revision int64 `json:"revision"`
@@ -107,12 +107,12 @@ type Source struct {
 	Port    int    `json:"port"`
 	// Server is the UUID of the server's data; empty in the order of an older operator, which does not compare UUIDs.
 	Server string `json:"server,omitempty"`
-	// Personal makes the member log in with the password of its data's server, and not with the password of all members.
+	// Personal makes the member log in with its server's password, instead of the common password of all members.
 	Personal bool `json:"personal,omitempty"`
 }
 
-// Request is the body of an order. Instance and Server must be those of the member that was observed: an order that was meant
-// for another start, or for other data, is refused.
+// Request is the body of an order. Instance and Server must be those of the observed member: an order for another start, or for other data,
+// is refused.
 type Request struct {
 	Order
 	Instance    string `json:"instance"`
@@ -128,25 +128,25 @@ type Request struct {
 
 // Report describes a member, whether its server runs or not.
 type Report struct {
-	// Instance names the start of the server; of the agent while no server runs.
+	// Instance identifies the start of the server, or of the agent while no server runs.
 	Instance string `json:"instance"`
 	Volume   Volume `json:"volume,omitempty"`
-	// Mark identifies the data of one server that no member has adopted.
+	// Mark identifies the data of a single server that no member has adopted.
 	Mark string `json:"mark,omitempty"`
 	// Server is the UUID of the data.
 	Server   string `json:"server,omitempty"`
 	Promised int64  `json:"promised,omitempty"`
 	Revision int64  `json:"revision,omitempty"`
-	// Ticket is the last used one, Making the one by which new data is being made, and Failed the last one by which that failed. It is tried
-	// again.
+	// Ticket is the last ticket that was used, Making the ticket with which new data is being created, and Failed the last ticket with
+	// which that failed. A failed ticket is retried.
 	Ticket string `json:"ticket,omitempty"`
 	Making string `json:"making,omitempty"`
 	Failed string `json:"failed,omitempty"`
 	// Problem is the reason why the server does not run, or why a ticket is not used.
 	Problem string `json:"problem,omitempty"`
-	// Full is the room that the volume has left, if a server can hardly write any more.
+	// Full describes the free space of a volume on which a server can hardly write any more.
 	Full string `json:"full,omitempty"`
-	// Orders is the version of the orders that this agent reads: it refuses fields of newer ones.
+	// Orders is the newest version of orders that this agent reads: it refuses fields of newer versions.
 	Orders int `json:"orders,omitempty"`
 	// Accounts is the reason why databases and accounts of a primary are not as declared.
 	Accounts string `json:"accounts,omitempty"`
@@ -166,7 +166,7 @@ type State struct {
 	Received string `json:"received"`
 	Writable bool   `json:"writable,omitempty"`
 
-	// Of a primary. Purged are the transactions that the primary's logs no longer have.
+	// For a primary. Purged are the transactions that the primary's logs no longer have.
 	Purged  string `json:"purged,omitempty"`
 	Epoch   int64  `json:"epoch,omitempty"`
 	Demands int    `json:"demands,omitempty"`
@@ -174,23 +174,22 @@ type State struct {
 	// Servers are those that log in with their own passwords, by the ordinals of their members.
 	Servers map[int]string `json:"servers,omitempty"`
 	CutEnd  Position       `json:"cutEnd,omitzero"`
-	// Clock is a time by the server's clock: transactions behind End are committed later.
+	// Clock is a time by the server's clock: transactions after End are committed after that time.
 	Clock   time.Time `json:"clock,omitzero"`
 	End     Position  `json:"end,omitzero"`
 	Waiting int       `json:"waiting,omitempty"`
-	// Commits describes the state of commits; an older agent does not report it. Stalled is the time in milliseconds for which no commit
-	// has ended while sessions waited.
+	// Commits describes the state of commits; an older agent does not report it. Stalled is the time in milliseconds since the last end of
+	// a commit, while sessions wait.
 	Commits Commits `json:"commits,omitempty"`
 	Stalled int64   `json:"stalled,omitempty"`
-	// Unprotected reports whether the primary demands acknowledgements and semi-sync is off, or a promotion failed half-way: the
-	// server must be killed.
+	// Unprotected reports whether the server must be killed: the primary requires acknowledgements and semi-sync is off, or a promotion
+	// failed halfway.
 	Unprotected bool `json:"unprotected,omitempty"`
 
-	// Of a replica.
-	// SourceServer is the UUID of the server that it is connected to.
+	// For a replica. SourceServer is the UUID of the server that the replica is connected to.
 	Source       int    `json:"source,omitempty"`
 	SourceServer string `json:"sourceServer,omitempty"`
-	// Personal reports whether it logs in with its own server's password.
+	// Personal reports whether the replica logs in with its server's password.
 	Personal     bool     `json:"personal,omitempty"`
 	Acknowledges bool     `json:"acknowledges,omitempty"`
 	Connected    bool     `json:"connected,omitempty"`
@@ -207,7 +206,8 @@ type Event struct {
 	Status string `json:"status"`
 }
 
-// Answer is the body of each answer: the state after the order, or why it was refused. Without a server that answers it has no State.
+// Answer is the body of each answer: the state after the order, or the reason of the refusal. State is missing if the server does not
+// answer.
 type Answer struct {
 	Report
 	State   *State          `json:"state,omitempty"`

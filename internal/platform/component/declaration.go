@@ -93,8 +93,8 @@ func ofMySQL(m *dsv1.MySQL) Declaration {
 	return d
 }
 
-// probe returns the workload of a component that is a resource or runs elsewhere. Only the fields for scheduling and annotations apply to
-// its probe.
+// probe returns the workload of the probe of a component that is a resource or runs elsewhere. It has only the fields for scheduling and
+// annotations.
 func probe(scheduling dsv1.SchedulingFields, annotations map[string]string) *dsv1.Workload {
 	return &dsv1.Workload{SchedulingFields: scheduling, PodFields: dsv1.PodFields{Annotations: annotations}}
 }

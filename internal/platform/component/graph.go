@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package component computes a graph from the spec of a DataService: its declared components, their names and kinds, and which must be
-// ready before which. It is pure.
+// Package component computes a graph from the spec of a DataService: the declared components, their names and kinds, and the order in which
+// they must become ready. It is pure.
 package component
 
 import (
@@ -26,7 +26,7 @@ type Component struct {
 
 	// Requires are the components that this one needs, in the order of the graph.
 	Requires []dsv1.ComponentName
-	// Calls are further components that it connects to at run time.
+	// Calls are further components that this one connects to at run time.
 	Calls []dsv1.ComponentName
 	// WaitsFor are the components that must be ready before a new revision of this one starts. They are its Requires, or, if components
 	// start one at a time, its predecessor.
@@ -111,8 +111,8 @@ func declaredComponents(spec *dsv1.DataServiceSpec) ([]Component, error) {
 	return append(found, userDeclared(spec)...), nil
 }
 
-// setKind sets the kind of middleware. A Redis, etcd or MongoDB that runs elsewhere has other object names: a cluster that the operator ran before
-// keeps its names until it is not needed any more.
+// setKind sets the kind of middleware. A Redis, etcd or MongoDB that runs elsewhere has other object names: the names of a cluster that the
+// operator ran before stay in use until that cluster is no longer needed.
 func (c *Component) setKind() error {
 	switch {
 	case c.Redis != nil && c.Redis.Kind != "":
@@ -129,7 +129,7 @@ func (c *Component) setKind() error {
 			return render.FieldError(c.Path+".kind", "must be %s, not '%s'", kindList, c.Middleware.Kind.String())
 		}
 	case c.Name == Eureka && c.Workload.Replica != nil && *c.Workload.Replica > 1:
-		c.Kind = StatefulSet // registries address one another by names that only its pods have
+		c.Kind = StatefulSet // registries address one another by names that only pods of a StatefulSet have
 	}
 	if c.MySQL != nil && c.MySQL.IsReplicated() {
 		if c.Kind != StatefulSet {
@@ -166,7 +166,8 @@ func (c *Component) isUsers() bool {
 	return c.Middleware == nil && !c.IsResource() && !c.HasProductDefaults
 }
 
-// newer are the components that a user's service may be called if the spec does not declare one: such services are older than the fields.
+// newer are the names of components that a user's service may have if the spec does not declare that component: such services are older
+// than the fields.
 var newer = []dsv1.ComponentName{Redis, Etcd, MongoDB}
 
 // checkNames refuses two components of one name.
@@ -218,7 +219,7 @@ func connect(components []Component) error {
 	return nil
 }
 
-// declaredBut lists the names of all components except one, as the end of a sentence, or returns "".
+// declaredBut returns the end of a sentence with the names of all components except one; "" for none.
 func declaredBut(components []Component, one dsv1.ComponentName) string {
 	var names []string
 	for _, c := range components {
@@ -250,7 +251,8 @@ func order(components []Component) ([]Component, error) {
 	return ordered, nil
 }
 
-// cycleError names one cycle among the components that are not done. A cycle exists, because each of them waits for another of them.
+// cycleError names one cycle among the components that are not done. A cycle exists, because each of these components waits for another
+// one.
 func cycleError(components []Component, done map[dsv1.ComponentName]bool) error {
 	byName := map[dsv1.ComponentName]Component{}
 	var at dsv1.ComponentName

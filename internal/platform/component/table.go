@@ -54,7 +54,7 @@ const (
 	Web           dsv1.ComponentName = "web"
 )
 
-// Platform is the component label of objects that all components share. No component has that name.
+// Platform is the value of the component label on objects that all components share. No component has that name.
 const Platform = "platform"
 
 // definition is one row of the component table.
@@ -64,7 +64,7 @@ type definition struct {
 	chart      string
 	kind       Kind                 // default kind
 	preset     bool                 // the microservice chart has product defaults for it
-	after      []dsv1.ComponentName // edges beyond "middleware before services"
+	after      []dsv1.ComponentName // edges in addition to "middleware before services"
 	calls      []dsv1.ComponentName // connects to these at run time, without waiting for them
 	spec       func(*dsv1.DataServiceSpec) Declaration
 }

@@ -20,8 +20,8 @@ type Users struct {
 	List func(kind string) ([]*unstructured.Unstructured, error)
 }
 
-// clean returns the name of the Secret that containers get a user's account from. It is the user's Secret, or the operator's copy if a
-// value has a trailing newline, which a container cannot remove from its environment.
+// clean returns the name of the Secret from which containers get a user's account: the user's Secret, or the operator's copy if a value has
+// a trailing newline. A container cannot remove the newline from its environment.
 func (p *planner) clean(c *component.Component, secret string, keep bool, keys ...string) (string, error) {
 	if p.others == nil {
 		return secret, nil
@@ -55,8 +55,8 @@ func (p *planner) isCut(secret string, keys ...string) (bool, error) {
 	return isCut, err
 }
 
-// isInUse reports whether the unchanged values of a Secret are in use: a workload has them in its environment, or a database has a volume,
-// and no copy exists.
+// isInUse reports whether the unchanged values of a Secret are in use: no copy exists, and a workload has the values in its environment or
+// a database has a volume.
 func (p *planner) isInUse(c *component.Component, secret, name string) (bool, error) {
 	if live, err := p.lookup("Secret", name); live != nil || err != nil {
 		return false, err

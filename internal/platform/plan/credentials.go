@@ -50,7 +50,7 @@ func (e *LostError) Error() string {
 type SecretsPlan struct {
 	Secrets     []*unstructured.Unstructured
 	Credentials values.Credentials
-	// MongoDBPassword is the password of the services' account of MongoDB, or "" while the user's Secret with it does not exist.
+	// MongoDBPassword is the password of the services' account of MongoDB, or "" while the user's Secret with the password does not exist.
 	MongoDBPassword string
 }
 
@@ -180,7 +180,7 @@ func (p *planner) checkLost(secret string, c *component.Component) error {
 	return err
 }
 
-// thirdParty uses the user's Secret, or stores the account from the spec in one.
+// thirdParty uses the user's Secret, or stores the account from the spec in a Secret.
 func (p *planner) thirdParty(c *component.Component) error {
 	var err error
 	if ref := c.ThirdParty.SecretRef; ref != nil && ref.Name != "" {
@@ -225,7 +225,8 @@ func (p *planner) redis(c *component.Component) error {
 	return err
 }
 
-// mongodb plans the password of the services' account of MongoDB. A lost one needs no check: MongoDB's operator sets the new one.
+// mongodb plans the password of the services' account of MongoDB. A lost password is generated again without a check: MongoDB's operator
+// sets the new one.
 func (p *planner) mongodb(c *component.Component) (err error) {
 	if secret := c.MongoDB.CredentialsSecret; secret != "" {
 		if p.others != nil {
@@ -260,8 +261,8 @@ func (p *planner) given(c *component.Component, d secretData) (secret, checksum 
 		}
 	}
 	username, secretText := d[keyUsername], d[keyPassword]
-	// The checksum is keyed, so that its annotation on pods does not help to guess a weak password. The key is the secret of the product's
-	// services, or, without these, a separate one.
+	// The checksum is keyed: otherwise its annotation on pods would help to guess a weak password. The key is the secret of the product's
+	// services or, without these, a separate secret.
 	key := p.jwt
 	if key == "" {
 		if d, err = p.fill(secret, d, keyChecksum); err != nil {

@@ -15,8 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Keeper plans Secrets. It caches their values for the lifetime of the process, so that a deleted Secret is restored with the password that
-// the data was created with.
+// Keeper plans Secrets. It caches their values for the lifetime of the process: a deleted Secret is restored with the password of the data.
 type Keeper struct {
 	generate func() (string, error)
 	mu       sync.Mutex
@@ -46,8 +45,8 @@ func (k *Keeper) Forget(namespace, name string) {
 	delete(k.known, namespace+"/"+name)
 }
 
-// Adopt replaces generated values with those of a live Secret that the cache did not have before, and reports whether that changes
-// anything. It does nothing if live is nil.
+// Adopt replaces generated values with the values of a live Secret that the operator's cache did not show before, and reports whether a
+// value changed. It does nothing if live is nil.
 func (k *Keeper) Adopt(ds *dsv1.DataService, live *unstructured.Unstructured) bool {
 	if live == nil {
 		return false

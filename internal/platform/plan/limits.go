@@ -12,14 +12,14 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Limits of the API server: for the data of a ConfigMap, and for an object's annotations.
+// Limits of the API server for the data of a ConfigMap and for an object's annotations.
 const (
 	maxData        = 1 << 20
 	maxAnnotations = 256 << 10
 )
 
-// maxInput limits the chart values of all components together. A spec is smaller, but its common fields (defaults, networkPolicy) count
-// once per component: with 200 components 1 MB became 200 MB, more than the operator's memory limit.
+// maxInput limits the chart values of all components together. The common fields of a spec (defaults, networkPolicy) count once per
+// component: with 200 components, 1 MB of common fields becomes 200 MB, more than the operator's memory limit.
 const (
 	maxInput     = 4 << 20
 	tooMuchInput = "too large: its components get more than 4 MiB of fields in all, and defaults and networkPolicy count once for each component: shorten those two, or split the DataService"

@@ -12,9 +12,9 @@ import (
 	"d3os.com/d3os-operator/internal/platform/values"
 )
 
-// A plan is needed during changes. The most recently used plans are kept uncompressed, about 0.5 MB for a whole platform with its spec.
-// Others are kept as compressed JSON, a fortieth of that size. The limits are in bytes, because the author of a DataService decides the
-// size of a plan.
+// Plans are needed during changes. The most recently used plans are kept uncompressed: about 0.5 MB for a whole platform with its spec.
+// Other plans are kept as compressed JSON, a fortieth of that size. The limits are in bytes, because the author of a DataService decides
+// the size of a plan.
 const (
 	openBytes   = 16 << 20
 	packedBytes = 32 << 20
@@ -30,7 +30,7 @@ type memory struct {
 type source struct {
 	uid         types.UID
 	generation  int64
-	database    string // name of mysql, which may differ from the spec of that generation
+	database    string // name of the database in use, which may differ from the spec of the generation
 	credentials values.Credentials
 }
 

@@ -67,7 +67,7 @@ func (p *packed) size() int {
 	return len(p.lines) + len(p.components)*component
 }
 
-// unpack returns the renderings by component. Unreadable ones are omitted, and so rendered again.
+// unpack returns the renderings by component. Unreadable renderings are omitted, and are made again.
 func (p *packed) unpack() map[dsv1.ComponentName]rendering {
 	known := make(map[dsv1.ComponentName]rendering, len(p.components))
 	lines := bufio.NewReader(flate.NewReader(bytes.NewReader(p.lines)))

@@ -22,8 +22,8 @@ import (
 type Component struct {
 	component.Component
 
-	// Objects are complete except for fields that the API server adds. They have labels, the digest annotation, and the owner unless they
-	// outlive it. They are shared: do not modify them.
+	// Objects are complete except for fields that the API server adds. Objects have labels, the digest annotation and, unless they outlive
+	// the owner, the owner reference. Objects are shared: do not modify them.
 	Objects []*unstructured.Unstructured
 
 	// Revision is the digest of the objects without their number of replicas.
@@ -55,8 +55,8 @@ func (p *Planner) Graph(ds *dsv1.DataService) (*component.Graph, error) {
 	return component.NewGraph(&ds.Spec)
 }
 
-// Make returns the plan of a DataService with a computed graph. It does not render components again that have not changed since the last
-// plan. Objects are shared with earlier plans: do not modify them.
+// Make returns the plan of a DataService with a computed graph. It renders only components that have changed since the last plan. Objects
+// are shared with earlier plans: do not modify them.
 func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials values.Credentials) (*Plan, error) {
 	from := source{ds.UID, ds.Generation, database(ds, graph), credentials}
 	name := types.NamespacedName{Namespace: ds.Namespace, Name: ds.Name}
@@ -83,7 +83,7 @@ func (p *Planner) Make(ds *dsv1.DataService, graph *component.Graph, credentials
 	return plan, nil
 }
 
-// database identifies the database among those that a spec of one generation may plan.
+// database identifies the planned database, which may change within one generation of a spec.
 func database(ds *dsv1.DataService, graph *component.Graph) string {
 	c := graph.Get(component.MySQL)
 	if c == nil {
@@ -150,8 +150,8 @@ func (p *Planner) render(ds *dsv1.DataService, in values.Input, known map[dsv1.C
 	return plan, inputs, nil
 }
 
-// spelledOut returns the fields of an operator's resource whose zero value its Go type omits. A plan includes them, so that foreign changes
-// of them are reverted.
+// spelledOut returns the fields of an operator's resource whose zero value the Go type omits. A plan includes these fields: otherwise
+// foreign changes of them would stay.
 func spelledOut(o *unstructured.Unstructured) [][]string {
 	return [][]string{{"spec", object.PauseField(o)}, {"spec", "networkPolicy", "enabled"}}
 }
@@ -191,7 +191,7 @@ func inputOf(c *component.Component, v map[string]any) ([]byte, error) {
 	}
 	var data bytes.Buffer
 	encoder := json.NewEncoder(&data) // sorts keys
-	encoder.SetEscapeHTML(false)      // which would make it longer
+	encoder.SetEscapeHTML(false)      // escapes would make the text longer
 	if err := encoder.Encode(input); err != nil {
 		return nil, fmt.Errorf("compute the inputs of %s: %w", c.Name, err)
 	}
@@ -226,8 +226,8 @@ func (c *Component) finish(ds *dsv1.DataService, declared component.Component, o
 	return nil
 }
 
-// leavesNumber reports whether a service declares no number of pods. Its workload is created with the API server's default of 1, and another
-// writer may change it. The digest is computed with that number, as release 0.2.0 planned it: an upgrade writes nothing.
+// leavesNumber reports whether a service declares no number of pods. Its workload is created with the API server's default of 1, and
+// another writer may change the number. The digest is computed with the number 1, as in release 0.2.0: an upgrade writes nothing.
 func leavesNumber(c *component.Component) bool {
 	return c.Service != nil && c.Workload.Replica == nil
 }

@@ -23,7 +23,7 @@ var podTemplates = map[string][]string{
 	"StatefulSet": {"spec", "template"},
 	"DaemonSet":   {"spec", "template"},
 	"CronJob":     {"spec", "jobTemplate", "spec", "template"},
-	// A part of a pod template, which MongoDB's operator merges into its own.
+	// A MongoDBCommunity has only a part of a pod template. MongoDB's operator merges it into its own template.
 	object.Foreign.Kind: {"spec", "statefulSet", "spec", "template"},
 }
 
@@ -67,8 +67,8 @@ func completePods(c *component.Component, objects []*unstructured.Unstructured) 
 	return nil
 }
 
-// labelRevision labels the pods with a digest of their template, settings and version. The status of such a resource does not show which of
-// them its operator applied last, and may be of the former StatefulSet. The pods show it.
+// labelRevision labels the pods of a resource of another operator with a digest of their template, settings and version. The labels on the
+// pods show which digest that operator applied last. The status of the resource does not, and may be about the former StatefulSet.
 func labelRevision(o *unstructured.Unstructured, path []string) error {
 	template, _, err := unstructured.NestedFieldNoCopy(o.Object, path...)
 	if err != nil {
@@ -82,8 +82,8 @@ func labelRevision(o *unstructured.Unstructured, path []string) error {
 	return unstructured.SetNestedField(o.Object, object.Sum(data), append(slices.Clone(path), "metadata", "labels", object.LabelRevision)...)
 }
 
-// nameAccount sets the service account in both of its fields. The API server fills one from the other. Without an owner of the second
-// field, an account would return after its removal from the spec.
+// nameAccount sets the service account in both of its fields. The API server sets each field from the other one. If the plan did not own
+// the second field, an account would return after its removal from the spec.
 func nameAccount(object *unstructured.Unstructured, path []string) error {
 	names := [][]string{
 		append(slices.Clone(path), "spec", "serviceAccountName"),
@@ -97,7 +97,7 @@ func nameAccount(object *unstructured.Unstructured, path []string) error {
 	return nil
 }
 
-// checkPods detects errors that only the whole pod shows: duplicate names, and mounts of missing volumes.
+// checkPods detects errors that are visible only in the whole pod: duplicate names, and mounts of missing volumes.
 func checkPods(c *component.Component, object *unstructured.Unstructured, template map[string]any) error {
 	pod := &corev1.PodTemplateSpec{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(template, pod); err != nil {

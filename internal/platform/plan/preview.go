@@ -69,8 +69,8 @@ func read(file string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(file) //nolint:gosec // reading the file that the user names is the purpose
 }
 
-// Parse parses a DataService and sets the defaults of the API server. It refuses a boolean or number for a text, as the API server does: YAML
-// reads `n`, `on` and `1e3` so.
+// Parse parses a DataService and sets the defaults of the API server. It refuses a boolean or a number in place of a text, as the API
+// server does: YAML parses `n` and `on` as booleans, and `1e3` as a number.
 func Parse(data []byte) (*dsv1.DataService, error) {
 	text, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
@@ -93,7 +93,7 @@ func Parse(data []byte) (*dsv1.DataService, error) {
 	return ds, nil
 }
 
-// isEmbedded reports whether a name in a path of encoding/json is that of an embedded struct, and no field of the resource.
+// isEmbedded reports whether a name in a path of encoding/json belongs to an embedded struct, and not to a field of the resource.
 func isEmbedded(name string) bool { return name != "" && name[0] >= 'A' && name[0] <= 'Z' }
 
 // Objects returns all objects that the operator would apply, in order. Generated credentials are placeholders, and the owner's UID is empty

@@ -41,11 +41,11 @@ func address(in Input, c *component.Component) string {
 	return u.String()
 }
 
-// afterMySQL7 matches the release series of MySQL from 8.0 on. Those from 10 to 19 are MariaDB's.
+// afterMySQL7 matches the release series of MySQL from 8.0 on. Series from 10 to 19 are releases of MariaDB.
 var afterMySQL7 = regexp.MustCompile(`^([89]|[2-9][0-9])\.`)
 
-// needsPublicKey reports whether accounts of a database log in with caching_sha2_password. Without TLS, the server takes their passwords only
-// from clients that encrypt them with its public key. Drivers ask for the key only if the url allows it.
+// needsPublicKey reports whether accounts of a database log in with caching_sha2_password. Without TLS, the server accepts a password of
+// such an account only if the client encrypts it with the server's public key. Drivers request the key only if the URL allows that.
 func needsPublicKey(c *component.Component) bool {
 	return c.Kind != component.ThirdParty && (c.Chart == component.ChartReplicated || afterMySQL7.MatchString(c.MySQL.ServerVersion))
 }
@@ -65,7 +65,7 @@ func port(c *component.Component) int32 {
 	return defaults(c).Port
 }
 
-// image returns the image of a component's container: that of the spec, or of the release, or of the chart.
+// image returns the image of a component's container: from the spec, else from the release, else from the chart.
 func image(in Input, c *component.Component) string {
 	if given := c.Image(); given != "" {
 		return withRegistry(in, given)
@@ -80,7 +80,7 @@ func image(in Input, c *component.Component) string {
 	return inRegistry(in, shipped)
 }
 
-// withRegistry returns an image from the spec, in the registry for all images unless it names a registry.
+// withRegistry returns an image from the spec. An image without a registry gets the registry for all images.
 func withRegistry(in Input, given string) string {
 	if host, _ := splitHost(given); host == "" && in.registry() != "" {
 		return in.registry() + "/" + given
@@ -88,7 +88,7 @@ func withRegistry(in Input, given string) string {
 	return given
 }
 
-// inRegistry returns a built-in image, in the registry for all images if one is set.
+// inRegistry returns a built-in image. If a registry for all images is set, it replaces the image's registry.
 func inRegistry(in Input, shipped string) string {
 	if in.registry() == "" {
 		return shipped

@@ -159,8 +159,8 @@ func unique(field string, read reader) reader {
 	}
 }
 
-// lastVariables keeps the last of several variables of a container with one name, as the chart does for the main container. Server-side apply
-// refuses such a list.
+// lastVariables removes all but the last of several variables with the same name, as the chart does for the main container. Server-side
+// apply refuses duplicate names.
 func lastVariables(read reader) reader {
 	return func(path string, value any) (any, error) {
 		values, err := read(path, value)

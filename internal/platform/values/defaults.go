@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/platform/component"
 )
 
-// preset holds a chart's defaults for a component: one source for charts and operator.
+// preset holds a chart's defaults for a component, from the only source for charts and operator.
 type preset struct {
 	Image    string   `json:"image"`
 	Port     int32    `json:"port"`
@@ -40,7 +40,7 @@ func imageKey(c *component.Component) string {
 	return string(c.Name)
 }
 
-// load panics on a defect of the embedded charts, which tests would find.
+// load panics on a defect of the embedded charts. Tests would detect such a defect.
 func load(file string) preset {
 	if p, ok := presets.Load(file); ok {
 		return p.(preset)

@@ -22,7 +22,7 @@ func managedEtcd(in Input, c *component.Component, fields map[string]any) (map[s
 	e := c.Etcd
 	spec := map[string]any{
 		"storage": e.Storage.Size.String(),
-		// Defaults of the API server are planned; otherwise they would look like foreign writes.
+		// Defaults of the API server are part of the plan: otherwise they would look like foreign writes.
 		"tls": map[string]any{"mode": etcdPlain}, "maintenance": map[string]any{"defragThreshold": "45%"}, "replacement": map[string]any{"after": "5m"},
 	}
 	if e.Replicas != nil { // nil keeps the number of the EtcdCluster, which an autoscaler may set
@@ -57,7 +57,7 @@ func managedEtcd(in Input, c *component.Component, fields map[string]any) (map[s
 	return resource(in, c, fields, spec)
 }
 
-// useEtcd adds etcd's addresses and the client certificate to a component that depends on etcd.
+// useEtcd adds the addresses of etcd and the client certificate to a component that depends on etcd.
 func useEtcd(v map[string]any, in Input, c *component.Component) {
 	etcd := in.Graph.Get(component.Etcd)
 	if etcd == nil || etcd.Etcd == nil || !slices.Contains(c.Requires, component.Etcd) {
@@ -77,8 +77,8 @@ func etcdElsewhere(v map[string]any, c *component.Component) {
 	}
 }
 
-// etcdURLs returns the client URLs of the cluster. For an EtcdCluster this is its Service, which selects the ready members. It does not
-// change with the members, so no service restarts for that.
+// etcdURLs returns the client URLs of the cluster. For an EtcdCluster the URL is that of its Service, which selects the ready members. The
+// URL does not change with the members, so no service restarts.
 func etcdURLs(in Input, c *component.Component) []string {
 	if c.Kind != component.ThirdParty {
 		scheme := "http"
@@ -95,8 +95,8 @@ func etcdURLs(in Input, c *component.Component) []string {
 	return found
 }
 
-// etcdSecret returns the name of the Secret with the client certificate, or "". For an EtcdCluster of the mode Auto, its kind creates and
-// renews the Secret.
+// etcdSecret returns the name of the Secret with the client certificate, or "". In the mode Auto, the kind EtcdCluster creates and renews
+// the Secret.
 func etcdSecret(c *component.Component) string {
 	e := c.Etcd
 	switch {

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// translated are the fields that do not reach a chart under their name: Build or the plan uses them.
+// translated are the fields that do not reach a chart under their own names. Build or the plan uses these fields.
 var translated = []string{
 	"name", "image", "version", "kind", "port", "replica", "dependsOn", "thirdParty", "storage", "initScripts", "credentialsSecret",
 	"podTemplate", "replication",

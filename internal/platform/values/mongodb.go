@@ -57,7 +57,7 @@ func useMongoDB(v map[string]any, in Input, c *component.Component) {
 	added(v, "credentials")["mongodb"] = map[string]any{"secretName": secret, "key": mongoDBKey}
 }
 
-// mongoDBElsewhere makes the probe connect to the hosts. A check of the user's may use the connection string.
+// mongoDBElsewhere makes the probe connect to the hosts. A check that the user sets may use the connection string.
 func mongoDBElsewhere(v map[string]any, c *component.Component) {
 	v["url"] = "tcp://" + strings.Join(nodes(c.ThirdParty.URL, mongoDBPort), ",")
 	if secret := mongoDBSecretElsewhere(c); secret != "" && c.ThirdParty.CheckCMD != "" {
@@ -91,7 +91,7 @@ func checkMongoDB(c *component.Component, v map[string]any) error {
 	return nil
 }
 
-// hasSetting reports whether settings have a dotted name, in any mix of dots and objects.
+// hasSetting reports whether settings contain a dotted name, written with dots, as nested objects, or as a mix of both.
 func hasSetting(settings map[string]any, name string) bool {
 	if _, ok := settings[name]; ok {
 		return true

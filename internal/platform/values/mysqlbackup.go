@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// membersFolder is the folder of the backups of several members in a folder that the spec gives. One server may have backups in that folder
-// itself, of another format and by another writer.
+// membersFolder is the folder for the backups of several members, below the folder in the spec. The folder in the spec may have backups of
+// one server, in another format and by another writer.
 const membersFolder = "mysql.cluster"
 
 // Defaults of the API server in spec.mysql.backup.
@@ -72,8 +72,8 @@ func takeMembersBackup(c *component.Component, spec map[string]any) error {
 	return nil
 }
 
-// takeMembersRestore adds the backup from which several members are restored to the spec of a MySQLCluster. Its folder stays as given: it
-// belongs to the other database.
+// takeMembersRestore adds to the spec of a MySQLCluster the backup from which several members are restored. The folder of that backup is
+// not changed, because it belongs to another database.
 func takeMembersRestore(c *component.Component, spec map[string]any) error {
 	declared := c.MySQL.RestoreFrom
 	if declared == nil {
@@ -89,8 +89,8 @@ func takeMembersRestore(c *component.Component, spec map[string]any) error {
 	return nil
 }
 
-// checkMembersBackup refuses fields of backups that a MySQLCluster lacks. A value that is the default of the
-// API server is accepted: the spec has it in any case.
+// checkMembersBackup refuses fields of backups that a MySQLCluster lacks. A default of the API server is accepted, because every spec has
+// it.
 func checkMembersBackup(c *component.Component) error {
 	refuse := func(field, why string) error {
 		return render.FieldError(c.Path+".backup."+field, "may not be set for a mysql of several members: remove it; %s", why)

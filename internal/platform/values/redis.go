@@ -14,7 +14,7 @@ import (
 
 const (
 	redisPort = "6379"
-	// Values of finalizers in a RedisCluster: whether its deletion keeps or deletes the data.
+	// Values of finalizers in a RedisCluster: one keeps the data when the cluster is deleted, the other deletes it.
 	redisRetains = "retain"
 	redisDeletes = "foreground"
 )
@@ -77,7 +77,7 @@ func redisVariables(in Input, r *dsv1.Redis) []any {
 	return found
 }
 
-// useRedis adds the nodes and the password of redis to a component that depends on it.
+// useRedis adds the nodes and the password of Redis to a component that depends on Redis.
 func useRedis(v map[string]any, in Input, c *component.Component) {
 	redis := in.Graph.Get(component.Redis)
 	if redis == nil || redis.Redis == nil || !slices.Contains(c.Requires, component.Redis) {
@@ -99,9 +99,9 @@ func redisCredentials(in Input) map[string]any {
 	return credentials
 }
 
-// redisNodes returns the client addresses of the cluster, as host:port. For a RedisCluster this is its Service, which selects the ready
-// nodes. It does not change with the shards, so no service restarts for that. A client of Redis Cluster discovers all nodes from any of
-// them.
+// redisNodes returns the client addresses of the cluster, as host:port. For a RedisCluster the address is that of its Service, which
+// selects the ready nodes. The address does not change with the shards, so no service restarts. A client of Redis Cluster discovers all
+// nodes from any node.
 func redisNodes(in Input, c *component.Component) []string {
 	if c.Kind != component.ThirdParty {
 		return []string{host(in, c) + ":" + redisPort}

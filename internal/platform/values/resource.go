@@ -48,7 +48,7 @@ func give(into map[string]any, values map[string]string) {
 	}
 }
 
-// named returns a size as the kind has it. SizeCustom takes its amounts from `resources`, so it returns "".
+// named returns a size of spec.size, or "" for SizeCustom, which takes its amounts from `resources`.
 func named(size dsv1.Size) string {
 	if size == dsv1.SizeCustom {
 		return ""
@@ -72,8 +72,8 @@ func templateOf(c *component.Component, given *dsv1.Object) (map[string]any, err
 	return template, nil
 }
 
-// podsOf returns the podTemplate of a resource. It adds fields that the resource's kind lacks, without overriding: labels, annotations, and
-// the priority class of the pods.
+// podsOf returns the podTemplate of a resource. To that it adds fields that the resource's kind lacks, without overriding: labels,
+// annotations, and the priority class of the pods.
 func podsOf(c *component.Component, given *dsv1.Object, fields map[string]any) (map[string]any, error) {
 	template, err := templateOf(c, given)
 	if err != nil {
@@ -126,7 +126,7 @@ func takeBackup(path string, spec map[string]any, backup, restore *dsv1.Object) 
 	return plain(spec, "backup", "restoreFrom")
 }
 
-// plain converts values to types for templates: maps, lists, strings and numbers.
+// plain converts values to the types of templates: maps, lists, strings and numbers.
 func plain(spec map[string]any, names ...string) error {
 	for _, name := range names {
 		if spec[name] == nil {

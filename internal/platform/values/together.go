@@ -100,7 +100,7 @@ func checkHTTPRoute(c *component.Component, v map[string]any) error {
 	return nil
 }
 
-// maxAstral limits the number of characters beyond U+FFFF in the settings of a component: each is written as two escapes.
+// maxAstral limits the number of characters beyond U+FFFF in the settings of a component: each such character is written as two escapes.
 const maxAstral = 5000
 
 // checkSettings refuses settings that take too long to write.
@@ -175,7 +175,8 @@ func checkBackup(c *component.Component) error {
 	return render.Decode(c.Path+".backup.resources", json.RawMessage(backup.Resources.Raw), &corev1.ResourceRequirements{})
 }
 
-// checkMySQL refuses settings that mysqld would read otherwise than they are written, and invalid object names: pods would wait for such an object forever.
+// checkMySQL refuses settings that mysqld would parse to another value, and invalid object names: pods would wait for such an object
+// forever.
 func checkMySQL(c *component.Component, v map[string]any) error {
 	settings, _ := v["config"].(map[string]any)
 	for _, name := range slices.Sorted(maps.Keys(settings)) {

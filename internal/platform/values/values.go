@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package values computes the chart values of a DataService's component. It is pure, and the only place that uses both the API's fields and
-// the charts' values. Most fields have the same name in both and pass through (see fields); this package handles the differences.
+// the charts' values. Most fields have the same name in both and are passed unchanged (see fields). This package translates the others.
 package values
 
 import (
@@ -26,12 +26,13 @@ type Credentials struct {
 	MySQLSecret string
 	// MySQLUsersSecret holds the passwords of further accounts, by their names.
 	MySQLUsersSecret string
-	// MySQLChecksum changes when credentials in the spec change, so that the pods that use them restart. It is empty for generated ones.
+	// MySQLChecksum changes when credentials in the spec change, so that the pods that use them restart. It is empty for generated
+	// credentials.
 	MySQLChecksum string
 	// RedisSecret holds the password of Redis, and its username if RedisHasUser. It is empty for a Redis without a password.
 	RedisSecret  string
 	RedisHasUser bool
-	// RedisChecksum is the same as MySQLChecksum for Redis.
+	// RedisChecksum is the checksum for Redis; see MySQLChecksum.
 	RedisChecksum string
 	// PlatformSecret holds jwt-secret, gateway-username and gateway-password.
 	PlatformSecret string
@@ -54,13 +55,13 @@ type Input struct {
 	UID string
 }
 
-// AgentImage is the key in Input.Images of the image with the agent, which handles data in its pods.
+// AgentImage is the key in Input.Images of the image with the agent.
 const AgentImage = "agent"
 
-// BackupAccount is the account of the database that backups are made with, and the key of its password.
+// BackupAccount is the database account for backups, and the key of its password.
 const BackupAccount = "d3os_backup"
 
-// ArchiveAccount is the account of the database that its binary log is archived with, and the key of its password.
+// ArchiveAccount is the database account for the archive of the binary log, and the key of its password.
 const ArchiveAccount = "d3os_archive"
 
 // ProbeImage is the key in Input.Images of the image that monitors third parties.
@@ -267,8 +268,8 @@ func addPorts(policy map[string]any, given *dsv1.NetworkPolicy) {
 	}
 }
 
-// published reports whether all ports of a component are exposed outside the cluster. An ingress exposes only the main port, which the
-// chart handles.
+// published reports whether all ports of a component are exposed outside the cluster. An ingress does not count: it exposes only the main
+// port, and the chart handles that.
 func published(v map[string]any) bool {
 	return onNodes(v) || v["serviceType"] == "NodePort" || v["serviceType"] == "LoadBalancer"
 }
