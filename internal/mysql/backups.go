@@ -23,15 +23,16 @@ const PartArchive = ".archive"
 // containerArchive is the working container of the archive.
 const containerArchive = "archive"
 
-// giveUp is the time without success after which the archive exits with the reason (--give-up in the chart). A container that runs longer
-// archives, whatever ended the previous container.
+// giveUp is the time without success after which the archive exits with the reason (--give-up in the chart). A container that has run for
+// longer than giveUp archives, whatever the reason why the previous container ended.
 const giveUp = 2 * time.Minute
 
 // Observed is the observation of a database's backups.
 type Observed struct {
 	// Declared is the spec's declaration; nil for no backups.
 	Declared *dsv1.Backup
-	// Component is the name of the database's component, such as mysql. IsStopped reports whether it should have no pod: no run is overdue.
+	// Component is the name of the database's component, such as mysql. IsStopped reports whether the database should have no pod: then no
+	// run is overdue.
 	Component string
 	IsStopped bool
 	// Jobs and Archive are the pods of these parts.
@@ -40,8 +41,8 @@ type Observed struct {
 	Unfinished []backup.Unfinished
 }
 
-// JudgeBackups returns the next status of the backups, and the verdicts for the conditions BackupHealthy and Recoverable; nil for a condition to
-// remove. Times never go back, because the pods that reported them are deleted at some time.
+// JudgeBackups returns the next status of the backups, and the verdicts for the conditions BackupHealthy and Recoverable; nil for a
+// condition to remove. Times only grow: the pods that reported an earlier time are deleted eventually.
 func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *dsv1.BackupStatus, healthy, recoverable *backup.Verdict) {
 	if o.Declared == nil {
 		return nil, nil, nil
@@ -69,8 +70,8 @@ func JudgeBackups(before *dsv1.BackupStatus, o Observed, now time.Time) (next *d
 // labelVerify is the suffix of the label of Jobs that check backups.
 const labelVerify = "-verify"
 
-// unusable returns the verdict that the last check could not replay the archive after a good backup. It returns nil if it could, or if a
-// newer check or a newer backup exists.
+// unusable returns the verdict that the last check restored a good backup but could not replay the archive. It returns nil if the replay
+// succeeded, or if a newer check or a newer backup exists.
 func unusable(s *dsv1.BackupStatus, verified, refuted *backup.Run) *backup.Verdict {
 	if refuted == nil || !refuted.Verified || verified != nil && !verified.Ended.Before(&refuted.Ended) || !refuted.IsNewer(s.LastSuccessful) {
 		return nil
@@ -143,7 +144,8 @@ func newest(pods []*corev1.Pod) (found *corev1.Pod) {
 	return found
 }
 
-// Gap returns the time when the archive found a gap in the binary log, or nil. A later backup ends the gap.
+// Gap returns the time at which the archive found a gap in the binary log. It returns nil without a gap, or if a backup is newer than the
+// gap.
 func (o Observed) Gap() *metav1.Time {
 	pod := newest(o.Archive)
 	if o.IsStopped || pod == nil || health.IsReady(pod) {
@@ -168,7 +170,8 @@ func lastWord(c corev1.ContainerStatus) (end *corev1.ContainerStateTerminated, s
 	return end, said
 }
 
-// judgeContainer judges an archive that is not ready by the state and last report of its container. It returns nil if these show nothing.
+// judgeContainer returns the verdict on an archive that is not ready, from the state and the last report of its container; nil if these
+// show no reason.
 func judgeContainer(c corev1.ContainerStatus, hasBackup bool, now time.Time) *backup.Verdict {
 	running := c.State.Running
 	_, said := lastWord(c)

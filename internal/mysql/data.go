@@ -30,8 +30,8 @@ type Data struct {
 	note     string // shown to users; it is not a problem
 }
 
-// PlanData reads the volume, the record and the pods of the database in use, and decides the form of its objects. parts are those of the
-// DataService; all is nil if no server runs in the cluster.
+// PlanData reads the volume, the record and the pods of the database in use, and decides the form of its objects. parts are the parts of
+// the DataService; all is nil if no server runs in the cluster.
 func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcile.Inputs) (*Data, error) {
 	d := &Database{
 		Name: spec.Database, HasVolume: spec.Workload == object.StatefulSetKind.Kind || spec.Workload == "Deployment",
@@ -42,7 +42,7 @@ func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcil
 		return nil, err
 	}
 	if other == "" && all != nil && all.hasOthers() && !all.IsBarred && !d.Stopped && !halt.MayRun(live) {
-		if other, err = otherPod(d.Name, in); err != nil { // the cache may lag, and two servers must never run
+		if other, err = otherPod(d.Name, in); err != nil { // not from the cache, which may lag: two servers must never run
 			return nil, err
 		}
 	}
@@ -71,8 +71,8 @@ func PlanData(spec Declared, parts []reconcile.Part, all *Databases, in reconcil
 	return found, found.stop(d.Name, other, all, spec.Owner)
 }
 
-// recorded returns the planned record and the doubt of the database, and whether its data is known. isAlone reports whether no pod of
-// another database exists.
+// recorded returns the planned record, the doubt of the database, and whether its data is known. isAlone reports whether no pod of another
+// database exists.
 func recorded(spec Declared, d *Database, parts []reconcile.Part, isAlone bool) (found *Data, isKnown bool, err error) {
 	found, isKnown = &Data{Serves: isAlone && d.Serves() && d.Doubt() == nil}, true
 	if record := d.Recorded(); record != nil {

@@ -1,31 +1,30 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mysql protects the data of a DataService's database. A pass calls CheckForm, FindDatabases, PlanData and Databases.Halt for its plan, and
-// Databases.Steps for its next write. These functions use the clients that the pass gives them. The following files are pure, and each
-// decides one thing:
+// Package mysql protects the data of a DataService's database. A pass calls CheckForm, FindDatabases, PlanData and Databases.Halt for its
+// plan, and Databases.Steps for its next write. These functions use the clients that the pass gives them. The following files are pure.
+// Each makes one decision:
 //
 //   - guard.go: which volume has the data, and whether a database runs on another volume. The check in the pod decides in the end (cmd/agent),
 //     because Kubernetes starts pods without the operator.
-//   - form_rules.go: whether a database of one server and a MySQLCluster would take each other's place.
+//   - form_rules.go: whether a database of one server would replace a MySQLCluster, or the reverse.
 //   - switch_rules.go: which database is in use, and whether another database may replace it.
 //   - backups.go: whether the backups of a database are well, by the reports of their pods.
 //
 // # Switches between databases
 //
-// The spec names the wanted database and repeats the loss that the switch causes. The database in use is read only from the cluster, so
-// that the decision is the same at any time.
+// The spec names the wanted database and repeats the loss that the switch causes. The database in use is read only from the cluster: so the
+// decision does not depend on the memory of the operator.
 //
-// Each database has a record. At most one record is clean: that of the database in use. The others name the database that replaced theirs,
-// the turn and the time. While none is clean, the record of the highest turn names the database in use. A switch consists of three writes,
-// each of one record:
+// Each database has a record. At most one record is clean: that of the database in use. Every other record names the database that replaced
+// its own, the turn and the time. While no record is clean, the record with the highest turn names the database in use. A switch consists
+// of three writes, each of one record:
 //
-//  1. Enlist: the record of the wanted database is marked as replaced by the
-//     one in use. From then on it is known, and its server cannot start.
+//  1. Enlist: the record of the wanted database is marked as replaced by the one in use. From then on the wanted database is recorded, and
+//     its server cannot start.
 //  2. Replace: the record of the database in use is marked as replaced by the
 //     wanted one. This is the switch.
-//  3. Reinstate: the record of the database that is in use now becomes clean,
-//     after the last pod of the other one has ended.
+//  3. Reinstate: the record of the new database in use becomes clean, after the last pod of the former database has ended.
 //
-// No order and no repetition of these writes lets two servers start: the check in the pods refuses a server without a clean record.
+// Even if these writes are repeated or reordered, two servers never run: the check in the pods refuses a server without a clean record.
 package mysql

@@ -14,7 +14,8 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// FindForm returns the declared form and what exists of another one. The error is for users if that form may not run: then nothing is changed.
+// FindForm returns the declared form, and the existing objects of the other form. The error is for users if the declared form may not run:
+// then nothing is changed.
 func FindForm(spec Declared, in reconcile.Inputs) (*Form, error) {
 	form, err := formOf(spec, in)
 	if err != nil {

@@ -10,24 +10,25 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Form is the form in which a DataService declares its database, and what exists of it in another form. One server and a MySQLCluster keep
-// their data differently, so that neither may start in the place of the other.
+// Form is the form in which a DataService declares its database, with the existing objects of the other form. One server and a MySQLCluster
+// store data differently, so neither may start in place of the other.
 type Form struct {
-	// Name is the name of the wanted database, and IsReplicated whether it is a MySQLCluster. IsElsewhere: it runs elsewhere. IsImported: a new one
-	// is copied from a running server.
+	// Name is the name of the wanted database. IsReplicated reports whether it is a MySQLCluster, IsElsewhere whether it runs elsewhere,
+	// and IsImported whether a new database is copied from a running server.
 	Name                                  string
 	IsReplicated, IsElsewhere, IsImported bool
 
-	// Records are the records of databases of one server. IsTaken reports whether a Service of that name belongs to the DataService itself.
+	// Records are the records of databases of one server. IsTaken reports whether a Service with the name of the database belongs to the
+	// DataService itself.
 	Records []Record
 	IsTaken bool
 	// Clusters are the MySQLClusters of the DataService.
 	Clusters []string
-	// Claim has the data of the first pod of a database of that name: ClaimOfServer, ClaimOfCluster or "".
+	// Claim is the owner of the claim of the first pod of a database with that name: ClaimOfServer, ClaimOfCluster or "".
 	Claim string
-	// Mark is the mark of the volume with the data of one server of that name, by its clean record; "" for none.
+	// Mark is the volume's mark in the clean record of a single server with that name; "" for none.
 	Mark string
-	// Left names what exists of one server of that name.
+	// Left names the remaining objects of a single server with that name.
 	Left []string
 	// Cluster is the MySQLCluster of that name; nil for none.
 	Cluster *unstructured.Unstructured
@@ -36,14 +37,14 @@ type Form struct {
 // Stage is the state of a change of the form.
 type Stage string
 
-// The stages. One server becomes several members in the order Check, Remove, Declared. The write in between is the claim's label. An import
-// begins with Import.
+// The stages. One server becomes several members in the order Check, Remove, Declared. The label of the claim is written between Check and
+// Remove. An import begins with Import.
 const (
 	StageDeclared Stage = ""       // the declared form runs
-	StageKeep     Stage = "Keep"   // a MySQLCluster goes on where one server is declared
-	StageImport   Stage = "Import" // one server is copied from a running one, and becomes several members when it has the data
-	StageCheck    Stage = "Check"  // one server runs, until the first member may take its data
-	StageRemove   Stage = "Remove" // the objects and the pod of one server go, and its volume stays
+	StageKeep     Stage = "Keep"   // a MySQLCluster continues although one server is declared
+	StageImport   Stage = "Import" // one server copies a running server, and then becomes several members
+	StageCheck    Stage = "Check"  // one server runs until the first member may take over its data
+	StageRemove   Stage = "Remove" // the objects and the pod of one server are deleted; its volume stays
 )
 
 // Stage returns the stage of the change to the declared form.
@@ -67,12 +68,12 @@ func (f *Form) hasData() bool {
 	return slices.ContainsFunc(f.Records, func(r Record) bool { return r.isClean() || r.HasData && r.Database == f.Name })
 }
 
-// Stays reports whether one server is declared, and the database is a MySQLCluster all the same, because members have its data.
+// Stays reports whether the database stays a MySQLCluster although one server is declared, because members have its data.
 func (f *Form) Stays() bool {
 	return !f.IsElsewhere && !f.IsReplicated && (f.Claim == ClaimOfCluster || slices.Contains(f.Clusters, f.Name))
 }
 
-// isOnlyServer reports whether the database of that name is one server, and the only one in use.
+// isOnlyServer reports whether the database with that name is a single server and the only database in use.
 func (f *Form) isOnlyServer() bool {
 	return len(f.Clusters) == 0 && slices.ContainsFunc(f.Records, func(r Record) bool { return r.Database == f.Name && r.isClean() }) &&
 		!slices.ContainsFunc(f.Records, func(r Record) bool { return r.Database != f.Name && r.isClean() })
@@ -84,7 +85,7 @@ const (
 	ClaimOfCluster = "mysql.cluster"
 )
 
-// Refusal returns the field that must change and why, or "" if the declared form may run. What runs goes on as it is.
+// Refusal returns the field that must change and the reason, or "" if the declared form may run. Running objects stay unchanged.
 func (f *Form) Refusal() (field, why string) {
 	const keep = "; until then the database continues unchanged"
 	switch {
@@ -95,7 +96,7 @@ func (f *Form) Refusal() (field, why string) {
 	case len(f.Clusters) == 0:
 		return "", ""
 	case f.IsElsewhere && !slices.Contains(f.Clusters, f.Name):
-		return "", "" // it is removed when the other one answers, and its claims stay
+		return "", "" // the cluster is removed when the database elsewhere answers, and its claims stay
 	case f.IsElsewhere:
 		return "name", fmt.Sprintf("must be another one than %s while MySQLCluster %s runs, whose Service has that name%s", f.Name, f.Name, keep)
 	}

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/health"
 )
 
-// The keys of a record that only the operator reads. The contract has those that the agent's guard reads, too.
+// The keys of a record that only the operator reads. Package contract has the keys that the agent's guard also reads.
 const (
 	keyReplacedAt = "replacedAt" // the time of the replacement; missing for a database that was never in use
 	keySwitch     = "switch"     // the number of the write that replaced the database
@@ -26,7 +26,7 @@ const (
 	ReasonDataLost = "DataLost"
 	// ReasonVolumeBeingDeleted: the volume with the data is deleted as soon as its pod ends.
 	ReasonVolumeBeingDeleted = "VolumeBeingDeleted"
-	// ReasonFirstStart: the server ended while it made its first files, and cannot start on them.
+	// ReasonFirstStart: the server ended while it created its first files, and cannot start on these files.
 	ReasonFirstStart = "FirstStartBrokenOff"
 )
 
@@ -41,24 +41,24 @@ func ClaimName(database string) string { return "data-" + database + "-0" }
 // Database is a database with its objects.
 type Database struct {
 	Name string
-	// HasVolume reports whether its data outlives its pods.
+	// HasVolume reports whether the data of the database outlives its pods.
 	HasVolume bool
 	// Stopped reports whether it should have no pod.
 	Stopped bool
 
-	// Claim is the claim of the database's name, whatever its labels. Record is the operator's. Nil for none.
+	// Claim is the claim with the database's name, whatever its labels. Record is the operator's record. Nil for none.
 	Claim, Record *unstructured.Unstructured
 	Pods          []*corev1.Pod
 }
 
-// IsClaimNeeded reports whether a decision depends on the claim, so that its absence must be certain.
+// IsClaimNeeded reports whether a decision depends on the claim: then its absence must be certain.
 func (d *Database) IsClaimNeeded() bool {
 	return d.HasVolume && (d.Record != nil || d.readyPod() != nil)
 }
 
 // Recorded returns the planned data of the record, or nil for no record. The record is created when the database is ready for the first
-// time, before any client may use it. It changes only if the pod proves that the data is the same. If a user deletes it, it is created
-// again when the database is ready again.
+// time, before any client may use it. The record changes only if the pod proves that the data is the same. A record that a user deleted is
+// created again when the database is ready again.
 func (d *Database) Recorded() map[string]string {
 	var record map[string]string
 	if d.Record != nil {
@@ -89,7 +89,7 @@ func (d *Database) Recorded() map[string]string {
 	return record
 }
 
-// HasData reports whether the record names data, so that no backup is restored.
+// HasData reports whether the record names data: then no backup is restored.
 func (d *Database) HasData() bool { return !isBlank(d.Recorded()) }
 
 // isBlank reports whether a record names no data.
@@ -107,11 +107,11 @@ func put(record map[string]string, key, value string) {
 type Doubt struct {
 	Culprit health.Culprit // empty if there is nothing to report to users
 	Hold    bool
-	// IsCause reports whether the doubt is the cause of what pods report.
+	// IsCause reports whether the doubt is the cause of the problem that pods report.
 	IsCause bool
 }
 
-// Doubt returns why a database does not count as ready, or nil.
+// Doubt returns the reason why a database does not count as ready, or nil.
 func (d *Database) Doubt() *Doubt {
 	record := d.Recorded()
 	claim := ClaimName(d.Name)
@@ -131,7 +131,7 @@ func (d *Database) Doubt() *Doubt {
 			"or, to go on without the data, delete the claim and ConfigMap %s", d.lostVolume(), RecordName(d.Name))
 	case isBlank(record) && pod == nil && !d.Stopped:
 		broken := d.brokenStart()
-		return &Doubt{Culprit: broken, IsCause: broken != health.Culprit{}} // a client that uses it before it is recorded could lose its writes
+		return &Doubt{Culprit: broken, IsCause: broken != health.Culprit{}} // a client that uses the database before the record exists could lose its writes
 	case isBlank(record), pod != nil && record[contract.RecordID] != "" && reportedID(pod) == record[contract.RecordID]:
 		return nil
 	case d.Claim == nil:
@@ -142,8 +142,9 @@ func (d *Database) Doubt() *Doubt {
 	return nil
 }
 
-// brokenStart returns the pod whose server ended in its first start, or an empty culprit. The container starts again on what it left, without
-// a guard, which may be a part of a database. Kubernetes keeps the last end alone, so a kill shows as the crash that followed.
+// brokenStart returns the pod whose server ended in its first start, or an empty culprit. The container then starts again, without a guard,
+// on the files of the first start, which may be an incomplete database. Kubernetes keeps only the last termination, so a kill may be hidden
+// by the crash that followed.
 func (d *Database) brokenStart() health.Culprit {
 	for _, pod := range d.Pods {
 		if pod.DeletionTimestamp != nil || !report(pod).FirstStart {
@@ -161,7 +162,7 @@ func (d *Database) brokenStart() health.Culprit {
 	return health.Culprit{}
 }
 
-// lostVolume returns the name of the claim's volume if that was deleted, or "".
+// lostVolume returns the name of the claim's volume if the volume was deleted, or "".
 func (d *Database) lostVolume() string {
 	if d.Claim == nil {
 		return ""

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// A database with another name is another database: it has another volume and another record. The Services of both select the pods of both.
+// A database with another name is another database, with its own volume and record. The Services of both databases select the pods of both.
 // So the new database has no pod while a pod of the old one exists: two servers on two volumes never answer under one name.
 
 // IsOther reports whether a pod of the component belongs to a database of another name.
@@ -49,8 +49,8 @@ func isProbe(pod *corev1.Pod) bool {
 		!slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.PersistentVolumeClaim != nil })
 }
 
-// Part removes the pods of other databases from d.Pods, and returns the name of one of them, or "". It removes the probes of a third party,
-// too, and returns none of these.
+// Part removes the pods of other databases from d.Pods, and returns the name of one such pod, or "". It also removes the probes of a third
+// party, without returning their names.
 func (d *Database) Part() (other string) {
 	d.Pods = slices.DeleteFunc(slices.Clone(d.Pods), func(pod *corev1.Pod) bool {
 		is := IsOther(d.Name, pod)
@@ -62,7 +62,7 @@ func (d *Database) Part() (other string) {
 	return other
 }
 
-// ReadRecord returns the part of a record that concerns switches between databases, and the UID of its claim. The third result is false if the
+// ReadRecord returns the fields of a record for switches between databases, and the UID of its claim. The third result is false if the
 // object is not a record.
 func ReadRecord(record *unstructured.Unstructured) (r Record, claimed string, is bool) {
 	database, is := strings.CutSuffix(record.GetName(), recordSuffix)
@@ -76,8 +76,8 @@ func ReadRecord(record *unstructured.Unstructured) (r Record, claimed string, is
 	}, content[contract.RecordClaim], true
 }
 
-// Replaced marks a record's database as replaced by another database, in a turn. at is the time of the replacement, or "" for a database
-// that was not in use. A record without data gets the claim.
+// Replaced marks a record's database as replaced by another database, in the write with the number turn. at is the time of the replacement,
+// or "" for a database that was never in use. A record without data gets the claim.
 func Replaced(record *unstructured.Unstructured, claim, by, at string, turn int) error {
 	content, _, _ := unstructured.NestedStringMap(record.Object, "data")
 	if content == nil {

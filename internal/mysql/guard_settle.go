@@ -26,11 +26,12 @@ const (
 	variableLimits = "BASH_ENV"
 )
 
-// annotationPods, on a workload with the guard, holds two digests: of its pods without the guard, and of the guard without its image.
+// annotationPods, on a workload with the guard, holds two digests: that of the pods without the guard, and that of the guard without its
+// image.
 const annotationPods = "d3os-product.com.d3os/pods"
 
-// Settle chooses the form of a database's workload, given the live one or nil. Pods get the guard when they start for another reason:
-// neither the guard nor a newer image of the agent restarts a database.
+// Settle chooses the form of a database's workload, given the live one or nil. Pods get the guard when they start for another reason: the
+// guard or a newer image of the agent alone never restarts a database.
 //
 //   - If only the guard would change, a StatefulSet gets the guard with the
 //     strategy OnDelete: the running pod continues, and its next pod has the
@@ -40,11 +41,10 @@ const annotationPods = "d3os-product.com.d3os/pods"
 //   - The image of the agent stays until something else in the pods changes.
 //   - If the image is unknown to the operator, the live workload's image is
 //     used. Without a live workload, there is no guard.
-//   - A database that has data (hasData) restores no backup: its next pod is
-//     without the container for that and its volumes, so a missing store
-//     keeps no pod from starting. A Deployment drops them when its pods change.
+//   - A database that has data (hasData) restores no backup: its next pod lacks the container that restores, and the container's volumes,
+//     so the pod also starts if the store is missing. A Deployment drops both when its pods change.
 //
-// Settle does not modify objects: the workload is copied if it differs. The revision is then that of all objects.
+// Settle does not modify objects: the workload is copied if it differs. The revision then covers all objects.
 func Settle(objects []*unstructured.Unstructured, live *unstructured.Unstructured, isKnown, hasData bool, owner object.Owner) (settled []*unstructured.Unstructured, revision string, err error) {
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool { return agentImage(o) != "" })
 	if i < 0 {
@@ -186,7 +186,7 @@ func restores(o *unstructured.Unstructured) bool {
 	return o != nil && slices.ContainsFunc(initContainers(o), func(item any) bool { return isRestore(nameOf(item)) })
 }
 
-// drop removes items from a list of the pods of a workload by name, and an empty list.
+// drop removes items by name from a list in the pod template of a workload. It also removes the list if it becomes empty.
 func drop(o *unstructured.Unstructured, list string, isDropped func(name string) bool) {
 	path := []string{"spec", "template", "spec", list}
 	items, _, _ := unstructured.NestedSlice(o.Object, path...)

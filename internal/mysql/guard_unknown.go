@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// UnknownImage is used for the agent's image if the operator does not know it.
+// UnknownImage replaces the image of the agent if the operator does not know that image.
 const UnknownImage = object.UnknownImage
 
 // IsUnknown reports whether objects are planned with an agent of unknown image.
@@ -26,8 +26,8 @@ var agentContainers = map[string][]string{
 	"Deployment":            {"spec", "template", "spec", "initContainers"},
 }
 
-// KeepBackups keeps the agent's image of live backup workloads if it is unknown, so that backups continue. It drops workloads that do not
-// exist, because they would have no image. It does not modify objects, but copies them if they differ.
+// KeepBackups uses the agent's image of live backup workloads if the operator does not know the image: so backups continue. It drops
+// workloads that do not exist, because they would have no image. It copies objects before it changes them.
 func KeepBackups(objects []*unstructured.Unstructured, lookup func(kind, name string) (*unstructured.Unstructured, error), owner object.Owner) ([]*unstructured.Unstructured, error) {
 	kept := make([]*unstructured.Unstructured, 0, len(objects))
 	for _, o := range objects {

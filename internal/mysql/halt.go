@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Halt plans the users of the database without pods during a switch, and until the database in use serves. own is the part of the
+// Halt plans the services that use the database without pods, during a switch and until the database in use serves. own is the part of the
 // database.
 func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bool) error {
 	for _, part := range users {
@@ -35,12 +35,12 @@ func (d *Databases) Halt(users []*reconcile.Part, own *reconcile.Part, serves bo
 		}
 	}
 	if own != nil && len(d.Halted) > 0 {
-		own.After = nil // otherwise it could wait for a halted part, which waits for it
+		own.After = nil // otherwise the database could wait for a halted part, which waits for the database
 	}
 	return nil
 }
 
-// halt plans a part without pods. Halting waits for no other part; resuming does, as a new revision.
+// halt plans a part without pods. A halt waits for no other part. A resume does, as a new revision.
 func (d *Databases) halt(part *reconcile.Part) (err error) {
 	part.Objects, err = halt.Switch.Halt(part.Objects, d.in.Lookup, d.spec.Owner)
 	if err != nil {
@@ -55,7 +55,7 @@ func (d *Databases) halt(part *reconcile.Part) (err error) {
 	return err
 }
 
-// remainsOf lists running objects of a halted part.
+// remainsOf lists the pods and Jobs of a halted part that still run.
 func remainsOf(name string, workloads []*unstructured.Unstructured, lookup object.Lookup, pods func(part string) ([]*corev1.Pod, error)) ([]string, error) {
 	found, err := pods(name)
 	if err != nil {

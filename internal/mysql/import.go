@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// importPort is where the agent answers during an import.
+// importPort is the port of the agent during an import.
 const importPort = "8080"
 
 // maxImport bounds the answer of the agent.
@@ -70,7 +70,7 @@ func askState(ctx context.Context, url string) *contract.Import {
 	return state
 }
 
-// Steps returns the write that requests the cut-over of a pod, or takes the request back.
+// Steps returns the write that requests the cut-over of a pod, or withdraws the request.
 func (i *Import) Steps(c client.Client) []reconcile.Step {
 	if !i.IsRunning() {
 		return nil

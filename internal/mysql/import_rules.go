@@ -21,7 +21,7 @@ import (
 const (
 	// containerImport is the container that copies a running server into a new database.
 	containerImport = prefixRestore + "-import"
-	// lossOfSource begins the name that the agent gives to the loss of the server to import. The id of the server follows.
+	// lossOfSource is the prefix of the name that the agent gives to the loss of the imported server. The id of the server follows.
 	lossOfSource = "source "
 	// ImportSeen is the delay until the next pass during an import, because its progress triggers no pass.
 	ImportSeen = 5 * time.Second
@@ -34,11 +34,11 @@ type Import struct {
 	Declared *dsv1.ImportFrom
 	// Accepted is spec.mysql.acceptLoss.
 	Accepted string
-	// Pod has the container that imports, while that runs; nil otherwise.
+	// Pod is the pod in which the import runs; nil if no import runs.
 	Pod *corev1.Pod
 	// State is the answer of the agent; nil without one.
 	State *contract.Import
-	// Failed is the report of the container that has ended, while none runs.
+	// Failed is the report of the last import container that ended, if none runs.
 	Failed contract.Result
 	// IsDone reports whether the database has its data.
 	IsDone bool
@@ -56,7 +56,7 @@ func importing(pods []*corev1.Pod) *corev1.Pod {
 	return nil
 }
 
-// MakesData returns the pod that restores or imports the data of a database at present, or "".
+// MakesData returns the name of the pod that restores or imports the data of a database at present, or "".
 func MakesData(pods []*corev1.Pod) string {
 	for _, pod := range pods {
 		for _, c := range pod.Status.InitContainerStatuses {
@@ -68,7 +68,7 @@ func MakesData(pods []*corev1.Pod) string {
 	return ""
 }
 
-// failure returns the report of an import that has failed, and is started again.
+// failure returns the report of a failed import, which Kubernetes starts again.
 func failure(pods []*corev1.Pod) contract.Result {
 	for _, pod := range pods {
 		for _, c := range pod.Status.InitContainerStatuses {
@@ -83,7 +83,7 @@ func failure(pods []*corev1.Pod) contract.Result {
 // IsRunning reports whether a pod imports.
 func (i *Import) IsRunning() bool { return i != nil && i.Pod != nil }
 
-// HasFailed reports whether the last attempt to import has failed, and none runs.
+// HasFailed reports whether the last attempt to import has failed and no attempt runs.
 func (i *Import) HasFailed() bool {
 	return i != nil && i.Pod == nil && !i.IsDone && i.Failed.Message != ""
 }
@@ -114,7 +114,7 @@ func (i *Import) Verdict() *backup.Verdict {
 	return &backup.Verdict{Reason: reason, Message: i.Message()}
 }
 
-// Message describes how far an import is that runs or has failed.
+// Message describes the progress of an import that runs or has failed.
 func (i *Import) Message() string {
 	s := i.State
 	if i.Pod == nil {
@@ -175,7 +175,7 @@ func (i *Import) follows(s *contract.Import) string {
 	return text
 }
 
-// cutOverOfAdoption is the next step for a copy that `kubectl dataservice adopt` has begun. The command stops the writes and sets cutOver.
+// cutOverOfAdoption is the next step for a copy that `kubectl dataservice adopt` started. That command stops the writes and sets cutOver.
 const cutOverOfAdoption = "'kubectl dataservice adopt NAME --finish' cuts over to the copy"
 
 // isAdoption reports whether the copy is a copy of the original operator's database.
@@ -202,7 +202,7 @@ func bounded(text string) string {
 	return text
 }
 
-// ticket returns the ticket for the importing pod, and whether the pod has a different one.
+// ticket returns the ticket for the importing pod, and reports whether the pod has another ticket.
 func (i *Import) ticket() (want string, differs bool) {
 	if i.Declared.CutOver {
 		want = contract.TicketCutOver

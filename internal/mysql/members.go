@@ -23,7 +23,8 @@ type Members struct {
 	Healthy, Recoverable, Restored *backup.Verdict
 }
 
-// MembersOf returns the backups of the MySQLCluster of that database, which may not exist yet. It returns nil if none are declared.
+// MembersOf returns the backups of the MySQLCluster of that database. The MySQLCluster may not exist yet. It returns nil if no backups are
+// declared.
 func MembersOf(declared *dsv1.Backup, cluster *unstructured.Unstructured) (*Members, error) {
 	if declared == nil {
 		return nil, nil
@@ -56,7 +57,7 @@ func MembersOf(declared *dsv1.Backup, cluster *unstructured.Unstructured) (*Memb
 	return m, nil
 }
 
-// The delays until the next pass that looks at the backups of members: their conditions trigger none.
+// The delays until the next pass that reads the backups of members: changed conditions trigger no pass.
 const (
 	membersSeen = 15 * time.Second
 	membersRest = 30 * time.Second

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// lookTime bounds a look at a member, and orderTime an order, which may wait for a lock in the server.
+	// lookTime bounds a query of a member. orderTime bounds an order, which may wait for a lock in the server.
 	lookTime  = 2 * time.Second
 	orderTime = 15 * time.Second
 	// maxAnswer bounds the body of an answer.
@@ -46,7 +46,7 @@ func (c *Client) Look(ctx context.Context, ordinal int) (mysqlmember.Answer, err
 	return answer, nil
 }
 
-// paths are those of the actions that are orders to members.
+// paths are the paths of the orders, by action. Actions without a path are not orders.
 var paths = map[replication.Action]string{
 	replication.ActionPromise: mysqlmember.PathPromise, replication.ActionFollow: mysqlmember.PathFollow, replication.ActionServe: mysqlmember.PathServe,
 	replication.ActionDemote: mysqlmember.PathDemote, replication.ActionHeartbeat: mysqlmember.PathHeartbeat,
@@ -55,8 +55,8 @@ var paths = map[replication.Action]string{
 // IsOrder reports whether a step is an order to a member.
 func IsOrder(s replication.Step) bool { return paths[s.Action] != "" }
 
-// Order sends the order of a step to its member. The agent refuses it if its server has restarted, or its data has changed, since the
-// observation.
+// Order sends the order of a step to its member. The agent refuses an order if the member's server has restarted, or its data has changed,
+// since the observation.
 func (c *Client) Order(ctx context.Context, s replication.Step) error {
 	path := paths[s.Action]
 	if path == "" {

@@ -12,12 +12,12 @@ import (
 )
 
 const (
-	// silentAfter is the number of failed looks in a row after which a member is silent. A look counts if it is made some time after the
-	// last one that counted: events may cause several within milliseconds.
+	// silentAfter is the number of failed queries in a row after which a member is silent. A query counts only some time after the last one
+	// that counted, because events may cause several queries within milliseconds.
 	silentAfter = 3
 	countAfter  = 400 * time.Millisecond
-	// badAfter is the time for which a member must be useless before it is bad. blockedAfter is the time for which commits must wait,
-	// without any commit, before they are blocked.
+	// badAfter is the time after which a useless member is bad. blockedAfter is the time without any commit after which waiting commits are
+	// blocked.
 	badAfter     = 10 * time.Second
 	blockedAfter = 5 * time.Second
 )
@@ -26,17 +26,17 @@ const (
 type Pod struct {
 	Ordinal int
 	UID     string
-	// Ticket is the ticket in its annotation.
+	// Ticket is the ticket in the pod's annotation.
 	Ticket         string
 	Outdated, Down bool
-	// WellFor is the time for which it has been ready without a restart. Ended describes the last end of a container.
+	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last end of a container.
 	WellFor time.Duration
 	Ended   string
-	// Routed reports whether the Service points to it.
+	// Routed reports whether the Service points to the pod.
 	Routed bool
 }
 
-// Look is one look at a member: its pod, and the answer of its agent or an error.
+// Look is the result of one query of a member: its pod, and the answer of its agent or an error.
 type Look struct {
 	Pod    Pod
 	Answer mysqlmember.Answer
@@ -60,7 +60,7 @@ type memory struct {
 	executed string
 }
 
-// Observe returns the observation of looks that were made now. The looks are by ordinal.
+// Observe returns the observation that follows from the given looks, which were made now. The looks are by ordinal.
 func (o *Observer) Observe(record replication.Record, looks []Look, now time.Time) replication.Observation {
 	if o.members == nil {
 		o.members = map[int]*memory{}
@@ -104,7 +104,7 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 	m.Silent = past.failed >= silentAfter
 	isBad := !m.Running || isUnread
 	if isReplica := m.Ordinal != record.Primary.Ordinal; !isBad && isReplica {
-		isRefused := slices.Contains(cut, m.Ordinal) && past.bad.IsZero() // it is not connected because the primary refuses it
+		isRefused := slices.Contains(cut, m.Ordinal) && past.bad.IsZero() // the member is not connected because the primary refuses it
 		isBad = o.isUseless(l.Answer.State, m.Connected, isRefused)
 	}
 	m.Bad = lasts(&past.bad, isBad, now, badAfter)
@@ -112,7 +112,8 @@ func (o *Observer) member(l Look, past *memory, record replication.Record, cut [
 	return m
 }
 
-// judgeCommits adds what the agent reports of the commits of a primary. An older agent reports nothing: its transactions are compared.
+// judgeCommits adds the agent's report about the commits of a primary. An older agent has no such report: its executed transactions are
+// compared.
 func (past *memory) judgeCommits(m *replication.Member, s *mysqlmember.State, now time.Time) {
 	if m.Running && s.Commits != "" {
 		if m.Busy = s.Commits == mysqlmember.CommitsBusy; m.Busy {
@@ -132,12 +133,12 @@ func (past *memory) judgeCommits(m *replication.Member, s *mysqlmember.State, no
 	past.executed = executed
 }
 
-// isUseless reports whether a replica neither follows nor applies as it must.
+// isUseless reports whether a replica does not follow the primary, or does not apply transactions in time.
 func (o *Observer) isUseless(s *mysqlmember.State, isConnected, isRefused bool) bool {
 	return s.Problem != "" || s.Lag > o.MaxLag || !isConnected && !isRefused
 }
 
-// lasts reports whether a condition has held for a time. It stores the beginning in since.
+// lasts reports whether a condition has been true for a time. It stores the start of that time in since.
 func lasts(since *time.Time, is bool, now time.Time, long time.Duration) bool {
 	switch {
 	case !is:

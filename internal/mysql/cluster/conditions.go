@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// phase returns the phase of the database. While a change by the user is carried out, the phase names it.
+// phase returns the phase of the database. During a change by the user, the phase names that change.
 func (v *view) phase(before *mysqlv1.MySQLClusterStatus) mysqlv1.Phase {
 	switch {
 	case v.seen.Deleting:
@@ -52,7 +52,7 @@ func (v *view) phase(before *mysqlv1.MySQLClusterStatus) mysqlv1.Phase {
 	return v.unsettled(during)
 }
 
-// unsettled returns the phase of a database that differs from its spec, during a change or not.
+// unsettled returns the phase of a database that differs from its spec.
 func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	hasProblem := len(v.observed.Problems) > 0
 	change := func(otherwise mysqlv1.Phase) mysqlv1.Phase {
@@ -106,7 +106,7 @@ func (v *view) unsettled(during mysqlv1.Phase) mysqlv1.Phase {
 	return change(mysqlv1.PhaseDegraded)
 }
 
-// changeWaits is the time for which commits may wait during a change before the phase changes: the voters reconnect in that time.
+// changeWaits is the time for which commits may wait during a change before the phase changes. Within that time the voters reconnect.
 const changeWaits = 30 * time.Second
 
 // unwritable returns the phase while commits wait, or cannot be made.
@@ -149,7 +149,7 @@ func (v *view) conditions(s *mysqlv1.MySQLClusterStatus, standing *database.Stan
 	})
 }
 
-// available sets the conditions of writes and copies. Without an observation it keeps them.
+// available sets the conditions about writes and copies. Without an observation, the conditions stay unchanged.
 func (v *view) available(c reconcile.Conditions) {
 	if v.seen.Observed == nil && meta.FindStatusCondition(v.mc.Status.Conditions, mysqlv1.ConditionAvailable) != nil {
 		return
@@ -190,7 +190,7 @@ func (v *view) copied() bool {
 	return false
 }
 
-// isDegraded reports whether a phase is that of an impaired database.
+// isDegraded reports whether the database is impaired in a phase.
 func isDegraded(phase mysqlv1.Phase) bool {
 	switch phase { //nolint:exhaustive // in the others the database is healthy, or becomes so
 	case mysqlv1.PhaseDegraded, mysqlv1.PhaseRecovering, mysqlv1.PhaseUnavailable, mysqlv1.PhaseLost, mysqlv1.PhaseFailed:

@@ -22,13 +22,13 @@ import (
 const (
 	afterEffect  = 150 * time.Millisecond // a step has taken effect, or takes effect immediately
 	whileWaiting = 500 * time.Millisecond // a member is working, or may be lost
-	atRest       = 2 * time.Second        // only these looks find a lost primary
+	atRest       = 2 * time.Second        // only these observations detect a lost primary
 )
 
 // stepLabel is the name of the step that admits pods to the Service for reads, or takes them out.
 const stepLabel = "Label"
 
-// Decide returns the next step that follows from an observation.
+// Decide returns the next step for an observation.
 func (k *Kind) Decide(mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, obs *Observation) reconcile.Decision {
 	want := wanted(mc, obs.Record)
 	want.WellFor = k.options.WellFor
@@ -70,15 +70,15 @@ func (k *Kind) Decide(mc *mysqlv1.MySQLCluster, _ reconcile.PlanSeen, obs *Obser
 
 // pace returns the time until the next observation while the operator only waits.
 func pace(state replication.State) time.Duration {
-	switch state { //nolint:exhaustive // in the others a step follows soon
+	switch state { //nolint:exhaustive // in other states a step follows soon
 	case replication.StateHealthy, replication.StateLost, replication.StateRecordLost, replication.StateDiverged, replication.StateParked:
 		return atRest
 	}
 	return whileWaiting
 }
 
-// note stores the failure of a step for the status, and does not return it: after an error, the controller would wait longer and longer
-// before the next pass, and find a lost primary late.
+// note stores the failure of a step for the status, and does not return an error: the controller would wait longer after each error, and
+// detect a lost primary late.
 func (m *memory) note(err error, now time.Time) error {
 	switch {
 	case err == nil:
@@ -103,7 +103,7 @@ func (k *Kind) executor(mc *mysqlv1.MySQLCluster, obs *Observation) executor {
 // isGiven reports whether a step was already executed and the operator only waits for its result: the pod has the ticket, or is being
 // deleted.
 func (obs *Observation) isGiven(step replication.Step) bool {
-	switch step.Action { //nolint:exhaustive // the next observation shows the effect of the others
+	switch step.Action { //nolint:exhaustive // the next observation shows the effect of other steps
 	case replication.ActionTicket:
 		return step.Member.Ticket == step.Ticket
 	case replication.ActionDeletePod:

@@ -5,5 +5,6 @@
 // the agent of each member (package client), decides (package replication), and takes one step in each pass.
 //
 // An executor takes a step. It reads the record and the pods from the API server, queries the members again, and proves the facts of the
-// step. Only then the step has its one effect. Between passes, the operator remembers only for how long a member has been silent or bad.
+// step. Only then it carries out the step's single effect. Between passes, the operator stores only the time for which a member has been
+// silent or bad.
 package cluster

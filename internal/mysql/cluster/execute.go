@@ -40,11 +40,11 @@ type executor struct {
 	database.Cluster
 
 	connect Connect
-	reach   Reach // the addresses in it are read again
+	reach   Reach // its addresses are read again before each effect
 	tap     Tap   // nil for none
 }
 
-// sight holds the facts that an executor reads right before an effect.
+// sight holds the facts that an executor reads immediately before an effect.
 type sight struct {
 	replication.Observation
 
@@ -88,12 +88,12 @@ func (e executor) look(ctx context.Context, step replication.Step) (sight, error
 	}
 	now.members = e.connect(reach)
 	looks := lookAt(ctx, now.members, reach, pods, now.Record.Primary.Ordinal)
-	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // no step depends on how long a member has been bad
+	now.Observation = (&client.Observer{}).Observe(now.Record, looks, time.Time{}) // no step depends on the time for which a member has been bad
 	return now, nil
 }
 
-// named returns the ordinals of the members that a step depends on, without duplicates. A fact about a member may compare it with the
-// primary.
+// named returns the ordinals of the members that a step depends on, without duplicates. The primary is included, because a fact may compare
+// a member with the primary.
 func named(step replication.Step, record replication.Record) (ordinals []int) {
 	seen := map[int]bool{}
 	add := func(ordinal int) {

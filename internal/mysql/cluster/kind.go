@@ -19,8 +19,9 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// The operator writes only the status of a MySQLCluster. It needs the right to finalizers because the API server may check it when owner
-// references are set. Pods are deleted so that their StatefulSet replaces them, annotated with tickets, and labelled for the Service for reads.
+// The operator writes only the status of a MySQLCluster. The right to finalizers is needed because the API server may check it when owner
+// references are set. The operator deletes pods to let their StatefulSet replace them, annotates pods with tickets, and labels pods for the
+// Service for reads.
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters,verbs=get;list;watch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=mysqlclusters/finalizers,verbs=update
@@ -64,9 +65,9 @@ type memory struct {
 	client.Observer
 
 	uid types.UID
-	// unwritable is the time since which the primary has not been writable; zero while it is.
+	// unwritable is the time since which the primary has not been writable; zero while the primary is writable.
 	unwritable time.Time
-	// failing is the failure of the last step, and failingSince the time since which steps fail; empty while they do not.
+	// failing is the failure of the last step, and failingSince the time since which steps fail. Both are empty while steps succeed.
 	failing      string
 	failingSince time.Time
 }
@@ -140,8 +141,8 @@ func (k *Kind) Observe(ctx context.Context, mc *mysqlv1.MySQLCluster, _ reconcil
 	return err
 }
 
-// failureLasts is the time for which steps must fail before the status reports it. It is normal that facts change between a decision and
-// its step.
+// failureLasts is the time for which steps must fail before the status reports the failure: facts often change between a decision and its
+// step.
 const failureLasts = 3 * time.Second
 
 // see stores the time since which the primary has not been writable, and adds the failures of steps.

@@ -34,7 +34,7 @@ type Members interface {
 type Reach struct {
 	// TLS has the operator's certificate and the members' authority. It is nil until both exist.
 	TLS *tls.Config
-	// Host returns the DNS name of a member's pod, which its certificate has.
+	// Host returns the DNS name of a member's pod. The member's certificate has the same name.
 	Host func(ordinal int) string
 	// IPs are the addresses of the pods, by ordinal.
 	IPs map[int]string
@@ -48,7 +48,7 @@ var (
 	errNoCertificate = errors.New("the operator has no certificate yet")
 )
 
-// Dial connects to pods by their addresses. The name in the URL is only for the certificate: the resource gives no address.
+// Dial connects to pods by their addresses. The name in the URL is only for the certificate: no address comes from the resource.
 func Dial(r Reach) Members {
 	dialer := &net.Dialer{}
 	transport := &http.Transport{
@@ -74,8 +74,8 @@ func Dial(r Reach) Members {
 	}
 }
 
-// lookAt queries the agents of all pods in parallel, and the primary's after the others. So if the primary's answer lacks a transaction of
-// another answer, the primary has not written it in between.
+// lookAt queries the agents of all pods in parallel, except the primary's agent, which it queries last. So a transaction that is missing in
+// the primary's answer, but present in another answer, was not written by the primary between the two queries.
 func lookAt(ctx context.Context, members Members, r Reach, pods []client.Pod, primary int) []client.Look {
 	looks := make([]client.Look, len(pods))
 	look := func(i int) {

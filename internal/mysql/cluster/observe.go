@@ -36,30 +36,30 @@ type Observation struct {
 
 	// Looks are the answers of the agents, in the order of Members.
 	Looks []client.Look
-	// Problems has, by pod, the reason why a pod does not run, as Kubernetes or its agent reports it.
+	// Problems holds, by pod, the reason why the pod does not run, from Kubernetes or from its agent.
 	Problems map[string]string
 	// Lagging reports whether Kubernetes has not processed the latest StatefulSet yet. Replacing reports whether the StatefulSet is being
-	// replaced around its pods: until the new one owns them, no step is decided.
+	// replaced while its pods run: no step is decided until the new StatefulSet owns the pods.
 	Lagging, Replacing bool
 	// Pods is the number of pods that exist.
 	Pods int
-	// Unwritable is the time since which the primary has not been writable. It is still set in the first pass in which the primary is
-	// writable again. Otherwise it is zero.
+	// Unwritable is the time since which the primary has not been writable. It is zero while the primary is writable, except in the first
+	// pass in which the primary is writable again.
 	Unwritable time.Time
 
-	// Failing is the failure of the last step; empty if it did not fail. Failure is the same after it has lasted.
+	// Failing is the failure of the last step; empty after a success. Failure is a failure that has lasted for failureLasts.
 	Failing, Failure string
 
 	record  replication.Record
 	pods    []pod
 	reach   Reach
 	backups backupsSeen
-	// restored is the restore that the database began with.
+	// restored is the restore that created the database.
 	restored backup.Restored
 	decided  replication.Decision // the result of Decide
 }
 
-// pod is one pod of a database, or the place of one that does not exist.
+// pod is one pod of a database, existing or missing.
 type pod struct {
 	client.Pod
 
@@ -146,10 +146,11 @@ func isDown(live *corev1.Pod) bool {
 	return live.Status.ContainerStatuses[i].State.Running == nil
 }
 
-// ticketWait ends the report of an agent that waits for the operator. Such a report is not a problem.
+// ticketWait is the end of the report of an agent that waits for the operator. Such a report is not a problem.
 const ticketWait = "waiting for the operator's ticket"
 
-// explain replaces what Kubernetes reports of a pod by what its agent reports: an agent that answers runs, whatever its last end was.
+// explain replaces the problem of a pod from Kubernetes with the report of its agent: an agent that answers runs, whatever the last end of
+// its container.
 func (obs *Observation) explain(name string) {
 	for i, m := range obs.Members {
 		if !m.Answers {
@@ -166,7 +167,7 @@ func (obs *Observation) explain(name string) {
 	}
 }
 
-// isServed reports whether the record's primary serves as recorded.
+// isServed reports whether the recorded primary serves in the recorded state.
 func (obs *Observation) isServed() bool {
 	for i, m := range obs.Members {
 		if m.Identity == obs.Record.Primary && obs.Record.Formed {

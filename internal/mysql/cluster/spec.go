@@ -18,18 +18,19 @@ import (
 )
 
 const (
-	// part is the only part of a MySQLCluster: the value of the name label on all its objects. No service's name has a dot, so a service
-	// called mysql of a platform with the database's name selects other pods.
+	// part is the only part of a MySQLCluster: the value of the name label on all its objects. The dot makes it different from the name of
+	// any service: a service called mysql, of a platform with the same name as the database, selects other pods.
 	part = "mysql.cluster"
 	// chart is the chart of a MySQLCluster.
 	chart = "mysqlcluster"
 
 	defaultImage = "docker.io/library/mysql:8.4.9"
-	// maxMembers is the highest number of members, and maxVoters that of the members whose copies count in addition to the primary's.
+	// maxMembers is the maximum number of members, and maxVoters the maximum number of voters, whose copies count in addition to the
+	// primary's.
 	maxMembers, maxVoters = 5, 2
 )
 
-// ImageName is the name of the default image of MySQL in manager.Options. The image of a platform's database is another one.
+// ImageName is the name of the default image of MySQL in manager.Options. The default image of a platform's database has another name.
 const ImageName = "mysql-cluster"
 
 // DefaultImages returns the images that the operator uses without a spec, by their names in manager.Options.
@@ -43,7 +44,7 @@ func replicasOf(spec *mysqlv1.MySQLClusterSpec) int {
 	return int(*spec.Replicas)
 }
 
-// maxLag returns the delay of a useless replica in seconds.
+// maxLag returns the delay, in seconds, from which on a replica is useless.
 func maxLag(spec *mysqlv1.MySQLClusterSpec) int {
 	lag, err := time.ParseDuration(cmp.Or(spec.Replication.MaxLag, "10s"))
 	if err != nil {
@@ -52,7 +53,8 @@ func maxLag(spec *mysqlv1.MySQLClusterSpec) int {
 	return int(lag / time.Second)
 }
 
-// wanted returns the desired state of the running database. With failover Manual the user replaces a lost primary by naming another one.
+// wanted returns the desired state of the running database. With failover Manual, the user replaces a lost primary by setting the name of
+// another member.
 func wanted(mc *mysqlv1.MySQLCluster, record replication.Record) replication.Want {
 	r := &mc.Spec.Replication
 	obs := replication.Want{
@@ -73,7 +75,7 @@ func wanted(mc *mysqlv1.MySQLCluster, record replication.Record) replication.Wan
 type planned struct {
 	Replicas, Primary int
 	Image             string
-	// Formed reports whether the database was formed, so that nothing is restored any more. It is only set for a database with a backup to
+	// Formed reports whether the database was formed: then no backup is restored any more. It is set only for a database with a backup to
 	// restore.
 	Formed bool
 }
