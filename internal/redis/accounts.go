@@ -22,8 +22,9 @@ import (
 // readAgain is the minimum time between two reads of a Secret while servers refuse its password.
 const readAgain = 10 * time.Second
 
-// accounts caches the passwords of clusters. The operator's own Secrets are in the client's cache. A user's Secret is not: it is read once,
-// and again while servers refuse its password. A password stays in use as long as one server accepts it, whatever the Secret holds by then.
+// accounts caches the passwords of clusters. The client's cache has the operator's own Secrets, but no user's Secret: such a Secret is read
+// once, and again while servers refuse its password. A password stays in use while at least one server accepts it, whatever the present
+// content of the Secret.
 type accounts struct {
 	client client.Client
 	live   client.Reader
@@ -44,8 +45,8 @@ func newAccounts(c client.Client, live client.Reader) *accounts {
 	return &accounts{client: c, live: live, now: time.Now, known: map[types.NamespacedName]account{}}
 }
 
-// access returns the credentials for the servers of a cluster, and why the password in its Secret is invalid. Without a Secret the password
-// is empty, and servers refuse it.
+// access returns the credentials for the servers of a cluster, and the reason why the password in its Secret is invalid. Without a Secret
+// the password is empty, and servers refuse it.
 func (a *accounts) access(ctx context.Context, rc *redisv1.RedisCluster) (used server.Access, problem string, err error) {
 	key := client.ObjectKeyFromObject(rc)
 	if rc.Spec.CredentialsSecret == "" {
@@ -89,9 +90,9 @@ func (a *accounts) lookAgain(ctx context.Context, rc *redisv1.RedisCluster) (pro
 	return known.problem, nil
 }
 
-// refused handles servers that refuse the password in use; others reports whether a server accepts it. It reads the Secret again at most
-// every readAgain. stands is true if the Secret was just read and has the password in use, so that a new pod would accept it. differs is
-// true if the Secret has another password.
+// refused handles servers that refuse the password in use; others reports whether another server accepts that password. It reads the Secret
+// again at most every readAgain. stands is true if the Secret was just read and has the password in use: a new pod would accept it. differs
+// is true if the Secret has another password.
 func (a *accounts) refused(ctx context.Context, rc *redisv1.RedisCluster, used server.Access, others bool) (stands, differs bool, err error) {
 	key := client.ObjectKeyFromObject(rc)
 	a.mu.Lock()

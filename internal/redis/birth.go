@@ -18,14 +18,15 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// keyFormed is set in the data of the record's ConfigMap once the cluster has begun. Pods check it before they restore.
+// keyFormed is set in the data of the record's ConfigMap once the cluster is formed. Pods check the key before they restore a backup.
 const keyFormed = "formed"
 
-// agents holds images of the agent: that of pods that make backups, and that of members that restore a backup when they start.
+// agents holds two images of the agent: the image for pods that make backups, and the image for members that restore a backup when they
+// start.
 type agents struct{ backup, restore string }
 
-// agents returns the images of the agent for a cluster, or none if it needs none. A cluster that has begun keeps its members' image: each
-// version of the operator has a new agent, which must not replace pods.
+// agents returns the images of the agent for a cluster; empty if the cluster needs no agent. A formed cluster keeps its members' image:
+// each version of the operator has a new agent, and a new agent alone must not replace pods.
 func (p *planner) agents(rc *redisv1.RedisCluster, record topology.Record, in reconcile.Inputs) (agents, error) {
 	if rc.Spec.Backup == nil && rc.Spec.RestoreFrom == nil {
 		return agents{}, nil
@@ -48,7 +49,7 @@ func (p *planner) agents(rc *redisv1.RedisCluster, record topology.Record, in re
 	return found, nil
 }
 
-// isAnnounced reports whether pods can see that the cluster has begun.
+// isAnnounced reports whether the record's ConfigMap shows to pods that the cluster was formed.
 func (k *Kind) isAnnounced(ctx context.Context, rc *redisv1.RedisCluster) (bool, error) {
 	kept := object.Empty(object.ConfigMapKind)
 	err := k.client.Get(ctx, client.ObjectKey{Namespace: rc.Namespace, Name: records.Name(rc.Name)}, kept)

@@ -28,8 +28,8 @@ type cluster struct {
 
 var _ server.Kubernetes = &cluster{}
 
-// Record stores the record, unless it was changed since it was read. A record that lets pods stop is refused while a claim of theirs is being
-// deleted: the data would be deleted with the pod.
+// Record stores the record, unless it was changed since it was read. A record that lets pods stop is refused while a claim of these pods is
+// being deleted: the data would be deleted with the pod.
 func (c *cluster) Record(ctx context.Context, record topology.Record) error {
 	for shard, pods := range record.Shards {
 		for i := 0; (record.Parked || len(record.Pods) > 0) && i < pods; i++ {
@@ -47,8 +47,8 @@ func (c *cluster) Record(ctx context.Context, record topology.Record) error {
 	return records.Write(ctx, c.Cluster, c.record, record)
 }
 
-// DeletePod deletes a pod, unless it was replaced since, or its data would be deleted with it. A pod that did not answer is
-// read again. It stays if its server has started since, or if it changes at this moment.
+// DeletePod deletes a pod, unless the pod was replaced since the decision, or its data would be deleted with the pod. A pod that did not
+// answer is read again. It stays if its server has started since the decision, or if the pod changes during the deletion.
 func (c *cluster) DeletePod(ctx context.Context, place topology.Place) error {
 	at := database.Version{UID: types.UID(place.UID)}
 	if place.ID == "" {

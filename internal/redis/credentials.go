@@ -22,7 +22,7 @@ import (
 // keyPassword is the key of the password in the Secret.
 const keyPassword = "password"
 
-// LostError reports that a cluster exists but its password is lost. Its servers keep the old one, so that logins with a new one would fail.
+// LostError reports that a cluster exists but its password is lost. Its servers keep the lost password: logins with a new one would fail.
 type LostError struct{ Secret, Cluster string }
 
 func (e *LostError) Error() string {
@@ -90,7 +90,7 @@ func (p *passwords) plan(rc *redisv1.RedisCluster, owner object.Owner, live *uns
 }
 
 // password returns the password of the live Secret, else the cached one, else a new one. An edit of the Secret does not change the password
-// of running servers. The edited password is tried first, because it may have been changed on the servers, too. If they refuse it, the
+// of running servers. The edited password is tried first, because a user may have changed the servers, too. If the servers refuse it, the
 // previous password is restored.
 func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topology.Record) (string, error) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
@@ -115,7 +115,7 @@ func (p *passwords) password(rc *redisv1.RedisCluster, live string, record topol
 }
 
 // prove records which servers accept a password: taken if any does, refused if any refuses it. If no server accepts the proven password any
-// more, it was changed on the servers, and the Secret may follow. Any other password must be accepted by all servers.
+// more, a user has changed the servers, and the Secret may have their new password. Any other password must be accepted by all servers.
 func (p *passwords) prove(rc *redisv1.RedisCluster, used string, taken, refused bool) {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: secretOf(rc)}
 	p.mu.Lock()
@@ -170,8 +170,8 @@ func passwordIn(secret *unstructured.Unstructured) string {
 // their environment.
 func copyOf(rc *redisv1.RedisCluster) string { return rc.Name + "-password" }
 
-// copied returns the password of the user's Secret if it has a trailing newline, else "". It returns an error if the password is invalid. A
-// missing Secret is not an error: pods wait for it.
+// copied returns the password of the user's Secret if the password has a trailing newline, and otherwise "". It returns an error if the
+// password is invalid. A missing Secret is not an error: pods wait for it.
 func (p *passwords) copied(rc *redisv1.RedisCluster, lookup object.Lookup) (string, error) {
 	if rc.Spec.CredentialsSecret == "" {
 		return "", nil

@@ -18,11 +18,11 @@ import (
 // keySettings is the key of the ConfigMap <name>-config for those settings of spec.config that running servers change.
 const keySettings = "settings.conf"
 
-// holds delays a changed setting in the file that servers read at their start until running servers have accepted it: redis does not start
-// with a value that it refuses. It is safe for concurrent use.
+// holds delays a changed setting until running servers have accepted it. Only then the setting is written to the file that servers read at
+// their start, because Redis does not start with a value that it refuses. It is safe for concurrent use.
 //
-// No state needs to survive a restart: the values in the file were accepted once, and a different value is held back until servers have
-// been queried.
+// No state needs to survive a restart of the operator: the values in the file were accepted once, and a different value is held back until
+// servers have been queried.
 type holds struct {
 	mu    sync.Mutex
 	known map[types.NamespacedName]held
@@ -30,9 +30,9 @@ type holds struct {
 
 // held is the state of one cluster's settings.
 type held struct {
-	generation int64           // that servers were queried for
+	generation int64           // settings that servers were queried for
 	unset      map[string]bool // that servers have not applied
-	back       map[string]bool // that the last plan held back
+	back       map[string]bool // settings that the last plan held back
 }
 
 func newHolds() *holds { return &holds{known: map[types.NamespacedName]held{}} }
@@ -74,7 +74,7 @@ func (h *holds) file(rc *redisv1.RedisCluster, kept *unstructured.Unstructured) 
 }
 
 // judge stores the settings that servers have not applied, and reports whether the next plan holds back fewer settings than the last one.
-// If no server runs, nothing is held back: the file may be why they do not start. If servers run but none answers, nothing changes.
+// If no server runs, nothing is held back: a value in the file may be the reason. If servers run but none answers, nothing changes.
 func (h *holds) judge(rc *redisv1.RedisCluster, nodes []topology.Node) bool {
 	key := types.NamespacedName{Namespace: rc.Namespace, Name: rc.Name}
 	h.mu.Lock()

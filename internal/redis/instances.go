@@ -77,7 +77,7 @@ func (v *view) instance(node *topology.Node) redisv1.Instance {
 	return made
 }
 
-// judge returns whether a node serves, and else the reason.
+// judge reports whether a node serves, and if not, the reason.
 func (v *view) judge(node *topology.Node) (status, reason, message string) {
 	no := string(metav1.ConditionFalse)
 	problem := v.observed.Problems[node.Pod]

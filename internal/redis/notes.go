@@ -12,12 +12,12 @@ import (
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 )
 
-// This file holds what a spec means beyond its words: fields that have no effect, that count as others, or that cost redundancy.
+// This file detects fields of a spec that have no effect, that count as other fields, or that reduce redundancy.
 
 // defaultSize is the default of spec.storage.size in the CRD.
 const defaultSize = "10Gi"
 
-// ignored returns which fields of a spec have no effect, and why.
+// ignored returns the fields of a spec that have no effect, with the reasons.
 func ignored(spec *redisv1.RedisClusterSpec) []string {
 	var notes []string
 	if volumes := podOf(spec).Volumes; volumes != nil && volumes.Type == "nfs" {
@@ -47,8 +47,8 @@ func affinityOf(spec *redisv1.RedisClusterSpec) *corev1.Affinity {
 	return affinity
 }
 
-// resourcesOf returns the resources of the Redis container, and the amount of storage that was given among them, or nil. Containers have no
-// storage.
+// resourcesOf returns the resources of the Redis container without the storage, and the amount of storage from the spec's resources, or
+// nil. Containers have no storage.
 func resourcesOf(spec *redisv1.RedisClusterSpec) (resources *corev1.ResourceRequirements, storage *resource.Quantity) {
 	resources = podOf(spec).Resources.DeepCopy()
 	if resources == nil {
@@ -67,8 +67,8 @@ func resourcesOf(spec *redisv1.RedisClusterSpec) (resources *corev1.ResourceRequ
 	return resources, storage
 }
 
-// sizeOf returns the size of each volume: spec.storage.size, or, where that is not given, the storage among the resources. The API server
-// sets the default, so the default counts as not given.
+// sizeOf returns the size of each volume: spec.storage.size, or the storage among the resources if spec.storage.size is not given. The API
+// server sets the default, so the default counts as not given.
 func sizeOf(spec *redisv1.RedisClusterSpec) *resource.Quantity {
 	size := spec.Storage.Size
 	if _, storage := resourcesOf(spec); storage != nil && storage.Sign() > 0 && (size == nil || size.Cmp(resource.MustParse(defaultSize)) == 0) {

@@ -33,17 +33,17 @@ const container = "redis"
 type Observation struct {
 	Nodes  []topology.Node
 	Record topology.Record
-	// HostIPs and Problems are by pod: the address of the Kubernetes node, and why a pod does not start.
+	// HostIPs holds the address of each pod's Kubernetes node, and Problems the reason why a pod does not start. Both are by pod.
 	HostIPs, Problems map[string]string
-	// Lagging reports whether Kubernetes has not processed the latest StatefulSets yet, so that outdated pods are unknown. It is also true
-	// while servers have settings that are not yet in the file for their next start.
+	// Lagging reports whether Kubernetes has not processed the latest StatefulSets yet, so that outdated pods are unknown. Lagging is also
+	// true while servers have settings that the file for their next start lacks.
 	Lagging bool
 	// NoSettings reports whether the ConfigMap with settings (spec.pod[0].configmap) did not exist when the pods started.
 	NoSettings bool
 	// Announced reports whether the record's ConfigMap has the key formed, which pods check before they restore a backup. Observe reads it
 	// only if spec.restoreFrom is set and Record.Formed is false.
 	Announced bool
-	// OtherPassword reports whether the Secret has another password than the servers accept.
+	// OtherPassword reports whether servers refuse the password in the Secret but accept another one.
 	OtherPassword bool
 	// Password explains why the password in the Secret is invalid. Empty if it is valid.
 	Password string
@@ -165,8 +165,8 @@ func (k *Kind) sets(ctx context.Context, rc *redisv1.RedisCluster) (map[int]*app
 	return sets, nil
 }
 
-// place adds a node for each pod that should exist, in order. A pod counts if its StatefulSet is the cluster's, and if its name is one that
-// the StatefulSet assigns: labels alone prove nothing.
+// place adds a node for each pod that should exist, in order. A pod counts if the cluster owns its StatefulSet, and if its name has the
+// form of the StatefulSet's pods: labels alone prove nothing.
 func (obs *Observation) place(rc *redisv1.RedisCluster, sets map[int]*appsv1.StatefulSet, pods []*corev1.Pod) {
 	live := map[string]*corev1.Pod{}
 	for _, pod := range pods {
@@ -230,7 +230,7 @@ func isUnserved(pod *corev1.Pod) bool {
 }
 
 // neverUp reports whether a container has never served in its pod. It never ran, or it exited at least twice, does not run now, and the pod
-// was never ready. Kubernetes keeps the time since a pod is not ready, so the exits are not of a pod that worked before.
+// was never ready. Kubernetes keeps the time since a pod has not been ready: this excludes the exits of a pod that was ready before.
 func neverUp(pod *corev1.Pod, c corev1.ContainerStatus) bool {
 	if c.State.Running != nil {
 		return false
@@ -268,7 +268,7 @@ func isStuck(pod *corev1.Pod) bool {
 // neverReadyWithin limits the time from the start of a pod to its condition Ready=False, if the pod was never ready.
 const neverReadyWithin = 2 * time.Second
 
-// Exit codes of the chart's start.sh when it starts no server: the data is lost but the pod is the same, the volume is of another cluster,
+// Exit codes of the chart's start.sh if it does not start the server: the data of a pod is lost, the volume belongs to another cluster, or
 // a file is damaged.
 const exitDataLost, exitForeign, exitDamaged = 65, 66, 67
 

@@ -116,11 +116,11 @@ func withRunningImage(rc *redisv1.RedisCluster, shards int, in reconcile.Inputs)
 	return nil, &reconcile.SpecError{Reason: redisv1.ReasonUnsupportedVersion, Err: errors.New(unsupported(rc.Spec.Version))}
 }
 
-// annotationPods is on a StatefulSet of a parked cluster: the number of its pods otherwise.
+// annotationPods, on a StatefulSet of a parked cluster, is the number of its pods while the cluster is not parked.
 const annotationPods = "redis.middleware.hc.cn/pods"
 
-// livePods returns the pods of a shard's StatefulSet, or 0 without one. While the cluster is parked, it is the number that it had: no shard
-// is removed where the record is lost.
+// livePods returns the number of pods of a shard's StatefulSet, or 0 without one. For a parked cluster it returns the former number:
+// otherwise a shard would be removed if the record is lost.
 func livePods(rc *redisv1.RedisCluster, shard int, in reconcile.Inputs) (int, error) {
 	set, err := in.Lookup(object.StatefulSetKind.Kind, setName(rc.Name, shard))
 	if set == nil || err != nil {

@@ -113,7 +113,7 @@ func (k *Kind) Decide(rc *redisv1.RedisCluster, _ reconcile.PlanSeen, obs *Obser
 	return result
 }
 
-// take runs a step. A failed step is decided again. Users see the failure if it repeats.
+// take runs a step. A failed step is decided again. The status reports the failure if it repeats.
 func (k *Kind) take(ctx context.Context, rc *redisv1.RedisCluster, obs *Observation, step topology.Step) error {
 	err := k.servers.Take(ctx, server.Request{
 		Cluster: clusterKey(rc.Namespace, rc.Name), Access: obs.access, Step: step, Pipeline: pipelineOf(&rc.Spec),

@@ -10,9 +10,8 @@ import (
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 )
 
-// startOnly holds settings that Redis 6.2 to 8 reads when it starts and refuses to change later (found by CONFIG SET of every setting). It
-// also holds settings that CONFIG GET returns in another form than set, so that a comparison is impossible. All others are changed by
-// CONFIG SET.
+// startOnly holds settings that Redis 6.2 to 8 reads at its start and refuses to change later (found by CONFIG SET of every setting). It
+// also holds settings that CONFIG GET returns in another form, which makes a comparison impossible. All others are changed by CONFIG SET.
 var startOnly = map[string]bool{
 	"always-show-logo": true, "rdbchecksum": true, "io-threads": true, "io-threads-do-reads": true, "tcp-backlog": true,
 	"set-proc-title": true, "disable-thp": true, "socket-mark-id": true,
@@ -23,7 +22,7 @@ var startOnly = map[string]bool{
 
 const settingNodeTimeout = "cluster-node-timeout"
 
-// settings are those of spec.config, by the way they reach a server.
+// settings are the settings of spec.config, by the way in which they reach a server.
 type settings struct {
 	live  map[string]string // by CONFIG SET
 	start map[string]string // by a restart
@@ -41,7 +40,7 @@ func settingsOf(config map[string]redisv1.Setting) settings {
 	return s
 }
 
-// nodeTimeout returns the time without an answer after which nodes mark another one as failed.
+// nodeTimeout returns the time without an answer after which nodes mark another node as failed.
 func nodeTimeout(live map[string]string) time.Duration {
 	ms, err := strconv.Atoi(live[settingNodeTimeout])
 	if err != nil || ms <= 0 {

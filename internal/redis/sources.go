@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// sources caches whether users' ConfigMaps existed when pods started: servers read them only at their start. They are not in the operator's
-// cache: each is read once per set of pods, so that a cluster at rest costs nothing.
+// sources caches whether a user's ConfigMap existed when pods started: servers read the ConfigMap only at their start. The operator's cache
+// has no ConfigMaps of users, so each is read once per set of pods: a cluster at rest costs no request.
 type sources struct {
 	live client.Reader
 

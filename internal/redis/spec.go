@@ -57,8 +57,9 @@ func isParked(spec *redisv1.RedisClusterSpec) bool {
 	return spec.Replicas != nil && *spec.Replicas == 0
 }
 
-// wantedShards returns the number of pods of each shard, by ordinal. There are as many shards of two pods as can be, but three at least,
-// because fewer masters cannot elect another one; a single pod is one shard. Pods are spread evenly, the first shards get the rest.
+// wantedShards returns the number of pods of each shard, by ordinal. It returns the highest number of shards with at least two pods, but at
+// least three shards, because fewer masters cannot elect a new one. A single pod is one shard. Pods are distributed evenly; the first
+// shards get the remaining pods.
 func wantedShards(spec *redisv1.RedisClusterSpec) []int {
 	pods := int(ptr.Deref(spec.Replicas, defaultReplicas))
 	count := max(pods/2, 3)
@@ -82,8 +83,8 @@ func withoutReplica(shards []int) (n int) {
 	return n
 }
 
-// plannedShards returns the number of pods that each shard should have at present. Recorded pods stay until they were drained and removed
-// from the record. Until the cluster is formed, live pods stay as well.
+// plannedShards returns the number of pods that each shard should have at present. Recorded pods stay until they are drained and removed
+// from the record. Until the cluster is formed, live pods also stay.
 func plannedShards(wanted []int, record topology.Record, live func(shard int) (pods int, err error)) ([]int, error) {
 	planned := append([]int{}, wanted...) // never nil, for which the chart has a default
 	keep := func(shard, pods int) {
@@ -106,7 +107,7 @@ func plannedShards(wanted []int, record topology.Record, live func(shard int) (p
 		keep(shard, pods)
 	}
 	for shard, pods := range planned {
-		if !record.Parked { // else the StatefulSets have no pods, and the number is kept with them
+		if !record.Parked { // otherwise the StatefulSets have no pods, and annotations keep the numbers
 			planned[shard] = record.MayRun(shard, pods)
 		}
 	}
@@ -176,7 +177,7 @@ func isClaimName(name string) bool {
 	return len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
-// backupOf returns the declared backups. While no pod is wanted none is scheduled: each would fail.
+// backupOf returns the declared backups. While no pod is wanted, no backup is scheduled, because it would fail.
 func backupOf(spec *redisv1.RedisClusterSpec) *backupv1.ClusterBackup {
 	if spec.Backup == nil || !isParked(spec) {
 		return spec.Backup

@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/database/proof"
 )
 
-// Limits of the data of one slot that goes back to its owner in one step: keys and bytes.
+// Limits of the data of one slot that one step moves back to the owner, in keys and bytes.
 const (
 	mostBack      = 10000
 	mostBytesBack = 16 << 20
@@ -21,7 +21,7 @@ const (
 
 // The three scripts of moveBack. Each is atomic. A command in a script reaches keys of an importing slot after ASKING.
 const (
-	// The target returns its keys and closes the slot, so that no client changes them from then on.
+	// The target returns its keys and closes the slot: from then on no client changes these keys.
 	scriptTake = `
 local slot, most, all = ARGV[1], tonumber(ARGV[2]), {}
 local keys = redis.call('CLUSTER', 'GETKEYSINSLOT', slot, most + 1)
@@ -34,8 +34,9 @@ for _, key in ipairs(keys) do
 end
 redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
 return all`
-	// The owner restores the keys that it lacks, and marks the slot as migrating to itself. Of a key on both nodes, the owner's value is the
-	// right one (see migrate). If it cannot restore all, it restores none, and the slot goes on migrating to the target.
+	// The owner restores the keys that it lacks, and marks the slot as migrating to itself. If a key is on both nodes, the owner's value is
+	// the valid one (see migrate). If the owner cannot restore all keys, it restores none, and the slot stays marked as migrating to the
+	// target.
 	scriptReturn = `
 local slot, target, owner, made = ARGV[1], ARGV[2], ARGV[3], {}
 local answer = redis.pcall('CLUSTER', 'SETSLOT', slot, 'MIGRATING', owner)
@@ -68,11 +69,11 @@ redis.call('CLUSTER', 'SETSLOT', slot, 'STABLE')
 return answer`
 )
 
-// moveBack undoes started moves: the target's keys of the slots go back to their owner, and the slots are closed.
+// moveBack undoes started moves: it moves the target's keys of the slots back to their owner, and closes the slots.
 //
 // The owner redirects clients to the target for keys that it lacks (ASK), and accepts no such key: MIGRATE cannot move it back. A client
 // that was redirected just before a key goes back must not create that key at the target again. So the target closes the slot when it
-// returns its keys. Until the owner has closed it, clients are redirected, and none reads or writes a copy.
+// returns its keys. Until the owner has also closed the slot, clients are redirected, and no client reads or writes a copy.
 //
 // The mark at the owner shows how far a move back has come, so that the next operator finishes it:
 //

@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// failover sends CLUSTER FAILOVER to a replica. When it returns, the failover is accepted but not completed.
+// failover sends CLUSTER FAILOVER to a replica. On return, the failover is accepted but not completed.
 func (t *executor) failover(ctx context.Context) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {

@@ -14,9 +14,9 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// A failed step is not due again for a while, so that other steps are taken. The delay doubles with each failure in a row. A move of slots
-// that Redis refused is delayed from its first failure on. Any other step is retried once at once, because its preconditions may just have
-// changed. A restart of the operator resets the delays.
+// A failed step is not due again for a while. In that time other steps are taken. The delay doubles with each failure in a row. A move of
+// slots that Redis refused is delayed from its first failure on. Any other step is retried once at once, because its preconditions may just
+// have changed. A restart of the operator resets the delays.
 const (
 	moveAgain = 15 * time.Second
 	stepAgain = 2 * time.Second
@@ -26,7 +26,7 @@ const (
 	mostSlots = 64
 )
 
-// wholeStep is used as slot for a step as a whole.
+// wholeStep is the value of slot for the step as a whole.
 const wholeStep = -1
 
 // failureKey identifies a step on a pod. into is set for a target that accepts no keys: it applies to all moves to that target.

@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// What one answer, or all answers to one pipeline, may have. A cluster of 1,000 nodes describes itself in
-// 200 KB; the largest answers are keys and functions.
+// Limits of one answer, or of all answers to one pipeline. The description of a cluster of 1,000 nodes has 200 KB; the largest answers are
+// keys and functions.
 const (
 	maxBytes   = 64 << 20
 	maxBulk    = 32 << 20
@@ -24,8 +24,8 @@ const (
 // ErrTooMuch reports that a server's answer is larger than any valid one.
 var ErrTooMuch = errors.New("the server's answer is too large to be one of Redis")
 
-// Conn returns a connection that fails with ErrTooMuch when the server announces or sends more than an answer may have. Each write begins a
-// new answer.
+// Conn returns a connection that fails with ErrTooMuch if the server announces or sends more than these limits. Each write begins a new
+// answer.
 func Conn(c net.Conn) net.Conn {
 	guarded := &conn{Conn: c}
 	if _, ok := c.(syscall.Conn); ok {
@@ -99,7 +99,7 @@ func (c *conn) scan(p []byte) error {
 	return nil
 }
 
-// header judges a line that may announce more.
+// header evaluates a line that may announce the length of further data.
 func (c *conn) header() error {
 	line := c.line
 	if n := len(line); n > 0 && line[n-1] == '\r' {
@@ -126,7 +126,7 @@ func (c *conn) header() error {
 	return nil
 }
 
-// announced is the number in a header; -1 stands for nothing.
+// announced returns the number in a header; -1 means a null value.
 func announced(line []byte, limit int) (int, error) {
 	n, err := strconv.Atoi(string(line[1:]))
 	if err != nil || n < -1 || n > limit {

@@ -62,7 +62,7 @@ func (i info) keys() int64 {
 	return 0
 }
 
-// refuses describes the requests of clients that the server refuses, and why, as far as INFO shows it. It returns "" if there are none.
+// refuses describes the requests of clients that the server refuses, with the reason, according to INFO. It returns "" if there are none.
 func (i info) refuses() string {
 	master, most := i.is("role", "master"), i.number("maxmemory")
 	used := i.number("used_memory") - i.number("mem_not_counted_for_evict")

@@ -18,17 +18,17 @@ import (
 
 // Tap intercepts the commands of steps. Tests use it to interrupt a step at every command.
 type Tap interface {
-	// Send is called before commands are sent to a node in one pipeline. It returns the number of commands to send. Fewer than all, or an
-	// error, interrupt the step after these.
+	// Send is called before commands are sent to a node in one pipeline. It returns the number of commands to send. If that is less than
+	// all, or with an error, the step is interrupted after these commands.
 	Send(node topology.Place, commands []string) (int, error)
-	// Received is called when all commands were answered. An error interrupts the step.
+	// Received is called after all commands were answered. An error interrupts the step.
 	Received(node topology.Place, commands []string) error
 }
 
 // ErrBrokenOff reports that a Tap interrupted a step.
 var ErrBrokenOff = errors.New("broken off")
 
-// link is one connection to one node that has proved its id on it. It is never reopened.
+// link is one connection to one node, which has proved its id on this connection. A link is never reopened.
 type link struct {
 	place topology.Place
 	conn  *redis.Conn
@@ -52,7 +52,7 @@ func (c command) String() string {
 }
 
 // all sends commands in one pipeline while this replica of the operator holds the lease, and returns their replies in order. The error is
-// that of the connection; an error reply of Redis is in its reply.
+// an error of the connection; an error reply of Redis is among the replies.
 func (l *link) all(ctx context.Context, commands []command) ([]*redis.Cmd, error) {
 	if len(commands) == 0 {
 		return nil, nil

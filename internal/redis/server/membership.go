@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// on proves the step's node and sends it commands.
+// on proves the step's node and sends commands to it.
 func (t *executor) on(ctx context.Context, commands ...command) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
@@ -34,8 +34,8 @@ func (t *executor) bumpEpoch(ctx context.Context) error {
 	return t.on(ctx, command{"CLUSTER", "BUMPEPOCH"})
 }
 
-// meet introduces the step's node to the target. Because the target has accepted the password and returned its id, no node of another
-// cluster joins that may have got the address since: the cluster bus has no password.
+// meet introduces the step's node to the target. The target has accepted the password and returned its id. This matters because the cluster
+// bus has no password: a node of another cluster that has taken over the address would join.
 func (t *executor) meet(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.Node, t.Step.Target)
 	if err != nil {
@@ -108,8 +108,8 @@ func (t *executor) replicate(ctx context.Context) error {
 	return err
 }
 
-// admit enables replication between nodes of a shard. The pods of each shard have a separate replication user (start.sh), so that a replica
-// cannot copy from another shard that has got its master's address. On a new node the user is disabled.
+// admit enables replication between nodes of a shard. The pods of each shard have a separate replication user (start.sh): a replica cannot
+// copy from a node of another shard that has taken over its master's address. On a new node the user is disabled.
 func (t *executor) admit(ctx context.Context, links ...*link) error {
 	users := make([]string, len(links))
 	for i, l := range links {
@@ -155,8 +155,8 @@ func (l *link) replicationUser(ctx context.Context) (string, error) {
 	return pair[1], nil
 }
 
-// forget removes a node from the views of all others at once. While one node still has it in its view, the others learn about it again
-// after a minute. So nothing is sent unless all are reached.
+// forget removes a node from the views of all other nodes at once. If one view still had the node, the other nodes would add it again after
+// a minute. So nothing is sent unless all nodes are reached.
 func (t *executor) forget(ctx context.Context) error {
 	links, err := t.proveAll(ctx, t.Step.On...)
 	if err != nil {
@@ -176,7 +176,7 @@ func (t *executor) forget(ctx context.Context) error {
 	})
 }
 
-// ownsNothing proves that a node owns no slot in the views of others.
+// ownsNothing proves that a node owns no slot in the views of other nodes.
 func (t *executor) ownsNothing(ctx context.Context, links []*link) error {
 	return each(len(links), func(i int) error {
 		_, view, err := links[i].self(ctx)
@@ -217,7 +217,7 @@ func (t *executor) allServed(ctx context.Context) error {
 }
 
 // slotless proves that the step's node owns no slot in its own view, and returns it with its number of keys. If a user gave up the node's
-// data by its id, the id is proof enough.
+// data by its id, the id alone is the proof.
 func (t *executor) slotless(ctx context.Context) (*link, int64, error) {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {
@@ -303,8 +303,8 @@ func (t *executor) configure(ctx context.Context) error {
 	return t.readBack(ctx)
 }
 
-// readBack records settings that the server reports with another value than was set, such as hz, which it clamps. They would otherwise
-// differ forever.
+// readBack records settings that the server reports with another value than requested, such as hz, which it clamps. Without the record
+// these settings would count as different forever.
 func (t *executor) readBack(ctx context.Context) error {
 	node, err := t.prove(ctx, t.Step.Node)
 	if err != nil {

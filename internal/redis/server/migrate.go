@@ -18,7 +18,7 @@ import (
 const bytesAtOnce = 32 << 20
 
 // drain moves the keys of open slots in rounds. Each round moves Pipeline keys of each of several slots, and reads the next ones. It
-// returns the slots without keys left; if the time is up, these are not all.
+// returns the slots that have no keys left, which are not all slots if the time limit was reached.
 func (m *mover) drain(ctx context.Context, slots []int) ([]int, error) {
 	keys := map[int][]any{}
 	if err := m.ask(ctx, slots, keys); err != nil {
@@ -144,13 +144,13 @@ return deleted`
 
 // dropDuplicates deletes the target's copies of keys that the source has too, in slots of which the target had keys before this step.
 //
-// (1) The source sends a key, and does not receive the target's reply. (2) The key is on both nodes, and clients reach that of the source. (3) A
-// client deletes it there. (4) The source redirects clients to the target, whose copy is back. MIGRATE with REPLACE does not mend that: it
-// skips a key that the source no longer has. So the copy is deleted while the source has the key.
+// (1) The source sends a key, and does not receive the target's reply. (2) The key is on both nodes, and clients reach the source. (3) A
+// client deletes the key on the source. (4) The source redirects clients to the target, where the deleted key still exists. MIGRATE with
+// REPLACE does not repair that: it skips a key that the source no longer has. So the copy is deleted while the source has the key.
 //
-// The order makes it safe: the target's value is read first, then whether the source has the key. A key that a source with an open slot once
-// lacks is created at the target alone. So a value that the target had before was not written by a client. The copy is deleted only if it
-// still has that value.
+// The order makes this safe: first the target's value is read, then the source is checked for the key. While a slot is open, clients create
+// a key that the source lacks only at the target. So if the source still has the key, the value that was read before is a copy, and was not
+// written by a client. The copy is deleted only if it still has that value.
 func (m *mover) dropDuplicates(ctx context.Context, parcels []parcel) error {
 	for _, p := range parcels {
 		if !m.resumed[p.slot] {
@@ -249,7 +249,7 @@ func (m *mover) send(ctx context.Context, parcels []parcel) (busy []parcel, err 
 	return busy, nil
 }
 
-// lasting are error replies of a target that accepts no keys until a user changes something.
+// lasting are error replies of a target that accepts no keys until a user acts.
 var lasting = []string{"MISCONF", "NOREPLICAS", "READONLY", "NOPERM", "NOAUTH", "WRONGPASS", "ERR max number of clients"}
 
 // refusal converts an error reply to MIGRATE into a moveError with the consequence for later moves.

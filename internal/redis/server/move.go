@@ -46,7 +46,7 @@ func (t *executor) newMover(ctx context.Context) (*mover, error) {
 			places = append(places, place)
 		}
 	}
-	// Slots that are open when the slice ends are finished, within twice the time.
+	// Slots that are open at the end of the time slice are completed, within twice the time.
 	const slice = 5 * time.Second // in which one step moves slots
 	m := &mover{executor: t, until: time.Now().Add(slice), hard: time.Now().Add(2 * slice), largest: t.Step.Largest, resumed: map[int]bool{}}
 	if m.largest == 0 {
@@ -298,11 +298,11 @@ func (m *mover) assign(ctx context.Context, drained, owned []int) error {
 	})
 }
 
-// heard waits until a node has received the target's own claim of slots, and reports whether it has. The target broadcasts its claim.
+// heard waits until a node has received the target's broadcast claim of slots, and reports whether the node has received it.
 //
-// If a node gets SETSLOT first and then an older message of the target, it notes that the owner does not claim the slot. Redis 7.0 keeps
-// that note for good. If the node later gets the slot itself, the next message of the former owner takes the slot back, even with a lower
-// config epoch. The keys are then deleted. So SETSLOT is sent only if no message of the target arrives.
+// If a node receives SETSLOT first and then an older message of the target, it stores that the owner does not claim the slot. Redis 7.0
+// never removes that entry. If the node later gets the slot itself, the next message of the former owner takes the slot back, even with a
+// lower config epoch. The keys are then deleted. So SETSLOT is sent only if no message of the target arrives.
 func (m *mover) heard(ctx context.Context, l *link, slots []int) (bool, error) {
 	end := time.Now().Add(patience)
 	for tick := time.Tick(3 * time.Millisecond); ; {

@@ -27,8 +27,8 @@ func (t *executor) proveStart(ctx context.Context) error {
 	return nil
 }
 
-// deletePod deletes a pod. A server that answered when the step was decided must own no slots: it may have become a master since. The only
-// pod of a shard owns slots, and must be able to write its data. A server that did not answer must still not answer.
+// deletePod deletes a pod. A server that answered at the decision must own no slots, because it may have become a master after that. The
+// only pod of a shard owns slots, and must be able to write its data. A server that did not answer must still not answer.
 func (t *executor) deletePod(ctx context.Context) error {
 	var err error
 	switch {

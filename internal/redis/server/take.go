@@ -44,8 +44,8 @@ type executor struct {
 	links map[topology.Place]*link
 }
 
-// Take runs one step. Before each effect it proves that the step is still right, and returns an error that wraps proof.ErrRefused if it is
-// not. It does not wait for the consequences: the next pass observes them.
+// Take runs one step. Before each effect it proves that the preconditions of the step still hold. If they do not, the error wraps
+// proof.ErrRefused. It does not wait for the consequences: the next pass observes them.
 func (s *Servers) Take(ctx context.Context, request Request) error {
 	if request.Pipeline <= 0 {
 		request.Pipeline = 10
@@ -126,7 +126,7 @@ func (s *Servers) sent(on *peer) map[topology.Action]time.Duration {
 	return since
 }
 
-// due reports whether the interval of a step has passed since it last ran, and records that it runs now.
+// due reports whether the interval of a step has passed since its last run. If so, it records the present run.
 func (s *Servers) due(cluster string, access Access, step topology.Step) bool {
 	p := s.peer(cluster, access, step.Node.UID, step.Node.IP)
 	s.mu.Lock()
