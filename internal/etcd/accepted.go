@@ -18,8 +18,9 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// accepted returns a resource with the present value of each refused field, and the reasons, or nil: a mistake in the spec must not stop
-// the repair of the cluster. If no object shows the present values, it returns the resource unchanged, and plan refuses it.
+// accepted returns the resource with the present value of each refused field, and the reasons; nil if no field is refused. So a mistake in
+// the spec does not stop the repair of the cluster. If no object shows the present values, the resource is returned unchanged, and plan
+// refuses it.
 func accepted(ec *etcdv1.EtcdCluster, owner object.Owner, in reconcile.Inputs) (*etcdv1.EtcdCluster, *reconcile.SpecError, error) {
 	record, err := records.Planned(in, owner)
 	if err != nil {

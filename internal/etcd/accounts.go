@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// readAgain is the interval between reads of a user's Secret. It is not in the operator's cache, and its certificate may be renewed.
+// readAgain is the interval between reads of a user's Secret, which is not in the operator's cache and whose certificate may be renewed.
 const readAgain = 5 * time.Minute
 
 // accounts caches the client credentials of clusters. The client's cache has the operator's Secrets.

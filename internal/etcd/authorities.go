@@ -26,8 +26,8 @@ import (
 const (
 	// Prefixes of keys in the Secret: the next authorities, and the former ones, which are stored without their keys.
 	prefixNext, prefixFormer = "next-", "former-"
-	// annotationRotation, on the Secret of the authorities, is the value of spec.tls.rotation that they were made for. annotationSince is
-	// the start of the present phase of their replacement.
+	// annotationRotation, on the Secret of the authorities, is the value of spec.tls.rotation for which the authorities were created.
+	// annotationSince is the start of the present phase of their replacement.
 	annotationRotation = "etcd.database.coreos.com/rotation"
 	annotationSince    = "etcd.database.coreos.com/rotation-since"
 )
@@ -71,7 +71,7 @@ func (p pairs) fingerprint() membership.Fingerprint {
 	return membership.Fingerprint{Clients: database.Fingerprint(p.Clients.Cert), Members: database.Fingerprint(p.Members.Cert)}
 }
 
-// continues reports whether the recorded authorities sign, or sign in the next phase. All members accept their certificates.
+// continues reports whether the recorded authorities, whose certificates all members accept, sign now or in the next phase.
 func (a authorities) continues(recorded membership.Fingerprint) bool {
 	return recorded == (membership.Fingerprint{}) || recorded == a.fingerprint() || recorded == a.Next.fingerprint()
 }
@@ -134,8 +134,8 @@ func (k *keeper) makeAuthorities(ec *etcdv1.EtcdCluster) (made authorities, err 
 	return made, nil
 }
 
-// rotate begins the phase after from. The plan writes it. If the operator crashes before that, nothing has changed. If it crashes between
-// two Secrets, their phases are adjacent.
+// rotate begins the phase after from, which the next plan writes. If the operator crashes before that write, nothing has changed. If it
+// crashes between the writes of two Secrets, the Secrets are in adjacent phases.
 func (k *keeper) rotate(ec *etcdv1.EtcdCluster, from membership.AuthorityPhase) error {
 	key := ec.Namespace + "/" + ec.Name + suffixCA
 	k.mu.Lock()
@@ -183,8 +183,8 @@ func (a authorities) isDue(now time.Time) bool {
 }
 
 // seeAuthorities returns the planned authorities of a cluster. It returns nil if the operator makes no authorities, if the cache does not
-// have all Secrets as planned yet, or if nothing is left to do: the record shows that all members trust the authorities, and no replacement
-// was begun or is wanted.
+// show all planned Secrets yet, or if nothing is left to do: all members trust the recorded authorities, and no replacement is in progress
+// or wanted.
 func (k *Kind) seeAuthorities(ctx context.Context, ec *etcdv1.EtcdCluster, recorded membership.Fingerprint) (*server.Authorities, *membership.Authorities, error) {
 	if ec.Spec.TLS.Mode != etcdv1.TLSAuto {
 		return nil, nil, nil

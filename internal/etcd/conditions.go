@@ -67,7 +67,7 @@ func (v *view) available(c reconcile.Conditions) {
 		etcdv1.ReasonNoQuorumAnswers, "no quorum answers: reads and writes fail")
 }
 
-// isDegraded reports whether a phase is of an impaired cluster.
+// isDegraded reports whether the cluster is impaired in a phase.
 func isDegraded(phase etcdv1.Phase) bool {
 	return phase == etcdv1.PhaseDegraded || phase == etcdv1.PhaseRecovering || phase == etcdv1.PhaseQuorumLost || phase == etcdv1.PhaseFailed
 }

@@ -34,13 +34,16 @@ const container = "etcd"
 // Observation is the observation of a cluster, as plain data.
 type Observation struct {
 	View membership.View
-	// Problems are by pod: why it does not start, as Kubernetes reports it. Others are the same without the last end of etcd's container.
+	// Problems holds, by pod, the reason from Kubernetes why the pod does not start. Others is the same without the last end of etcd's
+	// container.
 	Problems, others map[string]string
 
-	// Replacing reports whether the StatefulSet is being replaced around its pods. No step is decided until the new one owns them.
+	// Replacing reports whether the StatefulSet is being replaced while its pods run. No step is decided until the new StatefulSet owns the
+	// pods.
 	Replacing bool
 
-	// accepted is the planned resource; nil for the resource itself. refused names the fields of the spec that were not planned; nil if all were.
+	// accepted is the planned resource; nil if that is the resource itself. refused names the fields of the spec that were not planned; nil
+	// if all were planned.
 	accepted *etcdv1.EtcdCluster
 	refused  *reconcile.SpecError
 
@@ -100,7 +103,7 @@ func (k *Kind) seePod(pod database.Pod, obs *Observation) {
 	obs.View.Pods = append(obs.View.Pods, seen)
 }
 
-// problemBesides returns the problem of a pod without the last end of etcd's container.
+// problemBesides returns the problem of a pod, without the last end of etcd's container.
 func problemBesides(pod *corev1.Pod) string {
 	pod = pod.DeepCopy()
 	for i := range pod.Status.ContainerStatuses {
@@ -140,8 +143,8 @@ func isCrashing(pod *corev1.Pod) bool {
 // crashing reports whether etcd has kept exiting since its pod became unready. The kubelet must be in CrashLoopBackOff, and the last exit
 // must be after that time. The restart count alone proves nothing, because it covers the pod's lifetime.
 //
-// Only words of etcd that concern its data are evidence against the volume. Exits have other causes, too: the kernel kills for lack of memory,
-// the kubelet sends a signal, the agent leaves a message, a certificate or a flag is wrong.
+// Only a message of etcd about its data is evidence against the volume. Exits have other causes, too: the kernel kills for lack of memory,
+// the kubelet sends a signal, the agent leaves a message, or a certificate or a flag is wrong.
 func crashing(c *corev1.ContainerStatus, unready time.Time) bool {
 	if c.State.Waiting == nil || c.State.Waiting.Reason != "CrashLoopBackOff" || c.RestartCount < 2 {
 		return false
@@ -215,8 +218,8 @@ const (
 	annotationRecoveries = "etcd.database.coreos.com/recoveries"
 )
 
-// readClaim parses a claim and its annotations. ok is false for a claim that no pod of the cluster uses. A malformed annotation is reported in
-// the claim; it concerns no other one.
+// readClaim parses a claim and its annotations. ok is false for a claim that no pod of the cluster uses. A malformed annotation is reported
+// in the result for this claim only.
 func readClaim(cluster string, o *unstructured.Unstructured, now time.Time) (claim membership.Claim, ok bool) {
 	n, ok := database.Ordinal(o.GetName(), "data-"+cluster+"-")
 	if !ok || n >= membership.MaxReplicas {

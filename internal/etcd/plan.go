@@ -163,8 +163,8 @@ func publishedIn(ec *etcdv1.EtcdCluster, in reconcile.Inputs) (map[string]string
 }
 
 // positions returns the last known log entry of each member's data, by pod name, as a text of etcdmember.Known. The agent does not start
-// etcd on a log that ends before that entry. A claim that was made again, from a snapshot for example, has no annotations: its pod keeps
-// the position that was published before. The agent ignores a position of another member than the data's.
+// etcd on a log that ends before that entry. A claim that was recreated, for example from a snapshot, has no annotations: its pod keeps the
+// position that was published before. The agent ignores a position if the member in it is not the member of the data.
 func positions(ec *etcdv1.EtcdCluster, claims []membership.Claim, before map[string]string) map[string]string {
 	found := map[string]string{}
 	for ordinal := range membership.MaxReplicas {

@@ -36,8 +36,8 @@ func DefaultImages() map[string]string {
 	return map[string]string{ImageName: defaultRegistry + "/" + defaultRepository + ":v" + defaultVersion}
 }
 
-// replicasOf returns the number of running members for a spec. It is odd, or 0: an even number, which an autoscaler may write, survives no
-// more losses than the odd number below it, so one more member runs.
+// replicasOf returns the number of running members for a spec. The number is odd, or 0. An even number, which an autoscaler may write, is
+// increased by one: it would survive no more losses than the odd number below it.
 func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
 	if spec.Replicas == nil { // a resource that no API server has defaulted
 		return 3
@@ -49,7 +49,7 @@ func replicasOf(spec *etcdv1.EtcdClusterSpec) int {
 	return n
 }
 
-// versionOf returns the wanted version: that of the spec, or that in the image's tag, or the default.
+// versionOf returns the wanted version: from the spec, else from the image's tag, else the default.
 func versionOf(spec *etcdv1.EtcdClusterSpec) string {
 	if spec.Version != "" {
 		return spec.Version

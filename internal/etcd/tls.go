@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Keys of Secrets. The Secret of the authorities has the keys of two: for clients and for members.
+// Keys of Secrets. The Secret of the authorities has keys for two authorities: of clients and of members.
 const (
 	keyCert, keyKey, keyCA        = "tls.crt", "tls.key", "ca.crt"
 	keyClientCA, keyClientCAKey   = "ca.crt", "ca.key"
@@ -37,7 +37,8 @@ func (e *LostError) Error() string {
 		e.Secret, e.Cluster, "*"+suffixServer, "*"+suffixPeer, "*"+suffixClient)
 }
 
-// ForeignError reports that a Secret has other authorities than the members trust, as a Secret that they did not sign or the record shows.
+// ForeignError reports that the authorities in a Secret are not those that the members trust. The proof is a Secret that they did not sign,
+// or the record.
 type ForeignError struct {
 	Secret, Leaf string
 	Recorded     membership.Fingerprint
@@ -139,7 +140,7 @@ func (k *keeper) from(ec *etcdv1.EtcdCluster, owner object.Owner, live map[strin
 	return secrets, finish(secrets, owner)
 }
 
-// asTheyAre returns the live Secrets as a plan. The pods of a cluster that is being parked are deleted, whatever the content of its
+// asTheyAre returns the live Secrets as the plan: the pods of a cluster that is being parked are deleted, whatever the content of the
 // Secrets.
 func (*keeper) asTheyAre(owner object.Owner, live map[string]*unstructured.Unstructured) (secrets []*unstructured.Unstructured, err error) {
 	for _, suffix := range []string{suffixCA, suffixServer, suffixPeer, suffixClient} {

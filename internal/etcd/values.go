@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// part is the only part of an EtcdCluster: the value of the name label on all of its objects. No service's name has a dot, so a service
-	// called etcd of a platform with the cluster's name selects other pods.
+	// part is the only part of an EtcdCluster: the value of the name label on all of its objects. The dot makes it different from the name
+	// of any service: a service called etcd, of a platform with the same name as the cluster, selects other pods.
 	part = "etcd.cluster"
 	// chart is its chart.
 	chart = "etcdcluster"
@@ -25,10 +25,10 @@ type planned struct {
 	Replicas int
 	Version  string
 	Image    string
-	// Expected is the version that the agent expects in the image: Version, or, with the image of the live pods, the version that they
-	// expect.
+	// Expected is the version that the agent expects in the image: Version, or the version that the live pods expect if their image is
+	// used.
 	Expected string
-	// Formed reports whether the cluster was formed, so that nothing is restored any more. It is only set for a cluster with a backup to
+	// Formed reports whether the cluster was formed: then no backup is restored any more. It is set only for a cluster with a backup to
 	// restore.
 	Formed bool
 	// Positions are by pod, for the agents.

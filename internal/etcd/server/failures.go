@@ -16,9 +16,10 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// A failed step is not due again for a while, so that other steps are taken. It is first retried at once, because its preconditions may just
-// have changed. Then the delay doubles with each failure in a row. A step that etcd refuses for now is retried often before it is delayed,
-// because etcd refuses some for a few seconds after each change. A restart of the operator resets the delays.
+// A failed step is not due again for a while. In that time other steps are taken. The first retry is immediate, because the preconditions
+// of the step may just have changed. Then the delay doubles with each failure in a row. A step that etcd refuses temporarily is retried
+// several times before it is delayed: etcd refuses some changes for a few seconds after each change. A restart of the operator resets the
+// delays.
 const (
 	stepAgain = 2 * time.Second
 	lastAgain = 30 * time.Second

@@ -34,8 +34,8 @@ func (s *Servers) hashPods(ctx context.Context, access Access, pods []membership
 	}
 }
 
-// hashes returns the hash of the keys of each member, all at one revision: that of most members. Under the alarm CORRUPT no member writes,
-// so all correct members have the same revision. The hash is nil for a member without the alarm, or that does not answer.
+// hashes returns the hash of the keys of each member, at the revision that most members have. Under the alarm CORRUPT no member writes, so
+// all correct members have the same revision. The hash is nil for a member that does not answer, or that does not report the alarm.
 func (s *Servers) hashes(ctx context.Context, access Access, ips []string) []*membership.Hash {
 	hashes := make([]*membership.Hash, len(ips))
 	each(ips, func(i int) {

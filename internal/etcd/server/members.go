@@ -31,7 +31,7 @@ func (t *executor) addLearner(ctx context.Context) error {
 }
 
 // lagEntries is the number of log entries that a learner may lack when it becomes a voter. etcd requires nine tenths of the log, by the
-// leader's progress of the learner; this limit is checked on the learner itself.
+// leader's view of the learner's progress. This limit is checked on the learner itself.
 const lagEntries = 5000
 
 func (t *executor) promote(ctx context.Context) error {

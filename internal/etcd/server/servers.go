@@ -51,7 +51,7 @@ type Access struct {
 	Secret string
 }
 
-// Servers queries and changes members. It remembers only which steps failed a short time ago, and is safe for concurrent use.
+// Servers queries and changes members. Its only state is the steps that failed a short time ago. It is safe for concurrent use.
 type Servers struct {
 	options  Options
 	http     *http.Client
@@ -85,10 +85,10 @@ func (s *Servers) Overlap() time.Duration { return s.options.Overlap }
 // Failures returns the steps of a cluster that failed a short time ago and are not due again.
 func (s *Servers) Failures(cluster string) []membership.Failure { return s.failures.of(cluster) }
 
-// Forget drops what is remembered of a cluster.
+// Forget drops the failed steps of a cluster.
 func (s *Servers) Forget(cluster string) { s.failures.forget(cluster) }
 
-// named sets the name that the certificate must have: the client would otherwise use the address.
+// named sets the name that the server's certificate must have. Without it, the client would require the address.
 func named(access Access) []grpc.DialOption {
 	if access.TLS == nil || access.TLS.ServerName == "" {
 		return nil

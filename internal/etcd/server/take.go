@@ -71,8 +71,8 @@ type executor struct {
 	servers *Servers
 }
 
-// Take runs one step. Before the effect it proves that the step is still right, and returns an error that wraps proof.ErrRefused if it is
-// not. It does not wait for the consequences: the next pass observes them.
+// Take runs one step. Before the effect it proves that the preconditions of the step still hold. If they do not, the error wraps
+// proof.ErrRefused. It does not wait for the consequences: the next pass observes them.
 func (s *Servers) Take(ctx context.Context, request Request) error {
 	t := &executor{Request: request, servers: s}
 	do := map[membership.Action]func(context.Context) error{
@@ -154,7 +154,8 @@ func (t *executor) prove(ctx context.Context, place membership.Place) (*clientv3
 	return c, status, nil
 }
 
-// expected proves the member that gets the request, that a quorum agrees with it, and that its member list is the one of the decision.
+// expected proves the identity of the member that gets the request, that a quorum agrees with that member, and that its member list equals
+// the one of the decision.
 func (t *executor) expected(ctx context.Context) (*clientv3.Client, *clientv3.StatusResponse, error) {
 	c, status, err := t.prove(ctx, t.Step.Via)
 	if err != nil {

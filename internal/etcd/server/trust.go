@@ -99,8 +99,8 @@ func (s *Servers) handshake(ctx context.Context, address string, pair *tls.Certi
 // refusesWithin bounds the time until a server refuses a certificate.
 const refusesWithin = time.Second
 
-// untrusted connects as the client of etcd does, which hides errors of a handshake, and returns that error, or nil. A server refuses a
-// certificate after the handshake of TLS 1.3.
+// untrusted connects like the client of etcd, which hides errors of a handshake, and returns the error of the handshake, or nil. With TLS
+// 1.3, a server refuses a certificate after the handshake.
 func (s *Servers) untrusted(ctx context.Context, access Access, ip string) error {
 	if access.TLS == nil {
 		return nil
