@@ -56,8 +56,8 @@ func backupEtcd(arguments []string) int {
 	})
 }
 
-// birth adds the flags of a restore that runs only in members of a new cluster. The returned function reports whether this pod may restore:
-// it may not if the operator's record shows that the cluster was formed.
+// birth adds the flags of a restore that runs only in members of a new cluster. The returned function reports whether this pod may restore.
+// It returns false if the operator's record shows that the cluster was formed.
 func (c *config) birth() func() (bool, error) {
 	born := c.Bool("birth", false, "succeed without a restore if the volume has data, or if --record shows that the cluster was formed")
 	record := c.String("record", "", "folder with the operator's record, for --birth")
@@ -73,7 +73,7 @@ func (c *config) birth() func() (bool, error) {
 	}
 }
 
-// isBirth reports whether --birth is set: a volume with data is then no failure, and stays unchanged.
+// isBirth reports whether --birth is set. With --birth, a volume with data is no failure, and stays unchanged.
 func (c *config) isBirth() bool { return c.Lookup("birth").Value.String() == "true" }
 
 func restoreEtcd(arguments []string) int {

@@ -70,7 +70,7 @@ func backupServer(arguments []string) int {
 	})
 }
 
-// copies returns how a backup copies files by way of a folder; nil without one.
+// copies returns the settings of a backup that copies files by way of a folder; nil without a folder.
 func (c *config) copies(ctx context.Context, scratch string, more list) (*backup.Copy, error) {
 	if scratch == "" {
 		return nil, nil
@@ -162,7 +162,7 @@ func verifyBackup(arguments []string) int {
 		}
 		err = c.check(ctx, result, *id, restore.Target{Volume: *scratch, Arguments: *more, Until: until})
 		if until != nil && restore.IsOfArchive(err) && !result.Verified {
-			// An unusable archive proves nothing about the backup: the backup is checked alone.
+			// An unusable archive proves nothing about the backup, so the backup is checked without the archive.
 			err = errors.Join(err, c.check(ctx, result, *id, restore.Target{Volume: *scratch, Arguments: *more}))
 		}
 		return errors.Join(err, c.verdict(ctx, result, err))

@@ -34,8 +34,8 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
-// config holds the flags that commands share: the store, the connection to the server, and the keys. Secrets come from the environment, or
-// from files that it names, and never from arguments.
+// config holds the flags that commands share: the store, the connection to the server, and the keys. Secrets come from environment
+// variables, or from files that environment variables name, and never from arguments.
 type config struct {
 	*flag.FlagSet
 	folder      string
@@ -92,7 +92,7 @@ func (c *config) writes() {
 }
 
 // secret returns the value of the environment variable NAME, or the content of the file that NAME_FILE names, cleaned by the rule for all
-// secrets. A secret that is not given is empty.
+// secrets. It returns "" if neither is set.
 func secret(name string) (string, error) {
 	raw, from, err := given(name)
 	if err != nil || from == "" {
@@ -105,8 +105,8 @@ func secret(name string) (string, error) {
 	return value, nil
 }
 
-// given returns the value of the environment variable NAME, or the content of the file that NAME_FILE names, and which of the two variables
-// was set; "" for neither.
+// given returns the value of the environment variable NAME, or the content of the file that NAME_FILE names, and the name of the variable
+// that was set; "" for neither.
 func given(name string) (raw []byte, from string, err error) {
 	if file := os.Getenv(name + contract.InFile); file != "" {
 		if raw, err = os.ReadFile(file); err != nil {
@@ -216,7 +216,7 @@ const maxWarnings = 5
 
 // report writes the result as the termination message. It omits lists and cuts long texts until the message fits.
 func (c *config) report(result *contract.Result) {
-	// Outside of a container there is no such file, and the last line is all there is.
+	// Outside of a container there is no such file, and only the last line has the result.
 	if _, err := os.Stat(c.termination); err != nil && c.termination == "/dev/termination-log" {
 		return
 	}
@@ -225,7 +225,7 @@ func (c *config) report(result *contract.Result) {
 	}
 }
 
-// shorten returns a result that fits into a termination message. A character of a name may take six bytes there.
+// shorten returns a result that fits into a termination message, in which a character of a name may take six bytes.
 func shorten(result *contract.Result) contract.Result {
 	short := *result
 	short.Backups, short.Timelines, short.Removed = nil, nil, nil

@@ -51,7 +51,7 @@ func runCron(args []string) int {
 	return code(serveCron(ctx, o))
 }
 
-// parseCron reads the flags. check reports whether the command only queries the running agent about the last run.
+// parseCron reads the flags. check reports whether the command only asks the running agent for the result of the last run.
 func parseCron(args []string) (o *cronOptions, check bool, err error) {
 	o = &cronOptions{}
 	flags := flag.NewFlagSet("agent cron", flag.ContinueOnError)

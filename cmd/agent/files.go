@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// mostFiles bounds the files that the programs started by the agent may open. MySQL 5.7 and its tools reserve memory for each file that they
-// may open: 24 MiB for these, many GiB on a node without a limit.
+// mostFiles bounds the number of files that programs of the agent may open. MySQL 5.7 and its tools reserve memory for each file that they
+// may open: 24 MiB with this limit, many GiB on a node without a limit.
 const mostFiles = 1 << 20
 
-// limitsFile is a file for the image's entry point, a script of bash, which reads it first where BASH_ENV names it. It bounds the open files
-// of the server, which no field of a pod does.
+// limitsFile is a file that bounds the open files of the server, because no field of a pod does. The image's entry point, a bash script,
+// reads the file first if BASH_ENV names it.
 const (
 	limitsFile   = "limits.sh"
 	limitsScript = `case $(ulimit -n) in
@@ -23,7 +23,7 @@ esac
 `
 )
 
-// limitFiles bounds the open files of this process, and so of all that it starts.
+// limitFiles bounds the open files of this process and of the processes that it starts.
 func limitFiles() {
 	var limit syscall.Rlimit
 	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)

@@ -61,7 +61,7 @@ func importServer(arguments []string) int {
 	})
 }
 
-// readTicket reads whether the import has to end, and the loss that the user accepts.
+// readTicket reads the request to end the import, and the loss that the user accepts.
 func readTicket(file string) (isCutOver bool, accepted string) {
 	text, _ := os.ReadFile(file) // a pod without the annotation has an empty one
 	word, accepted, _ := strings.Cut(strings.TrimSpace(string(text)), " ")

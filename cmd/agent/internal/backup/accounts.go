@@ -17,7 +17,7 @@ import (
 // own lists the accounts that every server creates for itself.
 var own = map[string]bool{"mysql.sys": true, "mysql.session": true, "mysql.infoschema": true, "mariadb.sys": true, "mysql": true}
 
-// public is MariaDB's role that every account has. It is always there.
+// public is MariaDB's role that every account has. It always exists.
 const public = "PUBLIC"
 
 // account is an account or a role of a server.
@@ -39,13 +39,14 @@ func (a account) String() string {
 // isRoot reports whether the account is root@localhost, which every server has. A restore sets its password.
 func (a account) isRoot() bool { return a.name == "root" && a.host == "localhost" && !a.isRole }
 
-// accounts holds the statements that recreate the accounts of a server, with their hashed passwords, and what could not be read.
+// accounts holds the statements that recreate the accounts of a server, with their hashed passwords, and warnings about accounts that could
+// not be read.
 type accounts struct {
 	// A restore runs them in this order: roles and accounts, then their rights, then their default roles. Within each group the order does
 	// not matter.
 	create, grant, defaults []string
 	warnings                []string
-	// isDenied reports whether nothing could be read, for lack of rights.
+	// isDenied reports whether the right to read accounts is missing.
 	isDenied bool
 }
 
@@ -75,7 +76,7 @@ func (r *run) putAccounts(ctx context.Context, a accounts) error {
 	return err
 }
 
-// readAccounts reads all accounts of a server. One that cannot be read is a warning: the others are saved.
+// readAccounts reads all accounts of a server. An account that cannot be read causes a warning: the other accounts are saved.
 func readAccounts(conn *server.Conn) (a accounts, err error) {
 	all, err := list(conn)
 	if a.isDenied = err != nil && contract.ReasonOf(err) == contract.ReasonAccessDenied; err != nil && !a.isDenied {
@@ -144,7 +145,7 @@ func (a *accounts) add(conn *server.Conn, one account) error {
 		switch isOfRole := strings.HasPrefix(right[0], "GRANT `"); {
 		case strings.HasPrefix(right[0], "SET DEFAULT ROLE "):
 			a.defaults = append(a.defaults, right[0])
-		case one.isRoot() && !isOfRole: // it may do all
+		case one.isRoot() && !isOfRole: // root has all rights
 		case !slices.Contains(a.grant, right[0]): // the rights of a role are listed for the accounts that have the role
 			a.grant = append(a.grant, right[0])
 		}
@@ -168,7 +169,7 @@ func withoutDefaultRoles(statement string) (rest, roles string) {
 	return statement[:begin] + tail[end:], tail[:end]
 }
 
-// outside returns the offset of a text in a statement, outside of quotes; -1 if it is not there.
+// outside returns the offset of a text outside of quotes in a statement; -1 if there is none.
 func outside(statement, text string) int {
 	var quotes server.Quotes
 	for i := range len(statement) {

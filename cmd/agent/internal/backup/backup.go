@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package backup makes one backup of a server: a copy of its files, or its dump and then its accounts, and last the manifest without which
-// the rest does not count.
+// Package backup makes one backup of a server: a copy of its files, or a dump and then the accounts. The manifest is written last: objects
+// without a manifest do not count.
 package backup
 
 import (
@@ -39,13 +39,13 @@ type Options struct {
 	Tries int
 	// DumpProgram is the path of the dump program.
 	DumpProgram string
-	// Schemas are those to dump; none: all but the server's own.
+	// Schemas are the schemas to dump; none: all except the server's own schemas.
 	Schemas []string
-	// Copy has the files of the server copied where that is possible; nil for a dump.
+	// Copy configures a copy of the server's files, if that is possible; nil for a dump.
 	Copy *Copy
 	// Lock names the lock that the agent holds on the server; "" for that of its only backup.
 	Lock string
-	// LeavesLog: the backup never makes the server begin another file of its log, even where that would help.
+	// LeavesLog: the backup never makes the server begin another file of its log, even if a restore could use that.
 	LeavesLog bool
 }
 
@@ -58,7 +58,7 @@ type run struct {
 
 	options Options
 	conn    *server.Conn
-	// before lists the objects that a restore loads before the dump. said holds the warnings that do not depend on the dump.
+	// before lists the objects that a restore loads before the dump. said holds the warnings that are independent of the dump.
 	before []manifest.Object
 	said   []string
 	saved  accounts // the accounts at the dump's position
@@ -100,7 +100,7 @@ func (o Options) lockName() string { return cmp.Or(o.Lock, lockName) }
 
 // lock takes a lock on the server, which the server releases when this connection ends for any reason.
 func lock(conn *server.Conn, name string) error {
-	// A server ends connections that are silent for hours; a dump may take as long.
+	// A server ends connections that are silent for hours, and a dump may take hours.
 	if err := conn.Do("SET SESSION wait_timeout = 604800"); err != nil {
 		return err
 	}
@@ -187,7 +187,7 @@ func (r *run) attempts(ctx context.Context, extras *extras) error {
 	}
 }
 
-// advise adds to the failure of the last attempt what a user can do about changes of tables.
+// advise adds the user's options after changes of tables to the failure of the last attempt.
 func (r *run) advise(err error) error {
 	switch {
 	case !errors.Is(err, dump.ErrChanged):
@@ -199,7 +199,7 @@ func (r *run) advise(err error) error {
 	}
 }
 
-// finish writes the manifest, after it has checked that no other agent can have removed the objects in it.
+// finish writes the manifest, after a check that no other agent can have removed the objects in the manifest.
 func (r *run) finish(ctx context.Context) error {
 	if err := r.holds(); err != nil {
 		return err
@@ -315,7 +315,7 @@ func (r *run) dump(ctx context.Context, extras *extras) error {
 	return nil
 }
 
-// nothing replaces the dump of a server without schemas, which dump programs refuse to make.
+// nothing is the dump of a server without schemas, for which dump programs fail.
 func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
 	scanner := dump.NewScanner()
 	if position {
@@ -328,7 +328,8 @@ func (r *run) nothing(w io.Writer, position bool) (*dump.Scanner, error) {
 	return scanner, err
 }
 
-// identify records which log the dump's position belongs to. A log that was restarted during the dump is a different one.
+// identify records the identity of the log that the dump's position belongs to. A log that was restarted during the dump has another
+// identity.
 func (r *run) identify(ctx context.Context) error {
 	m := &r.Manifest
 	if m.LogBegan = (time.Time{}); m.Position == nil {
@@ -371,7 +372,7 @@ func (r *run) rotate(ctx context.Context, hasLog bool) error {
 		if !t.OpensWith(r.Keys) {
 			return r.conn.Do("FLUSH BINARY LOGS")
 		}
-		break // the older ones have ended
+		break // older segments end before the present file
 	}
 	return nil
 }

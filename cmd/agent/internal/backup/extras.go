@@ -20,7 +20,7 @@ import (
 // extras has the objects that dump programs leave out. A restore runs their statements one by one and warns of each that fails.
 type extras struct {
 	conn *server.Conn
-	// before has statements for objects of the server itself, which run before the dump is loaded. views has the views that the dump
+	// before has the statements for objects of the server itself. They run before the load of the dump. views has the views that the dump
 	// program cannot read.
 	before, views []manifest.Statement
 	// ignored are the views that are left out of the dump, as schema.name.
@@ -30,7 +30,7 @@ type extras struct {
 	warnings  []string
 }
 
-// readExtras reads what the dump leaves out.
+// readExtras reads the objects that the dump leaves out.
 func readExtras(conn *server.Conn) (*extras, error) {
 	e := &extras{conn: conn}
 	steps := []func() error{e.inSystemSchemas, e.charsets, e.servers, e.functions, e.plugins, e.readViews, e.floats, e.folders, e.stopwords}
@@ -132,7 +132,7 @@ func (e *extras) spatial() error {
 	})
 }
 
-// tablespaces saves the tablespaces. A restore creates them within the data folder, wherever they were.
+// tablespaces saves the tablespaces. A restore creates them within the data folder, regardless of their former place.
 func (e *extras) tablespaces() error {
 	return e.each("tablespaces", "SELECT TABLESPACE_NAME FROM information_schema.FILES WHERE FILE_TYPE = 'TABLESPACE' AND ENGINE = 'InnoDB' AND TABLESPACE_NAME NOT LIKE 'innodb\\_%' "+
 		"AND TABLESPACE_NAME NOT LIKE '%/%' AND TABLESPACE_NAME NOT IN ('mysql', 'sys') ORDER BY 1", func(row []string) {
@@ -140,7 +140,7 @@ func (e *extras) tablespaces() error {
 	})
 }
 
-// folders names the tables that are elsewhere: a restore makes them within the folder of the data.
+// folders names the tables outside of the data folder. A restore creates them within the data folder.
 func (e *extras) folders() error {
 	query := "SELECT FILE_NAME FROM information_schema.FILES WHERE FILE_TYPE = 'TABLESPACE' AND FILE_NAME LIKE '/%'"
 	if e.conn.Version.Flavour == server.MariaDB {
@@ -195,7 +195,7 @@ func (e *extras) readViews() error {
 	return err
 }
 
-// onlyBroken returns the error unless the server reported it.
+// onlyBroken returns nil for an error that the server reported, and any other error unchanged.
 func onlyBroken(err error) error {
 	if server.Code(err) != 0 {
 		return nil

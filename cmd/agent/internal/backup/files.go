@@ -35,8 +35,8 @@ type Copy struct {
 	Interfere func(step string)
 }
 
-// copyFiles makes a backup of the server's files, except the manifest. It returns why the files cannot be copied, and then stores nothing; ""
-// for a copy.
+// copyFiles makes a backup of the server's files, without the manifest. If the files cannot be copied, it stores nothing and returns the
+// reason; "" after a copy.
 func (r *run) copyFiles(ctx context.Context) (why string, err error) {
 	if why, err = r.unfit(); why != "" || err != nil {
 		return why, err
@@ -83,7 +83,7 @@ func (r *run) copyFiles(ctx context.Context) (why string, err error) {
 	return "", errors.Join(r.identify(ctx), r.findPrepared(ctx, before))
 }
 
-// unfit returns why CLONE cannot copy the server; "" if it can.
+// unfit returns the reason why CLONE cannot copy the server; "" if CLONE can.
 func (r *run) unfit() (string, error) {
 	v, image := r.conn.Version, r.options.Copy.Programs.Version
 	switch {
@@ -123,7 +123,8 @@ func (r *run) unfit() (string, error) {
 	return uncopied(r.conn)
 }
 
-// maySend reports whether CLONE copies a server to one of another version: to the same series from 8.0.37 on, and before to the same version.
+// maySend reports whether CLONE can copy a server to a server of another version. From 8.0.37 on, the series must be the same; before that,
+// the version.
 func maySend(from, to server.Version) bool {
 	if from.Text == to.Text {
 		return true
@@ -131,7 +132,8 @@ func maySend(from, to server.Version) bool {
 	return from.Flavour == to.Flavour && from.Major == to.Major && from.Minor == to.Minor && from.AtLeast(8, 0, 37) && to.AtLeast(8, 0, 37)
 }
 
-// uncopied returns what a server has that a copy of its files lacks; "" for nothing. CLONE makes empty tables of other engines than InnoDB.
+// uncopied describes the data of a server that a copy of its files lacks; "" for none. CLONE leaves tables of engines other than InnoDB
+// empty.
 func uncopied(conn *server.Conn) (string, error) {
 	for _, c := range []struct{ what, query string }{
 		{"CLONE copies no rows of tables that are not InnoDB", "SELECT CONCAT(TABLE_SCHEMA, '.', TABLE_NAME, ' (', IFNULL(ENGINE, 'broken'), ')') FROM information_schema.TABLES WHERE TABLE_TYPE = 'BASE TABLE' " +
@@ -155,8 +157,8 @@ func uncopied(conn *server.Conn) (string, error) {
 	return "", nil
 }
 
-// clone copies the server to a folder, and prepares the copy: a server of the image runs on it and ends cleanly. It completes the manifest's
-// position and tables. It returns what the copy lacks; "" for nothing.
+// clone copies the server to a folder, and prepares the copy: a server of the image runs on it and ends cleanly. It completes the
+// manifest's position and tables. It describes the data that the copy lacks; "" for none.
 func (r *run) clone(ctx context.Context, work, folder string, hasLog bool) (why string, err error) {
 	o := r.options.Server
 	host, port, err := net.SplitHostPort(o.Address)
@@ -204,8 +206,8 @@ func (r *run) at(step string) {
 	}
 }
 
-// like returns the options without which a server cannot read the files. The configuration of the database may have changed since its server
-// was started.
+// like returns the options without which a server cannot read the files. They come from the running server, because its configuration may
+// have changed since its start.
 func (r *run) like() (options []string, err error) {
 	for _, name := range []string{"lower_case_table_names", server.PageSize, "innodb_data_file_path"} {
 		value, err := r.conn.Variable(name)
@@ -217,8 +219,9 @@ func (r *run) like() (options []string, err error) {
 	return options, nil
 }
 
-// prepare reads position and tables of a copy, and removes from it what a restored database must not have: prepared XA transactions, which a
-// replay takes from the log, the source of the server's replication, and its GTIDs. It returns what the copy lacks; "" for nothing.
+// prepare reads position and tables of a copy, and removes from it what a restored database must not have: prepared XA transactions, which
+// a replay takes from the log, the source of the server's replication, and its GTIDs. It describes the data that the copy lacks; "" for
+// none.
 func (r *run) prepare(conn *server.Conn, hasLog bool) (why string, err error) {
 	m := &r.Manifest
 	row, err := conn.Named("SELECT STATE, BINLOG_FILE, BINLOG_POSITION FROM performance_schema.clone_status")
@@ -233,7 +236,7 @@ func (r *run) prepare(conn *server.Conn, hasLog bool) (why string, err error) {
 	if row["STATE"] != "Completed" || hasLog && (row["BINLOG_FILE"] == "" || err != nil || m.Position.Offset == 0) {
 		return "", contract.Errorf(contract.ReasonDumpFailed, "check the copy: its state is %q, and its position in the log is %q:%s", row["STATE"], row["BINLOG_FILE"], row["BINLOG_POSITION"])
 	}
-	if why, err = uncopied(conn); why != "" || err != nil { // made since the server was looked at
+	if why, err = uncopied(conn); why != "" || err != nil { // created after the check of the server
 		return why, err
 	}
 	open, err := prepared(conn)

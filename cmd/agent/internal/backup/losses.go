@@ -11,7 +11,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// mostNamed limits the tables or columns that a warning names. It has the number of all.
+// mostNamed limits the number of tables or columns that a warning names. The warning also has their total number.
 const mostNamed = 10
 
 // warn adds a warning about the named objects, unless there are none.
@@ -21,8 +21,8 @@ func (e *extras) warn(what string, names []string) {
 	}
 }
 
-// columns returns the quoted names of the columns of base tables that meet a condition on information_schema.COLUMNS. That has the columns of
-// views, too, and a join in the server would compare each column with each table.
+// columns returns the quoted names of the columns of base tables that meet a condition on information_schema.COLUMNS. The columns of views
+// are removed here, because a join in the server would compare each column with each table.
 func (e *extras) columns(condition string) (names []string, err error) {
 	tables, err := e.conn.Tables()
 	if err != nil {
@@ -47,8 +47,8 @@ func (e *extras) floats() error {
 	return err
 }
 
-// Lossy are the character sets of which utf8mb4 does not keep each character, as TestLossyCharacterSets finds them. Bytes that are no character
-// of ascii, binary, ucs2 and utf32 do not count: the server accepts none.
+// Lossy are the character sets with characters that a conversion to utf8mb4 loses. TestLossyCharacterSets finds them. Invalid bytes in
+// ascii, binary, ucs2 and utf32 do not count: the server accepts none.
 var Lossy = []string{"armscii8", "big5", "cp1250", "cp1251", "cp1256", "cp1257", "cp932", "dec8", "eucjpms", "euckr", "gb2312", "gbk", "geostd8", "greek", "hebrew", "hp8", "sjis",
 	"swe7", "tis620", "ujis"}
 
@@ -59,14 +59,14 @@ func (e *extras) charsets() error {
 	return err
 }
 
-// json names the columns whose values may have types that JSON text lacks. Whether they do, only a read of all rows would show.
+// json names the columns whose values may have types that JSON text lacks. Only a read of all rows would show the actual types.
 func (e *extras) json() error {
 	names, err := e.columns("DATA_TYPE = 'json'")
 	e.warn("dumps have JSON as text, in which a DATETIME, DATE, TIME, DECIMAL or BLOB inside a JSON value becomes a STRING or a DOUBLE", names)
 	return err
 }
 
-// systemTables are the tables of the schemas mysql and sys that servers of some version have themselves.
+// systemTables are the tables that servers of any version create in the schemas mysql and sys.
 var systemTables = strings.Fields(`audit_log_filter audit_log_user column_stats columns_priv component db default_roles engine_cost event firewall_group_allowlist firewall_groups
 	firewall_membership firewall_users firewall_whitelist func general_log global_grants global_priv gtid_executed gtid_slave_pos help_category help_keyword help_relation help_topic
 	host index_stats innodb_index_stats innodb_table_stats masking_dictionaries ndb_binlog_index password_history plugin proc procs_priv proxies_priv
@@ -74,10 +74,10 @@ var systemTables = strings.Fields(`audit_log_filter audit_log_user column_stats 
 	role_edges roles_mapping server_cost servers slave_master_info slave_relay_log_info slave_worker_info slow_log sys_config table_stats tables_priv time_zone
 	time_zone_leap_second time_zone_name time_zone_transition time_zone_transition_type transaction_registry user`)
 
-// ofServers are the beginnings of the names of further tables that storage engines and plugins make there.
+// ofServers are the name prefixes of further tables that storage engines and plugins create in these schemas.
 var ofServers = []string{"gtid_slave_pos_", "ndb_", "spider_", "wsrep_"}
 
-// inSystemSchemas names the tables and other objects that users have made in the schemas of the server, which are not dumped.
+// inSystemSchemas names the tables and other objects that users have created in the server's own schemas, which are not dumped.
 func (e *extras) inSystemSchemas() error {
 	var names []string
 	err := e.each("the tables of schema mysql", "SELECT TABLE_SCHEMA, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA IN ('mysql', 'sys') AND TABLE_TYPE <> 'VIEW' ORDER BY 1, 2", func(row []string) {
@@ -101,15 +101,16 @@ func (e *extras) inSystemSchemas() error {
 	return err
 }
 
-// objectsInSystemSchemas selects the objects of the schemas mysql and sys that have a definer. Those of the server have an account of the server.
+// objectsInSystemSchemas selects the users' objects in the schemas mysql and sys by their definer. The definer of the server's own objects
+// is an account of the server.
 const objectsInSystemSchemas = "SELECT 'view', TABLE_SCHEMA, TABLE_NAME, DEFINER FROM information_schema.VIEWS WHERE TABLE_SCHEMA IN ('mysql', 'sys') " +
 	"UNION ALL SELECT LOWER(ROUTINE_TYPE), ROUTINE_SCHEMA, ROUTINE_NAME, DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA IN ('mysql', 'sys') " +
 	"UNION ALL SELECT 'event', EVENT_SCHEMA, EVENT_NAME, DEFINER FROM information_schema.EVENTS WHERE EVENT_SCHEMA IN ('mysql', 'sys') ORDER BY 1, 2, 3"
 
-// systemObjects are objects that MariaDB makes there itself, before 10.6 with root as definer.
+// systemObjects are objects that MariaDB itself creates in these schemas, with root as definer before 10.6.
 var systemObjects = []string{"AddGeometryColumn", "DropGeometryColumn", "user"}
 
-// stopwords names the tables whose full-text indexes a restore builds before it has the stopwords of the database.
+// stopwords names the tables whose full-text indexes a restore builds before the stopwords of the database are loaded.
 func (e *extras) stopwords() error {
 	table, err := e.conn.Variable("innodb_ft_server_stopword_table")
 	if err != nil || table == "" || strings.EqualFold(table, "NULL") {

@@ -23,7 +23,7 @@ type flight struct {
 	refused error
 }
 
-// logsPrepared reports whether a server logs an XA transaction when it is prepared. Older ones do so when it is committed.
+// logsPrepared reports whether a server logs an XA transaction when it is prepared. Older servers log it when it is committed.
 func logsPrepared(v server.Version) bool {
 	if v.Flavour == server.MariaDB {
 		return v.Major > 10 || v.Major == 10 && v.Minor >= 5
@@ -71,7 +71,7 @@ func (r *run) findPrepared(ctx context.Context, before flight) error {
 	if before.refused != nil {
 		return r.mayBePrepared(ctx)
 	}
-	m.PreparedFrom = before.at.File // the log may have gone on since
+	m.PreparedFrom = before.at.File // the log may have grown since
 	if len(before.names) > 0 {
 		if err := r.search(ctx, before.names); err != nil {
 			if ctx.Err() != nil {
@@ -88,7 +88,7 @@ func (r *run) findPrepared(ctx context.Context, before flight) error {
 }
 
 // search looks for the files in which XA transactions were prepared, newest first. It skips transactions that ended before the dump's
-// position. It also skips those that have ended since without an entry in the log, because they changed nothing.
+// position. It also skips transactions that ended after that position without an entry in the log, because they changed nothing.
 func (r *run) search(ctx context.Context, names []string) error {
 	m := &r.Manifest
 	now, err := prepared(r.conn)

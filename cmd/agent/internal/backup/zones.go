@@ -13,7 +13,7 @@ import (
 )
 
 // zones writes the object with the server's named time zones, which are rows of the server's own schema. Without them, a restored database
-// lacks the zones that its events, sessions and configuration name. A restore loads them first.
+// lacks the zones that its events, sessions and configuration name. A restore loads the zones first.
 func (r *run) zones(ctx context.Context) error {
 	count, err := r.conn.Value("SELECT COUNT(*) FROM mysql.time_zone_name")
 	switch {

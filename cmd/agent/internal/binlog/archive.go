@@ -35,11 +35,11 @@ type Options struct {
 	MaxBytes int
 	// ServerID identifies the archive among the server's replicas; 0: a random number.
 	ServerID uint32
-	// First is the file that the first timeline begins with, if the server still has it; "": the oldest.
+	// First is the file with which the first timeline begins, if the server still has that file; "": the oldest file.
 	First string
 	// Lock names the lock that the archive holds on the server; "" for the default name.
 	Lock string
-	// Archived is called after each look at the server; it may be nil.
+	// Archived is called after each query of the server; it may be nil.
 	Archived func(manifest.Head)
 }
 
@@ -55,7 +55,7 @@ type archive struct {
 	tracker Tracker
 	file    string
 	began   time.Time // of the file
-	resumed time.Time // when the server began the file of which the archive has the beginning; zero for none
+	resumed time.Time // the time at which the server began the file, if the archive has the file's beginning; else zero
 	buffer  bytes.Buffer
 	segment manifest.Segment
 	since   time.Time // of the first event in the buffer
@@ -108,7 +108,7 @@ func (a *archive) lock() error {
 	return err
 }
 
-// hasAll refuses a binary log that lacks changes, or that has statements whose replay may change other rows than they did.
+// hasAll refuses a binary log that lacks changes, or that has statements whose replay may change other rows than the original execution.
 func (a *archive) hasAll() error {
 	row, err := a.conn.Named(a.conn.Version.Words().MasterStatus)
 	if err != nil {
@@ -195,7 +195,7 @@ func (a *archive) first(rows [][]string) string {
 	return rows[0][0]
 }
 
-// read reads a timeline. A store may list new objects late, so read looks again before it reports an object as missing.
+// read reads a timeline. A store may list new objects late, so read lists again before it reports an object as missing.
 func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, error) {
 	for try := 1; ; try++ {
 		t, err := Read(ctx, a.Store, head, "")
@@ -211,7 +211,7 @@ func (a *archive) read(ctx context.Context, head manifest.Head) (*Timeline, erro
 }
 
 // continues begins a new timeline unless the server still has the file of the last segment. File names alone prove nothing, because every
-// log uses the same ones: only a file that is archived and on the server shows that the log is the same.
+// log uses the same names. Only a file that is both archived and on the server proves that the log is the same.
 func (a *archive) continues(ctx context.Context, last manifest.Segment, rows [][]string) error {
 	for _, row := range rows {
 		if row[0] != last.File {

@@ -24,7 +24,7 @@ type Timeline struct {
 	// Segments follow one another without a gap, by file and offset.
 	Segments []manifest.Segment
 	// Earlier lists the segments of files before the backup's position that contain XA transactions prepared there. Lacks is the reason why
-	// the archive does not have them.
+	// the archive does not have all of these segments.
 	Earlier []manifest.Segment
 	Lacks   error
 	// Broken describes a gap after the last of Segments, if further segments follow; nil for none.
@@ -47,8 +47,8 @@ func Before(a, b contract.Position) bool {
 	return a.Offset < b.Offset
 }
 
-// Chain sorts segments and returns the longest contiguous prefix, with an error that names the first gap. If two archives overlap, it uses
-// the segment that reaches further.
+// Chain sorts segments and returns the longest contiguous prefix, with an error that names the first gap. If segments of two archives
+// overlap, it uses the segment with the later end.
 func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment, error) {
 	sort.Slice(segments, func(i, j int) bool {
 		a, b := segments[i], segments[j]
@@ -81,8 +81,8 @@ func Chain(segments []manifest.Segment, head manifest.Head) ([]manifest.Segment,
 	return chain, nil
 }
 
-// Heads returns the heads of all timelines, newest first. It makes a missing or unreadable head from the segments: one lost object must not
-// hide a timeline.
+// Heads returns the heads of all timelines, newest first. A missing or unreadable head is rebuilt from the segments: one lost object must
+// not hide a timeline.
 func Heads(ctx context.Context, s store.Store) ([]manifest.Head, error) {
 	infos, err := s.List(ctx, manifest.BinLogs)
 	if err != nil {
@@ -105,7 +105,7 @@ func Heads(ctx context.Context, s store.Store) ([]manifest.Head, error) {
 	return heads, nil
 }
 
-// readHead reads a timeline's head, or makes one from a segment's manifest; nil if there is neither.
+// readHead reads a timeline's head, or rebuilds it from a segment's manifest; nil if both are missing.
 func readHead(ctx context.Context, s store.Store, timeline, segment string) *manifest.Head {
 	name := manifest.TimelineFolder(timeline) + manifest.HeadName
 	text, err := store.ReadAll(ctx, s, name)
@@ -132,7 +132,7 @@ func readHead(ctx context.Context, s store.Store, timeline, segment string) *man
 	return lost
 }
 
-// Read reads a timeline's segments, from a file on; "" for all.
+// Read reads a timeline's segments, starting with the given file; "" for all.
 func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (*Timeline, error) {
 	infos, err := s.List(ctx, manifest.TimelineFolder(head.Timeline))
 	if err != nil {
@@ -192,7 +192,7 @@ func Read(ctx context.Context, s store.Store, head manifest.Head, from string) (
 	return t, nil
 }
 
-// whole returns the undamaged segments, and an error for damaged ones: the first error about a newer format, or else the first error.
+// whole returns the undamaged segments, and an error for damaged segments: the first error about a newer format, or else the first error.
 func whole(segments []manifest.Segment, damaged []error) (good []manifest.Segment, broken error) {
 	for i, segment := range segments {
 		if damaged[i] == nil {
@@ -242,7 +242,7 @@ func (t *Timeline) Describe() contract.Timeline {
 }
 
 // For returns the timeline that contains the file of the backup's position. It identifies the file by its name and the time when the server
-// began it. It returns no other timeline, even while the archive lags behind the backup.
+// began it. Even while the archive lags behind the backup, it returns no other timeline.
 func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, error) {
 	if b.HasGTIDs() {
 		return forGTID(ctx, s, b)
@@ -286,7 +286,8 @@ func For(ctx context.Context, s store.Store, b *manifest.Backup) (*Timeline, err
 	return nil, contract.Errorf(contract.ReasonNotFound, "the archive does not reach position %s:%d of backup %s: only the backup itself can be restored", b.Position.File, b.Position.Offset, b.ID)
 }
 
-// before reads the segments of earlier files from FirstFile on, for the XA transactions that are prepared at a backup's position.
+// before reads the segments of the files from FirstFile up to the backup's position. They have the XA transactions that are prepared at
+// that position.
 func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup) error {
 	if b.PreparedFrom == "" {
 		return nil
@@ -311,7 +312,7 @@ func (t *Timeline) before(ctx context.Context, s store.Store, b *manifest.Backup
 }
 
 // isOf reports whether a timeline continues a backup. The timeline must contain only segments from the backup's file on. If the manifest
-// lacks the time when the file began, the newest timeline that began before the backup continues it, by the server's clock.
+// lacks the time at which that file began, the newest timeline that began before the backup, by the server's clock, continues it.
 func (t *Timeline) isOf(ctx context.Context, s store.Store, b *manifest.Backup) (bool, error) {
 	for _, segment := range t.Segments {
 		if segment.File != b.Position.File {

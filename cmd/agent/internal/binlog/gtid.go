@@ -19,7 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Jump sets the tracker to the offset of an event that need not continue the event before: a server skips transactions that its replica has.
+// Jump sets the tracker to the offset of an event that does not have to follow the previous event: a server skips transactions that its
+// replica has.
 func (t *Tracker) Jump(raw []byte) {
 	if len(raw) < headerSize {
 		return
@@ -29,7 +30,7 @@ func (t *Tracker) Jump(raw []byte) {
 	}
 }
 
-// EndOf returns the offset of an event's end in the server's file; 0 if the event does not have it.
+// EndOf returns the offset of an event's end in the server's file; 0 if the event has no such offset.
 func EndOf(raw []byte) uint64 { return uint64(binary.LittleEndian.Uint32(raw[13:])) }
 
 // IsChecked reports whether events of the file have a checksum.
@@ -38,7 +39,7 @@ func (t *Tracker) IsChecked() bool { return t.checksum }
 // IsOpen reports whether the last event belongs to a transaction that has not ended.
 func (t *Tracker) IsOpen() bool { return t.isOpen }
 
-// Moved returns an event with the header that it has at another offset of another file.
+// Moved returns an event with its header changed for another offset in another file.
 func Moved(raw []byte, offset uint64, hasChecksum bool) []byte {
 	e := slices.Clone(raw)
 	flags := binary.LittleEndian.Uint16(e[17:])
@@ -55,8 +56,8 @@ func IsOutside(raw []byte) bool {
 	return slices.Contains([]byte{typeStop, typeRotate, typeFormat, typeHeartbeat, typeHeartbeat2, typePrevious}, raw[4])
 }
 
-// Previous returns the event with the GTIDs of all earlier transactions. It follows the description of a file; MySQL reads no relay log
-// without it.
+// Previous returns the event with the GTIDs of all earlier transactions. The event follows the description of a file. MySQL reads no relay
+// log without this event.
 func Previous(format []byte, have Set, hasChecksum bool) ([]byte, error) {
 	const ignorable = 0x80
 	set, err := have.forProtocol()
@@ -100,7 +101,7 @@ func Failed(o server.Options, err error) error {
 	return a.failed(err)
 }
 
-// Sets returns the transactions before the timeline's first segment, and those at its end.
+// Sets returns the set of transactions before the timeline's first segment, and the set at the end of the timeline.
 func (t *Timeline) Sets() (begin, end Set, err error) {
 	first, last := t.Head.Begin, t.Head.Begin
 	if n := len(t.Segments); n > 0 {
@@ -126,7 +127,7 @@ func (t *Timeline) CommittedBy() time.Time {
 	return latest
 }
 
-// From returns the segments from the first file that has a transaction which is not in a set.
+// From returns the segments from the first file on that has a transaction outside of a set.
 func (t *Timeline) From(have Set) ([]manifest.Segment, error) {
 	for i, s := range t.Segments {
 		executed, err := ParseSet(s.Executed)

@@ -16,7 +16,7 @@ import (
 // Place reports whether a backup lies on a timeline.
 type Place int
 
-// Places of a backup. MayLie applies if the store has no readable segment of the backup's file.
+// The results of PlaceOf. It is MayLie if the store has no readable segment of the backup's file.
 const (
 	Off Place = iota
 	MayLie
@@ -53,7 +53,7 @@ func PlaceOf(ctx context.Context, s store.Store, head manifest.Head, b *manifest
 		}
 	}
 	if Older(head.Position.File, b.Position.File) {
-		return Off, nil // the timeline has not come that far: all its files lie before the backup's
+		return Off, nil // the timeline has not reached the backup: all its files are before the backup's file
 	}
 	return MayLie, nil
 }

@@ -29,7 +29,8 @@ func (a *archive) write(ctx context.Context) error {
 	s := &a.segment
 	s.Source, s.Recipients = a.Source, a.Keys
 	if err := a.conn.Limit(time.Now().Add(30 * time.Second)); err == nil {
-		// All events were received earlier. If the server does not answer, the archive stores them without the bound.
+		// The bound is a time after which no received event was committed. If the server does not answer, the archive stores the segment
+		// without the bound.
 		s.NotAfter, _ = a.conn.Now()
 	}
 	if err := Put(ctx, a.Store, a.Recipients, s, a.buffer.Bytes()); err != nil {
@@ -41,7 +42,7 @@ func (a *archive) write(ctx context.Context) error {
 	return nil
 }
 
-// Put writes a segment and its manifest, of which it sets the object and the time.
+// Put writes a segment and its manifest. It sets the object and the time in the manifest.
 func Put(ctx context.Context, to store.Store, recipients []age.Recipient, s *manifest.Segment, content []byte) error {
 	var sealed bytes.Buffer
 	w, err := seal.NewWriter(&sealed, recipients, 1)

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Set is a set of GTIDs: of each server's UUID the numbers, as ranges in order that do not touch. The functions change no argument.
+// Set is a set of GTIDs. For each server's UUID it holds the numbers as sorted, separate ranges. The functions change no argument.
 type Set map[string][]span
 
 // span is a range of numbers, with both ends.
@@ -153,5 +153,5 @@ func (s Set) String() string {
 	return strings.Join(parts, ",")
 }
 
-// forProtocol returns the set as the client's library takes it.
+// forProtocol returns the set in the type of the client library.
 func (s Set) forProtocol() (mysql.GTIDSet, error) { return mysql.ParseMysqlGTIDSet(s.String()) }

@@ -24,7 +24,7 @@ import (
 // errReset: the server has another file with the same name.
 var errReset = errors.New("the server has begun another binary log under the same name")
 
-// follow takes events until something ends it.
+// follow receives events until the context ends or a failure occurs.
 func (a *archive) follow(ctx context.Context) error {
 	syncer, streamer, err := a.stream()
 	if err != nil {
@@ -117,8 +117,8 @@ func (a *archive) config() replication.BinlogSyncerConfig {
 	return config
 }
 
-// ask returns the end of the server's binary log, and a time before its query. It fails with errReset if that end is before data that the
-// server has already sent.
+// ask returns the end of the server's binary log, and a time before its query. It fails with errReset if the returned end is before data
+// that the server has already sent.
 func (a *archive) ask() (*contract.Position, time.Time, error) {
 	sent := a.position()
 	if err := a.conn.Limit(time.Now().Add(30 * time.Second)); err != nil {
@@ -155,7 +155,7 @@ func (a *archive) take(ctx context.Context, raw []byte) error {
 	begin := a.tracker.Offset
 	e, err := a.tracker.Next(raw)
 	if errors.Is(err, ErrUnknownType) {
-		// What came before it can still be restored.
+		// The events before this one can still be restored.
 		return errors.Join(contract.Errorf(contract.ReasonRefused, "archive %s: %w", a.file, err), a.flush(ctx))
 	}
 	if err != nil {
@@ -192,7 +192,8 @@ func (a *archive) take(ctx context.Context, raw []byte) error {
 	return nil
 }
 
-// notBefore returns a time before all commits after an offset of the file: that of the last look at the server, if it saw nothing after it.
+// notBefore returns a time that is before all commits after an offset of the file: the time of the last query of the server, if the log
+// ended at that offset.
 func (a *archive) notBefore(offset uint64) time.Time {
 	if a.head.Position.File == "" || Before(contract.Position{File: a.file, Offset: offset}, a.head.Position) {
 		return time.Time{}
@@ -214,7 +215,7 @@ func (a *archive) rotate(ctx context.Context, next string) error {
 	return nil
 }
 
-// reached writes that everything up to a time is in the archive.
+// reached records a time up to which the archive has all commits.
 func (a *archive) reached(ctx context.Context, at time.Time) error {
 	if err := a.flush(ctx); err != nil {
 		return err

@@ -34,7 +34,7 @@ type Event struct {
 	// Time is the time of the event, by the server's clock.
 	Time time.Time
 	// Ends reports whether the event ends a transaction, and Commit is its commit time. Exact reports whether Commit is in microseconds;
-	// otherwise it is cut to whole seconds.
+	// otherwise Commit is cut to whole seconds.
 	Ends   bool
 	Commit time.Time
 	Exact  bool
@@ -42,7 +42,8 @@ type Event struct {
 	Next string
 	// Format: the event begins a file, which was begun at Time.
 	Format bool
-	// GTID: the transaction has a GTID, which a server without GTIDs does not apply. ID is the GTID in MySQL's form; "" for a GTID with a tag.
+	// GTID: the transaction has a GTID. A server without GTIDs does not apply such a transaction. ID is the GTID in MySQL's form; "" for a
+	// GTID with a tag.
 	GTID bool
 	ID   string
 	// Schema and Statement are the default schema and the text of a query event, of which Statement may be cut.
@@ -65,13 +66,14 @@ type Tracker struct {
 	Original bool
 
 	checksum bool
-	begun    bool // within a transaction that ends with an event for its end
+	begun    bool // within a transaction that has an event for its end
 	isOpen   bool // after the GTID event of a transaction, before its end
 	commit   time.Time
 	exact    bool
 }
 
-// Next takes the next event, with its header. It fails if the event does not continue the event before, and with ErrUnknownType.
+// Next processes the next event, with its header. It fails if the event does not follow the previous one, and with ErrUnknownType for an
+// unknown type.
 func (t *Tracker) Next(raw []byte) (Event, error) {
 	if len(raw) < headerSize || int(binary.LittleEndian.Uint32(raw[9:])) != len(raw) {
 		return Event{}, fmt.Errorf("the event at offset %d is incomplete", t.Offset)
@@ -112,8 +114,9 @@ func (t *Tracker) Next(raw []byte) (Event, error) {
 	return e, nil
 }
 
-// withoutChecksum returns the body of an event without a checksum at its end. Whether events have checksums is still unknown: the first
-// artificial event comes before the description of the file. One of four billion bodies ends like a checksum by chance.
+// withoutChecksum returns the body of an event without a checksum at its end. It decides by the bytes, because the first artificial event
+// comes before the description of the file, which shows whether events have checksums. One of four billion bodies ends like a checksum by
+// chance.
 func withoutChecksum(raw []byte) []byte {
 	if n := len(raw) - 4; n >= headerSize && crc32.ChecksumIEEE(raw[:n]) == binary.LittleEndian.Uint32(raw[n:]) {
 		return raw[headerSize:n]
@@ -129,7 +132,7 @@ func rotateTo(body []byte) string {
 	return string(body[8:])
 }
 
-// transaction finds out whether an event ends a transaction.
+// transaction determines whether an event ends a transaction.
 func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 	over := false
 	switch kinds[kind].effect {
@@ -172,7 +175,7 @@ func (t *Tracker) transaction(kind byte, body []byte, e *Event) error {
 	return nil
 }
 
-// prepared returns the name of the XA transaction that an event prepares; "" for one that is committed in the same event.
+// prepared returns the name of the XA transaction that an event prepares; "" if the same event commits the transaction.
 func prepared(body []byte) string {
 	const head = 13
 	if len(body) < head || body[0] != 0 {
@@ -208,7 +211,7 @@ func (t *Tracker) open(kind byte, body []byte, e *Event) {
 	t.commit, t.exact = time.UnixMicro(int64(micros&(hasOriginal-1))).UTC(), true
 }
 
-// hasOriginal is the bit of a commit time that announces a second time: that of the first commit, on the server where it happened.
+// hasOriginal is the bit of a commit time that announces a second time: the time of the commit on the first server.
 const hasOriginal = 1 << 55
 
 func sevenBytes(b []byte) (n uint64) {

@@ -12,7 +12,7 @@ import (
 	"io"
 )
 
-// Types of events that the Tracker looks into. MySQL and MariaDB number them without overlap.
+// Types of events that the Tracker parses. The numbers of MySQL and MariaDB do not overlap.
 const (
 	typeQuery           = 2
 	typeStop            = 3
@@ -36,13 +36,13 @@ type effect byte
 const (
 	// unknown: the type is in no released server's documentation, or no server from MySQL 5.7 and MariaDB 10.2 on writes it.
 	unknown effect = iota
-	// none: the event is a part of a transaction, or of none.
+	// none: the event neither opens nor ends a transaction.
 	none
-	// opens: a GTID event, which stands before a transaction.
+	// opens: a GTID event, which precedes a transaction.
 	opens
 	// ends: the transaction ends with the event.
 	ends
-	// statement: the event ends the transaction unless BEGIN stands before it.
+	// statement: the event ends the transaction unless BEGIN precedes the event.
 	statement
 )
 
@@ -65,7 +65,7 @@ var kinds = map[byte]struct {
 	168: {"Delete_rows_compressed_v1", none}, 169: {"Write_rows_compressed", none}, 170: {"Update_rows_compressed", none}, 171: {"Delete_rows_compressed", none},
 }
 
-// ErrUnknownType reports an event whose type is not in the table, so that its effect on data is unknown.
+// ErrUnknownType reports an event whose type is not in the table: its effect on data is unknown.
 var ErrUnknownType = errors.New("the event's type is unknown to this agent")
 
 // checkType fails with ErrUnknownType for an event of a type that is not in the table.
@@ -80,7 +80,7 @@ func checkType(kind byte, offset uint64) error {
 // are shorter.
 const longestStatement = 64 << 10
 
-// queryEvent returns the default schema and the text of a query event; nil for one that has no whole header.
+// queryEvent returns the default schema and the text of a query event; nil for an event with an incomplete header.
 func queryEvent(kind byte, body []byte) (schema string, text []byte, err error) {
 	const fixed = 13
 	if len(body) < fixed {

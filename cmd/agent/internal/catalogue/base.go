@@ -39,7 +39,7 @@ func Base(ctx context.Context, s store.Store, head manifest.Head) (string, error
 	return "", nil
 }
 
-// isOn reports whether the forms of a timeline and a backup match, so that the timeline may continue the backup.
+// isOn reports whether the forms of a timeline and a backup match: only then the timeline may continue the backup.
 func isOn(head manifest.Head, b *manifest.Backup) bool {
 	if head.ByGTID {
 		return b.HasGTIDs()
@@ -47,8 +47,8 @@ func isOn(head manifest.Head, b *manifest.Backup) bool {
 	return b.IsOnLog()
 }
 
-// takeGTID adds the files that a backup needs of a timeline by GTID: all from the file with the first transaction that the backup lacks. A
-// backup that is ahead of the archive needs the last file, because the archive continues it.
+// takeGTID adds the files that a backup needs of a timeline by GTID: all files from the one with the first transaction that the backup
+// lacks. A backup that is ahead of the archive needs the last file, to which the archive still adds.
 func (n *need) takeGTID(t *binlog.Timeline, b *manifest.Backup) error {
 	has, err := binlog.ParseSet(b.Position.GTID)
 	if err != nil {

@@ -26,7 +26,7 @@ type Entry struct {
 	Manifest *manifest.Backup
 	// Verified is the last verification; nil for none.
 	Verified *manifest.Verification
-	// IsVerdictUnknown reports whether a verification exists that this agent cannot read, so that the backup may be verified.
+	// IsVerdictUnknown reports whether a verification exists that this agent cannot read: the backup may be verified.
 	IsVerdictUnknown bool
 	// Err names the missing part of the backup, a newer format, or the read error; nil for a good backup.
 	Err error
@@ -40,7 +40,7 @@ func (e *Entry) IsDamaged() bool {
 	return contract.ReasonOf(e.Err) == contract.ReasonDamaged || e.Verified != nil && e.Verified.Damaged
 }
 
-// isVerified reports whether a check has found the backup good, and no object of it is missing now.
+// isVerified reports whether a check has verified the backup, and no object of the backup is missing now.
 func (e *Entry) isVerified() bool { return e.Err == nil && e.Verified != nil && e.Verified.OK }
 
 // mayBeVerified reports whether the backup may be verified, because its verdict, or the backup itself, cannot be read now.
@@ -48,7 +48,7 @@ func (e *Entry) mayBeVerified() bool {
 	return !e.IsDamaged() && (e.IsVerdictUnknown || e.Verified != nil && e.Verified.OK)
 }
 
-// grace is the age of a backup below which an object that is not found does not count as missing: a store may list it late.
+// grace is the age of a backup up to which an object that is not found does not count as missing: a store may list new objects late.
 const grace = 15 * time.Minute
 
 // Backups returns all backups with a manifest, newest first.
@@ -82,7 +82,7 @@ func unreadable(entries []Entry) error {
 			if e.Err != nil && e.Manifest == nil {
 				errs = append(errs, e.Err)
 			}
-		default: // said by the backup alone
+		default: // reported only for the backup
 		}
 	}
 	if len(errs) > 0 && len(errs) == len(entries) {
@@ -116,8 +116,8 @@ func (e *Entry) read(ctx context.Context, s store.Store, sizes map[string]int64)
 	}
 }
 
-// look fails unless an object exists with its size. A list may lack an object that was just written, so look requests that object by name.
-// It reports it as missing only if the backup is older than grace.
+// look fails unless an object exists with its size. A list may lack an object that was just written, so look requests the object by name.
+// An object counts as missing only if the backup is older than grace.
 func (e *Entry) look(ctx context.Context, s store.Store, o manifest.Object, sizes map[string]int64) error {
 	name := manifest.Folder(e.ID) + o.Name
 	if sizes[name] == o.Bytes && o.Bytes > 0 {
@@ -192,7 +192,7 @@ func FindLatest(ctx context.Context, s store.Store, writer string) (*Entry, erro
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no backup", s)
 }
 
-// FindBefore returns the newest backup like FindLatest, but only of the readable backups that had ended at a time.
+// FindBefore is FindLatest among the readable backups that had ended by a given time.
 func FindBefore(ctx context.Context, s store.Store, writer string, moment time.Time) (*Entry, error) {
 	entries, err := Backups(ctx, s)
 	if err != nil {
@@ -210,8 +210,8 @@ func FindBefore(ctx context.Context, s store.Store, writer string, moment time.T
 	return nil, contract.Errorf(contract.ReasonNotFound, "%s has no good backup that had ended at %s: the time is before the first backup", s, moment.Format(time.RFC3339))
 }
 
-// Shrunk returns a warning about a new backup that has fewer than a tenth of the rows of the newest verified backup of any
-// writer; "" for none. A store that cannot be read now gives no warning: the new backup is good without it.
+// Shrunk returns a warning about a new backup that has fewer than a tenth of the rows of the newest verified backup of any writer; "" for
+// none. If the store cannot be read now, there is no warning: the new backup does not depend on the comparison.
 func Shrunk(ctx context.Context, s store.Store, rows int64) string {
 	infos, err := s.List(ctx, manifest.Backups)
 	if err != nil {
@@ -258,7 +258,7 @@ func (e *Entry) Describe() contract.Backup {
 const longestRun = 24 * time.Hour
 
 // Sweep removes the leftovers of failed runs: objects of backups without a manifest, and unfinished uploads. The caller must hold the
-// server's lock, because a backup in progress looks the same.
+// server's lock, because a backup in progress has the same objects.
 func Sweep(ctx context.Context, s store.Store, now time.Time) ([]string, error) {
 	removed, err := s.Sweep(ctx, manifest.Backups)
 	if err != nil {
@@ -285,8 +285,8 @@ func SweepOld(ctx context.Context, s store.Store, now time.Time) ([]string, erro
 	return append(removed, more...), err
 }
 
-// sweep removes the objects of backups without a manifest, if their IDs may go and no restore reads them. A prune that was killed right
-// after it had removed a manifest leaves such a backup, and may not have seen its reader.
+// sweep removes the objects of backups without a manifest, if the rule allows it for their IDs and no restore reads them. A prune that was
+// killed after it had removed a manifest leaves such a backup, and may not have noticed a reader of that backup.
 func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string) bool) (removed []string, err error) {
 	infos, err := s.List(ctx, manifest.Backups)
 	if err != nil {
@@ -319,7 +319,7 @@ func sweep(ctx context.Context, s store.Store, now time.Time, may func(id string
 	return removed, nil
 }
 
-// isUsed reports whether a backup has a manifest, which a list may lack, or is being read.
+// isUsed reports whether a backup is being read, or has a manifest even if the list lacks it.
 func isUsed(ctx context.Context, s store.Store, id string, c clock) (bool, error) {
 	if _, err := s.Stat(ctx, manifest.Folder(id)+manifest.Name); !errors.Is(err, store.ErrNotFound) {
 		return err == nil, err

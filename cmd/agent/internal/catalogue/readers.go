@@ -23,8 +23,8 @@ const readers = "readers/"
 const untilLayout = "20060102T150405Z"
 
 // Announce records that a backup and its part of the archive are being read. Prune then keeps them until done is called, or for a day if
-// this agent is killed. Read-only credentials cannot announce anything; a restore continues without. Announce fails with NotFound if the
-// backup has been removed.
+// this agent is killed. With read-only credentials nothing can be announced, and a restore continues without. Announce fails with NotFound
+// if the backup has been removed.
 func Announce(ctx context.Context, s store.Store, id string, now time.Time) (done func(), err error) {
 	random := [4]byte{}
 	_, _ = rand.Read(random[:]) // never fails
@@ -66,8 +66,8 @@ func readClock(ctx context.Context, s store.Store, now time.Time) (clock, error)
 	return c, err
 }
 
-// hasEnded reports whether the announced time of a reader is over, by both the agent's clock and the store's. An agent whose clock is ahead
-// must not consider every reader late. A newer agent wrote a name that this agent cannot parse.
+// hasEnded reports whether the announced time of a reader is over, by both the agent's clock and the store's. Two clocks are used because
+// an agent whose clock is ahead must not consider every reader late. A name that cannot be parsed was written by a newer agent.
 func (c clock) hasEnded(info store.Info) bool {
 	stamp, _, _ := strings.Cut(path.Base(info.Name), "-")
 	until, err := time.Parse(untilLayout, stamp)

@@ -25,12 +25,12 @@ type Rule struct {
 	KeepFor time.Duration
 	// AtLeast is the number of good backups that stay regardless of their age.
 	AtLeast int
-	// PointInTime is the window in which every moment must be restorable: the newest backup older than the window stays.
+	// PointInTime is the window in which every time must be restorable: the newest backup before the window stays.
 	PointInTime time.Duration
 }
 
 // Remove returns the backups that may be removed, from a catalogue with the newest first. The rule applies to the backups of each writer
-// separately: the empty backups of a database that was created again with the same prefix replace none of the former database. These always
+// separately: the empty backups of a recreated database with the same prefix replace no backup of the former database. These backups always
 // stay: the newest verified backup and every newer one, the newest AtLeast good ones, those that a point in time needs, and those that this
 // program cannot judge.
 func (r Rule) Remove(entries []Entry, now time.Time) []Entry {
@@ -61,8 +61,8 @@ func (r Rule) removeOf(entries []Entry, now time.Time) []Entry {
 	return removed
 }
 
-// newestVerified returns the index of the newest backup that is known to be good; -1 for none. If it is uncertain which backups are good,
-// it returns the oldest that may be: any of the later ones may be the only good one.
+// newestVerified returns the index of the newest backup that is known to be good; -1 for none. If some backups are uncertain, it returns
+// the oldest that may be good: any later backup may be the only good one.
 func newestVerified(entries []Entry) int {
 	oldest := -1
 	for i := range entries {
@@ -79,7 +79,7 @@ func newestVerified(entries []Entry) int {
 // counts holds facts about the good backups that are newer than the one to judge.
 type counts struct {
 	good int
-	// base reports whether one of them is older than the window in which each moment must be restorable.
+	// base reports whether one of these backups is older than the window in which every time must be restorable.
 	base bool
 }
 
@@ -162,8 +162,8 @@ func noneVerified(ctx context.Context, s store.Store, entries []Entry, gone map[
 	})
 }
 
-// dropBackup removes a backup that no restore reads, and reports whether one reads it. It deletes the manifest first, and looks for
-// readers again: Announce looks for the manifest after it has announced a reader, so one of the two sees the other.
+// dropBackup removes a backup unless a restore reads it, and reports whether a restore does. It deletes the manifest first, and then checks
+// for readers again. Announce checks for the manifest after it has announced a reader, so at least one of the two detects the other.
 func dropBackup(ctx context.Context, s store.Store, id string, c clock) (read bool, err error) {
 	if read, err = c.isRead(ctx, s, id); err != nil || read {
 		return read, err
@@ -192,7 +192,7 @@ func dropBackup(ctx context.Context, s store.Store, id string, c clock) (read bo
 }
 
 // pruneArchive removes the files of the binary log that no kept backup of their timeline needs. It removes nothing if there is no backup.
-// It also removes nothing while a restore reads a backup whose manifest a killed prune has removed.
+// It also removes nothing while a restore reads a backup without a manifest, which a killed prune may leave.
 func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]string, error) {
 	read, err := c.readBackups(ctx, s, readers)
 	if err != nil {
@@ -229,7 +229,7 @@ func pruneArchive(ctx context.Context, s store.Store, kept []Entry, c clock) ([]
 
 // need stores the first file of a timeline that the kept backups need.
 type need struct {
-	// first is the oldest file that any backup needs; "" for none.
+	// first is the oldest file that a kept backup needs; "" for none.
 	first string
 	// known reports whether all backups were read, and at least one is of this source.
 	known bool
@@ -243,8 +243,8 @@ type need struct {
 // each finished backup of the same timeline.
 func (n need) letsGo() bool { return n.known && (n.lies || !n.mayGrow) }
 
-// needOf computes what the kept backups need of a timeline. That is unknown if the head is lost, if there is no backup, or if a backup that
-// cannot be read now may need more than all others.
+// needOf computes the first file of a timeline that the kept backups need. The result is unknown if the head is lost, if there is no
+// backup, or if a backup that cannot be read now may need an earlier file.
 func needOf(ctx context.Context, s store.Store, head manifest.Head, kept []Entry) (need, error) {
 	n, found, unknown := need{}, false, head.Lost != nil
 	timeline := &binlog.Timeline{}

@@ -15,8 +15,8 @@ const mostWriters = 5
 
 // ofOneWriter returns the backups among which a restore chooses the latest: those of the given writer, or, if it has none, those of the
 // only other writer. It fails if there are several others: a person must name a backup. Backups of older agents have no writer, and count
-// only if the store has no second writer. The note says that a backup of another writer is used, or that another one has more rows; "" for
-// neither.
+// only if the store has no second writer. The note reports that a backup of another writer is used, or that another writer's backup has
+// more rows; "" for neither.
 func ofOneWriter(entries []Entry, writer string) (same []Entry, note string, err error) {
 	newest, others := newestOf(entries, writer)
 	switch own := newest[writer]; {

@@ -19,8 +19,8 @@ import (
 var Quiet = []string{"--skip-log-bin", "--gtid-mode=ON", "--enforce-gtid-consistency=ON", "--loose-skip-replica-start=ON", "--relay-log=relay", "--event-scheduler=OFF", "--performance-schema=ON",
 	"--plugin-load-add=mysql_clone.so"}
 
-// Scratch are the options of servers on data that is deleted with the pod. These servers write to the page cache, where the next reader
-// finds the data, and do not wait for the disk: files.Put reports failed writes. They neither load nor save a buffer pool, and make no
+// Scratch are the options of servers on data that is deleted with the pod. These servers write to the page cache, from which the next
+// reader reads, and do not wait for the disk: files.Put reports failed writes. They neither load nor save a buffer pool, and create no
 // keys.
 var Scratch = []string{"--innodb-flush-method=nosync", "--loose-innodb-log-writer-threads=OFF", "--innodb-use-native-aio=OFF",
 	"--innodb-buffer-pool-load-at-startup=OFF", "--innodb-buffer-pool-dump-at-shutdown=OFF",
@@ -71,7 +71,7 @@ type Donor struct {
 	Port int
 	// User may copy the server: it has BACKUP_ADMIN.
 	User, Password string
-	// HasTLS has the copy refused without TLS.
+	// HasTLS makes the copy fail without TLS.
 	HasTLS bool
 	// Answers fails while the server does not answer.
 	Answers func(context.Context) error
@@ -79,7 +79,7 @@ type Donor struct {
 
 const (
 	// looks is the interval between queries of a server that is being copied. silence is the time without an answer after which the copy is
-	// given up: a frozen server does not end a connection.
+	// abandoned: a frozen server does not end a connection.
 	looks   = 5 * time.Second
 	silence = 2 * time.Minute
 )
@@ -104,8 +104,8 @@ func (d Donor) silent(ctx context.Context) error {
 // codeNoRoom is the server's error for a volume that is too small for a copy.
 const codeNoRoom = 3873
 
-// Copy copies the donor to a folder that does not exist, by a server on other data. The server compares the size of the donor's data with the
-// room on the volume first. When ready is called, the server runs and nothing was copied.
+// Copy copies the donor to a folder that does not exist, by a server on other data. The server first compares the size of the donor's data
+// with the free space of the volume. ready is called when the server runs and nothing has been copied yet.
 func (d Donor) Copy(ctx context.Context, helper *restore.Instance, folder string, ready func(*server.Conn) error) error {
 	defer helper.Kill()
 	if err := helper.Init(ctx); err != nil {

@@ -22,7 +22,7 @@ func Adopt() error {
 	return nil
 }
 
-// reapTries bounds the rounds in which orphans are killed: each may leave others.
+// reapTries bounds the rounds in which orphans are killed: each killed process may leave further orphans.
 const reapTries = 100
 
 // Reap collects orphans that have ended. While no run is active, it kills the other orphans, because finished runs left them.

@@ -30,8 +30,8 @@ func ParsePolicy(text string) (Policy, error) {
 const (
 	// maxRuns bounds the concurrent runs of policy Allow.
 	maxRuns = 100
-	// clockBack is the time that the clock may go back before past ticks become due again. If it goes back by less, no tick starts two
-	// runs.
+	// clockBack is the maximum time by which the clock may go back without a second run of a tick. If the clock goes back by more, past
+	// ticks become due again.
 	clockBack = time.Minute
 	// clockForward is the maximum age of missed ticks that are counted.
 	clockForward = 24 * time.Hour
@@ -58,7 +58,7 @@ type Planner struct {
 	StartingDeadline *int64
 
 	due     time.Time // the next tick; zero for none
-	seen    time.Time // the last time that was passed
+	seen    time.Time // the last time passed to At
 	pending time.Time // the last tick that waits for the end of a run; zero for none
 }
 

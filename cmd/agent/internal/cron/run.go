@@ -33,7 +33,7 @@ type run struct {
 	ended   chan struct{} // closed when the process has ended
 }
 
-// Start starts a run. Output goes to that of this program, so it costs this program nothing.
+// Start starts a run. The run writes directly to the output of this program.
 func (c *Command) Start(tick time.Time, ended func(Outcome)) {
 	cmd := exec.Command(c.Argv[0], c.Argv[1:]...) //nolint:noctx // the user's command in the user's container
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -110,8 +110,8 @@ func (c *Command) Stop(result string) {
 	}
 }
 
-// end sends SIGTERM to the process of a run, as a kubelet does, and SIGKILL to its whole group after the grace period. The first reason for
-// an end counts.
+// end sends SIGTERM to the process of a run, as a kubelet does, and SIGKILL to its whole group after the grace period. If end is called
+// again, the first reason stays.
 func (c *Command) end(r *run, result string) {
 	c.mu.Lock()
 	isFirst := r.result == ""
@@ -130,5 +130,5 @@ func (c *Command) end(r *run, result string) {
 	}
 }
 
-// killGroup kills the processes of a run that are left.
+// killGroup kills the remaining processes of a run.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }

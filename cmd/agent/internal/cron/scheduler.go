@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// look is the longest wait between two looks at the clock: a timer does not notice when the clock is set.
+// look is the longest wait between two reads of the clock: a timer does not react when the clock is set.
 const look = 5 * time.Second
 
 // now returns the time without the monotonic clock, which does not follow when the clock is set.

@@ -29,9 +29,10 @@ type Options struct {
 	// Recipients and Keys are the public keys to encrypt to, parsed and as text; none: the backup is not encrypted.
 	Recipients []age.Recipient
 	Keys       []string
-	// Source names the data, as the manifest has it.
+	// Source names the data, as in the manifest.
 	Source string
-	// Writer identifies the owner of the data among all clusters, such as a UID, as the manifest has it. Without it, other writers are not refused.
+	// Writer identifies the owner of the data among all clusters, as in the manifest, such as a UID. Without a Writer, other writers are
+	// not refused.
 	Writer string
 	// Annotations go into the manifest.
 	Annotations map[string]string
@@ -44,7 +45,7 @@ type Draft struct {
 	Options
 	// Manifest is the manifest to write. The creator of the backup completes it.
 	Manifest manifest.Backup
-	// InFrames has objects compressed on all processors, as seal.NewFramed does.
+	// InFrames compresses objects on all processors, by seal.NewFramed.
 	InFrames bool
 }
 
@@ -130,8 +131,8 @@ func (d *Draft) Present(ctx context.Context) error {
 	return nil
 }
 
-// Commit writes the manifest after all objects that it names are in the store. If the agent was frozen, another agent may have removed its
-// objects as leftovers: Commit therefore checks them again afterwards.
+// Commit writes the manifest after all objects that it names are in the store. If this agent was frozen, another agent may have removed its
+// objects as leftovers: therefore Commit checks the objects again after the write.
 func (d *Draft) Commit(ctx context.Context) error {
 	if err := d.Present(ctx); err != nil {
 		return err

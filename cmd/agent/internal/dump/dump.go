@@ -33,17 +33,19 @@ type Options struct {
 	Position bool
 	// Version is the server's.
 	Version server.Version
-	// Begun is called once, when the position of the dump is fixed and before the rest is read. An error ends the dump. It may be nil.
+	// Begun is called once, after the position of the dump is fixed and before definitions and rows are read. An error ends the dump. It
+	// may be nil.
 	Begun func() error
-	// limit replaces longestStatement; 0 for that.
+	// limit replaces longestStatement; 0 for the default.
 	limit int64
-	// Conn reads the global variables of the server, which apply to the dump program, and shows whether the program needs TLS; nil for neither.
+	// Conn is a connection to the server. It is used to read the global variables, which apply to the dump program, and to detect whether
+	// the program needs TLS; nil for neither.
 	Conn *server.Conn
 }
 
 // arguments returns the arguments of the dump program, whose version may differ from the server's; help lists its options.
 func (o Options) arguments(tool server.Version, help string) []string {
-	// Without LOCK TABLES: a locked table whose defaults come from a sequence cannot be loaded.
+	// LOCK TABLES is left out: a locked table whose defaults come from a sequence cannot be loaded.
 	args := []string{"--single-transaction", "--skip-add-locks", "--quick", "--hex-blob", "--order-by-primary", "--dump-date=0", "--default-character-set=utf8mb4", "--max-allowed-packet=1G", "--no-tablespaces"}
 	if o.Position {
 		args = append(args, tool.Words().DumpPosition)
@@ -78,8 +80,8 @@ func hasInitCommand(tool server.Version, help string) bool {
 	return tool.Flavour == server.MySQL && strings.Contains(help, "--init-command=")
 }
 
-// whole has the values of variables that dumps need. With other values, a SELECT returns only a part of a table, or SHOW CREATE a part of a
-// definition.
+// whole has the values of variables that a complete dump needs. With other values, a SELECT returns only a part of a table, or SHOW CREATE
+// a part of a definition.
 var whole = []struct{ name, value string }{
 	{"sql_select_limit", "18446744073709551615"}, {"system_versioning_asof", "DEFAULT"}, {"show_gipk_in_create_table_and_information_schema", "ON"},
 }
@@ -181,7 +183,7 @@ func Run(ctx context.Context, o Options, program string, w io.Writer) (*Scanner,
 // ErrChanged reports that a schema object changed during the dump. Another attempt may succeed.
 var ErrChanged = errors.New("tables or other objects were made, changed or dropped during the dump")
 
-// ErrCrashed reports that the dump program crashed. Crashes depend on concurrent changes, so that another attempt may succeed.
+// ErrCrashed reports that the dump program crashed. Crashes depend on concurrent changes, so another attempt may succeed.
 var ErrCrashed = errors.New("the program crashed")
 
 // refused converts the output of the dump program to an error with a reason.
@@ -201,7 +203,8 @@ func refused(o server.Options, words string, err error) error {
 	return contract.Errorf(contract.ReasonDumpFailed, "dump server %s: %s: %w", o.Address, server.Explain(words), err)
 }
 
-// isCrash reports whether a fault in its own code ended a process. A process that the kernel killed for its memory would be killed again.
+// isCrash reports whether a process ended because of a fault in its own code. A kill by the kernel for lack of memory does not count,
+// because it would happen again.
 func isCrash(state *os.ProcessState) bool {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	return ok && status.Signaled() && slices.Contains([]syscall.Signal{syscall.SIGSEGV, syscall.SIGBUS, syscall.SIGABRT, syscall.SIGFPE, syscall.SIGILL}, status.Signal())

@@ -41,9 +41,9 @@ type Scanner struct {
 	delimiter bool   // within the bodies of routines and triggers
 	line      []byte // the start of an incomplete line
 	comment   bool   // the line is one
-	inColumns bool   // between the table's name of an INSERT and its rows
+	inColumns bool   // between the table's name and the rows of an INSERT
 	listed    bool   // something follows that name
-	match     int    // how many bytes of VALUES were read
+	match     int    // the number of bytes of VALUES that were read
 }
 
 // NewScanner returns a Scanner.

@@ -52,7 +52,7 @@ func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 		if time.Since(since) < most {
 			continue
 		}
-		// The server may keep the statement waiting after its client has gone.
+		// The statement may continue to wait in the server after its client has disconnected.
 		_ = c.Do("KILL " + id)
 		return contract.Errorf(contract.ReasonLockWait, "the dump waited %s for a lock of all tables. The lock waits for long queries (%s), and all other statements wait for the lock: "+
 			"the backup was broken off: run it at a time without such queries, or end them", most, strings.Join(others, "; "))
@@ -60,7 +60,7 @@ func Watch(ctx context.Context, c *server.Conn, most time.Duration) error {
 }
 
 // Calm waits until no query has run for longer than the dump may wait for its lock, and gives up after that time. In MySQL, statements wait
-// for such a query even after the dump has given its lock up. So the lock must not be requested while such a query runs.
+// for such a query even after the dump has released its lock. So the dump must not request the lock while such a query runs.
 func Calm(ctx context.Context, c *server.Conn, most time.Duration) error {
 	for end := time.Now().Add(most); ; {
 		rows, err := c.Rows("SHOW FULL PROCESSLIST")

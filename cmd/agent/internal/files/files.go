@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// prefix begins the names of the objects.
+// prefix is the prefix of the objects' names.
 const prefix = "files-"
 
 // maxObject bounds the content of an object: a store takes 10,000 parts of 16 MiB.
@@ -30,8 +30,8 @@ const maxObject = 128 << 30
 // IsPart reports whether an object of a backup is a part of the stream.
 func IsPart(o manifest.Object) bool { return strings.HasPrefix(o.Name, prefix) }
 
-// Put writes the files in a folder to the store, and returns the objects. It also flushes them to the disk of their volume: only the flush
-// reports failed writes, which could make the files read wrongly.
+// Put writes the files in a folder to the store, and returns the objects. It also flushes the files to the disk of their volume: only the
+// flush reports failed writes, after which the files could be read with wrong content.
 func Put(ctx context.Context, d *draft.Draft, folder string, onDisk *snapshot.Volume) ([]manifest.Object, error) {
 	flushed := make(chan error, 1)
 	go func() { flushed <- onDisk.Flush() }()

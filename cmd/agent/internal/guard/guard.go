@@ -25,10 +25,10 @@ type Mark struct {
 	ReplacedBy string `json:"replacedBy,omitempty"`
 	// Restoring names the backup that is being restored to the volume, which then holds a part of a database; empty before and after.
 	Restoring string `json:"restoring,omitempty"`
-	// RestoredFrom names the backup that the data came from; empty for data that began on the volume.
+	// RestoredFrom names the backup from which the data was restored; empty for data that was created on the volume.
 	RestoredFrom string `json:"restoredFrom,omitempty"`
-	// Initialising reports whether the server started on an empty folder to create a new database, and no guard has since run with a record
-	// that the database was ready.
+	// Initialising reports whether the server started on an empty folder to create a new database, and no later guard had a record that the
+	// database was ready.
 	Initialising bool `json:"initialising,omitempty"`
 }
 
@@ -81,7 +81,7 @@ type Question struct {
 	Component, Claim, RecordName string
 }
 
-// Refusal is the cause for which a server must not start. Reason is one of the Reasons.
+// Refusal is the reason why a server must not start. Reason is one of the constants.
 type Refusal = contract.Refusal
 
 // The reasons of a Refusal.

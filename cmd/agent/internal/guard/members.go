@@ -15,7 +15,7 @@ import (
 // ReasonNoMember reports that the data of one server cannot become the data of a MySQLCluster's first member.
 const ReasonNoMember = "NoMember"
 
-// maxNamed bounds the tables that a refusal names.
+// maxNamed bounds the number of tables in a refusal.
 const maxNamed = 5
 
 // NoMember returns why the first member of a MySQLCluster cannot use the data on the volume, or "". server is the version of its server.
@@ -51,7 +51,7 @@ func others(data string, entries []fs.DirEntry) (found []string) {
 		if !entry.IsDir() || slices.Contains(systemFolders, entry.Name()) {
 			continue
 		}
-		files, _ := os.ReadDir(filepath.Join(data, entry.Name())) // the server's check comes after this one
+		files, _ := os.ReadDir(filepath.Join(data, entry.Name())) // the server's own check follows
 		for _, file := range files {
 			name, isOther := strings.CutSuffix(file.Name(), ".sdi")
 			if number := strings.LastIndex(name, "_"); isOther && number > 0 && len(found) < maxNamed {

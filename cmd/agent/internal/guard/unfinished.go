@@ -18,17 +18,17 @@ import (
 // asideSuffix follows the name of a folder that StartOver has set aside; a number follows the suffix.
 const asideSuffix = "-unfinished-"
 
-// neverServed reports whether the first start of a server was interrupted before a database existed. The guard let the server start on an
-// empty folder, the operator has never recorded that the database was ready, and no file can be a user's table.
+// neverServed reports whether the first start of a server was interrupted before a database existed. All must be true: the guard let the
+// server start on an empty folder, the operator has never recorded that the database was ready, and no file can be a user's table.
 func (v Volume) neverServed(record Record) bool {
 	m := v.Mark
 	return m != nil && m.Initialising && m.Format == unfinishedFormat && m.Restoring == "" && m.ReplacedBy == "" && m.RestoredFrom == "" &&
 		!record.Exists && record.ReplacedBy == "" && !v.IsEmpty && !v.HasTables
 }
 
-// StartOver sets a data folder aside if the first start was interrupted, and makes an empty one. On an incomplete database a server never
+// StartOver renames a data folder if the first start was interrupted, and creates an empty folder. On an incomplete database a server never
 // starts, or starts without the accounts. StartOver removes nothing, and does nothing while a server uses the folder. It returns the
-// volume, and the new name of the former folder; "" for none.
+// volume, and the new name of the renamed folder; "" for none.
 func (v Volume) StartOver(root, data string, record Record) (Volume, string, error) {
 	folder := filepath.Join(root, data)
 	if !v.neverServed(record) || isLocked(folder) {
