@@ -47,7 +47,6 @@ var fieldChanges = []struct {
 	{"networkPolicy.enabled", "true", lives},
 	{"networkPolicy.allowFrom", "[{podSelector: {}}]", lives},
 	{"networkPolicy.additionalPorts", "[15008]", lives},
-	{"backup", "{destination: {claim: {name: backups}}}", lives},
 	{"restoreFrom", "{destination: {claim: {name: backups}}}", refused}, // it is only for new clusters
 	{"storage.storageClassName", "other", refused},
 	{"credentialsSecret", "other", refused},
@@ -78,6 +77,8 @@ var fieldChanges = []struct {
 	{"pod.middlewareImage", "registry.example.com/other/redis:7.0.17", rolls},
 	{"pod.updateStrategy.type", "OnDelete", lives},
 	{"replicas", "7", grows},
+	// The last one: from then on, why rightly says that there is no backup.
+	{"backup", "{destination: {claim: {name: backups}}}", lives},
 }
 
 // fieldsOf lists the fields of a Go type of the API and of its nested types. A type of Kubernetes counts as one field.
