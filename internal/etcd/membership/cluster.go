@@ -15,13 +15,13 @@ type cluster struct {
 
 	pods   map[int]*Pod
 	claims map[int]*Claim
-	strays map[int]*Claim // with data of another cluster, and used by no pod; not in claims
+	strays map[int]*Claim // claims with data of another cluster that no pod uses; not in claims
 
 	ids      []ID // ids of clusters found in pods, claims and the record, each once
 	id       ID   // 0 while unknown
 	proven   bool // a quorum confirmed the member list in this pass
 	list     []Member
-	members  []*memberState // all members, by ordinal; members without a pod of this cluster last
+	members  []*memberState // all members by ordinal; members without a pod of this cluster come last
 	voters   []*memberState
 	learners []*memberState
 	at       map[int]*memberState // by ordinal
@@ -69,7 +69,7 @@ func newCluster(want Want, view View) *cluster {
 	return c
 }
 
-// sortClaims separates the claims of the cluster from strays, and names those that the operator leaves alone.
+// sortClaims separates the claims of the cluster from stray claims, and adds a note on each claim that the operator does not change.
 func (c *cluster) sortClaims(all []Claim) {
 	c.Claims = nil
 	for i := range all {
@@ -241,7 +241,7 @@ func (p *Pod) deletePod() Step {
 
 func (c *Claim) at() ClaimAt { return ClaimAt{c.UID, c.ResourceVersion} }
 
-// healthyBut returns the healthy voters except one.
+// healthyBut returns the healthy voters without the given one.
 func (c *cluster) healthyBut(but *memberState) []*memberState {
 	var found []*memberState
 	for _, s := range c.voters {
@@ -302,7 +302,7 @@ func places(states []*memberState) []Place {
 	return all
 }
 
-// name returns the name of a member for messages: that of its pod, or that in etcd, or its id.
+// name returns the name of a member for messages: the name of its pod, else its name in etcd, else its id.
 func (s *memberState) name() string {
 	switch {
 	case s.pod != nil:
@@ -323,7 +323,7 @@ func (c *cluster) member(id ID) *memberState {
 	return nil
 }
 
-// trouble returns why a pod does not serve.
+// trouble returns the reason why a pod does not serve.
 func (p *Pod) trouble() string {
 	switch {
 	case p == nil:

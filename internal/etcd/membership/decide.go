@@ -88,8 +88,8 @@ func (c *cluster) await(verdict Verdict) []Step {
 // restartWithin limits the time that a pod may need to serve after its predecessor was deleted. Later its member counts as failed.
 const restartWithin = 30 * time.Second
 
-// restarts reports whether exactly one member does not serve, and whether none does, because their pods are new. They have no known
-// problem.
+// restarts reports whether exactly one member does not serve because its pod is new, and whether no member serves because all pods are new.
+// None of these pods has a known problem.
 func (c *cluster) restarts(verdict Verdict) (one, all bool) {
 	if verdict != Degraded && verdict != QuorumLost {
 		return false, false
@@ -180,7 +180,8 @@ func (c *cluster) rules(verdict Verdict) []func() []Step {
 	default: // Complete or Degraded
 	}
 	if c.alarmed && !c.agreed {
-		// A voter that cannot start may decide which keys are right: it gets its corrected template. Nothing else is changed.
+		// A voter that cannot start may be needed for the comparison of keys: its pod is replaced with a corrected template. Nothing else
+		// is changed.
 		return rules{c.needed(c.remember), c.revise, c.unblock, c.mendCorrupt}
 	}
 	return rules{

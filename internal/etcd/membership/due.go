@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// due returns the first step that has not failed recently, and notes why earlier ones did. A note begins with the cause, because MESSAGE is
-// short. So a step that keeps failing blocks neither its rule nor a later one, and is repeated when it is due.
+// due returns the first step that has not failed recently, and adds a note with the cause for each skipped step. A note begins with the
+// cause, because MESSAGE is short. So a step that keeps failing blocks neither its rule nor a later one, and is repeated when it is due.
 func (c *cluster) due(candidates []Step) []Step {
 	for _, step := range candidates {
 		if step.Action == ActionWait && step.Message == "" {

@@ -34,7 +34,7 @@ func (c *cluster) form() []Step {
 	case first == nil:
 		return c.wait(PhasePending, "the first pod does not exist yet")
 	case first.Report.Used == TicketSeed:
-		// The ticket was used, and no cluster exists. What the empty volume once held is unknown.
+		// The ticket was used, and no cluster exists. The former content of the empty volume is unknown.
 		return c.do(PhaseCreating, first.deletePod(), "delete pod %s: it began a cluster, and its volume is empty again before the cluster was there", first.Name)
 	case first.Ticket != TicketSeed:
 		return c.do(PhaseCreating, Step{Action: ActionTicket, Pod: first.place(), Ticket: TicketSeed}, "let %s form the cluster", first.Name)
@@ -84,7 +84,7 @@ func (c *cluster) remember() []Step {
 	return c.do(c.creating(), Step{Action: ActionRecord, Record: &record, Was: c.Record}, "write down that this is cluster %s, with %d pods", c.id, replicas)
 }
 
-// scheme returns the scheme of the members' peer URLs, or the recorded one. It is written with the next change of the record.
+// scheme returns the scheme of the members' peer URLs, or the recorded scheme. The next change of the record stores it.
 func (c *cluster) scheme() string {
 	for _, s := range c.members {
 		if s.ordinal >= 0 {
@@ -104,7 +104,7 @@ func (c *cluster) creating() string {
 }
 
 // formed revokes tickets that must not be used again: tickets to seed, and tickets of a completed recovery. After a recovery, the
-// survivor's data may be older than its claim states. Only here does a claim's position move back.
+// survivor's data may be older than the position on its claim. Only formed sets a position back.
 func (c *cluster) formed() (steps []Step) {
 	for _, s := range c.members {
 		if c.Record.Survivor == "" || s.answer == nil || s.claim == nil || s.claim.Terminating || s.pod.Name != c.Record.Survivor {
@@ -129,7 +129,8 @@ func (c *cluster) formed() (steps []Step) {
 const (
 	// markEvery is the minimum time between two updates of a claim's position.
 	markEvery = 2 * time.Second
-	// fewEntries is the number of entries that an idle cluster may be ahead of its claims, for example because members joined.
+	// fewEntries is the number of entries by which an idle cluster may be ahead of the positions on its claims, for example because members
+	// joined.
 	fewEntries = 100
 )
 

@@ -262,7 +262,7 @@ func nameOf(p *Pod, ordinal int) string {
 	return p.Name
 }
 
-// whoMayHaveData describes the first member other than the candidates that may return with data, or returns "".
+// whoMayHaveData describes the first member that is no candidate and may return with data, or returns "".
 func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 	for ordinal := range c.planned() {
 		p := c.pods[ordinal]
@@ -286,8 +286,8 @@ func (c *cluster) whoMayHaveData(candidates []*Pod) string {
 	return ""
 }
 
-// endForce deletes the pod that a previous recovery allows to continue alone, so that never two members do. Its ticket is deleted with the
-// pod.
+// endForce deletes the pod that a previous recovery allows to continue alone, together with its ticket: two members must never continue
+// alone.
 func (c *cluster) endForce(but *Pod) (steps []Step) {
 	for i := range c.Pods {
 		p := &c.Pods[i]
@@ -325,8 +325,8 @@ func (c *cluster) running(pods []*Pod) int {
 	return n
 }
 
-// force lets the survivor continue alone. First it marks the token as used on the claims, so that it stays used if the record is lost. The
-// agent restarts etcd for the ticket: no pod is deleted.
+// force lets the survivor continue alone. First it marks the token as used on the claims: the token stays used even if the record is lost.
+// The agent restarts etcd when it reads the ticket, so no pod is deleted.
 func (c *cluster) force() (steps []Step) {
 	token := c.lastToken()
 	for i := range c.Claims {
@@ -368,7 +368,7 @@ func (c *cluster) force() (steps []Step) {
 	}
 }
 
-// beginAgain resets a cluster without any data left. It removes the traces of the old cluster first, so that the next operator continues
+// beginAgain resets a cluster without any data left. It removes the traces of the old cluster first: so the next operator can continue
 // after a crash.
 func (c *cluster) beginAgain() (steps []Step) {
 	for ordinal := range c.planned() {

@@ -5,7 +5,7 @@ package membership
 
 import "slices"
 
-// broken returns why a voter must be replaced, and the evidence, or "".
+// broken returns the reason why a voter must be replaced, and the evidence; "" if the voter stays.
 func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	is, why := c.fateOf(s)
 	switch {
@@ -20,7 +20,7 @@ func (c *cluster) broken(s *memberState) (why string, shown Evidence) {
 	if after <= 0 || !s.pod.Crashing || s.pod.NotReadyFor < after {
 		return "", ""
 	}
-	// If no healthy member runs the same revision, its image, a flag or a limit may be wrong.
+	// If no healthy member runs the same revision, the cause may be the revision's image, a flag or a limit.
 	if !slices.ContainsFunc(c.healthyBut(s), func(other *memberState) bool { return other.pod != nil && other.pod.Revision == s.pod.Revision }) {
 		c.blocked("%s ends again and again, and is not replaced: no healthy member runs its revision, so the template may be wrong (%s). "+
 			"Take the last change of the spec back; or, if it is the volume that is wrong, delete its claim and its pod", s.name(), s.pod.trouble())
@@ -66,8 +66,8 @@ func (c *cluster) remove(s *memberState, healthy []*memberState) Step {
 	return Step{Action: ActionRemove, Member: s.ID, Via: c.requestTarget(s), Expect: c.list, Healthy: places(healthy), Ordinal: s.ordinal}
 }
 
-// learner completes a started change. An added member gets its ticket, and its vote once it has the data. A failed learner is removed,
-// which costs nothing: it never had a vote. While a learner waits, later rules still run.
+// learner completes a started change. An added member gets its ticket, and its vote once it has the data. A failed learner is removed
+// without a loss, because it never had a vote. While a learner waits, later rules still run.
 func (c *cluster) learner() (steps []Step) {
 	for _, s := range c.learners {
 		if s.ordinal < 0 {
@@ -197,7 +197,7 @@ func (c *cluster) letJoin(phase string, s *memberState) []Step {
 	}
 }
 
-// inside reports whether an ordinal had a member before: members have higher ordinals. For the highest ordinal this is unknown.
+// inside reports whether an ordinal had a member before, because members have higher ordinals. For the highest ordinal this is unknown.
 func (c *cluster) inside(ordinal int) bool {
 	for _, s := range c.voters {
 		if s.ordinal > ordinal {
@@ -235,7 +235,7 @@ func (c *cluster) clear() (steps []Step) {
 	return steps
 }
 
-// isFree reports whether the volume of an ordinal has the data of no member: there is none, or a learner that was never started.
+// isFree reports whether the volume of an ordinal has no member's data: the ordinal has no member, or a learner that was never started.
 func (c *cluster) isFree(ordinal int) bool {
 	s := c.at[ordinal]
 	return s == nil || s.Learner && s.Name == "" && s.answer == nil

@@ -7,8 +7,8 @@ import "slices"
 
 // roll replaces one pod of an old revision at a time, while every voter is healthy: followers first, and the leader after another member
 // leads. A voter that does not answer comes first, because nothing is lost with it. A voter that trusts other certificate authorities than
-// its Secrets have is replaced like one of an old revision. The next pod is replaced when all others have been well for a time, so a change
-// that fails costs one member.
+// its Secrets have is replaced like one of an old revision. The next pod is replaced after all others have been healthy for a time, so a
+// failing change affects only one member.
 func (c *cluster) roll() (steps []Step) {
 	failed := c.failed()
 	switch {
@@ -102,7 +102,7 @@ func (c *cluster) mayServeAgain(p *Pod) bool {
 	return p.Outdated && c.proven && !c.alarmed && s != nil && !s.Learner && c.failed() != nil
 }
 
-// failedChange notes that the change of the pods failed on a member. It goes no further.
+// failedChange adds a note that the change of the pods failed on a member. No further pod is changed.
 func (c *cluster) failedChange(on *memberState) []Step {
 	if !slices.ContainsFunc(c.Pods, func(p Pod) bool { return p.Outdated }) {
 		return nil
@@ -127,8 +127,9 @@ func (c *cluster) deletePod(s *memberState, others []*memberState) Step {
 	return Step{Action: ActionDeletePod, Pod: s.place(), Via: c.requestTarget(nil), Expect: c.list, Healthy: places(others), Ordinal: s.ordinal}
 }
 
-// revise records the wanted version if there is no quorum, or none with the same keys, and the minor version of the data is the same. The
-// recorded version may be why pods do not start: a version with a missing or broken image must not block its fix.
+// revise records the wanted version if no quorum exists, or no quorum with the same keys, and if the wanted version has the minor version
+// of the data. The recorded version may be the reason why pods do not start: a version with a missing or broken image must not block its
+// fix.
 func (c *cluster) revise() []Step {
 	if c.want.Version == "" || c.Record.Version == c.want.Version {
 		return nil
@@ -170,7 +171,7 @@ func (c *cluster) upgrade() []Step {
 		return nil
 	}
 	if minor(lowest) == minor(c.want.Version) {
-		// Another patch, or back to a running version: a version that does not start must not block its fix.
+		// Another patch or a running version is recorded immediately: a version that does not start must not block its fix.
 		return c.record(PhaseUpgrading, func(r *Record) { r.Version = c.want.Version }, "bring etcd to %s", c.want.Version)
 	}
 	next, why := NextVersion(lowest, c.want.Version, c.want.Path)

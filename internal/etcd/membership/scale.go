@@ -28,8 +28,8 @@ func (c *cluster) refill() (steps []Step) {
 	return steps
 }
 
-// mayPause reports whether a healthy voter may be stopped for a moment: the others are a quorum, or no pod waits to join them. A pod that waits
-// may never come, and one that is replaced may not find its room again.
+// mayPause reports whether a healthy voter may be stopped for a moment: the others are a quorum, or no pod waits to join. A waiting pod may
+// never start, and a replaced pod may not be scheduled again.
 func (c *cluster) mayPause(s *memberState) bool {
 	k := c.vacant()
 	return k < 0 || !c.above(k) || len(c.healthyBut(s)) >= quorum(len(c.voters))
@@ -87,7 +87,7 @@ func (c *cluster) add(phase string, ordinal int) []Step {
 		"add %s to the cluster, as a learner", p.Name)
 }
 
-// joinsLater notes why a pod does not join yet.
+// joinsLater adds a note with the reason why a pod does not join yet.
 func (c *cluster) joinsLater(phase, format string, args ...any) []Step {
 	c.phase, c.ongoing = phase, !c.inside(c.vacant())
 	return c.blocked(format, args...)
@@ -142,8 +142,8 @@ func (c *cluster) retire() []Step {
 	return nil
 }
 
-// moveLeader transfers the leadership to a healthy member, but to none that awaits the same as the leader: they would lead in turn while their
-// steps fail. It prefers a wanted member, then one of the latest revision, then the lowest ordinal.
+// moveLeader transfers the leadership to a healthy member, but not to a member that waits for the same step as the leader: the two would
+// lead alternately while their steps fail. It prefers a wanted member, then one of the latest revision, then the lowest ordinal.
 func (c *cluster) moveLeader(phase string, from *memberState, why string, same ...*memberState) (steps []Step) {
 	heirs := slices.DeleteFunc(c.healthyBut(from), func(s *memberState) bool { return s.ordinal < 0 || c.behind[s] || slices.Contains(same, s) })
 	switch {

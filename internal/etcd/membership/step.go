@@ -52,11 +52,12 @@ type Step struct {
 	Via     Place // the member that gets the request
 	Member  ID    // the subject, from the member list
 	PeerURL string
-	// Expect is the member list of the decision. A step that changes the list is refused if it has changed since.
+	// Expect is the member list of the decision. A step that changes the member list is refused if the present list differs from Expect.
 	Expect []Member
 	// Healthy are members that must answer immediately before the effect.
 	Healthy []Place
-	// Evidence proves that a wanted member must be removed; Pod is queried for it again. Empty: the member is not wanted.
+	// Evidence is the kind of proof that a wanted member must be removed. Pod is queried for the proof again. Empty: the member is not
+	// wanted.
 	Evidence Evidence
 	// Compared are the voters whose keys are compared again before the effect.
 	Compared []Place
@@ -79,7 +80,7 @@ type Step struct {
 	ongoing bool   // the step also occurs in other kinds of changes
 }
 
-// Key identifies a step among those of a cluster, also in a later pass: by its action and what that changes.
+// Key identifies a step of a cluster across passes, by its action and the changed object.
 func (s Step) Key() string {
 	subject := ""
 	switch s.Action {

@@ -12,16 +12,16 @@ import (
 // leastBefore maps a minor version to the patch that every member must run before the first one gets that minor.
 var leastBefore = map[string]string{"3.6": "3.5.32"}
 
-// unproven maps a minor version to the reason why members do not go there from the minor before it.
+// unproven maps a minor version to the reason why members are not upgraded to it from the previous minor version.
 //
-// 3.5 writes versions and addresses of members to the log in a form that 3.6 reads and 3.7.3 does not. They stay there until a member has
-// saved a snapshot, after 10,000 writes. Nothing outside of the member's disk shows that snapshot.
+// 3.5 writes versions and addresses of members to the log in a form that 3.6 reads and 3.7.3 does not. These entries stay in the log until
+// a member has saved a snapshot, after 10,000 writes. Only the member's disk shows that snapshot.
 var unproven = map[string]string{
 	"3.7": "a member of 3.7 may not start with the log that it had at 3.6, and cannot go back: restore a backup into a new EtcdCluster of 3.7 instead (restoreFrom)",
 }
 
-// NextVersion returns the next version of etcd on the way to another. It is the last patch of the next minor, or of the present one if the
-// next minor requires that. path has the last patches of minors. If no way exists, why has the reason.
+// NextVersion returns the next version of etcd on the way to another version: the last patch of the next minor version, or of the present
+// one if the next minor version requires that. path has the last patches of minors. If no way exists, why has the reason.
 func NextVersion(from, to string, path []string) (next, why string) {
 	a, okA := parse(from)
 	b, okB := parse(to)

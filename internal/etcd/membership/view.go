@@ -217,7 +217,7 @@ type Pod struct {
 	NotReadyFor time.Duration
 	// Silent reports whether etcd does not answer in time, without any other known reason.
 	Silent bool
-	// Locked reports whether etcd answers that the operator needs an etcd user, or the two do not accept each other's certificates.
+	// Locked reports whether etcd requires an etcd user, or whether etcd and the operator do not accept each other's certificates.
 	Locked bool
 	// Problem is a short reason why the pod does not start or answer. Empty if it does.
 	Problem string
@@ -278,13 +278,14 @@ type Report struct {
 	Used string
 	// Token is that of the last recovery of this volume.
 	Token string
-	// Damage describes why the data is damaged, and Outdated why it is older than the member's last data. Empty if it is not.
+	// Damage is the evidence that the data is damaged, and Outdated the evidence that the data is older than the member's last data. Empty
+	// for none.
 	Damage, Outdated string
 	// Position is the end of the data's log.
 	Position
 	// Owner is the pod that foreign data belongs to, as NAMESPACE/NAME. Empty while unknown.
 	Owner string
-	// Waiting names what the agent waits for.
+	// Waiting names the condition that the agent waits for.
 	Waiting string
 }
 

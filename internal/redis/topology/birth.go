@@ -12,21 +12,21 @@ import (
 // When a cluster is restored, the first node of each shard gets its part of the backup before it starts. Those nodes own slots and hold
 // keys before they have met.
 //
-// Until pods can see that the cluster has begun, a pod with an empty volume gets the backup again. So no node meets another before that: a
-// node restored again must not claim slots that other nodes have since written to.
+// Until pods can see that the cluster has begun, a pod with an empty volume gets the backup again. So nodes meet only after that: a node
+// that is restored again must not claim slots to which other nodes have written in the meantime.
 
 // isRestoring reports whether pods may still get data from the backup.
 func (c *cluster) isRestoring() bool {
 	return c.wanted.Restores && !c.wanted.Announced && !c.record.Formed
 }
 
-// isRestored reports whether a node is the first of its shard, has its part of the backup, and has met no other node.
+// isRestored reports whether a node is the first of its shard, has the shard's part of the backup, and has met no other node.
 func (c *cluster) isRestored(n *Node) bool {
 	self := n.self()
 	return c.wanted.Restores && n.Ordinal == 0 && self.Master && len(self.Owned) > 0 && len(n.View) == 1
 }
 
-// unrestored describes which parts of the backup are missing. It returns "" if none is missing or no backup is expected.
+// unrestored describes the missing parts of the backup. It returns "" if no part is missing or no backup is expected.
 func (c *cluster) unrestored() string {
 	if !c.wanted.Restores {
 		return ""

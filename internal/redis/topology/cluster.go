@@ -20,10 +20,10 @@ type cluster struct {
 	podOf   map[string]string
 	pods    map[string]*Node // by name
 
-	followersOf map[string][]*Node    // by the id of their master, as each member reports it for itself
+	followersOf map[string][]*Node    // by the id of their master, from each member's own report
 	sightings   map[string][]sighting // by the id of a node that is not a member
-	position    map[string]int        // by id, in members
-	heard       map[string]uint64     // by the id of a member: the newest config epoch of it as a master, in any view
+	position    map[string]int        // members by id
+	heard       map[string]uint64     // by the id of a member: its newest config epoch as a master, in any view
 
 	owned    map[string]SlotSet // by node id: the slots that it owns, from all views
 	unowned  SlotSet            // no view names an owner
@@ -32,11 +32,11 @@ type cluster struct {
 	open     []openSlot
 
 	servedSlots SlotSet
-	doubts      map[string]string // by the id of a replica: why its master may have lost what the replica has
+	doubts      map[string]string // by the id of a replica: the reason why its master may have lost data of the replica
 	notes       []string          // shown to users; they block nothing
 	waits       []string          // causes that block a requested change
 	failing     []string          // causes of steps that are skipped because they failed
-	refused     string            // why a requested change is not made at all
+	refused     string            // reasons why a requested change is refused
 }
 
 // sighting is one member's view of a node.
@@ -49,7 +49,7 @@ type sighting struct {
 type shard struct {
 	ordinal int
 	nodes   []*Node
-	master  *Node // the member with the most of its slots, then the most replicas
+	master  *Node // the member with the most slots of the shard, then with the most replicas
 	owned   SlotSet
 }
 
@@ -125,7 +125,7 @@ func (c *cluster) index() {
 	}
 }
 
-// unseen returns the other members for which no line of x's view passes a test.
+// unseen returns the other members for which the given function accepts no line of x's view.
 func (c *cluster) unseen(x *Node, passes func(e *Entry, y *Node) bool) []*Node {
 	seen, count := make([]bool, len(c.members)), 0
 	for i := range x.View {
@@ -147,8 +147,8 @@ func (c *cluster) unseen(x *Node, passes func(e *Entry, y *Node) bool) []*Node {
 	return rest
 }
 
-// belongs reports whether a reached node is part of this cluster. The record decides. If the record is older than the node, the views of
-// recorded nodes decide. Every node belongs while the record is empty, or while pods get a backup.
+// belongs reports whether a reached node is part of this cluster, according to the record. If the record is older than the node, the views
+// of recorded nodes decide. While the record is empty, or pods get a backup, every node belongs to the cluster.
 func (c *cluster) belongs(n *Node) bool {
 	if c.isReplaced(n) {
 		return false
@@ -164,15 +164,15 @@ func (c *cluster) belongs(n *Node) bool {
 	return false
 }
 
-// isReplaced reports whether a node was given up, and a recorded node owns slots that it claims.
+// isReplaced reports whether a node was given up and claims slots that a recorded node owns.
 func (c *cluster) isReplaced(n *Node) bool {
 	return slices.Contains(c.record.GivenUp, n.ID) && slices.ContainsFunc(c.nodes, func(other *Node) bool {
 		return other.Reached && other.ID != n.ID && c.podOf[other.ID] != "" && len(other.self().Owned.Intersect(n.self().Owned)) > 0
 	})
 }
 
-// findOwners computes the owner of each slot. A member's claim for itself counts before other members' views, and a higher config epoch
-// before a lower one, as in Redis.
+// findOwners computes the owner of each slot. A member's claim for itself takes precedence over the views of other members, and a higher
+// config epoch over a lower one, as in Redis.
 func (c *cluster) findOwners() {
 	type claim struct {
 		id    string
@@ -214,7 +214,8 @@ func (c *cluster) findOwners() {
 	}
 }
 
-// findShards groups nodes and slots by StatefulSet. Slots of a dead owner belong to the shard of its pod, or to that of its replicas.
+// findShards groups nodes and slots by StatefulSet. Slots of a dead owner belong to the shard of the owner's pod, or to the shard of its
+// replicas.
 func (c *cluster) findShards() {
 	size := max(len(c.wanted.Shards), len(c.record.Shards))
 	for _, n := range c.nodes {
@@ -288,7 +289,8 @@ func (c *cluster) inStep(n *Node) bool {
 		!n.Replication.Master && n.Replication.MasterHost == master.IP && n.Replication.ID == master.Replication.ID && n.Replication.Offset >= master.Replication.Offset-maxLag
 }
 
-// maxLag limits how many bytes of replication a replica in step may be behind. A busy master writes that much between two reads of a pass.
+// maxLag is the maximum number of bytes by which a replica in step may lag behind. A busy master writes that many bytes between two reads
+// of a pass.
 const maxLag = 16 << 20
 
 // wants reports whether the spec includes a pod.
@@ -296,7 +298,7 @@ func (c *cluster) wants(n *Node) bool {
 	return n.Shard < len(c.wanted.Shards) && n.Ordinal < c.wanted.Shards[n.Shard]
 }
 
-// hasReplicas reports whether a shard should have a replica: by the spec, or, while it is being removed, by the record.
+// hasReplicas reports whether a shard should have a replica, according to the spec or, while the shard is being removed, to the record.
 func (c *cluster) hasReplicas(s *shard) bool {
 	switch {
 	case s.ordinal < len(c.wanted.Shards):
@@ -307,8 +309,8 @@ func (c *cluster) hasReplicas(s *shard) bool {
 	return true
 }
 
-// needs reports whether a pod may become a member. It must be wanted, or belong to a shard that is being removed and still owns slots:
-// without a replica that shard could never give them away.
+// needs reports whether a pod may become a member. The pod must be wanted, or belong to a shard that is being removed and still owns slots:
+// without a replica, that shard could never move its slots.
 func (c *cluster) needs(n *Node) bool {
 	return c.wants(n) || n.Shard >= len(c.wanted.Shards) && len(c.shards[n.Shard].owned) > 0
 }
@@ -324,7 +326,7 @@ func (c *cluster) masters() []*Node {
 	return all
 }
 
-// self returns the node's own line, or nil.
+// self returns a node's line about itself, or nil.
 func (n *Node) self() *Entry {
 	for i := range n.View {
 		if n.View[i].Myself {
@@ -334,7 +336,7 @@ func (n *Node) self() *Entry {
 	return nil
 }
 
-// sees returns a node's view of another one, or nil.
+// sees returns a node's view of another node, or nil.
 func (n *Node) sees(id string) *Entry {
 	for i := range n.View {
 		if n.View[i].ID == id {
@@ -344,7 +346,7 @@ func (n *Node) sees(id string) *Entry {
 	return nil
 }
 
-// blank reports whether a node never belonged to a cluster: its view has only itself, it owns no slots and holds no keys.
+// blank reports whether a node never belonged to a cluster: its view has only the node itself, and it has no slots and no keys.
 func (n *Node) blank() bool {
 	return len(n.View) == 1 && len(n.self().Owned) == 0 && n.Keys == 0 && n.self().Master
 }

@@ -105,7 +105,7 @@ func sameValues(a, b []string) bool {
 	return len(a) == len(b) && !slices.ContainsFunc(a, func(value string) bool { return !slices.Contains(b, value) })
 }
 
-// blocked notes why a requested change waits. Later rules still run.
+// blocked adds the reason why a requested change waits. Later rules still run.
 func (c *cluster) blocked(format string, args ...any) []Step {
 	c.waits = append(c.waits, fmt.Sprintf(format, args...))
 	return nil
@@ -128,7 +128,7 @@ func (c *cluster) lookAgain(verdict Verdict, steps []Step) time.Duration {
 	}
 }
 
-// mayReturn reports whether the server of a lost owner runs: it may answer at any time.
+// mayReturn reports whether the server of a lost owner runs: such a server may answer at any time.
 func (c *cluster) mayReturn() bool {
 	for id := range c.owned {
 		if n := c.pods[c.podOf[id]]; c.byID[id] == nil && n != nil && n.Running {
@@ -139,7 +139,7 @@ func (c *cluster) mayReturn() bool {
 }
 
 // acceptedDone removes accepted slots that are owned again, and consents that are no longer in the annotation, from the record. It adds
-// consents that name nothing lost: a consent covers only what is lost when it is given.
+// consents that name nothing lost: a consent covers only losses that exist when the user gives it.
 func (c *cluster) acceptedDone() []Step {
 	record := c.copyRecord()
 	record.Accepted = record.Accepted.Intersect(c.unowned)

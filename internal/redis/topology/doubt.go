@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// A master that restarts on an old or emptied volume keeps its id and its slots. A replica that copies from it loses what the master has
-// lost. A single write by a client hides that such a master is empty. So rules that make a replica copy, or that delete its pod, check that
-// the master has the replica's data.
+// A master that restarts on an old or emptied volume keeps its id and its slots. A replica that copies from such a master loses the same
+// data. After a single write by a client, the master no longer looks empty. So rules that make a replica copy, or that delete its pod,
+// check that the master has the replica's data.
 
 // continues reports whether a master's data provably continues that of another node of its shard. One of these must hold:
 //
@@ -18,11 +18,9 @@ import (
 //     the record shows;
 //   - the node copied the history that the master has or continues (a start
 //     of the server begins a new history);
-//   - the master's volume was in use until the node lost its link to the
-//     master, and the master has keys if the node has;
-//   - the master has at least as many keys: a restart on its own volume keeps
-//     them. That is no proof where another node has heard a newer epoch, or
-//     had its link after the master's volume was in use.
+//   - the master's volume was in use until the node lost its link to the master, and if the node has keys, the master has keys, too;
+//   - the master has at least as many keys, because a restart on its own volume keeps the keys. This is no proof if another node has
+//     received a newer epoch, or was linked after the last use of the master's volume.
 //
 // All but the first need an answer of the node.
 func (c *cluster) continues(master, holder *Node) bool {
@@ -42,8 +40,8 @@ func (c *cluster) continues(master, holder *Node) bool {
 	return master.Keys >= holder.Keys || master.Keys > 0 && !master.Used.IsZero() && !holder.linkedUntil().IsZero()
 }
 
-// leastPast is the least time between the last use of a master's volume and the end of a replica's link that proves a loss. Pods note both
-// every ten seconds, and a server that no probe reaches is killed after a minute. start.sh has the same time.
+// leastPast is the least time between the last use of a master's volume and the end of a replica's link that proves a loss. Pods write both
+// times every ten seconds, and a server that no probe reaches is killed after a minute. start.sh has the same time.
 const leastPast = 2 * time.Minute
 
 // linkedUntil returns the time until which a replica had its link. It is zero if the link is up, or if nothing shows a time.
@@ -54,14 +52,16 @@ func (n *Node) linkedUntil() time.Time {
 	return n.Linked
 }
 
-// isPutBack reports whether storage has put a master's volume back to an earlier state, which lacks what a node of its shard has: the node had
-// its link to the master after the volume was last in use. Of a master that replicas have copied from since it started, nothing is known.
+// isPutBack reports whether storage has reset a master's volume to an earlier state that lacks data of another node in the shard. The
+// proof: the node was linked to the master after the last recorded use of the volume. If replicas have copied from the master since its
+// start, nothing can be proved.
 func isPutBack(master, holder *Node) bool {
 	return master.Closed && !master.Used.IsZero() && holder.linkedUntil().Sub(master.Used) > leastPast
 }
 
-// isShut reports whether no node may copy from a master yet, which has accepted none since it started: one of its shard may have what the
-// master has lost. All of them replicate with one user. A node that was not reached does not count if another one had its link to the end.
+// isShut reports whether no node may copy yet from a master that has accepted no replica since its start: a node of its shard may have data
+// that the master has lost. The master cannot admit single nodes, because all nodes of a shard replicate with one user. An unreached node
+// does not count if another node was linked to the end.
 func (c *cluster) isShut(master *Node) bool {
 	if !master.Closed || master.Used.IsZero() || len(c.owned[master.ID]) == 0 {
 		return false
@@ -81,8 +81,8 @@ func (c *cluster) isShut(master *Node) bool {
 	return shut && !shown
 }
 
-// newerEpoch returns a config epoch that another node has heard from an owner of slots and that the owner does not have, or 0. A node stores
-// its epoch before it sends it. So storage has put the volume of such an owner back to an earlier state.
+// newerEpoch returns a config epoch that another node received from an owner of slots, if the owner itself has a lower epoch, or 0. A node
+// stores an epoch before it sends the epoch, so storage has reset the volume of such an owner to an earlier state.
 func (c *cluster) newerEpoch(master *Node) uint64 {
 	if newest := c.heard[master.ID]; len(c.owned[master.ID]) > 0 && newest > master.self().Epoch {
 		return newest
@@ -90,8 +90,8 @@ func (c *cluster) newerEpoch(master *Node) uint64 {
 	return 0
 }
 
-// isKeptApart reports whether no node may meet a master: its volume is of the past, and a node of its shard may have newer data. Redis itself
-// points a replica to its master once it learns the master's address.
+// isKeptApart reports whether no node may meet a master because its volume was reset and a node of its shard may have newer data. Otherwise
+// Redis itself would make a replica copy from its master once the replica learns the master's address.
 func (c *cluster) isKeptApart(master *Node) bool {
 	apart := false
 	for _, n := range c.shards[master.Shard].nodes {
@@ -103,7 +103,7 @@ func (c *cluster) isKeptApart(master *Node) bool {
 	return apart
 }
 
-// isUnbroken reports whether a master has run since the recorded start, or has or continues the recorded history.
+// isUnbroken reports whether a master has not restarted since the record, or whether its history is or continues the recorded one.
 func (c *cluster) isUnbroken(master *Node) bool {
 	h := c.record.Histories[master.Shard]
 	if h.Node == master.ID && h.Run != "" && h.Run == master.RunID {
@@ -112,7 +112,7 @@ func (c *cluster) isUnbroken(master *Node) bool {
 	return h.Repl != "" && (h.Repl == master.Replication.ID || h.Repl == master.Replication.FormerID)
 }
 
-// isHeldBack reports whether a rule must not touch a node, because the master of its shard may have lost the node's data. It notes the
+// isHeldBack reports whether a rule must not change a node because the master of its shard may have lost the node's data. It records the
 // doubt. A user can give up the data of either node.
 func (c *cluster) isHeldBack(master, holder *Node) bool {
 	if master == nil || c.continues(master, holder) || c.isFresh(c.holderID(holder)) {
@@ -130,7 +130,7 @@ func (c *cluster) holderID(n *Node) string {
 	return c.record.Nodes[n.Pod]
 }
 
-// doubt notes that neither a restarted master nor another node of its shard provably has the right data.
+// doubt records the message that neither a restarted master nor another node of its shard provably has the right data.
 func (c *cluster) doubt(master, holder *Node) {
 	if c.doubts == nil {
 		c.doubts = map[string]string{}
@@ -162,8 +162,8 @@ func (c *cluster) doubt(master, holder *Node) {
 // relinkTime limits how long replicas may take to link to their master after it starts.
 const relinkTime = 30 * time.Second
 
-// findDoubts notes a doubt for each replica without a link that holds more than its master. While the master has just started, it does so
-// only if this pass would point the replica to it.
+// findDoubts records a doubt for each unlinked replica that has more data than its master. If the master has just started, findDoubts
+// records the doubt only if this pass would link the replica to the master.
 func (c *cluster) findDoubts() {
 	for _, r := range c.members {
 		if master := c.ofDoubt(r); master != nil && (r.Replication.MasterHost != master.IP || master.Uptime > relinkTime) {
@@ -172,7 +172,7 @@ func (c *cluster) findDoubts() {
 	}
 }
 
-// ofDoubt returns the master of a replica if it may have lost what the replica has, or nil.
+// ofDoubt returns the master of a replica if the master may have lost data of the replica, or nil.
 func (c *cluster) ofDoubt(r *Node) *Node {
 	self := r.self()
 	master := c.byID[self.MasterID]
@@ -198,8 +198,8 @@ func (c *cluster) isDoubted(id string) bool {
 
 // emptied reports whether a master restarted without its data and kept its slots, while a replica has that data. A link between the two
 // would empty the replica as well. Proof: the master started after the recorded start, and the replica copied from the recorded start until
-// it ended. Where the record is of an earlier master, the replica's data must continue that history, and the master must have begun another
-// one than the replica copied. Any other master without keys is legitimately empty.
+// it ended. If the record is about an earlier master, the replica's data must continue the recorded history, and the master's history must
+// differ from the replica's. Any other master without keys is legitimately empty.
 func (c *cluster) emptied(master, replica *Node) bool {
 	h, has, now := c.record.Histories[master.Shard], replica.Replication, master.Replication
 	if !c.mayReplace(master, replica) || master.Keys > 0 || h.Run == "" || h.Repl == "" || !c.stayedUntil(replica, master.Uptime) {

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// due returns the first candidate that did not fail a short time ago; of a batch, its steps that did not. It notes the causes of the
-// others. A step that keeps failing so blocks neither its own rule nor a later one, and is tried again when it is due. One that was sent a
-// short time ago, and may still take effect, blocks later rules only: due then waits.
+// due returns the first candidate that has not failed recently. From a batch it removes the steps that have. It records the causes of the
+// skipped steps. So a step that keeps failing blocks neither its own rule nor a later one, and is retried when it is due. A step that was
+// sent recently, and may still take effect, blocks only later rules: then due waits.
 func (c *cluster) due(candidates []Step) []Step {
 	var sent []Step
 	skips := func(step Step) bool {
@@ -56,7 +56,7 @@ func (c *cluster) isSent(step Step) bool {
 	return false
 }
 
-// isHeld reports whether a step failed a short time ago, and notes why.
+// isHeld reports whether a step failed a short time ago, and records the cause.
 func (c *cluster) isHeld(step Step) bool {
 	if step.Action == ActionMoveSlots {
 		held, whole := c.heldSlots(step.Node, step.Target, step.Mode)
@@ -75,8 +75,8 @@ func (c *cluster) isHeld(step Step) bool {
 	return false
 }
 
-// heldSlots returns the slots that are not moved from one node to another, or back, because their move failed. If whole is true, no slot is
-// moved.
+// heldSlots returns the slots whose move between two nodes failed: they are not moved now, in either direction. If whole is true, no slot
+// is moved.
 func (c *cluster) heldSlots(from, to Place, mode string) (held SlotSet, whole bool) {
 	for _, f := range c.failures(from) {
 		if f.Action != ActionMoveSlots || f.Mode != mode || f.Target != to.ID {

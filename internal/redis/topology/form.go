@@ -9,7 +9,7 @@ import (
 )
 
 // foreignFormed reports whether the pods form a cluster that the record does not contain: the record was lost, or another actor formed the
-// cluster. The operator adopts such a cluster. Pods that only got a backup are not one.
+// cluster. The operator adopts such a cluster. Pods that were only restored from a backup are not such a cluster.
 func (c *cluster) foreignFormed() bool {
 	for id := range c.owned {
 		if n := c.byID[id]; n == nil || !c.isRestored(n) {
@@ -19,8 +19,8 @@ func (c *cluster) foreignFormed() bool {
 	return false
 }
 
-// form makes a cluster of pods that never were one. Each line takes one pass, or none if it is done. If the operator crashes, the nodes
-// show the next one which line follows.
+// form makes a cluster of pods that never were one. Each line takes one pass, or none if it is done. After a crash of the operator, the
+// state of the nodes shows the next line.
 //
 //	record the pods and their node ids
 //	wait until pods get no backup any more, if the cluster is restored (birth.go)
@@ -80,8 +80,8 @@ func (c *cluster) formRecord() []Step {
 	return []Step{recordStep(record, "record %d pods as members", len(record.Nodes))}
 }
 
-// formLost handles pods that differ from the record before the cluster is formed. It waits for an absent pod. It records the new id of a
-// pod that lost its data and forgets the former one, while no node has a key. If a node has a key, clients already write, and the cluster
+// formLost handles pods that differ from the record before the cluster is formed. It waits for an absent pod. While no node has a key, it
+// records the new id of a pod that lost its data, and forgets the former id. If a node has a key, clients already write, and the cluster
 // counts as formed.
 func (c *cluster) formLost() []Step {
 	var absent, lost []string
@@ -152,8 +152,8 @@ func (c *cluster) formSlots() []Step {
 	return together(ActionAddSlots, "assign all slots", batch)
 }
 
-// firstMaster returns the node of a new shard that gets the slots: a node that already owns some, else the one on the Kubernetes node with
-// the fewest masters so far.
+// firstMaster returns the node of a new shard that gets the slots: a node that already owns slots, or else the node on the Kubernetes node
+// with the fewest masters so far.
 func (c *cluster) firstMaster(s *shard, load map[string]int) *Node {
 	var best *Node
 	for _, n := range s.nodes {

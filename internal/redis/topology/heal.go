@@ -41,8 +41,8 @@ func (c *cluster) served() SlotSet {
 	return served
 }
 
-// apart names two members that do not see each other at their present addresses, or returns "". One direction is enough. Members that are
-// still empty count too: they are joining.
+// apart names two members that do not see each other at their present addresses, or returns "". It is enough that one of the two does not
+// see the other. Empty members also count, because they are joining.
 func (c *cluster) unacquainted() string {
 	first, more := "", 0
 	for _, x := range c.members {
@@ -68,7 +68,7 @@ func (n *Node) connectedTo(other *Node) bool {
 
 func (e *Entry) reaches(other *Node) bool { return e.IsReachable() && e.IP == other.IP && e.IP != "" }
 
-// met reports whether a node has another one's present address, or is in a handshake with it.
+// met reports whether a node has the present address of another node, or is in a handshake with that node.
 func (n *Node) met(other *Node) bool {
 	for i := range n.View {
 		e := &n.View[i]
@@ -79,12 +79,12 @@ func (n *Node) met(other *Node) bool {
 	return false
 }
 
-// meshLimit is the number of members up to which each one meets each other one. Above it they all meet one member, and gossip connects the
-// rest within a few more seconds.
+// meshLimit is the number of members up to which each member meets every other member. Above that number all members meet a single one, and
+// gossip connects the others within a few more seconds.
 const meshLimit = 16
 
-// addresses makes members meet that lack each other, or have a former address of each other. If all pods restart with new addresses, gossip
-// alone cannot repair that.
+// addresses makes two members meet if one lacks the other, or has a former address of the other. If all pods restart with new addresses,
+// gossip alone cannot reconnect them.
 func (c *cluster) addresses() []Step {
 	var batch []Step
 	apart := map[*Node]bool{}
@@ -107,7 +107,8 @@ func (c *cluster) addresses() []Step {
 	return together(ActionMeet, "have nodes meet that do not see each other", batch)
 }
 
-// hub returns the member that all others meet: an owner of slots, if any, with the largest view. It is none that is kept apart.
+// hub returns the member that all others meet: the one with the largest view, preferably an owner of slots. It never returns a member that
+// is kept apart.
 func (c *cluster) hub(apart map[*Node]bool) *Node {
 	var hub *Node
 	rank := func(n *Node) int { return min(len(c.owned[n.ID]), 1)<<16 + len(n.View) }
@@ -119,8 +120,8 @@ func (c *cluster) hub(apart map[*Node]bool) *Node {
 	return hub
 }
 
-// links points replicas to the present address of their master. Learning an address by gossip does not do that: such a replica stays cut
-// off for good, and `redis-cli --cluster check` reports no error. The step also lets the master accept its replicas.
+// links points replicas to the present address of their master. A replica that learns the address only by gossip stays disconnected
+// forever, and `redis-cli --cluster check` reports no error. The step also lets the master accept its replicas.
 func (c *cluster) links() []Step {
 	var batch []Step
 	for _, r := range c.members {
@@ -141,9 +142,9 @@ func (c *cluster) links() []Step {
 	return together(ActionReplicate, "point replicas to the present address of their master", batch)
 }
 
-// agree corrects views that gossip may not. A node that missed a move keeps naming the former owner, and accepts the new one only with a
-// higher config epoch. In redis 7.0.15 (tested) it is enough that the former owner no longer claims the slot; in older versions it is not.
-// So the owner takes the highest epoch. Both owners are reached, and each confirms it in its own line.
+// agree corrects views that gossip may not correct. A node that missed a move keeps the former owner in its view, and accepts the new owner
+// only with a higher config epoch. In redis 7.0.15 (tested), the node also accepts the new owner if the former owner no longer claims the
+// slot; older versions do not. So the owner takes the highest epoch. Both owners are reached, and each confirms it in its own line.
 func (c *cluster) agree() (steps []Step) {
 	if len(c.disputed) > 0 || c.unacquainted() != "" {
 		return nil

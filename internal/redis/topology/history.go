@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// histories records the history of each shard's data while its master and a replica share it. Only a start of the master and a failover
-// begin a new history, so at rest nothing is written.
+// histories records the history of each shard's data while the master and a replica share that history. Only a start of the master and a
+// failover begin a new history, so in a settled cluster nothing is written.
 func (c *cluster) histories() (steps []Step) {
 	record := c.copyRecord()
 	var shards []string
@@ -39,7 +39,7 @@ func (c *cluster) histories() (steps []Step) {
 }
 
 // sharesHistory reports whether a replica has a master's data, and no replica has data that the master may have lost. After a restart of
-// the master it requires that all pods of the shard were reached: one replica that copied proves nothing about another.
+// the master, all pods of the shard must have been reached: a replica that copied proves nothing about the other replicas.
 func (c *cluster) sharesHistory(m *Node) bool {
 	if !c.isUnbroken(m) && !c.isAsked(m.Shard) {
 		return false
@@ -54,13 +54,13 @@ func (c *cluster) sharesHistory(m *Node) bool {
 	return shared
 }
 
-// follows reports whether a replica's data is of the recorded history of a shard, or continues it. A replica that copied from another node
-// has that node's history.
+// follows reports whether a replica's data belongs to the recorded history of a shard, or continues that history. A replica that copied
+// from another node has that node's history.
 func (h History) follows(r *Node) bool {
 	return h.Repl != "" && (r.Replication.ID == h.Repl || r.Replication.FormerID == h.Repl)
 }
 
-// historyOf returns the recorded history of the shard that a node is of.
+// historyOf returns the recorded history of a node's shard.
 func (c *cluster) historyOf(id string) History {
 	if s := c.shardOf(id); s != nil {
 		return c.record.Histories[s.ordinal]
@@ -68,8 +68,8 @@ func (c *cluster) historyOf(id string) History {
 	return History{}
 }
 
-// linkSlack returns how much longer than its master a replica may have been cut off and still count as in step when the master was lost.
-// Nodes ping each other within half the node timeout, and redis counts whole seconds.
+// linkSlack returns the time that a replica may have been disconnected before its master was lost and still count as in step. Nodes ping
+// each other within half the node timeout, and redis counts whole seconds.
 func (c *cluster) linkSlack() time.Duration { return c.nodeTimeout()/2 + 2*time.Second }
 
 // stayedUntil reports whether a replica kept its link until its master was lost, the given time ago.
@@ -115,10 +115,11 @@ func (c *cluster) isAsked(shard int) bool {
 	return true
 }
 
-// remnant returns the replica of a lost owner with the most data, of any history, or nil.
+// remnant returns the replica with the most data of a lost owner, of any history, or nil.
 func (c *cluster) remnant(id string) *Node { return c.best(id, func(*Node) bool { return true }) }
 
-// best returns the replica of a node that passes a test and has the most of its data. One of the recorded history comes first.
+// best returns the replica of a node with the most of its data among those that the given function accepts. A replica with the recorded
+// history comes first.
 func (c *cluster) best(id string, passes func(*Node) bool) *Node {
 	var best *Node
 	for _, r := range c.replicas(id) {

@@ -34,7 +34,7 @@ func (r *Record) accept(values []string, slots SlotSet) {
 	r.Accepted = r.Accepted.Union(slots)
 }
 
-// remember notes a node as a member.
+// remember records a node as a member.
 func (r *Record) remember(n *Node) {
 	r.Nodes[n.Pod] = n.ID
 	r.GivenUp = slices.DeleteFunc(r.GivenUp, func(id string) bool { return id == n.ID })
@@ -70,7 +70,7 @@ func (c *cluster) join() []Step {
 		if !n.Reached || n.Terminating || c.record.Nodes[n.Pod] == n.ID || !c.member(n) && (!c.needs(n) || !c.joinable(n)) {
 			continue
 		}
-		// A node that members have forgotten for its removal still counts as a member through an outdated view.
+		// After its removal, a forgotten node still counts as a member while an outdated view has it.
 		if c.member(n) && !c.wants(n) && c.podOf[n.ID] == "" && len(c.record.Nodes) > 0 {
 			continue
 		}
@@ -107,7 +107,7 @@ func (c *cluster) epochs() []Step {
 	return together(ActionSetEpoch, "give each new node a config epoch", batch)
 }
 
-// functions copies functions to new masters, as redis-cli does when it adds one. Replicas get them from their master.
+// functions copies functions to new masters, as redis-cli does when it adds one. Replicas get functions from their master.
 func (c *cluster) functions() (steps []Step) {
 	var source *Node
 	for _, m := range c.masters() {
@@ -127,8 +127,8 @@ func (c *cluster) functions() (steps []Step) {
 	return steps
 }
 
-// replicate makes all members of a shard except its master replicas of it. Empty nodes come first, all at once. Nodes that follow a node
-// without slots come next, one at a time.
+// replicate makes all other members of a shard replicas of the shard's master. Empty nodes come first, all at once. Nodes that follow a
+// node without slots come next, one at a time.
 func (c *cluster) replicate() []Step {
 	empty, rest := c.newReplicas()
 	return append(empty, rest...)
@@ -140,7 +140,7 @@ func (c *cluster) replicateEmpty() []Step {
 	return empty
 }
 
-// newReplicas returns the steps that make empty nodes replicas, together, and those for nodes with keys.
+// newReplicas returns the combined step that makes empty nodes replicas, and the steps for nodes with keys.
 func (c *cluster) newReplicas() (empty, rest []Step) {
 	var batch []Step
 	for _, s := range c.shards {
@@ -179,8 +179,8 @@ func (c *cluster) flushed(n, master *Node, replicate Step) Step {
 		Message: fmt.Sprintf("empty %s: it owns no slot in any view, and every slot is served by another", n.Pod)}
 }
 
-// stale reports whether a node's keys are outdated copies. Two proofs are needed: neither it nor its master owns a slot in any view, and a
-// reached member serves every slot.
+// stale reports whether a node's keys are outdated copies. Two facts prove that: neither the node nor its master owns a slot in any view,
+// and reached members serve every slot.
 func (c *cluster) stale(n *Node) bool {
 	if c.servedSlots.Len() < Slots || len(c.unowned) > 0 || len(c.disputed) > 0 || len(c.masters()) < len(c.owned) {
 		return false

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// consent lets lost slots be served again, empty, after a user accepted their loss. No other rule re-assigns lost slots.
+// consent makes lost slots available again, without data, after a user accepted the loss. No other rule re-assigns lost slots.
 //
 //  1. Record the consent, and remove the lost node from the members.
 //  2. A replica that never had the data takes over. Without one, all members
@@ -72,7 +72,7 @@ func (c *cluster) replaceLost(given []string) (steps []Step) {
 	return steps
 }
 
-// usedConsents records consents that name a member whose data is not or no longer in doubt. They cover no later loss.
+// usedConsents records consents about a member whose data is not in doubt, or not any more. Such consents cover no later loss.
 func (c *cluster) usedConsents() []Step {
 	record := c.copyRecord()
 	for _, value := range c.wanted.Consent {
@@ -129,8 +129,8 @@ func (c *cluster) isPending(value string) bool {
 	return len(set.Intersect(lost)) > 0
 }
 
-// receiverOfLost returns the master that gets lost slots, and which of them it gets. It prefers the master with the fewest slots. A master
-// of a shard that is being removed comes last. Only slots without an owner in the master's view count, which may lag behind.
+// receiverOfLost returns the master that gets lost slots, and these slots. It prefers the master with the fewest slots. A master of a shard
+// that is being removed comes last. A master gets only slots without an owner in its own view, because that view may be outdated.
 func (c *cluster) receiverOfLost(lost SlotSet) (best *Node, slots SlotSet) {
 	for _, s := range c.shards {
 		if s.master == nil || best != nil && s.ordinal >= len(c.wanted.Shards) {
@@ -166,8 +166,8 @@ func (c *cluster) knowing(id string) []*Node {
 	return all
 }
 
-// ghosts makes members forget nodes that are gone for good: no pod has their data, they own no slot in any view, and no member follows
-// them.
+// ghosts makes members forget permanently lost nodes: no pod has the data of such a node, it owns no slot in any view, and no member
+// follows it.
 func (c *cluster) ghosts() []Step {
 	var batch []Step
 	for _, id := range sortedKeys(c.sightings) {
@@ -197,7 +197,7 @@ func (c *cluster) harmless(id string) bool {
 	return true
 }
 
-// ownersOf returns the members that own slots. It returns nil unless they own all of them.
+// ownersOf returns the members that own the given slots, or nil if a slot has no such owner.
 func (c *cluster) ownersOf(slots SlotSet) []*Node {
 	var on []*Node
 	rest := slots
@@ -227,8 +227,8 @@ func (c *cluster) resetStale(n *Node) []Step {
 }
 
 // outsiders handles reached pods outside the cluster that have other nodes in their view, or keys. Such a node was removed while it was
-// down, or given up, or its volume is of another cluster. It resets an empty node, or a replica of a member: its keys are copies. It
-// empties any other node only with a user's consent.
+// down, or was given up, or its volume belongs to another cluster. It resets an empty node, or a replica of a member: its keys are copies.
+// It empties any other node only with a user's consent.
 func (c *cluster) outsiders() (steps []Step) {
 	for _, n := range c.nodes {
 		if !n.Reached || c.member(n) || n.Terminating || !c.needs(n) || c.joinable(n) {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// whyNotSafe returns why no slot may move and no role may change now, or "". Both need a replica in step in every shard that should have one:
-// otherwise data that a move or failover has not copied yet exists on one node only.
+// whyNotSafe returns the reason why no slot may move and no role may change now, or "". Both need a replica in step in every shard that
+// should have replicas: otherwise data that a move or failover has not copied yet would exist on only one node.
 func (c *cluster) whyNotSafe() string {
 	for _, s := range c.shards {
 		if len(s.owned) == 0 {
@@ -33,8 +33,8 @@ func (c *cluster) whyNotSafe() string {
 	return ""
 }
 
-// uncopied returns a replica of a restarted master that should have none any more, if the replica has not copied from it since. After a move
-// the master would have fewer keys than the replica, and nothing would show that none was lost.
+// uncopied returns a replica that has not copied from its master since the restart of that master, in a shard that should not have replicas
+// any more. After a move the master would have fewer keys than the replica, and a loss of keys could no longer be excluded.
 func (c *cluster) uncopied(s *shard) *Node {
 	if c.hasReplicas(s) || c.isUnbroken(s.master) {
 		return nil
@@ -65,15 +65,15 @@ func (c *cluster) whyNot(s *shard) string {
 	return text
 }
 
-// moves brings slots to their targets: from shards that are being removed, from shards that have too many, and by the table of
-// AssignReceive. It moves slots of one pair of shards at a time, the lowest first. Each pass computes the rest again, and the number of
-// moved slots is minimal.
+// moves moves slots from shards that are being removed, from shards with too many slots, and according to the table of AssignReceive. It
+// moves slots between one pair of shards at a time, in ascending order. Each pass computes the remaining moves again. The number of moved
+// slots is minimal.
 func (c *cluster) moves() []Step {
 	if steps := c.table(); steps != nil {
 		return steps
 	}
 	for _, s := range c.shards[:min(len(c.wanted.Shards), len(c.shards))] {
-		// A shard without pods yet would change the shares of all others.
+		// A shard whose pods do not exist yet would change the shares of all other shards.
 		if s.master == nil && len(s.owned) == 0 {
 			return c.blocked("waits for shard %d before slots are moved%s", s.ordinal, c.whyNot(s))
 		}
@@ -112,7 +112,7 @@ type slotMove struct {
 	slots    SlotSet
 }
 
-// begin returns the step of a move, without slots whose move failed a short time ago. It returns nil if none can move now.
+// begin returns the step of a move, without slots whose move failed a short time ago. It returns nil if no slot can move now.
 func (c *cluster) begin(m slotMove) []Step {
 	if !c.backed(m.to) && m.from.Shard != m.to.Shard {
 		return c.blocked("no slot is moved now: shard %d has no replica in step%s", m.to.Shard, c.whyNot(c.shards[m.to.Shard]))
@@ -128,7 +128,7 @@ func (c *cluster) begin(m slotMove) []Step {
 // earlier one fails.
 func (c *cluster) nextMoves() []slotMove {
 	var moves []slotMove
-	// Slots of a second owner in a shard go to its master first: that does not change the shares.
+	// Slots of a second owner in a shard first move to the shard's master, which does not change the shares.
 	for _, n := range c.masters() {
 		if m := c.shards[n.Shard].master; m != nil && m != n {
 			moves = append(moves, slotMove{n, m, c.owned[n.ID]})
@@ -156,8 +156,9 @@ func (c *cluster) nextMoves() []slotMove {
 	return moves
 }
 
-// targets returns the number of slots that each shard should have. AutoReceive gives even shares, the larger ones to shards that have the
-// most, so that the fewest slots move. AssignReceive keeps the present numbers; the slots of a removed shard go to shards with the fewest.
+// targets returns the number of slots that each shard should have. AutoReceive computes even shares. Shards with the most slots get the
+// larger shares, to move as few slots as possible. AssignReceive keeps the present numbers; the slots of a removed shard go to shards with
+// the fewest.
 func (c *cluster) targets() []int {
 	target := make([]int, len(c.shards))
 	stay := min(len(c.wanted.Shards), len(c.shards))
@@ -210,7 +211,7 @@ func (c *cluster) targetsAssigned(target []int, stay int) []int {
 	return target
 }
 
-// tooLarge returns why the data of removed shards does not fit into the remaining ones, or "".
+// tooLarge returns the reason why the data of removed shards does not fit into the remaining shards, or "".
 func (c *cluster) tooLarge() string {
 	var leaving, staying []*Node
 	for _, n := range c.masters() {

@@ -42,21 +42,21 @@ type Node struct {
 	// Deleting such a pod ends no server, and its volume stays.
 	Stuck bool
 
-	// LostData reports whether the container refuses to start because its data is gone but its node id is not. It must not start as a new,
-	// empty node in the same pod: its former replicas would find it at their master's address and copy an empty data set. A new pod has
+	// LostData reports whether the container refuses to start because its data is gone but its node id is not. The server must not start as
+	// a new, empty node in the same pod: replicas would find the empty node at their master's address and copy from it. A new pod has
 	// another address.
 	LostData bool
 
 	// NotStarted is the container's reason for not starting on its volume: a damaged file, or the volume of another node.
 	NotStarted string
 
-	// Locked reports whether Redis refuses the password that other nodes accept and that a new pod would start with: the Secret had another
-	// one when this pod started.
+	// Locked reports whether Redis refuses the password that other nodes accept and with which a new pod would start: the Secret had
+	// another password when this pod started.
 	Locked bool
 
 	// Failures are steps on this node that failed and are not due for a retry yet.
 	Failures []Failure
-	// Sent holds the time since the last step of an action with an interval was sent to this node.
+	// Sent holds, for each action with an interval, the time since its last step was sent to this node.
 	Sent map[Action]time.Duration
 
 	// Reached reports whether Redis answered all queries. If not, the fields below are unknown, and Problem has the cause: connection
@@ -79,15 +79,16 @@ type Node struct {
 	// Refuses describes requests of clients that the running node refuses, and why: a full disk or memory, too few replicas, too many
 	// connections. Empty if it refuses none.
 	Refuses string
-	// Closed reports whether the user with which replicas copy from this master is disabled. That is so on a new node, and on one that restarted
-	// without slots before it had learned of its replicas, or whose volume storage may have put back.
+	// Closed reports whether the user with which replicas copy from this master is disabled. The user is disabled on a new node, on a node
+	// that restarted without slots before it had learned of its replicas, and on a node whose volume storage may have reset.
 	Closed bool
-	// Used is the time when the volume of a closed master was last in use before its server started. It is zero if another node showed then that
-	// storage has not put the volume back.
+	// Used is the time of the last use of a closed master's volume before its server started. It is zero if another node proved at the
+	// start that storage has not reset the volume.
 	Used time.Time
-	// Linked is the time until which a replica had its link before its server started, as its volume notes. It is zero while it has a link.
+	// Linked is the time until which a replica was linked before its server started, from a file on its volume. It is zero while the
+	// replica is linked.
 	Linked time.Time
-	// Kept is the size in MiB of former files that the volume kept for people when the server started.
+	// Kept is the size in MiB of the former files on the volume, which are kept for users, when the server started.
 	Kept int64
 	// Unsaved reports whether the node cannot write its append-only file: its end would cost writes that it has acknowledged.
 	Unsaved bool
@@ -193,7 +194,7 @@ type Record struct {
 	// Consents are the used values of the annotation accept-data-loss. A value that stays in the annotation counts once: it does not cover
 	// a later loss of the same slots.
 	Consents []string `json:"consents,omitempty"`
-	// GivenUp are the nodes whose loss was accepted. Such a node is no member when it comes back and another node owns its slots.
+	// GivenUp are the nodes whose loss was accepted. Such a node is no member if it returns after another node has taken over its slots.
 	GivenUp []string `json:"givenUp,omitempty"`
 	// Accepted are the slots without an owner whose loss was accepted.
 	Accepted SlotSet `json:"accepted,omitempty"`

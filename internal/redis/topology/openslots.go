@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// openSlot is a slot that some member marks as migrating or importing.
+// openSlot is a slot that at least one member marks as migrating or importing.
 type openSlot struct {
 	slot      int
 	owner     *Node   // nil if it is not reached
@@ -128,7 +128,7 @@ func (c *cluster) repair(o openSlot) []Step {
 
 // repairWith repairs an open slot whose keys are on its owner and on target. moving reports whether the owner marks it as migrating there.
 func (c *cluster) repairWith(o openSlot, target *Node, moving bool) []Step {
-	// Without key counts a mark proves nothing.
+	// A mark without key counts proves nothing.
 	ownerKeys, known := o.owner.SlotKeys[o.slot]
 	targetKeys, alsoKnown := target.SlotKeys[o.slot]
 	if !known || !alsoKnown {
@@ -171,8 +171,8 @@ func (o openSlot) leftover() *Node {
 	return nil
 }
 
-// dropCopies finishes a move back whose owner has all keys of the slot. Other masters may hold copies of keys that clients have deleted since.
-// A master that restarts with copies marks the slot as importing, so each shard with members is checked before the owner closes the slot.
+// dropCopies finishes a move back whose owner has all keys of the slot. Other masters may hold copies of keys that clients deleted later. A
+// master that restarts with copies marks the slot as importing, so every shard with members is checked before the owner closes the slot.
 func (c *cluster) dropCopies(o openSlot) []Step {
 	holder := c.anyOther(o.owner)
 	for _, s := range c.shards {
@@ -210,7 +210,7 @@ func (c *cluster) targetOf(o openSlot) (target *Node, moving bool) {
 			return s.master, true
 		}
 		if len(o.importing) == 0 {
-			// No view has that node any more. Any keys that it had are lost.
+			// No view has the named node any more. Its keys, if any, are lost.
 			if c.fateOf(named) == gone && c.shardOf(named) == nil {
 				return c.anyOther(o.owner), true
 			}
@@ -225,7 +225,7 @@ func (c *cluster) targetOf(o openSlot) (target *Node, moving bool) {
 	return target, moving
 }
 
-// anyOther returns a master to compare with if the named one is gone for good.
+// anyOther returns a master to compare with if the master in the mark is permanently lost.
 func (c *cluster) anyOther(than *Node) *Node {
 	for _, n := range c.masters() {
 		if n != than {
@@ -246,8 +246,8 @@ func (c *cluster) strangers(o openSlot, target *Node) string {
 	return strings.Join(names, ", ")
 }
 
-// importFrom makes target import a slot from its present owner. A node that imports a slot never updates the slot's owner in its view, not
-// even when the owner is dead.
+// importFrom makes target import a slot from its present owner. A node that imports a slot never updates the slot's owner in its view, even
+// if the owner is dead.
 func (c *cluster) importFrom(target *Node, o openSlot) []Step {
 	if e := target.sees(o.owner.ID); e == nil || e.Handshake {
 		return nil

@@ -64,7 +64,8 @@ func (c *cluster) neverUp() (steps []Step) {
 //     replica's data: one that restarted, or one that is not reached and may
 //     come up by itself.
 //
-// Replicas come before the master of a shard: while that does not run, they start with what they have, and copy nothing.
+// Replicas come before the master of a shard: while the master does not run, replicas start with the data on their volumes and copy
+// nothing.
 func (c *cluster) stuck() []Step {
 	if c.unproven() || c.wanted.Parked {
 		return nil
