@@ -23,7 +23,7 @@ func (c Client) Data(ctx context.Context, host, password string) (string, error)
 	return c.do(ctx, http.MethodGet, "http://"+host+":8080/data", password)
 }
 
-// Create creates the data of a member. The member refuses it if it has other data.
+// Create creates the data of a member. A member that has other data refuses.
 func (c Client) Create(ctx context.Context, host, password, data string) error {
 	_, err := c.do(ctx, http.MethodPut, "http://"+host+":8080/data?id="+data, password)
 	return err

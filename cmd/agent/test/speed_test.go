@@ -77,8 +77,8 @@ func fill(s *rig.Server, mib int) {
 	}
 }
 
-// A copy of the files of 1 GiB against a bare CLONE to a folder, by a server that is made for it as the agent's is; a restore against a copy of the
-// same files that is flushed to the disk. It prints the ratios.
+// The test prints two ratios for 1 GiB of data: the time of a copy of the files to that of a bare CLONE to a folder, by a server that is
+// created like the agent's; and the time of a restore to that of a copy of the same files with a flush to the disk.
 func TestSpeedOfFiles(t *testing.T) {
 	if !rig.Full() {
 		t.Skip("a benchmark of 1 GiB is part of the long form alone: make suite-backup-agent FORM=long")

@@ -256,7 +256,7 @@ func decode(name string, text []byte, newest int, into any) error {
 	return nil
 }
 
-// DecodeVerification reads what Verified holds.
+// DecodeVerification parses the content of the object Verified.
 func DecodeVerification(name string, text []byte) (*Verification, error) {
 	v := &Verification{}
 	return v, decode(name, text, Format, v)

@@ -29,7 +29,7 @@ type S3Options struct {
 	// Endpoint is a URL such as https://s3.example.com.
 	Endpoint string
 	Bucket   string
-	// Prefix begins all names. A slash is added at its end.
+	// Prefix is the prefix of all names. A slash is added at its end.
 	Prefix string
 	Region string
 	// PathStyle puts the bucket into the path, not into the host name.
