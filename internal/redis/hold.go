@@ -31,7 +31,7 @@ type holds struct {
 // held is the state of one cluster's settings.
 type held struct {
 	generation int64           // settings that servers were queried for
-	unset      map[string]bool // that servers have not applied
+	unset      map[string]bool // settings that servers have not applied
 	back       map[string]bool // settings that the last plan held back
 }
 

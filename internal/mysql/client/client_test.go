@@ -186,7 +186,7 @@ func TestObserverUnread(t *testing.T) {
 	}
 }
 
-// Looks within milliseconds count as one.
+// Several queries within milliseconds count as one.
 func TestObserverCountsApart(t *testing.T) {
 	t.Parallel()
 	o := &Observer{}

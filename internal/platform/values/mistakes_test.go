@@ -204,7 +204,7 @@ func TestMistakesElsewhere(t *testing.T) {
 		{"etcd", "{etcd: {podTemplate: {metadata: {labels: {$patch: replace}}}}}", ""},
 
 		{"mongodb", "{mongodb: {size: custom}}", "spec.mongodb.resources"},
-		{"mongodb", "{mongodb: {podTemplate: {spec: {container: []}}}}", ""}, // the plan reads it
+		{"mongodb", "{mongodb: {podTemplate: {spec: {container: []}}}}", ""}, // the plan reads the field
 		{"mongodb", "{mongodb: {kind: ThirdParty}}", "spec.mongodb.thirdParty"},
 		{"mongodb", "{mongodb: {kind: ThirdParty, thirdParty: {url: 'mongodb://a:70000/b'}}}", "spec.mongodb.thirdParty.url"},
 		{"mongodb", "{mongodb: {kind: ThirdParty, thirdParty: {url: 'mongodb://a,b:0/c?d=e'}}}", "spec.mongodb.thirdParty.url"},

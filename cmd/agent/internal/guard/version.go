@@ -68,7 +68,8 @@ func (e Evidence) String() string {
 	return "an unknown server"
 }
 
-// allows reports whether a server may start on the data. If the version is unknown, it may: a guess must not stop a running platform.
+// allows reports whether a server may start on the data. It returns true if the version is unknown: a guess must not stop a running
+// platform.
 func (e Evidence) allows(server *Version) bool {
 	switch {
 	case e.Version != nil:
@@ -83,8 +84,8 @@ func (e Evidence) allows(server *Version) bool {
 	return true
 }
 
-// evidence finds out from the files of a data directory which server wrote it. It does not judge data of servers before MySQL 8.0 by
-// mysql_upgrade_info: the tool mysql_upgrade writes that file, and users may have forgotten to run it.
+// evidence determines from the files of a data folder the server that wrote the data. For servers before MySQL 8.0 it ignores
+// mysql_upgrade_info: the tool mysql_upgrade writes that file, and users may have forgotten to run the tool.
 func evidence(data string) Evidence {
 	exists := func(names ...string) bool {
 		_, err := os.Stat(filepath.Join(append([]string{data}, names...)...))

@@ -32,7 +32,7 @@ func ReadVolume(root, data string) (Volume, error) {
 	case err == nil:
 		volume.Mark = &Mark{}
 		if json.Unmarshal(text, volume.Mark) != nil {
-			volume.Mark = &Mark{} // not readable, and said so
+			volume.Mark = &Mark{} // an unreadable mark has format 0, which Judge refuses
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return volume, fmt.Errorf("read the mark of the volume: %w", err)
@@ -58,8 +58,8 @@ func ReadVolume(root, data string) (Volume, error) {
 	return volume, nil
 }
 
-// Remember records on the volume that a server may start on it, and returns the resulting mark. It returns nil if it could not write one,
-// which does not prevent the start. The write is atomic, even if the process or the node ends.
+// Remember records on the volume that a server may start on its data, and returns the resulting mark. It returns nil if it could not write
+// the mark, which does not prevent the start. The write is atomic, even if the process or the node ends.
 func (v Volume) Remember(root string, server *Version, record Record) (*Mark, error) {
 	mark := Mark{ID: newID()}
 	if v.Mark != nil {
@@ -125,7 +125,7 @@ func write(root string, mark Mark) (err error) {
 	}
 	folder, err := os.Open(root)
 	if err != nil {
-		return nil // the mark was written; only its survival of a power cut is uncertain
+		return nil // the mark was written, but may be lost after a power cut
 	}
 	return errors.Join(folder.Sync(), folder.Close())
 }

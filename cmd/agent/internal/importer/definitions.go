@@ -47,8 +47,8 @@ func (m *Import) recordDefinitions(ctx context.Context) error {
 	return nil
 }
 
-// redefined returns the objects of a source without a log whose definitions have changed since the dump. The copy of an older agent has no
-// record.
+// redefined returns the objects of a source without a log whose definitions have changed since the dump. A copy that an older agent made
+// has no record.
 func (m *Import) redefined(ctx context.Context) (names []string, err error) {
 	text, err := os.ReadFile(m.definitionsFile())
 	if errors.Is(err, os.ErrNotExist) {

@@ -40,9 +40,8 @@ func (f Fence) Look(ctx context.Context) (contract.Fence, error) {
 	return f.look(conn)
 }
 
-// Close fences the server. After it has returned, no write is acknowledged until Open or a restart of the server. It may be repeated. Close
-// first waits for the end of XA transactions that have written, because super_read_only refuses COMMIT, but neither XA PREPARE nor XA
-// COMMIT.
+// Close fences the server: after Close has returned, no write is acknowledged until Open or a restart of the server. Close may be repeated.
+// It first waits for the end of XA transactions that have written: super_read_only refuses COMMIT, but accepts XA PREPARE and XA COMMIT.
 func (f Fence) Close(ctx context.Context) (contract.Fence, error) {
 	conn, err := f.connect(ctx)
 	if err != nil {
@@ -132,7 +131,7 @@ func (f Fence) Open(ctx context.Context) (contract.Fence, error) {
 		return contract.Fence{}, err
 	}
 	defer conn.Close()
-	// A close of a killed agent that still waits for a lock would take effect after this.
+	// A close by a killed agent may still wait for a lock, and would take effect after Open.
 	waits, err := conn.Value("SELECT COUNT(*) FROM information_schema.PROCESSLIST WHERE ID <> CONNECTION_ID() AND INFO LIKE " + server.Literal(setFence+"%"))
 	if err != nil {
 		return contract.Fence{}, err

@@ -24,8 +24,8 @@ var (
 	errOther = errors.New("the server or the databases to copy are not those of the copy on the volume")
 )
 
-// identityOf returns an id of a server's data; "" if it cannot be read. MySQL stores one with the data. MariaDB has none: the creation time
-// of the oldest system table replaces it.
+// identityOf returns an id of a server's data; "" if it cannot be read. MySQL stores such an id with the data. MariaDB has none: the
+// creation time of the oldest system table replaces it.
 func identityOf(conn *server.Conn) (string, error) {
 	if conn.Version.Flavour == server.MySQL {
 		return conn.Variable("server_uuid")
@@ -39,7 +39,7 @@ func identityOf(conn *server.Conn) (string, error) {
 
 func (m *Import) identityFile() string { return filepath.Join(m.folder, "server") }
 
-// readIdentity reads from which server a complete dump was made. Before the first dump, any server is accepted.
+// readIdentity reads the identity of the server from which a complete dump was made. Before the first dump, any server is accepted.
 func (m *Import) readIdentity() error {
 	text, err := os.ReadFile(m.identityFile())
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -49,7 +49,7 @@ func (m *Import) readIdentity() error {
 	return nil
 }
 
-// recordIdentity records from which server a complete dump was made.
+// recordIdentity records the identity of the server from which a complete dump was made.
 func (m *Import) recordIdentity() error {
 	if m.identity != "" {
 		return nil
@@ -64,7 +64,7 @@ func (m *Import) recordIdentity() error {
 	return nil
 }
 
-// isCopied fails if another server answers than the copied one.
+// isCopied fails if the server that answers is not the copied server.
 func (m *Import) isCopied(conn *server.Conn) (err error) {
 	if m.seen, err = identityOf(conn); err != nil || m.identity == "" || m.seen == "" || m.seen == m.identity {
 		return err
@@ -78,7 +78,7 @@ func (m *Import) consent() string {
 	return fmt.Sprintf("take the copy into use as it is: set cutOver to true, and mysql.acceptLoss to %q", m.loss())
 }
 
-// loss names the loss of the source. The user's consent repeats that text.
+// loss returns the text for the loss of the source. The user must repeat the text to accept the loss.
 func (m *Import) loss() string { return "source " + m.identity }
 
 // isLost reports whether a failure means that the source is lost, and the user agreed to continue without it.
@@ -86,7 +86,7 @@ func (m *Import) isLost(err error) bool {
 	return m.identity != "" && (errors.Is(err, errReplaced) || contract.ReasonOf(err) == contract.ReasonServerUnreachable) && m.CutOver() && m.Accepted != nil && m.Accepted() == m.loss()
 }
 
-// takeAsIs makes the copy the database although its source is lost. The copy has all received events of the log.
+// takeAsIs makes the copy the database although the source is lost. The copy has all received events of the source's log.
 func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	if m.store, err = store.NewFolder(filepath.Join(m.folder, "store")); err != nil {
 		return err
@@ -108,7 +108,7 @@ func (m *Import) takeAsIs(ctx context.Context) (err error) {
 	return nil
 }
 
-// beginAgain discards the copy, unless the copy may have data that the source has lost.
+// beginAgain discards the copy for a new one. It keeps a copy that may have data that the source has lost.
 func (m *Import) beginAgain(ctx context.Context, why error) error {
 	if !errors.Is(why, errOther) {
 		conn, err := m.connect(ctx)

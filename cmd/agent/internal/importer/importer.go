@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package importer creates the database of a new volume from a running server. It dumps the server, loads the dump, and applies the
-// server's binary log until the cut-over is requested. Then it compares both, and permits a server to start on the volume.
+// server's binary log until the cut-over is requested. Then it compares copy and source, and permits a server to start on the volume.
 //
 // The folder d3os-import of the volume has all files: the dump and the log as a store of backups, and the state of the copy. A killed
 // import continues from there. The source is only read.
@@ -43,9 +43,9 @@ type Options struct {
 	DumpProgram  string
 	// MaxLockWait is the maximum wait of the dump for its lock of all tables, as in a backup.
 	MaxLockWait time.Duration
-	// Interval is the time between two looks at the source.
+	// Interval is the time between two queries of the source.
 	Interval time.Duration
-	// CutOver reports whether the import has to end.
+	// CutOver reports whether the end of the import is requested.
 	CutOver func() bool
 	// Accepted returns the loss that the user accepts; it may be nil.
 	Accepted func() string
@@ -75,8 +75,8 @@ type Import struct {
 // Remove removes the files of an import from a volume whose database is in use.
 func Remove(volume string) error { return os.RemoveAll(filepath.Join(volume, folder)) }
 
-// Run makes the copy and returns when it is the database of the volume. It retries after temporary failures. It begins another copy if it
-// cannot prove which transactions the copy has.
+// Run makes the copy and returns when it is the database of the volume. It retries after temporary failures. It begins another copy if the
+// transactions in the copy cannot be determined.
 func Run(ctx context.Context, o Options) (*Import, error) {
 	m := &Import{Options: o, folder: filepath.Join(o.Target.Volume, folder)}
 	random := [6]byte{}
@@ -117,14 +117,14 @@ func Run(ctx context.Context, o Options) (*Import, error) {
 	}
 }
 
-// passes reports whether a failure may pass by itself.
+// passes reports whether a failure may be temporary.
 func passes(err error) bool {
 	return slices.Contains([]contract.Reason{
 		contract.ReasonServerUnreachable, contract.ReasonBusy, contract.ReasonDumpFailed, contract.ReasonLockWait, contract.ReasonNotFound,
 	}, contract.ReasonOf(err))
 }
 
-// firstDelay and longestDelay limit the time between two copies that are begun again.
+// firstDelay and longestDelay limit the time between the starts of two copies.
 const firstDelay, longestDelay = 10 * time.Second, 10 * time.Minute
 
 // pause waits for a time. It returns false if ctx has ended.
@@ -137,7 +137,7 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// State returns how far the import is.
+// State returns the progress of the import.
 func (m *Import) State() contract.Import {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -158,7 +158,7 @@ func (m *Import) enter(phase contract.ImportPhase) {
 	m.update(func(s *contract.Import) { s.Phase, s.Reason, s.Message, s.Bytes, s.TotalBytes = phase, "", "", 0, 0 })
 }
 
-// failed reports a failure that may pass.
+// failed reports a failure that may be temporary.
 func (m *Import) failed(err error) {
 	m.update(func(s *contract.Import) {
 		s.Reason, s.Message, s.CutOver = contract.ReasonOf(err), err.Error(), m.CutOver()
@@ -171,7 +171,7 @@ func (m *Import) failed(err error) {
 	})
 }
 
-// discard gives up the copy. It removes the state first, so that an interrupted removal never looks like a copy.
+// discard removes the copy, its state first: so an interrupted removal never looks like a copy.
 func (m *Import) discard(why string) error {
 	if err := os.Remove(m.stateFile()); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -216,7 +216,7 @@ func (m *Import) attempt(ctx context.Context) (err error) {
 	return m.keep(ctx)
 }
 
-// open opens the copy on the volume, or makes it. The caller closes it.
+// open opens the copy on the volume, or creates it. The caller closes the copy.
 func (m *Import) open(ctx context.Context) (err error) {
 	if m.backup, err = m.dumped(ctx); err == nil {
 		err = m.recordIdentity()
@@ -243,7 +243,7 @@ func (m *Import) progress(p contract.Progress) {
 	m.update(func(s *contract.Import) { s.Bytes, s.TotalBytes = p.Bytes, p.TotalBytes })
 }
 
-// dumped returns the dump that is on the volume, or makes one.
+// dumped returns the dump on the volume, or makes a dump.
 func (m *Import) dumped(ctx context.Context) (*manifest.Backup, error) {
 	entries, err := catalogue.Backups(ctx, m.store)
 	if err != nil {

@@ -74,7 +74,7 @@ func (m *Import) step(ctx context.Context, cut bool) (bool, error) {
 	return false, nil
 }
 
-// noLog is the message of a copy that cannot follow its source.
+// noLog is the message about a copy that cannot follow its source.
 func (m *Import) noLog() string {
 	return fmt.Sprintf("the source %s has no binary log in row format (log_bin=ON, binlog_format=ROW) that could be followed: the copy has the data as of %s. Set cutOver if nothing was written to the source since; "+
 		"else stop the writes, and then set cutOver: an unequal copy is refused", m.Server.Address, m.backup.Started.Format(time.RFC3339))
@@ -153,14 +153,14 @@ type rest struct{ since time.Time }
 // atRest is the time for which a source must be at rest before the copy replaces it.
 const atRest = 2 * time.Second
 
-// disturbed reports that the source is written to.
+// disturbed reports that clients still write to the source.
 func (m *Import) disturbed(n int64) {
 	m.update(func(s *contract.Import) {
 		s.Reason, s.Message = contract.ReasonBusy, fmt.Sprintf("the source %s is still written to (%d transactions while the copy was finished): stop the services and events that write to it", m.Server.Address, n)
 	})
 }
 
-// reach applies everything up to the present position of the source, and returns that position; nil if the archive has not reached it yet.
+// reach applies all events up to the present position of the source, and returns that position; nil if the archive has not reached it yet.
 func (m *Import) reach(ctx context.Context) (*contract.Position, error) {
 	conn, err := m.connect(ctx)
 	if err != nil {

@@ -22,7 +22,7 @@ type log struct {
 
 	mu   sync.Mutex
 	head manifest.Head
-	at   time.Time // by the agent's clock: a time at or before which head was the end of the source's log
+	at   time.Time // a time, by the agent's clock, at which head was the end of the source's log
 	err  error     // the last failure; nil after head has advanced
 }
 

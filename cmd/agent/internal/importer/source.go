@@ -63,7 +63,7 @@ func (m *Import) look(ctx context.Context) (*log, error) {
 	return m.lookAtLog(conn)
 }
 
-// lookAtLog returns the log of the source if the log contains the changes of rows.
+// lookAtLog returns the log of the source if that log contains the changes of rows.
 func (m *Import) lookAtLog(conn *server.Conn) (*log, error) {
 	if has, err := hasLog(conn); !has || err != nil {
 		return nil, err

@@ -19,15 +19,15 @@ import (
 // Format is the format of all manifests, except those of a copy of a server's files.
 const Format = 1
 
-// FormatFiles is the format of the manifest of a backup with Base Files or Physical, and the newest that this package reads. An agent that
-// knows only Format refuses such a backup.
+// FormatFiles is the format of the manifest of a backup with Base Files or Physical. It is the newest format that this package reads. An
+// agent that knows only Format refuses such a backup.
 const FormatFiles = 2
 
 // FormatGTID is the format of the head and the segments of a timeline that is followed by GTID. An agent that knows only Format refuses it.
 const FormatGTID = 2
 
-// Values of Base: a copy of a server's data folder, in a tar stream that the objects named files-… hold one after the other. Files is that of
-// a MySQLCluster's member, Physical that of one server, whose log the archive follows.
+// Values of Base: a copy of a server's data folder, as a tar stream in consecutive objects named files-…. Files is the copy of a member of
+// a MySQLCluster, Physical the copy of a single server whose log the archive follows.
 const (
 	Files    = "files"
 	Physical = "physical"
@@ -50,12 +50,12 @@ type Backup struct {
 	Base string `json:"base,omitempty"`
 	// Source identifies the data in the backup, such as by the mark of its volume; empty if the caller gave no name.
 	Source string `json:"source,omitempty"`
-	// Writer identifies the resource whose data is in the backup, such as by its UID. A resource that was deleted and made again has another
-	// one. Empty if the caller gave none, and in backups of older agents.
+	// Writer identifies the resource whose data is in the backup, such as by its UID. A recreated resource has another Writer. Empty if the
+	// caller gave none, and in backups of older agents.
 	Writer    string    `json:"writer,omitempty"`
 	Started   time.Time `json:"started"`
 	Completed time.Time `json:"completed"`
-	// ServerTime is a time behind Position by the server's own clock; zero in backups of older agents.
+	// ServerTime is a time after Position, by the server's own clock; zero in backups of older agents.
 	ServerTime time.Time `json:"serverTime,omitzero"`
 	Server     Server    `json:"server"`
 	// Tool is the version of the program that made the dump.
@@ -65,11 +65,12 @@ type Backup struct {
 	// LogBegan is the time of the first event in the file of Position. The file's name and LogBegan identify the log. Zero if the account
 	// may not read the log.
 	LogBegan time.Time `json:"logBegan,omitzero"`
-	// PreparedFrom is the log file of the oldest XA transaction that is prepared at Position; empty if no file before Position's has one.
+	// PreparedFrom is the log file of the oldest XA transaction that is prepared at Position; empty if all of them are in the file of
+	// Position.
 	PreparedFrom string `json:"preparedFrom,omitempty"`
-	// Revision is one of etcd that the backup has at least; 0 for others.
+	// Revision is a revision of etcd that the backup includes, possibly with later ones; 0 for other databases.
 	Revision int64 `json:"revision,omitempty"`
-	// Shards are the shards of a Redis Cluster, each with the object at the same index; empty for other kinds.
+	// Shards are the shards of a Redis Cluster. The object of a shard has the same index in Objects. Empty for other kinds.
 	Shards []Shard `json:"shards,omitempty"`
 	// Objects are in the order in which a restore loads them.
 	Objects []Object `json:"objects"`
@@ -77,14 +78,14 @@ type Backup struct {
 	Tables map[string]int64 `json:"tables"`
 	// TemporaryAccounts are names of accounts that a replay needs, and that the restored database does not keep.
 	TemporaryAccounts []string `json:"temporaryAccounts,omitempty"`
-	// Recipients are the public keys to which the objects are encrypted; none: they are not.
+	// Recipients are the public keys to which the objects are encrypted; none for objects without encryption.
 	Recipients []string `json:"recipients,omitempty"`
 	Warnings   []string `json:"warnings,omitempty"`
 	// Annotations are the caller's own.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Server describes the server that a backup is of.
+// Server describes the server from which a backup was made.
 type Server struct {
 	// Version is the server's version, such as 5.7.44 or 10.11.19-MariaDB.
 	Version string `json:"version"`
@@ -134,8 +135,8 @@ type Verification struct {
 	Format int       `json:"format"`
 	Time   time.Time `json:"time"`
 	OK     bool      `json:"ok"`
-	// Damaged reports the proof that the backup's objects differ from what was written. Nothing else proves a backup bad: a check can fail
-	// for many other reasons. Older agents recorded such failures too, without this field.
+	// Damaged reports the proof that the backup's objects differ from what was written. A failed check alone proves nothing about the
+	// backup, because a check can fail for many other reasons. Older agents also recorded such failures, without this field.
 	Damaged bool `json:"damaged,omitempty"`
 	// Message describes the damage that was found.
 	Message string `json:"message,omitempty"`
@@ -150,7 +151,7 @@ func ID(started time.Time, random [4]byte) string {
 	return fmt.Sprintf("%s-%x", started.UTC().Format("20060102T150405Z"), random)
 }
 
-// IDAfter returns an ID that sorts behind another one, also where the clock was set back since. An empty one comes before all.
+// IDAfter returns an ID that sorts after another ID, even if the clock was set back since then. An empty ID sorts before all others.
 func IDAfter(before string, now time.Time, random [4]byte) string {
 	id := ID(now, random)
 	if last, err := Time(before); err == nil && before[:16] >= id[:16] {
@@ -159,7 +160,7 @@ func IDAfter(before string, now time.Time, random [4]byte) string {
 	return id
 }
 
-// Time returns the time that an ID begins with.
+// Time returns the time at the beginning of an ID.
 func Time(id string) (time.Time, error) {
 	stamp, _, _ := strings.Cut(id, "-")
 	return time.Parse("20060102T150405Z", stamp)
@@ -168,13 +169,14 @@ func Time(id string) (time.Time, error) {
 // IsID reports whether a text has the form of an ID.
 func IsID(text string) bool { return idPattern.MatchString(text) }
 
-// Folder returns where the backup with an ID is, with a slash at its end.
+// Folder returns the folder of the backup with an ID, with a slash at its end.
 func Folder(id string) string { return Backups + id + "/" }
 
-// IsOnLog reports whether Position is in the log that an archive follows. The Position of Files is in the log of the copied member.
+// IsOnLog reports whether Position is a position in the log that an archive follows. It returns false for Files, whose Position is in the
+// log of the copied member.
 func (b *Backup) IsOnLog() bool { return b.Position != nil && b.Base != Files }
 
-// HasGTIDs reports whether the backup has exactly the transactions of a known set of GTIDs. A timeline by GTID may continue such a backup.
+// HasGTIDs reports whether the set of GTIDs in the backup is exactly known. Only then a timeline by GTID may continue the backup.
 func (b *Backup) HasGTIDs() bool {
 	return b.Base == Files && b.Position != nil && b.Position.GTID != ""
 }
@@ -213,7 +215,7 @@ func Encode(what any) ([]byte, error) {
 	return append(text, '\n'), err
 }
 
-// DecodeBackup reads the manifest of a backup that the store has under a name. It fails with NewerFormat or Damaged.
+// DecodeBackup parses the manifest of a backup. name is the name of the manifest in the store. It fails with NewerFormat or Damaged.
 func DecodeBackup(name string, text []byte) (*Backup, error) {
 	b := &Backup{}
 	if err := decode(name, text, FormatFiles, b); err != nil {
@@ -235,7 +237,7 @@ func DecodeBackup(name string, text []byte) (*Backup, error) {
 	return b, nil
 }
 
-// decode reads the format first: in a newer format, no other field is known.
+// decode parses the format first, because the other fields of a newer format are unknown.
 func decode(name string, text []byte, newest int, into any) error {
 	var head struct {
 		Format int `json:"format"`

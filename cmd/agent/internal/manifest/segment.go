@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Segment describes a part of a binary log file: the bytes From to To of it, whole events, as the server has them.
+// Segment describes a part of a binary log file: the bytes From to To of the server's file, which are complete events.
 type Segment struct {
 	Format int `json:"format"`
 	// Timeline is the ID of the segment's timeline.
@@ -22,9 +22,9 @@ type Segment struct {
 	To       uint64 `json:"to"`
 	// FileTime is the time at which the server began the file. It distinguishes files of the same name.
 	FileTime time.Time `json:"fileTime"`
-	// Continues is the end of the segment before this one; nil in the first of a timeline.
+	// Continues is the end of the previous segment; nil in the first segment of a timeline.
 	Continues *contract.Position `json:"continues,omitempty"`
-	// Next is the next file if the segment is the last one of its file; else empty.
+	// Next is the next file if the segment is the last one in its file; otherwise empty.
 	Next string `json:"next,omitempty"`
 	// FirstTime and LastTime are the times of the first and the last event.
 	FirstTime time.Time `json:"firstTime"`
@@ -37,14 +37,14 @@ type Segment struct {
 	Transactions int64 `json:"transactions"`
 	// Source names the data, as in a Backup; empty in segments of older agents.
 	Source string `json:"source,omitempty"`
-	// Recipients are the public keys to which the segment is encrypted; none: it is not.
+	// Recipients are the public keys to which the segment is encrypted; none for a segment without encryption.
 	Recipients []string `json:"recipients,omitempty"`
 	// Archived is the time at which the segment was written, by the agent's clock.
 	Archived time.Time `json:"archived"`
 	Object   Object    `json:"object"`
 
-	// The following are of a timeline by GTID. Its files are of the archive's own making: they hold the transactions of several servers.
-	// Before and Executed are the GTIDs of all transactions of the database before the segment, and at its end.
+	// The following fields belong to a timeline by GTID. The archive itself creates the files of such a timeline, with transactions of
+	// several servers. Before and Executed are the GTIDs of all transactions of the database before the segment, and at its end.
 	Before   string `json:"before,omitempty"`
 	Executed string `json:"executed,omitempty"`
 	// CommittedBy is the latest commit time of the transactions before the segment.
@@ -52,18 +52,19 @@ type Segment struct {
 	// FirstCommit and LastCommit are the earliest and the latest commit time of the transactions that end in the segment.
 	FirstCommit time.Time `json:"firstCommit,omitzero"`
 	LastCommit  time.Time `json:"lastCommit,omitzero"`
-	// Unclear are moments that stand for two states of the database, because a clock was behind that of earlier transactions; nil for none.
+	// Unclear are time spans with two possible states of the database, because the clock of a server was behind the clock of earlier
+	// transactions; nil for none.
 	Unclear *Span `json:"unclear,omitempty"`
 }
 
-// ClockSteps is the amount by which times of a log may differ from the true ones although no clock was set: the clocks of agent and server
-// differ, and a long transaction has an earlier time than transactions that were committed before it.
+// ClockSteps is the maximum difference between times in a log and true times while no clock is set: the clocks of agent and server differ,
+// and a long transaction has an earlier time than transactions that were committed before it.
 const ClockSteps = 10 * time.Minute
 
-// lateCommit is the time for which a commit may wait after its statement has begun, such as for the lock of a backup.
+// lateCommit is the time for which a commit may wait after the start of its statement, such as for the lock of a backup.
 const lateCommit = 10 * time.Second
 
-// Latest returns a time after all commits of the segment. It is by the agent's clock where the segment has none by the server's.
+// Latest returns a time after all commits of the segment, by the server's clock, or by the agent's clock if the segment has no such time.
 func (s *Segment) Latest() time.Time {
 	if s.NotAfter.IsZero() {
 		return s.Archived.Add(ClockSteps)
@@ -71,12 +72,12 @@ func (s *Segment) Latest() time.Time {
 	return s.NotAfter
 }
 
-// IsPossible reports whether a transaction of the segment can have been committed at the time that its event has.
+// IsPossible reports whether a transaction of the segment can have been committed at the time in its event.
 func (s *Segment) IsPossible(at time.Time) bool {
 	return !at.After(s.Latest()) && !at.Before(s.NotBefore.Truncate(time.Second).Add(-lateCommit))
 }
 
-// Committed returns the time of a transaction's event, or the bound that it exceeds.
+// Committed returns the time of a transaction's event, or the bound if the time exceeds a bound.
 func (s *Segment) Committed(at time.Time) time.Time {
 	switch {
 	case s.IsPossible(at):
