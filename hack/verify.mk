@@ -23,9 +23,9 @@ SUITE_TOOLS := cluster-tools $(GOTESTSUM) $(SOURCE_LINK)
 .PHONY: suite-redis model-redis
 verify-redis: suite-redis model-redis
 suite-redis: $(SUITE_TOOLS) $(REDIS)/redis-server
-	REDIS_TESTS=$(FULL) $(SUITE_TEST) -parallel 2 $(ARGS) ./test/rediscluster
+	REDIS_TESTS=$(FULL) $(SUITE_TEST) -parallel $(if $(FULL),2,4) $(ARGS) ./test/rediscluster
 model-redis: $(GOTESTSUM)
-	REDIS_MODEL_RUNS=$(if $(FULL),300,30) $(SUITE_TEST) -run TestModel ./internal/redis/topology
+	REDIS_MODEL_RUNS=$(if $(FULL),300,10) $(SUITE_TEST) -run TestModel ./internal/redis/topology
 
 # Real etcd clusters, 3.4 to 3.7: faults, upgrades, certificates, the operator killed at its effects; and a model of members, held against etcd.
 .PHONY: suite-etcd model-etcd
