@@ -390,7 +390,7 @@ func TestRedisSettingsOfTheUser(t *testing.T) {
 	assert.Equal(t, p.read("run/redis/settings.conf"), "daemonize no\nmaxmemory-policy allkeys-lru\nportable yes\n# port 1\n\nmaxmemory-policy allkeys-lru\n")
 }
 
-// A setting that Redis does not take keeps a pod from starting, but not a server from coming back that ran without it.
+// A setting that Redis refuses stops a new pod from starting. A server that ran without the setting still restarts.
 func TestWrongSettings(t *testing.T) {
 	t.Parallel()
 	p := newRedisPod(t)

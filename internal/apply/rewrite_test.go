@@ -120,7 +120,8 @@ func TestRewrittenObjectsAreNotFought(t *testing.T) {
 	}
 }
 
-// An operator that starts keeps a StatefulSet whose claim templates a policy changed at its creation, and so does a change of the plan.
+// If a policy changed the claim templates of a StatefulSet at its creation, neither a restart of the operator nor a change of the plan
+// replaces the StatefulSet.
 func TestClaimTemplatesOfAPolicyStay(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(template *unstructured.Unstructured){

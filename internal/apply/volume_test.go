@@ -332,7 +332,7 @@ func TestAContestedNumberOfPods(t *testing.T) {
 	assert.Assert(t, result.Contested != nil)
 	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(3))
 
-	// A service that another writer stops runs again, and so does one whose fight is over.
+	// A service that another writer stops is started again, also after an earlier contest over its number of pods has ended.
 	await(t, result.Object)
 	scale(0)
 	assert.Equal(t, p.apply(planned).Action, Corrected)

@@ -58,7 +58,7 @@ func TestFence(t *testing.T) {
 	mine, free := resourcelock.LeaderElectionRecord{HolderIdentity: "me"}, resourcelock.LeaderElectionRecord{}
 	const deadline = 10 * time.Second
 	start := time.Now()
-	// renew is a renewal after which some time passes.
+	// renew renews the lease, and then lets some time pass.
 	renew := func(c *candidate, passes time.Duration) error {
 		err := c.Update(t.Context(), mine)
 		c.fence.now = func() time.Time { return start.Add(passes) }

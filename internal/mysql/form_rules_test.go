@@ -69,7 +69,8 @@ func TestForms(t *testing.T) {
 	}
 }
 
-// Several members are made of a backup only while nothing is there: no MySQLCluster without one, and no server whose data they begin with.
+// Several members are created from a backup only if neither a MySQLCluster without a backup exists nor a server whose data the members
+// would take over.
 func TestMembersAreRestoredOnce(t *testing.T) {
 	t.Parallel()
 	cluster := func(spec map[string]any) *unstructured.Unstructured {

@@ -268,7 +268,7 @@ func TestHistory(t *testing.T) {
 	assert.DeepEqual(t, old, &dsv1.History{Generation: 3, ReadyGeneration: 2})
 }
 
-// The longest pauses of backups and checks in metrics are those of the time zone.
+// Metrics compute the longest pauses of backups and checks in the time zone of the schedule.
 func TestPausesOfBackups(t *testing.T) {
 	t.Parallel()
 	ds := &dsv1.DataService{Spec: dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{

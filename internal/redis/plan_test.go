@@ -333,8 +333,8 @@ func TestPasswordsAreInTheSecretAlone(t *testing.T) {
 	assert.Equal(t, passwordIn(plan.Secrets[0]), "generated")
 }
 
-// A file shows the pods of a restored cluster when it has begun. Neither that nor more shards nor a new agent replaces them. Once it is
-// formed, its pods are those of a cluster without restoreFrom: a store that is gone keeps none from starting.
+// A file shows to the pods of a restored cluster that the cluster was formed. Neither this file nor more shards nor a new agent replaces
+// pods. A formed cluster has the pods of a cluster without restoreFrom, which also start if the store was deleted.
 func TestPodsStayWhenTheirClusterHasBegun(t *testing.T) {
 	t.Parallel()
 	rc := read(t, "backup")

@@ -29,7 +29,7 @@ func TestShards(t *testing.T) {
 	}
 }
 
-// Notes report what a spec means beyond its words.
+// Notes report fields of a spec that are ignored, count as other fields, or reduce redundancy.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	const storage = "pod: [{resources: {requests: {storage: 20Gi}, limits: {cpu: 1, storage: 30Gi}}}]"

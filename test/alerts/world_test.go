@@ -52,7 +52,7 @@ type replica struct {
 	name, address string // of its metrics
 }
 
-// settings are those of the ServiceMonitor, as Prometheus has them.
+// settings are the settings of the ServiceMonitor in Prometheus' configuration.
 const settings = `
 global: {scrape_interval: 2s, scrape_timeout: 2s, evaluation_interval: 1s}
 rule_files: [rules.yaml]

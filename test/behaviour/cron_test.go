@@ -44,8 +44,8 @@ func ticker(changes fields) *unstructured.Unstructured {
 	}}
 }
 
-// A cron job with seconds starts its command at each second, in one pod and one run at a time. A run that fails is in the status, and so is
-// the next one that succeeds. The pod ends when the cron job is suspended. It compares times, so the gate does not run it.
+// A cron job with seconds starts its command at each second, in one pod and one run at a time. The status reports a failed run, and then
+// the next successful run. The pod ends when the cron job is suspended. It compares times, so the gate does not run it.
 func TestCronWithSeconds(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)

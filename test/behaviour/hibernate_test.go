@@ -113,7 +113,7 @@ func (e *env) hibernated(name string) {
 	}
 }
 
-// addresses returns the UIDs of what a hibernation must not replace.
+// addresses returns the UIDs of the objects that a hibernation must not replace.
 func (e *env) addresses() map[string]types.UID {
 	found := map[string]types.UID{}
 	for _, o := range e.All() {

@@ -87,7 +87,7 @@ func (e *env) ferretDB(program string) *ferretDB {
 	return s
 }
 
-// whyNames waits until the first two lines of `kubectl dataservice why` name all words. The plugin is that of a path.
+// whyNames waits until the first two lines of `kubectl dataservice why` name all words. plugin is the path of the plugin's binary.
 func (e *env) whyNames(plugin, name string, words ...string) {
 	e.Helper()
 	text := ""

@@ -22,7 +22,7 @@ import (
 type disturbance struct {
 	name   string
 	rules  func() []*fault.Rule
-	during func(*scene, *operator) // runs when the scenario has begun; its effects must end by themselves
+	during func(*scene, *operator) // runs after the start of the scenario; its effects must end without help
 	least  int                     // minimum number of requests that the fault affects
 	role   bool                    // the operator has the rights of its role, and not the administrator's
 }
@@ -141,7 +141,7 @@ func (s *scene) idle(op *operator) {
 	})
 }
 
-// Under any temporary answers of the API server and failures of watches, the end state is that of a run without faults.
+// Under any temporary answers of the API server and failures of watches, the end state equals the end state of a run without faults.
 func TestFaults(t *testing.T) {
 	for turn, name := range []string{"create", "config", "volume", "headless", "drift"} {
 		sc := scenarioOf(name)

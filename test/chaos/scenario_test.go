@@ -43,7 +43,7 @@ type scenario struct {
 	act    func(*scene)
 	gone   bool                     // in the end there is no DataService
 	asleep bool                     // in the end it is hibernated
-	check  func(oracle.State) error // whether the run without faults did what it should
+	check  func(oracle.State) error // reports whether the run without faults had the expected effect
 	full   bool                     // only with CHAOS=full
 
 	repeats bool // some objects are written in several steps

@@ -216,7 +216,7 @@ func (s *scene) ends(op *operator, want oracle.State, history bool) error {
 	}
 }
 
-// leastCrashes is the minimum number of crashes. With fewer crashes, the suite does not test what it promises.
+// leastCrashes is the minimum number of crashes. With fewer crashes, the suite would test too little.
 const leastCrashes = 120
 
 // The state that all cases share.

@@ -90,7 +90,7 @@ func TestScreensAreThoseOfThePrograms(t *testing.T) {
 
 var comment = regexp.MustCompile(`\s+#.*$`)
 
-// commands are those of a page's shell blocks, without comments.
+// commands returns the commands in a page's shell blocks, without comments.
 func commands(t *testing.T, name string) []string {
 	t.Helper()
 	var found []string

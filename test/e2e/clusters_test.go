@@ -32,7 +32,7 @@ export REDISCLI_AUTH=$(cat /credentials/password)
 SH`, redisNamespace, pod, script))
 }
 
-// isReplaced waits until another pod has the place of one that went; nil for none.
+// isReplaced waits until a new pod has replaced the deleted pod; nil for none.
 func isReplaced(t *testing.T, went *corev1.Pod) {
 	t.Helper()
 	if went == nil {
@@ -171,13 +171,13 @@ func inEtcd(t *testing.T, pod, script string) string {
 SH`, etcdNamespace, pod, script))
 }
 
-// etcdReady waits until the cluster is ready with three voters, none of which runs in the pod that went.
+// etcdReady waits until the cluster is ready with three voters, none of which runs in the deleted pod.
 func etcdReady(t *testing.T, went *corev1.Pod) {
 	t.Helper()
 	databaseReady(t, "etcd/"+etcdName, went)
 }
 
-// databaseReady waits until a database is ready with three members, none of which runs in the pod that went.
+// databaseReady waits until a database is ready with three members, none of which runs in the deleted pod.
 func databaseReady(t *testing.T, resource string, went *corev1.Pod) {
 	t.Helper()
 	isReplaced(t, went)

@@ -259,7 +259,7 @@ func claimsGo(s *scene) {
 // resource that is created again with the same token, as GitOps does, does not use the token again, whatever the record has.
 func allOfThePast(s *scene) {
 	s.put(20, "long-before", 0, 1, 2)
-	s.Pass(time.Second) // an etcd that continues alone keeps only what it knows as committed, and members get that a moment later
+	s.Pass(time.Second) // an etcd that continues alone keeps only entries that it has received as committed, which a member does a moment later
 	var putBack []func()
 	s.allHeld(func(ordinal int) { putBack = append(putBack, s.saved(ordinal)) })
 	s.ready(3)

@@ -83,7 +83,7 @@ func (a *audit) read() error {
 	for lines := bufio.NewReader(file); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return nil // the rest of a line that has begun comes later
+			return nil // the rest of an incomplete line is read later
 		}
 		if err != nil {
 			return err

@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/test/cluster"
 )
 
-// version is that of the archives.
+// version is the version of the archives.
 const version = "9.8.7"
 
 // index holds the fields of plugins/dataservice.yaml under test.

@@ -235,7 +235,7 @@ func (s *scene) sample() {
 	}
 }
 
-// isOfTheSample fails the test unless the status is that of the sample with six pods. It returns the resource.
+// isOfTheSample fails the test unless the status equals the status of the sample with six pods. It returns the resource.
 func (s *scene) isOfTheSample() *redisv1.RedisCluster {
 	s.Helper()
 	got := s.get()

@@ -173,8 +173,8 @@ func look(t *testing.T, where string, value any) {
 	}
 }
 
-// T3. All objects are in the resource's namespace and of kinds on which the operator has rights. The only field that names another
-// namespace is that of a Gateway, whose listener must admit routes from here.
+// T3. All objects are in the resource's namespace and of kinds on which the operator has rights. Only the reference to a Gateway may name
+// another namespace, and the listener of that Gateway must admit routes from here.
 func TestThreatOneNamespace(t *testing.T) {
 	t.Parallel()
 	for name, objects := range planned(t) {

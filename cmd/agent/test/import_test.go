@@ -350,7 +350,7 @@ func TestImportOfATroubledSource(t *testing.T) {
 	}
 }
 
-// Without a log to follow, the copy is that of the dump: it is taken into use if it is equal at the cut-over.
+// Without a log to follow, the copy has the data of the dump. It is put into use if it equals the source at the cut-over.
 func TestImportWithoutALog(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {

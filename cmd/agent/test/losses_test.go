@@ -79,7 +79,7 @@ func TestLossesAreNamed(t *testing.T) {
 	}
 }
 
-// The character sets that a backup warns of are those of which the server does not get each character back from utf8mb4.
+// A backup warns of exactly the character sets with characters that a conversion to utf8mb4 and back changes.
 func TestLossyCharacterSets(t *testing.T) {
 	rig.Long(t)
 	for _, flavour := range both {

@@ -60,7 +60,7 @@ func archive(s *rig.Server, to store.Store, identity *age.X25519Identity, interv
 	return a
 }
 
-// recipients are those of a key; nil for none.
+// recipients returns the recipients of a key; nil for none.
 func recipients(identity *age.X25519Identity) []age.Recipient {
 	if identity == nil {
 		return nil

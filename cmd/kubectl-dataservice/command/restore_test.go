@@ -102,7 +102,7 @@ func TestRestoreOfNothing(t *testing.T) {
 	}
 }
 
-// A position is that of a backup's log.
+// A position is a position in a backup's log.
 func TestRestoreToAPosition(t *testing.T) {
 	t.Parallel()
 	r, err := newRestore(platform(backedUp), wanted{backup: anID, toPosition: "binlog.000002:1234", database: "mysql-restored"}, time.Now())
@@ -125,7 +125,7 @@ func TestNameOfARestore(t *testing.T) {
 	assert.Equal(t, r.Spec.Backup, latest)
 }
 
-// Without the requested backup, the command lists the known backups and the restores, but not those of others.
+// Without the requested backup, the command lists the known backups and restores of this DataService only.
 func TestRestoreLists(t *testing.T) {
 	t.Parallel()
 	// All ages are printed in whole hours, so a slow machine prints the same.

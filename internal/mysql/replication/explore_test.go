@@ -15,7 +15,7 @@ import (
 // exploration visits the states of a world, nearest first, and looks for lost transactions.
 type exploration struct {
 	decide Decider
-	see    func(*Observation) // changes what a negative control observes
+	see    func(*Observation) // changes the observation of a negative control
 	broken rules
 	most   int
 	seed   maphash.Seed

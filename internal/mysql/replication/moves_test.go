@@ -79,7 +79,8 @@ func (w *world) receive(i int, bit uint8, visit func(string, world, string)) {
 	visit(fmt.Sprintf("%d receives", i), next, harm)
 }
 
-// heartbeat simulates a row of the primary without a transaction number: a replica that receives it acknowledges what it had before.
+// heartbeat simulates a row of the primary without a transaction number: a replica that receives this row also acknowledges all earlier
+// transactions.
 func (w *world) heartbeat(primary int) {
 	p := &w.members[primary]
 	for i := range w.members {

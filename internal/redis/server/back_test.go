@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// refused asserts that an owner that cannot restore keys goes on redirecting clients to the target.
+// refused asserts that an owner that cannot restore keys still redirects clients to the target.
 func refused(r *rig, owner, target *rigNode, next func() (string, int)) {
 	r.Helper()
 	key, slot := next()

@@ -37,8 +37,8 @@ func (c *client) Send(_ topology.Place, commands []string) (int, error) {
 
 func (*client) Received(topology.Place, []string) error { return nil }
 
-// The target's reply to a MIGRATE was lost: keys are on both nodes, and clients change them while the move goes on. The source's value counts,
-// a deleted key stays deleted, and what a client then writes at the target stays.
+// The target's reply to a MIGRATE was lost: keys are on both nodes, and clients change these keys during the move. The source's value is
+// valid, a deleted key stays deleted, and a later write at the target stays.
 func TestKeysOnBothNodes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, 3)
