@@ -16,8 +16,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// pace bounds the corrections of an object. After free corrections within the window it counts as contested: each further correction waits
-// twice as long as the one before, from first to longest.
+// pace bounds the corrections of an object. An object with more corrections than free within the window counts as contested: each further
+// correction waits twice as long as the previous one, from first to longest.
 type pace struct {
 	free                   int
 	window, first, longest time.Duration
@@ -35,7 +35,7 @@ type ContestedError struct {
 	Kind, Name string
 	RetryAfter time.Duration
 	Deleted    bool // and not changed
-	// Pods is the number of pods that the spec declares, where another writer keeps setting only that.
+	// Pods is the declared number of pods, if another writer keeps changing only that number.
 	Pods *int64
 }
 
@@ -93,8 +93,8 @@ func (c *contests) admit(live *unstructured.Unstructured) error {
 // numberOf identifies the number of pods of an object.
 type numberOf struct{ uid types.UID }
 
-// admitNumber limits corrections of the number of pods as admit limits those of all fields. It returns nil for another correction. A
-// workload with data keeps exactly the declared number, and so does one that the spec or another writer stops.
+// admitNumber limits corrections of the number of pods as admit limits corrections of other fields, and returns nil for those. It sets no
+// limit for a workload with data, or for one that the spec or another writer stops: their numbers must be exact.
 func (c *contests) admitNumber(planned, live *unstructured.Unstructured) *ContestedError {
 	pods := podsOf(planned)
 	if pods == 0 || podsOf(live) == 0 || pods == podsOf(live) || podTemplate(planned) == nil || hasData(planned) {
@@ -106,7 +106,7 @@ func (c *contests) admitNumber(planned, live *unstructured.Unstructured) *Contes
 	return nil
 }
 
-// hasData reports whether the pods of a workload have claims, or are replaced by the operator one by one.
+// hasData reports whether the pods of a workload have claims, or whether the operator replaces the pods one by one.
 func hasData(workload *unstructured.Unstructured) bool {
 	templates := items(workload.Object, "spec", "volumeClaimTemplates")
 	return isOnDelete(workload) || len(templates) > 0 || slices.ContainsFunc(items(workload.Object, "spec", "template", "spec", "volumes"), func(volume map[string]any) bool {
@@ -127,7 +127,7 @@ func (c *contests) admitAgain(planned *unstructured.Unstructured) error {
 	return nil
 }
 
-// made remembers a creation, and reports whether this process had deleted the object to replace it.
+// made stores a creation, and reports whether this process had deleted the former object to replace it.
 func (c *contests) made(planned *unstructured.Unstructured) bool {
 	at := placeOf(planned)
 	c.there.Add(at, object.Digest(planned))

@@ -27,11 +27,11 @@ var (
 	storageCapacity = []string{"status", "capacity", "storage"}
 )
 
-// resizeAgain is the default wait before the next attempt to set a refused size (see Applier.RetryRefused). No event reports that a storage
-// class may expand volumes now.
+// resizeAgain is the default wait before the next attempt to set a refused size (see Applier.RetryRefused). A change of the storage class
+// triggers no event.
 const resizeAgain = 5 * time.Minute
 
-// Refusal is a volume that does not get the size that was planned for it.
+// Refusal is a volume that does not get its planned size.
 type Refusal struct {
 	Claim   *unstructured.Unstructured
 	Message string
@@ -67,9 +67,9 @@ func (a *Applier) RetryRefused(after time.Duration) { a.resizes.again = cmp.Or(a
 
 // FitVolumes resizes the claims of a planned claim or StatefulSet, and returns the planned object with the sizes of the claims.
 //
-// A refused size is a Refusal and no error, so that the other fields are still applied. The storage class may be unable to expand volumes,
-// the claim may be unbound, or the volume may be larger. Kubernetes does not grow the claims of a StatefulSet, and does not change its
-// claim templates: the StatefulSet is replaced without its pods (see replace). A claim never becomes smaller than its volume.
+// A refused size is a Refusal, not an error: the other fields are still applied. Causes: the storage class cannot expand volumes, the claim
+// is unbound, or the volume is larger. Kubernetes does not grow the claims of a StatefulSet, and does not change its claim templates: the
+// StatefulSet is replaced without its pods (see replace). A claim never becomes smaller than its volume.
 func (a *Applier) FitVolumes(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, []Refusal, error) {
 	switch planned.GetKind() {
 	case object.ClaimKind.Kind:
@@ -94,8 +94,9 @@ func (a *Applier) fitClaim(ctx context.Context, owner object.Owner, planned, liv
 	return withSize(likeVolume(planned, live), size, storageRequest...), refusals(refusal), nil
 }
 
-// likeVolume returns a planned claim with the class and the access modes of the live one, which cannot change. They differ if a volume was
-// retained, or restored into another class. The workload then uses the volume unchanged, as the pods of a StatefulSet do.
+// likeVolume returns a planned claim with the class and the access modes of the live one, which cannot change. Class and modes differ from
+// the plan if a volume was retained, or restored into another class. The workload then uses the volume unchanged, as the pods of a
+// StatefulSet do.
 func likeVolume(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	fitted := planned.DeepCopy()
 	spec := fitted.Object["spec"].(map[string]any)
@@ -177,7 +178,7 @@ func claimPrefix(template string, set *unstructured.Unstructured) string {
 	return template + "-" + set.GetName() + "-"
 }
 
-// resize sets the size of a claim and returns the size that the claim has after that.
+// resize sets the size of a claim and returns the resulting size.
 func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, want resource.Quantity) (resource.Quantity, *Refusal, error) {
 	has, capacity := request(claim), quantity(claim, storageCapacity...)
 	if want.Cmp(has) == 0 {

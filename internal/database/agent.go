@@ -38,7 +38,7 @@ func (a Agent) Pods(set *unstructured.Unstructured) AgentPods {
 }
 
 // Settle keeps the agent's image of the live StatefulSet unless its pod template changes otherwise: each version of the operator has a new
-// agent, which alone must not restart members.
+// agent, and a new agent alone must not restart members.
 func (a Agent) Settle(objects []*unstructured.Unstructured, live AgentPods) error {
 	for _, o := range objects {
 		c := agentIn(o)
@@ -104,7 +104,7 @@ func KeepAgent(part *reconcile.Part, owner object.Owner, in reconcile.Inputs) er
 	return nil
 }
 
-// agentImage returns the image of the agent in a workload, which may be nil, or "".
+// agentImage returns the image of the agent in a workload, or "". The workload may be nil.
 func agentImage(workload *unstructured.Unstructured) string {
 	if workload == nil {
 		return ""

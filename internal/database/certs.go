@@ -42,7 +42,7 @@ type Leaf struct {
 	Client bool
 }
 
-// NewAuthority creates a self-signed authority. Each has a unique subject, by which servers name the authorities that they trust.
+// NewAuthority creates a self-signed authority with a unique subject: servers name the authorities that they trust by subject.
 func NewAuthority(name string, now time.Time) (Pair, error) {
 	number, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
 	if err != nil {
@@ -107,7 +107,8 @@ func sign(template, authority *x509.Certificate, signer *ecdsa.PrivateKey) (Pair
 	}, nil
 }
 
-// Check returns why a certificate does not fit a leaf, or nil. A certificate must be renewed after two thirds of its lifetime.
+// Check returns an error with the reason why a certificate does not fit a leaf, or nil. A certificate must be renewed after two thirds of
+// its lifetime.
 func (p Pair) Check(leaf Leaf, authority Pair, now time.Time) error {
 	cert, key, err := p.parse()
 	if err != nil {

@@ -23,7 +23,8 @@ func (k *Kind) Status(ec *etcdv1.EtcdCluster, seen reconcile.Seen[Observation], 
 		v.observed, v.model = *seen.Observed, seen.Observed.model
 		isWell := !database.Problem(seen.PlanSeen)
 		v.model.Restarts = v.model.Restarts && isWell
-		// A running cluster that loses all members does not start. The status of a parked one may have the members that it had.
+		// The phase of a running cluster that loses all members is not Starting. The status of a parked cluster may list its former
+		// members.
 		v.model.Starts = v.model.Starts && isWell && (ec.Status.ReadyReplicas == 0 || ec.Status.Phase == etcdv1.PhaseParked)
 	}
 	s := &ec.Status
@@ -194,7 +195,7 @@ func (v *view) waitsFor() string {
 	return v.account(wait)
 }
 
-// cause describes why the cluster is not as the spec wants it.
+// cause returns the reason why the cluster does not match the spec.
 func (v *view) cause() string { return v.withRefused(v.model.Reason) }
 
 // withRefused puts the refused fields of the spec before a text.
@@ -205,7 +206,7 @@ func (v *view) withRefused(text string) string {
 	return database.Join(strings.ReplaceAll(v.observed.refused.Error(), "\n", "; ")+". What runs is kept as it is", text)
 }
 
-// account puts the problem of a pod before its consequences.
+// account returns a message with the problem of a pod before the consequences of that problem.
 func (v *view) account(rest string) string {
 	return database.Account(v.observed.Problems, v.seen.PlanSeen, rest)
 }

@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package kube connects the operator to the API server: its cache, its client and its transports. Each of them works around a limit of the
-// libraries, which a comment explains.
+// Package kube connects the operator to the API server: its cache, its client and its transports. Each part works around a limit of the
+// libraries. Comments explain the limits.
 package kube
 
 import (
@@ -29,11 +29,11 @@ var errNotLeading = errors.New("not sent: the lease that allows this replica to 
 	"If this repeats, look at the latency of the API server, and at --leader-elect-*")
 
 // fence lets a replica write only while it is certain that no other replica leads. Leader election alone does not ensure that: a process
-// that slept past the end of its lease (a frozen container, a suspended machine) continues its work, and gives up only after it has failed
-// to renew for the whole renew deadline.
+// that was frozen past the end of its lease (a paused container, a suspended machine) continues its work, and stops only after it has
+// failed to renew for the whole renew deadline.
 //
 // A write may be sent until the renew deadline after the start of the last successful renewal. Other replicas take over if they see no
-// renewal for the lease duration less the candidates' lead. The difference between these two times is for requests that are in flight.
+// renewal for the lease duration less the candidates' lead. The difference between the two times covers requests in flight.
 type fence struct {
 	deadline time.Duration
 	now      func() time.Time
@@ -75,7 +75,7 @@ func (f *fence) guard(next http.RoundTripper) http.RoundTripper {
 	}}
 }
 
-// harmless: reads, events, and the reviews that authorize readers of the metrics. A standby sends these, too.
+// harmless: reads, events, and the reviews that authorize readers of the metrics. A standby also sends these requests.
 func harmless(r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return true
@@ -112,8 +112,8 @@ type fencedLock struct {
 }
 
 // leadOf returns the time by which a candidate shortens the lease duration that it reads, in whole seconds like the fields of a Lease. A
-// candidate looks every 1 to 2.2 retry periods (client-go's jitter). So it may notice the last renewal 2.2 periods late, and the expiry
-// 2.2 periods late again. The lead makes up for both delays: a lost leader is replaced within the lease duration.
+// candidate reads the Lease every 1 to 2.2 retry periods (client-go's jitter). So it may notice the last renewal 2.2 periods late, and the
+// expiry another 2.2 periods late. The lead compensates for both delays: a lost leader is replaced within the lease duration.
 func leadOf(retry time.Duration) time.Duration {
 	const look = 2.2
 	return time.Duration(math.Ceil(2*look*retry.Seconds())) * time.Second
@@ -125,7 +125,7 @@ func (l *fencedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecor
 	if err == nil {
 		l.holder = lease.HolderIdentity
 	}
-	if lead := int(l.lead / time.Second); err == nil && lease.LeaseDurationSeconds > lead { // less: it was given back
+	if lead := int(l.lead / time.Second); err == nil && lease.LeaseDurationSeconds > lead { // less: the lease was released
 		lease.LeaseDurationSeconds -= lead
 	}
 	return lease, raw, err
@@ -144,8 +144,8 @@ func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectio
 	begun := l.fence.now()
 	if lease.HolderIdentity != l.Identity() {
 		begun = time.Time{}
-		l.fence.set(begun) // whatever comes of it
-		// A replica that lost the lease must not release it: that would clear the lease of the new leader.
+		l.fence.set(begun) // even if the write fails
+		// A replica that lost the lease must not release it: the release would clear the lease of the new leader.
 		if l.holder != l.Identity() {
 			return fmt.Errorf("the lease is not given back: %q holds it, so there is nothing to do", l.holder)
 		}
@@ -164,7 +164,7 @@ type Lease interface {
 	Held() bool
 }
 
-// alone is the lease of an operator without leader election: there is no other replica.
+// alone is the lease of an operator without leader election, which has no other replica.
 type alone struct{}
 
 func (alone) Held() bool { return true }
@@ -201,11 +201,12 @@ func NewManager(cfg *rest.Config, o ctrl.Options) (ctrl.Manager, Lease, error) {
 	return mgr, f, nil
 }
 
-// lateRecorder gives the lock its event recorder later: the manager needs the lock, and only the manager has the recorder.
+// lateRecorder gives the lock its event recorder after the lock was created: the manager needs the lock, and only the manager has the
+// recorder.
 type lateRecorder struct{ record.EventRecorder }
 
 var _ recorder.Provider = &lateRecorder{}
 
 func (r *lateRecorder) GetEventRecorderFor(string) record.EventRecorder { return r }
 
-func (r *lateRecorder) GetEventRecorder(string) recorder.EventRecorder { return nil } // locks have the other kind
+func (r *lateRecorder) GetEventRecorder(string) recorder.EventRecorder { return nil } // locks use the other interface for recorders

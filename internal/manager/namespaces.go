@@ -28,12 +28,12 @@ import (
 // rightsPoll is the interval between checks for rights in a namespace; see Options.RightsPoll.
 const rightsPoll = 15 * time.Second
 
-// ErrRights reports that the operator has got the rights in a namespace that it watches. Another operator in its place watches that namespace,
-// too.
+// ErrRights reports that the operator has received the rights in a namespace of --watch-namespaces that it does not watch. A new operator
+// in the same process then watches that namespace, too.
 var ErrRights = errors.New("the operator has got the rights in another namespace")
 
-// namespaces are the watched namespaces in which the operator lacks rights. It watches none of them: its caches would wait for the lists of
-// one namespace before they serve the objects of the others.
+// namespaces are the namespaces of --watch-namespaces in which the operator lacks rights. The operator watches none of these: its caches
+// would wait for the lists of one namespace before they serve the objects of the others.
 type namespaces struct {
 	reader  client.Reader // without a cache
 	lacking map[string]string
@@ -42,7 +42,7 @@ type namespaces struct {
 // newNamespaces checks the rights in some namespaces. It returns those with rights, or all of them if there are none.
 func newNamespaces(ctx context.Context, reader client.Reader, watched []string) (*namespaces, []string) {
 	n := &namespaces{reader: reader, lacking: map[string]string{}}
-	if len(watched) < 2 { // there is nothing that could go on without it
+	if len(watched) < 2 { // no other namespace could be served
 		return n, watched
 	}
 	for _, namespace := range watched {
@@ -59,7 +59,7 @@ func newNamespaces(ctx context.Context, reader client.Reader, watched []string) 
 	return n, slices.DeleteFunc(slices.Clone(watched), func(namespace string) bool { return n.lacking[namespace] != "" })
 }
 
-// lacks returns the API server's refusal of a list in a namespace, or "". Another failure is no refusal: the CRD of a kind may be missing.
+// lacks returns the API server's refusal of a list in a namespace, or "". Other failures do not count, such as the missing CRD of a kind.
 func (n *namespaces) lacks(ctx context.Context, namespace string) string {
 	kinds := append(slices.Clone(object.Kinds), object.JobKind, corev1.SchemeGroupVersion.WithKind("Pod"), dsv1.GroupVersion.WithKind(dsv1.Kind),
 		backupv1.GroupVersion.WithKind("DataBackup"), backupv1.GroupVersion.WithKind("DataRestore"))

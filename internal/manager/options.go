@@ -58,7 +58,7 @@ type Options struct {
 	RetryRefused time.Duration
 	// OptionalPoll is the interval between checks whether a kind of config/compat is installed. Default: a minute.
 	OptionalPoll time.Duration
-	// RightsPoll is the interval between checks for the rights in a watched namespace that the operator lacks. Default: 15 seconds.
+	// RightsPoll is the interval between checks for missing rights in the namespaces of --watch-namespaces. Default: 15 seconds.
 	RightsPoll time.Duration
 	// Redis configures the connections to the servers of RedisClusters. The zero value is for production.
 	Redis server.Options
@@ -66,7 +66,7 @@ type Options struct {
 	Etcd etcdserver.Options
 	// MySQL configures the connections to the members of MySQLClusters. The zero value is for production.
 	MySQL cluster.Options
-	// Version is the operator's own version, which it writes on objects.
+	// Version is the operator's own version, which is written on objects.
 	Version string
 
 	Log zap.Options
@@ -79,7 +79,7 @@ func ParseOptions(args []string) (Options, error) {
 	o := Options{
 		Images:  values.RelatedImages(os.Environ()),
 		Version: version.Version,
-		// NetworkPolicies admit the operator's pods only from this namespace.
+		// NetworkPolicies admit the operator's pods by this namespace.
 		Namespace: os.Getenv("POD_NAMESPACE"),
 		PodName:   os.Getenv("POD_NAME"),
 		// OLM sets the namespaces of an installation in WATCH_NAMESPACE; empty is all of them.

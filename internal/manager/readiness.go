@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// reportPoll is the time between two looks at the problems. A look sends no request while there are none.
+	// reportPoll is the time between two checks for problems. A check without problems sends no request.
 	reportPoll = 2 * time.Second
 	// logEvery is the time after which a problem that lasts is logged again.
 	logEvery = time.Minute
@@ -30,8 +30,8 @@ const (
 	noteLength = 250
 )
 
-// readiness reports what keeps the operator from working: lists that fail, and CRDs that are older than the operator. It fails the
-// readiness probe, logs each problem once a minute, and records an Event about the operator's own pod.
+// readiness reports the problems that stop the operator from working: failing lists, and CRDs that are older than the operator. It fails
+// the readiness probe, logs each problem once a minute, and records an Event about the operator's own pod.
 type readiness struct {
 	sources  map[string]func() []string
 	reader   client.Reader // without a cache
@@ -40,7 +40,7 @@ type readiness struct {
 	logged   map[string]time.Time
 }
 
-// check returns the readiness check of one source. A GET of /readyz/NAME answers with its error.
+// check returns the readiness check for one source of problems. GET /readyz/NAME returns the error.
 func (r *readiness) check(source string) func(*http.Request) error {
 	return func(*http.Request) error {
 		if problems := r.sources[source](); len(problems) > 0 {
@@ -50,7 +50,7 @@ func (r *readiness) check(source string) func(*http.Request) error {
 	}
 }
 
-// run reports problems until the context ends. It does not wait for the caches, as the manager's other runnables do.
+// run reports problems until the context ends. Unlike the manager's other runnables, it does not wait for the caches.
 func (r *readiness) run(ctx context.Context) {
 	ticker := time.NewTicker(reportPoll)
 	defer ticker.Stop()

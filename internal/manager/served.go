@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// The process ends, and is restarted, if DataServices are not served by then.
+	// resourcePatience limits the wait until DataServices are served. After that time the process ends, and is restarted.
 	resourcePatience = 30 * time.Second
 	resourcePoll     = 200 * time.Millisecond
 	// servedPoll is the interval between checks for a kind that the API server does not serve yet.
 	servedPoll = 5 * time.Second
-	// optionalPoll is this interval for a kind that most clusters never serve; see Options.OptionalPoll.
+	// optionalPoll is the interval for a kind that most clusters never serve; see Options.OptionalPoll.
 	optionalPoll = time.Minute
 )
 
@@ -48,8 +48,8 @@ func awaitServed(ctx context.Context, mapper meta.RESTMapper, gvk schema.GroupVe
 	return nil
 }
 
-// crdWaiter starts the controller of a kind, or a watch of it, when the API server serves it. Until then nothing is watched and nothing
-// fails, because a missing CRD means that the kind is not used.
+// crdWaiter starts the controller or the watch of a kind as soon as the API server serves the kind. A missing CRD is no failure: it means
+// that the kind is not used.
 type crdWaiter struct {
 	mapper meta.RESTMapper
 	gvk    schema.GroupVersionKind
@@ -60,7 +60,7 @@ type crdWaiter struct {
 	permitted func(context.Context) bool
 }
 
-// Start polls until the kind is served. Most clusters never use a foreign kind: it is polled for only when it is used.
+// Start polls until the kind is served. For a foreign kind, which most clusters never use, polling begins when the kind is used.
 func (l *crdWaiter) Start(ctx context.Context) error {
 	if l.wanted != nil {
 		select {

@@ -31,7 +31,7 @@ type Declared struct {
 	Workload   string // its kind; "" if no server runs in the cluster
 }
 
-// Databases holds the state of a DataService's databases, and which of them is in use.
+// Databases holds the state of a DataService's databases, one of which is in use.
 type Databases struct {
 	Verdict
 
@@ -41,7 +41,7 @@ type Databases struct {
 	records map[string]*unstructured.Unstructured
 	claim   *unstructured.Unstructured
 
-	// Halted are the parts that should have no pods. Remains names what still exists of them, or of another database.
+	// Halted are the parts that should have no pods. Remains names their remaining pods and Jobs, and those of other databases.
 	Halted  []haltedPart
 	Remains []string
 	// IsStarting reports whether halted parts get their pods back.
@@ -50,7 +50,7 @@ type Databases struct {
 	IsOther bool
 	// Takeover is the change of one server to several members; nil for none.
 	Takeover *Takeover
-	// IsLeaving reports whether the pod of one server has to end because a member takes its volume.
+	// IsLeaving reports whether the pod of a single server must end because a member takes over its volume.
 	IsLeaving bool
 	in        reconcile.Inputs // of the pass that judges and takes the step
 	spec      Declared         // that is judged
@@ -63,7 +63,7 @@ type haltedPart struct {
 	Workloads []*unstructured.Unstructured
 }
 
-// FindDatabases returns the state of the databases, and which of them is in use.
+// FindDatabases returns the state of the databases, including the one in use.
 func FindDatabases(spec Declared, in reconcile.Inputs) (*Databases, error) {
 	d := &Databases{Wanted: spec.Database, in: in, spec: spec, records: map[string]*unstructured.Unstructured{}}
 	running, err := d.look(in)
@@ -77,7 +77,7 @@ func FindDatabases(spec Declared, in reconcile.Inputs) (*Databases, error) {
 		}
 		d.judge(running)
 	}
-	if d.IsStopping { // services stop only while the consent is still in the spec
+	if d.IsStopping { // the consent must still be in the spec when services stop
 		if err := d.isCurrent(); err != nil {
 			return nil, err
 		}
@@ -145,7 +145,7 @@ func (d *Databases) lookLive(in reconcile.Inputs) error {
 	return err
 }
 
-// hasOthers reports whether a record of another database than the one in use exists.
+// hasOthers reports whether a database other than the one in use has a record.
 func (d *Databases) hasOthers() bool {
 	for database := range d.records {
 		if database != d.Active {
@@ -174,7 +174,7 @@ func (d *Databases) judge(running []string) {
 	d.Verdict = JudgeSwitch(f)
 }
 
-// InUse returns the spec of the database in use. It is spec itself if that is the database in use.
+// InUse returns the spec of the database in use, which is spec itself if the spec names that database.
 func (d *Databases) InUse(spec *dsv1.MySQL) *dsv1.MySQL {
 	if d == nil {
 		return spec

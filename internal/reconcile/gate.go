@@ -20,7 +20,7 @@ type Member struct {
 	HasTurn bool
 	// Degraded reports whether it is not healthy.
 	Degraded bool
-	// Away reports whether it is paused, hibernates or is being deleted: no resource waits for it.
+	// Away reports whether the resource is paused, hibernates or is being deleted: no resource waits for such a resource.
 	Away bool
 }
 
@@ -35,7 +35,7 @@ const (
 // Wait is the reason why a resource waits for its turn.
 type Wait struct {
 	Reason string
-	// Others are the resources that it waits for, by namespace and name, sorted.
+	// Others are the resources that the waiting resource waits for, by namespace and name, sorted.
 	Others []string
 }
 
@@ -70,9 +70,9 @@ func NewGate(limit int) *Gate {
 	return &Gate{Limit: limit, granted: map[types.NamespacedName]bool{}, waiting: map[types.NamespacedName]bool{}}
 }
 
-// Ask requests a turn for a resource. look returns the current state of all resources. It runs while no other Ask or Forget does: an older
-// list would lack a turn that was forgotten because a status shows it. A nil Wait grants a turn, which the caller writes to the resource's
-// status before any other write. The error is the error of look.
+// Ask requests a turn for a resource. look returns the current state of all resources. No other Ask or Forget runs at the same time: an
+// older list would lack a turn that Forget dropped because a status shows that turn. A nil Wait grants a turn, which the caller writes to
+// the resource's status before any other write. The error is the error of look.
 func (g *Gate) Ask(key types.NamespacedName, look func() ([]Member, error)) (*Wait, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

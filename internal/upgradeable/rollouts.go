@@ -43,8 +43,8 @@ func inProgress(ds *dsv1.DataService) bool {
 // rollouts stores the start of each rollout in progress.
 type rollouts map[types.UID]time.Time
 
-// look returns the names of the DataServices with rollouts that block an upgrade, and the time when the first of these rollouts reaches
-// patience.
+// look returns the names of the DataServices with rollouts that block an upgrade, and the time at which the oldest of these rollouts stops
+// blocking.
 func (r rollouts) look(all []dsv1.DataService, now time.Time) (names []string, until time.Time) {
 	present := map[types.UID]bool{}
 	for i := range all {
@@ -74,7 +74,7 @@ func (r rollouts) look(all []dsv1.DataService, now time.Time) (names []string, u
 	return names, until
 }
 
-// conditionFor returns the condition for OLM for the rollouts that block an upgrade.
+// conditionFor returns OLM's condition for the rollouts that block an upgrade.
 func conditionFor(names []string) metav1.Condition {
 	if len(names) == 0 {
 		return metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonIdle, Message: "no rollout of a DataService stands in the way"}

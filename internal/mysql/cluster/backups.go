@@ -29,7 +29,7 @@ type backupsSeen struct {
 	archive []*corev1.Pod
 	// afterGap is the Job to create because of a gap in the archive; nil for none.
 	afterGap *batchv1.Job
-	// first is the Job to create because the members were one server and have no backup yet; nil for none.
+	// first is the Job to create because a single server became several members, which have no backup yet; nil for none.
 	first *batchv1.Job
 }
 
@@ -63,10 +63,10 @@ func (k *Kind) seeBackups(ctx context.Context, mc *mysqlv1.MySQLCluster, pods re
 	return seen, err
 }
 
-// wasOneServer reports whether a database began with the data of one server of a DataService.
+// wasOneServer reports whether a database was created from the data of a single server of a DataService.
 func wasOneServer(mc *mysqlv1.MySQLCluster) bool { return mc.Annotations[object.AnnotationAdopt] != "" }
 
-// observed returns the observation in the form of a DataService's backups, whose rules judge it.
+// observed converts the observation to the type for the backups of a DataService: the same rules judge both.
 func observed(mc *mysqlv1.MySQLCluster, seen backupsSeen) mysql.Observed {
 	b := mc.Spec.Backup
 	declared := &dsv1.Backup{Schedule: b.Schedule, TimeZone: b.TimeZone}
@@ -110,7 +110,7 @@ func (v *view) reportBackups(known *mysqlv1.BackupStatus, c reconcile.Conditions
 	return result
 }
 
-// since returns the time of the first backup of members that were one server; nil for none.
+// since returns the time of the first backup after one server became several members; nil for none.
 func (v *view) since(s *mysqlv1.BackupStatus) *metav1.Time {
 	if s.Since != nil || !wasOneServer(v.mc) {
 		return s.Since

@@ -31,20 +31,20 @@ const (
 	suffixMembers     = "-members"     // of members among each other
 	suffixCA          = "-ca"          // the authority of members and operator; no pod has it
 	suffixMemberTLS   = "-member-tls"  // the certificate of the members
-	suffixBackupTLS   = "-backup-tls"  // the certificate of what makes backups, which may only ask the members; with spec.backup
+	suffixBackupTLS   = "-backup-tls"  // the certificate of pods that make backups, for queries of members only; with spec.backup
 )
 
-// suffixes lists all. The certificates follow their authority.
+// suffixes lists all suffixes, the authority before its certificates.
 var suffixes = []string{suffixCredentials, suffixMembers, suffixCA, suffixMemberTLS, suffixBackupTLS}
 
-// isLeaf reports whether a Secret has a certificate of the authority. It can be made again.
+// isLeaf reports whether a Secret has a certificate of the authority, which can be created again.
 func isLeaf(suffix string) bool { return suffix == suffixMemberTLS || suffix == suffixBackupTLS }
 
 const (
 	keyCert, keyKey, keyCA = "tls.crt", "tls.key", "ca.crt"
 	keyCAKey               = "ca.key"
 	keyUsername            = "username"
-	// operatorName is the DNS name in the operator's certificate, by which agents recognise it.
+	// operatorName is the DNS name in the operator's certificate. Agents identify the operator by this name.
 	operatorName = mysqlmember.Operator
 	// clientName is the default name of the clients' account.
 	clientName = "app"
@@ -56,7 +56,7 @@ var passwordKeys = map[string][]string{
 	suffixMembers:     {"agent-password", "replication-password"},
 }
 
-// ForeignError reports that a Secret has another authority than the members trust.
+// ForeignError reports that the members do not trust the authority in a Secret.
 type ForeignError struct{ Secret, Leaf string }
 
 func (e *ForeignError) Error() string {
@@ -160,7 +160,8 @@ func (k *keeper) authority(mc *mysqlv1.MySQLCluster) database.Pair {
 	return authority(k.secrets.Known(secretKey(mc, suffixCA)))
 }
 
-// leafOf describes a certificate: of all members, each as a server and as a client of the others, or of what makes backups.
+// leafOf describes a certificate: the common one of all members, as servers and as clients of one another, or the one of pods that make
+// backups.
 func leafOf(mc *mysqlv1.MySQLCluster, suffix string) database.Leaf {
 	if suffix == suffixBackupTLS {
 		return database.Leaf{Name: "backup", Client: true}
@@ -193,8 +194,8 @@ func (k *keeper) create(mc *mysqlv1.MySQLCluster, suffix string) (map[string][]b
 	return data, nil
 }
 
-// adopt caches the content of a live Secret instead of what was created before the Secret was observed. It reports whether that changes the
-// plan.
+// adopt caches the content of a live Secret instead of content that was created before the Secret was observed. It reports whether that
+// changes the plan.
 func (k *keeper) adopt(mc *mysqlv1.MySQLCluster, live *unstructured.Unstructured) bool {
 	suffix, ok := strings.CutPrefix(live.GetName(), mc.Name)
 	return ok && k.secrets.Adopt(live, func(data map[string][]byte) bool { return k.isValid(mc, suffix, data) })
@@ -210,8 +211,8 @@ func (k *keeper) forget(namespace, name string) {
 	}
 }
 
-// reach returns how the operator reaches the agents with a certificate that only this process has. It has no TLS before the
-// authority was planned.
+// reach returns the Reach of a database, with an operator certificate that only this process has. Reach.TLS is nil before the authority was
+// planned.
 func (k *keeper) reach(mc *mysqlv1.MySQLCluster) Reach {
 	r := Reach{Host: func(ordinal int) string { return podDomain(mc, ordinal) }}
 	key := secretKey(mc, suffixCA)

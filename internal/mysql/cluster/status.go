@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// Status writes the observation and the decision to the status of a MySQLCluster. Changed positions alone are not a reason to write it: they change
-// with each transaction.
+// Status writes the observation and the decision to the status of a MySQLCluster. If only positions have changed, the status stays
+// unchanged, because positions change with each transaction.
 func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[Observation], now metav1.Time) {
 	v := view{mc: mc, seen: seen, now: now}
 	before := mc.Status.DeepCopy()
@@ -55,7 +55,7 @@ func (k *Kind) Status(mc *mysqlv1.MySQLCluster, seen reconcile.Seen[Observation]
 	}
 }
 
-// inPlatform renames the fields in messages about a database that belongs to a DataService, where the user has to set them.
+// inPlatform renames the fields in messages about a database that belongs to a DataService: there the user sets other fields.
 var inPlatform = strings.NewReplacer("spec.replication.", "spec.mysql.replication.", "spec.replicas", "spec.mysql.replica")
 
 // positionsOf returns the positions of members, by pod.
@@ -82,7 +82,7 @@ type view struct {
 	decided  replication.Decision
 }
 
-// failover records a change of the primary that neither a user nor a planned change caused, and later its duration.
+// failover records an unplanned change of the primary, and later the duration of that change.
 func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 	r := v.observed.Record
 	to := database.PodName(v.mc.Name, r.Primary.Ordinal)
@@ -96,7 +96,7 @@ func (v *view) failover(s *mysqlv1.MySQLClusterStatus) {
 	}
 	began := v.observed.Unwritable
 	if c := meta.FindStatusCondition(s.Conditions, mysqlv1.ConditionAvailable); c != nil && c.Status == metav1.ConditionFalse && (began.IsZero() || c.LastTransitionTime.Time.Before(began)) {
-		began = c.LastTransitionTime.Time // a former operator observed it first
+		began = c.LastTransitionTime.Time // a former operator observed the primary first
 	}
 	last.Time = &v.now
 	if !began.IsZero() {
@@ -165,7 +165,7 @@ func (obs *Observation) isSettled(mc *mysqlv1.MySQLCluster, decided replication.
 	return decided.Model.State == replication.StateHealthy && obs.isServed() && obs.notReady() < 0
 }
 
-// notReady returns the ordinal of a pod whose agent answers but which no Service selects yet, or -1.
+// notReady returns the ordinal of a pod that no Service selects yet although its agent answers, or -1.
 func (obs *Observation) notReady() int {
 	return slices.IndexFunc(obs.pods, func(p pod) bool { return p.UID != "" && !p.ready })
 }
@@ -183,7 +183,7 @@ func (v *view) parked() bool {
 
 // hopeless reports whether a user must act.
 func (v *view) hopeless() bool {
-	switch v.decided.Model.State { //nolint:exhaustive // in the others the operator or a member continues
+	switch v.decided.Model.State { //nolint:exhaustive // in other states the operator or a member continues
 	case replication.StateRecordLost, replication.StateDiverged, replication.StateLost:
 		return v.decided.Step == nil
 	case replication.StatePrimaryLost:
@@ -242,10 +242,10 @@ func (v *view) waitsFor() string {
 	return "waiting for pods"
 }
 
-// alone returns the start of a message if the primary runs without a copy of its data, and "" otherwise. In the phases of a new or
-// growing database it returns "", too: there is no copy yet that could be lost.
+// alone returns the start of a message if the primary runs without a copy of its data, and "" otherwise. It also returns "" in the phases
+// of a new or growing database, which never had a copy.
 func (v *view) alone() string {
-	switch v.mc.Status.Phase { //nolint:exhaustive // in the others there was a copy
+	switch v.mc.Status.Phase { //nolint:exhaustive // in other phases there was a copy
 	case "", mysqlv1.PhasePending, mysqlv1.PhaseCreating, mysqlv1.PhaseScaling:
 		return ""
 	}
@@ -256,7 +256,7 @@ func (v *view) alone() string {
 	return fmt.Sprintf("member %d is alone, without a copy of its data: ", r.Primary.Ordinal)
 }
 
-// account puts the problem of a pod before its consequences.
+// account returns a message with the problem of a pod before the consequences of that problem.
 func (v *view) account(rest string) string {
 	return database.Account(v.observed.Problems, v.seen.PlanSeen, rest)
 }

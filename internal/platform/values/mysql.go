@@ -29,7 +29,7 @@ func managedMySQL(in Input, c *component.Component, fields map[string]any) (map[
 		return nil, err
 	}
 	m, single := c.MySQL, load(component.ChartMySQL+"/values.yaml")
-	// Defaults of the API server are planned; otherwise they would look like foreign writes.
+	// Defaults of the API server are part of the plan: otherwise they would look like foreign writes.
 	service := map[string]any{"type": cmp.Or(m.ServiceType, "ClusterIP")}
 	if annotations, ok := fields["serviceAnnotations"]; ok {
 		service["annotations"] = annotations
@@ -108,7 +108,8 @@ func replicationOf(m *dsv1.MySQL) map[string]any {
 	return r
 }
 
-// mysqlImage returns the image of the members if the spec sets it, its version or a registry. Otherwise their kind has the default.
+// mysqlImage returns the image of the members if the spec sets the image, the version or a registry. Otherwise the kind MySQLCluster has
+// the default.
 func mysqlImage(in Input, m *dsv1.MySQL) string {
 	if m.Image != "" {
 		return withRegistry(in, m.Image)
@@ -137,7 +138,7 @@ const inTemplate = "use podTemplate"
 // longestName limits the name of a MySQLCluster, and of one server with backups: its CronJob <name>-restore has at most 52 characters.
 const longestName = 44
 
-// checkReplicated refuses fields that a MySQLCluster lacks. It would be wrong to ignore them.
+// checkReplicated refuses fields that a MySQLCluster lacks, instead of ignoring them.
 func checkReplicated(c *component.Component, fields map[string]any) error {
 	refuse := func(field, instead string) error {
 		if instead != "" {
