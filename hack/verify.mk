@@ -31,7 +31,7 @@ model-redis: $(GOTESTSUM)
 .PHONY: suite-etcd model-etcd
 verify-etcd: suite-etcd model-etcd
 suite-etcd: $(SUITE_TOOLS) $(ETCDS)
-	ETCD_TESTS=$(FULL) $(SUITE_TEST) -parallel 2 $(ARGS) ./test/etcdcluster
+	ETCD_TESTS=$(FULL) $(SUITE_TEST) -parallel $(if $(FULL),2,4) $(ARGS) ./test/etcdcluster
 	$(AGENT_TEST) $(ARGS) ./internal/member/etcd ./internal/snapshot/etcd
 model-etcd: $(GOTESTSUM) $(ETCDS)
 	ETCD_MODEL=$(FULL) $(SUITE_TEST) -run 'TestExplore|TestTheModelIsAsEtcd' ./internal/etcd/membership
