@@ -65,8 +65,8 @@ func (c *cluster) whyNot(s *shard) string {
 	return text
 }
 
-// moves moves slots from shards that are being removed, from shards with too many slots, and according to the table of AssignReceive. It
-// moves slots between one pair of shards at a time, in ascending order. Each pass computes the remaining moves again. The number of moved
+// moves takes slots from shards that are being removed, from shards with too many slots, and according to the table of AssignReceive. It
+// handles one pair of shards at a time, in ascending order. Each pass computes the remaining moves again. The number of moved
 // slots is minimal.
 func (c *cluster) moves() []Step {
 	if steps := c.table(); steps != nil {
