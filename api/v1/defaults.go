@@ -37,7 +37,7 @@ func SetDefaults(ds *DataService) {
 		}
 	}
 	if e := spec.Etcd; e != nil {
-		setStorage(&e.Storage)
+		setStorage(&e.Storage.Storage)
 	}
 	if m := spec.MongoDB; m != nil {
 		setStorage(&m.Storage)
@@ -46,7 +46,7 @@ func SetDefaults(ds *DataService) {
 		orDefault(&m.Database, defaultMongoDBDatabase)
 	}
 	if r := spec.Redis; r != nil {
-		setStorage(&r.Storage)
+		setStorage(&r.Storage.Storage)
 		orDefault(&r.Replicas, ptr.To[int32](defaultRedisPods))
 	}
 	for _, m := range []*Middleware{spec.UUC, spec.Eureka} {

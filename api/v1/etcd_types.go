@@ -68,7 +68,7 @@ type Etcd struct {
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{size: 20Gi}`
 	// +optional
-	Storage Storage `json:"storage,omitempty"`
+	Storage GrowingStorage `json:"storage,omitempty"`
 
 	// config are flags of etcd, without the dashes before their names. A change replaces the pods one by one. The
 	// flags that the operator sets itself are refused.

@@ -6,6 +6,8 @@ package v1
 import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 )
 
 // Middleware is a database, registry or login centre that services need.
@@ -244,7 +246,7 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.accessMode) ? self.accessMode : 'ReadWriteOnce') == (has(oldSelf.accessMode) ? oldSelf.accessMode : 'ReadWriteOnce')",fieldPath=".accessMode",message="accessMode may not be changed: a volume keeps its access mode. Restore a backup into a volume of the other mode: DataRestore, spec.storage.accessMode"
 type MySQLStorage struct {
-	Storage `json:",inline"`
+	GrowingStorage `json:",inline"`
 
 	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may: Kubernetes then never lets
 	// two servers have it, even on one node; the storage class must belong to a CSI driver that can do so). It cannot be
@@ -254,6 +256,20 @@ type MySQLStorage struct {
 	// +optional
 	// +nullable
 	AccessMode string `json:"accessMode,omitempty"`
+}
+
+// GrowingStorage is a persistent volume that can grow by itself.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || !has(self.size) || !isQuantity(string(self.size)) || !isQuantity(string(self.autoGrow.limit)) || !quantity(string(self.autoGrow.limit)).isLessThan(quantity(string(self.size)))",fieldPath=".autoGrow",message="limit must not be below size: a volume never shrinks"
+type GrowingStorage struct {
+	Storage `json:",inline"`
+
+	// autoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow with size alone.
+	// +kubebuilder:example=`{limit: 100Gi}`
+	// +optional
+	// +nullable
+	AutoGrow *backupv1.AutoGrow `json:"autoGrow,omitempty"`
 }
 
 // Storage is a persistent volume.

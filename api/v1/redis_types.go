@@ -68,7 +68,7 @@ type Redis struct {
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{size: 50Gi}`
 	// +optional
-	Storage Storage `json:"storage,omitempty"`
+	Storage GrowingStorage `json:"storage,omitempty"`
 
 	// config are settings of Redis, as in redis.conf. Most are set while Redis runs; for others the pods are
 	// replaced, one shard at a time.

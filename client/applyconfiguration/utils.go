@@ -27,6 +27,8 @@ import (
 func ForKind(kind schema.GroupVersionKind) interface{} {
 	switch kind {
 	// Group=d3os-product.com.d3os, Version=v1alpha1
+	case v1alpha1.SchemeGroupVersion.WithKind("AutoGrow"):
+		return &backupv1alpha1.AutoGrowApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupClaim"):
 		return &backupv1alpha1.BackupClaimApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("BackupDestination"):
@@ -199,6 +201,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1.EtcdTLSApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("Gateway"):
 		return &apiv1.GatewayApplyConfiguration{}
+	case v1.SchemeGroupVersion.WithKind("GrowingStorage"):
+		return &apiv1.GrowingStorageApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("History"):
 		return &apiv1.HistoryApplyConfiguration{}
 	case v1.SchemeGroupVersion.WithKind("HTTPRoute"):

@@ -38,6 +38,7 @@ const usage = `usage:
   agent verify FLAGS    restore a backup to a scratch folder, and check it
   agent prune FLAGS     remove old backups
   agent ping            log in to the database server of CHECK_URL, and end the session
+  agent volume FLAGS    report the use of a volume
   agent cron FLAGS -- COMMAND
                         start a command at each tick of a schedule with seconds
 
@@ -68,6 +69,9 @@ func run(args []string) int {
 	}
 	if len(args) > 0 && args[0] == "cron" {
 		return runCron(args[1:])
+	}
+	if len(args) > 0 && args[0] == "volume" {
+		return reportVolume(args[1:])
 	}
 	if len(args) > 0 && args[0] == "ping" {
 		return pingServer(args[1:])

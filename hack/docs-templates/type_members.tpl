@@ -14,7 +14,7 @@
 {{- $kind = regexReplaceAll "\\[Quantity\\]\\([^)]*\\)" $kind "quantity" -}}
 {{- /* Types of backups that other groups take in are described on a page of their own. */}}
 {{- if not (index .own "ClusterBackup") }}
-{{- $kind = regexReplaceAll "\\[(ClusterBackup|ClusterBackupStatus|ClusterRestore|BackupDestination|BackupEncryption|BackupRetention|SecretName)\\]\\(#" $kind "[$1](backup.md#" }}
+{{- $kind = regexReplaceAll "\\[(AutoGrow|ClusterBackup|ClusterBackupStatus|ClusterRestore|BackupDestination|BackupEncryption|BackupRetention|SecretName)\\]\\(#" $kind "[$1](backup.md#" }}
 {{- end }}
 {{- if contains "[Object](#object)" $kind -}}
 {{- $named := regexFind "\\([A-Z][A-Za-z]+\\)" $doc | trimAll "()" -}}

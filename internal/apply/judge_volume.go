@@ -5,7 +5,6 @@ package apply
 
 import (
 	"fmt"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,7 +26,7 @@ func (j *Judge) FitVolumes(planned, live *unstructured.Unstructured, claims []*u
 	switch {
 	case planned.GetKind() == object.ClaimKind.Kind && live != nil:
 		planned = likeVolume(planned, live)
-		if r := fit(live, request(planned)); r.Refused != "" {
+		if r := fit(live, largest(request(planned), grownTo(live))); r.Refused != "" {
 			return withSize(planned, r.Has, storageRequest...), []Resize{r}
 		}
 	case planned.GetKind() == "StatefulSet":
@@ -41,11 +40,13 @@ func fitSet(planned, live *unstructured.Unstructured, claims []*unstructured.Uns
 	var all []Resize
 	for i, t := range templates {
 		template := &unstructured.Unstructured{Object: t.(map[string]any)}
-		for _, claim := range claims {
-			if !strings.HasPrefix(claim.GetName(), claimPrefix(template.GetName(), planned)) || claim.GetDeletionTimestamp() != nil {
-				continue
-			}
-			r := fit(claim, request(template))
+		own := claimsOf(planned, template, claims)
+		grown := grownSize(template, own)
+		if grown.Cmp(request(template)) > 0 {
+			templates[i] = withSize(template, grown, storageRequest...).Object
+		}
+		for _, claim := range own {
+			r := fit(claim, keptSize(claim, request(template), grown))
 			if r.Refused != "" {
 				templates[i] = withSize(template, templateSize(live, i, r.Has), storageRequest...).Object
 			}

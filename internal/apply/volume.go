@@ -87,7 +87,7 @@ func (a *Applier) fitClaim(ctx context.Context, owner object.Owner, planned, liv
 	if err := checkOwner(owner, planned, live); err != nil {
 		return nil, nil, err
 	}
-	size, refusal, err := a.resize(ctx, live, request(planned))
+	size, refusal, err := a.resize(ctx, live, largest(request(planned), grownTo(live)))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -114,20 +114,25 @@ func (a *Applier) fitTemplates(ctx context.Context, owner object.Owner, planned,
 	if len(templates) == 0 {
 		return planned, nil, nil
 	}
-	claims, err := a.claims(ctx, a.client, owner, planned)
+	items, err := a.claims(ctx, a.client, owner, planned)
 	if err != nil {
 		return nil, nil, err
 	}
+	claims := make([]*unstructured.Unstructured, len(items))
+	for i := range items {
+		claims[i] = &items[i]
+	}
 	var all []Refusal
+	hasGrown := false
 	for i, t := range templates {
 		template := &unstructured.Unstructured{Object: t.(map[string]any)}
-		prefix := claimPrefix(template.GetName(), planned)
-		for j := range claims {
-			claim := &claims[j]
-			if !strings.HasPrefix(claim.GetName(), prefix) || claim.GetDeletionTimestamp() != nil {
-				continue
-			}
-			size, refusal, err := a.resize(ctx, claim, request(template))
+		own := claimsOf(planned, template, claims)
+		grown := grownSize(template, own)
+		if grown.Cmp(request(template)) > 0 { // the claims of later pods begin with this size
+			hasGrown, templates[i] = true, withSize(template, grown, storageRequest...).Object
+		}
+		for _, claim := range own {
+			size, refusal, err := a.resize(ctx, claim, keptSize(claim, request(template), grown))
 			if err != nil {
 				return nil, nil, err
 			}
@@ -137,7 +142,7 @@ func (a *Applier) fitTemplates(ctx context.Context, owner object.Owner, planned,
 			all = append(all, refusals(refusal)...)
 		}
 	}
-	if len(all) == 0 {
+	if len(all) == 0 && !hasGrown {
 		return planned, nil, nil
 	}
 	fitted := planned.DeepCopy()
@@ -145,6 +150,17 @@ func (a *Applier) fitTemplates(ctx context.Context, owner object.Owner, planned,
 		return nil, nil, fmt.Errorf("set the volumes of %s: %w", describe(planned), err)
 	}
 	return fitted, all, nil
+}
+
+// claimsOf returns the claims of a StatefulSet's template, except those that are being deleted.
+func claimsOf(set, template *unstructured.Unstructured, claims []*unstructured.Unstructured) (own []*unstructured.Unstructured) {
+	prefix := claimPrefix(template.GetName(), set)
+	for _, claim := range claims {
+		if strings.HasPrefix(claim.GetName(), prefix) && claim.GetDeletionTimestamp() == nil {
+			own = append(own, claim)
+		}
+	}
+	return own
 }
 
 // templateSize returns the size in a live StatefulSet's claim template, or the fallback if the template is missing.
@@ -189,24 +205,34 @@ func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, 
 		return has, &Refusal{Claim: claim, Message: fmt.Sprintf(
 			"PersistentVolumeClaim %s stays at %s: a volume cannot shrink to %s", claim.GetName(), has.String(), want.String())}, nil
 	}
-	return a.patchSize(ctx, claim, has, want)
+	return a.patchSize(ctx, claim, withSize(claim, want, storageRequest...), client.MergeFrom(claim), "allow volume expansion in its storage class, or set the size back")
 }
 
 // pendingGrowth returns a Refusal for a claim with a grown volume and a file system of the old size: a storage class without online
 // expansion grows the file system when a pod mounts the volume.
 func pendingGrowth(claim *unstructured.Unstructured) *Refusal {
+	condition := conditionOf(claim, corev1.PersistentVolumeClaimFileSystemResizePending)
+	if condition == nil {
+		return nil
+	}
+	return &Refusal{Claim: claim, Pending: true, Message: fmt.Sprintf("PersistentVolumeClaim %s waits with its new size for its pod to start again (%s): "+
+		"its storage class may grow file systems offline alone; if this stays, delete the pod that uses it", claim.GetName(), condition["type"])}
+}
+
+// conditionOf returns the condition of a claim if it is true, or nil.
+func conditionOf(claim *unstructured.Unstructured, kind corev1.PersistentVolumeClaimConditionType) map[string]any {
 	conditions, _, _ := unstructured.NestedSlice(claim.Object, "status", "conditions")
 	for _, c := range conditions {
-		condition, _ := c.(map[string]any)
-		if condition["type"] == string(corev1.PersistentVolumeClaimFileSystemResizePending) && condition["status"] == string(corev1.ConditionTrue) {
-			return &Refusal{Claim: claim, Pending: true, Message: fmt.Sprintf("PersistentVolumeClaim %s waits with its new size for its pod to start again (%s): "+
-				"its storage class may grow file systems offline alone; if this stays, delete the pod that uses it", claim.GetName(), condition["type"])}
+		if condition, _ := c.(map[string]any); condition["type"] == string(kind) && condition["status"] == string(corev1.ConditionTrue) {
+			return condition
 		}
 	}
 	return nil
 }
 
-func (a *Applier) patchSize(ctx context.Context, claim *unstructured.Unstructured, has, want resource.Quantity) (resource.Quantity, *Refusal, error) {
+// patchSize patches a claim to a target with another size. remedy is the advice in a Refusal.
+func (a *Applier) patchSize(ctx context.Context, claim, target *unstructured.Unstructured, patch client.Patch, remedy string) (resource.Quantity, *Refusal, error) {
+	has, want := request(claim), request(target)
 	key := resize{claim.GetUID(), want.String()}
 	if known, ok := a.resizes.refused.Get(key); ok {
 		before := known.(refusedResize)
@@ -214,11 +240,11 @@ func (a *Applier) patchSize(ctx context.Context, claim *unstructured.Unstructure
 			return has, &Refusal{Claim: claim, Message: before.message, Again: wait}, nil
 		}
 	}
-	err := a.client.Patch(ctx, withSize(claim, want, storageRequest...), client.MergeFrom(claim), client.FieldOwner(FieldManager))
+	err := a.client.Patch(ctx, target, patch, client.FieldOwner(FieldManager))
 	if apierrors.IsForbidden(err) || apierrors.IsInvalid(err) {
 		refusal := &Refusal{Claim: claim, New: true, Again: a.resizes.again, Message: fmt.Sprintf(
-			"PersistentVolumeClaim %s stays at %s: Kubernetes refuses to resize it to %s (%s); allow volume expansion in its storage class, or set the size back",
-			claim.GetName(), has.String(), want.String(), apierrors.ReasonForError(err))}
+			"PersistentVolumeClaim %s stays at %s: Kubernetes refuses to resize it to %s (%s); %s",
+			claim.GetName(), has.String(), want.String(), apierrors.ReasonForError(err), remedy)}
 		a.resizes.refused.Add(key, refusedResize{a.resizes.now(), refusal.Message})
 		return has, refusal, nil
 	}

@@ -21,7 +21,7 @@ func TestDocuments(t *testing.T) {
 	t.Parallel()
 	for file, document := range map[string]any{
 		"result": &contract.Result{}, "import": &contract.Import{}, "archive": &contract.Archive{}, "guarded": &contract.Guarded{}, "refusal": &contract.Refusal{},
-		"mysql-answer": &mysqlmember.Answer{}, "mysql-events": &mysqlmember.Answer{}, "mysql-order": &mysqlmember.Request{}, "etcd-report": &etcdmember.Report{},
+		"mysql-answer": &mysqlmember.Answer{}, "mysql-events": &mysqlmember.Answer{}, "mysql-order": &mysqlmember.Request{}, "etcd-report": &etcdmember.Report{}, "volume": &contract.Volume{},
 	} {
 		want, err := os.ReadFile("testdata/" + file + ".json")
 		if err != nil {
@@ -57,7 +57,7 @@ func TestDocumentsAreWhole(t *testing.T) {
 	t.Parallel()
 	for files, document := range map[[2]string]any{
 		{"result"}: contract.Result{}, {"import"}: contract.Import{}, {"archive"}: contract.Archive{}, {"guarded"}: contract.Guarded{}, {"refusal"}: contract.Refusal{},
-		{"mysql-answer", "mysql-events"}: mysqlmember.Answer{}, {"mysql-order"}: mysqlmember.Request{}, {"etcd-report"}: etcdmember.Report{},
+		{"mysql-answer", "mysql-events"}: mysqlmember.Answer{}, {"mysql-order"}: mysqlmember.Request{}, {"etcd-report"}: etcdmember.Report{}, {"volume"}: contract.Volume{},
 	} {
 		into := reflect.New(reflect.TypeOf(document))
 		for _, file := range files {

@@ -45,11 +45,14 @@ func Notes(seen reconcile.PlanSeen) (notes []string) {
 	return notes
 }
 
-// Blocked names a StatefulSet whose controller cannot create pods, or a claim that is not bound, or returns "". No pod's status shows
-// either.
+// Blocked names a full volume that cannot grow, a StatefulSet whose controller cannot create pods, or a claim that is not bound, or returns "". No
+// pod's status shows any of them.
 func Blocked(seen reconcile.PlanSeen) string {
 	for i := range seen.Parts {
 		h := &seen.Parts[i].Health
+		if h.Culprit.Reason == health.ReasonVolumeFull {
+			return h.Problem
+		}
 		if h.Problem == "" && (h.HintCulprit.Reason == health.ReasonPodsMissing || h.HintCulprit.Reason == health.ReasonNotBound) {
 			return h.Hint
 		}

@@ -16,6 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/etcdmember"
 	"d3os.com/d3os-operator/internal/database"
 	"d3os.com/d3os-operator/internal/etcd/membership"
+	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
@@ -194,6 +195,9 @@ func isPosition(text string) bool {
 // make renders all objects except the Secrets.
 func (p *planner) make(ec *etcdv1.EtcdCluster, owner object.Owner, how planned, live *unstructured.Unstructured) (reconcile.Part, error) {
 	result := reconcile.Part{Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&ec.Spec), RetainsData: true}
+	if g := ec.Spec.StorageAutoGrow; g != nil {
+		result.Grow = growth.New(g.Limit, g.At, g.By)
+	}
 	v, err := values(ec, owner, how, p.images)
 	if err != nil {
 		return result, &reconcile.SpecError{Reason: reconcile.ReasonInvalidSpec, Err: err}

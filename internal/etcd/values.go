@@ -49,7 +49,7 @@ func values(ec *etcdv1.EtcdCluster, owner object.Owner, p planned, images Images
 	}
 	v := map[string]any{
 		"replicas": p.Replicas, "members": max(p.Replicas, replicasOf(spec)), "image": p.Image, "agentImage": images.Agent, "legacyHealth": hasLegacyHealth(p.Version),
-		"size": spec.Size, "storage": map[string]any{"size": spec.Storage, "storageClassName": spec.StorageClassName},
+		"size": spec.Size, "storage": map[string]any{"size": spec.Storage, "storageClassName": spec.StorageClassName, "autoGrow": spec.StorageAutoGrow != nil},
 		"flags": flags(spec), "tls": tls, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed, "positions": p.Positions,
 		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
 	}

@@ -213,6 +213,9 @@ const ReasonOperator = "OperatorNotReady"
 // the problem.
 const ReasonTooLarge = "StatusTooLarge"
 
+// ReasonVolumeFull is the reason of a claim whose full volume cannot grow.
+const ReasonVolumeFull = "VolumeFull"
+
 // ReasonPodsMissing is the reason of a StatefulSet of which not all pods exist.
 const ReasonPodsMissing = "PodsMissing"
 

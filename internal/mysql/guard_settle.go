@@ -18,6 +18,8 @@ import (
 const (
 	containerAgent = "d3os-agent"
 	containerGuard = "d3os-guard"
+	// containerVolume reports the use of the volume.
+	containerVolume = "d3os-volume"
 	// prefixRestore is the prefix of the container that restores a backup into a new database, and of its volumes.
 	prefixRestore = "d3os-restore"
 	volumeAgent   = "d3os-agent"
@@ -81,6 +83,7 @@ func form(planned, live *unstructured.Unstructured, isKnown, hasData bool, owner
 	}
 	if agentImage(planned) == UnknownImage {
 		if live == nil || agentImage(live) == "" {
+			drop(bare, "containers", func(name string) bool { return name == containerVolume }) // it is a program of the agent
 			return bare, nil
 		}
 		setAgentImage(planned, agentImage(live))

@@ -25,6 +25,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/backup"
 	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/object"
@@ -223,12 +224,18 @@ func isUser(c *plan.Component) bool {
 }
 
 func part(ds *dsv1.DataService, graph *component.Graph, c *plan.Component) reconcile.Part {
+	var grow *growth.Policy
+	if c.MySQL != nil && c.MySQL.Storage.AutoGrow != nil && c.Kind != component.Managed { // a MySQLCluster grows its volumes itself
+		g := c.MySQL.Storage.AutoGrow
+		grow = growth.New(g.Limit, g.At, g.By)
+	}
 	return reconcile.Part{
 		Name: string(c.Name), Kind: string(c.Kind), Path: c.Path, After: texts(c.WaitsFor), CalledBy: texts(graph.Callers(c.Name)),
 		Objects: c.Objects, Revision: c.Revision, Known: knownRevision(ds, c), IsOfThisSpec: ds.Status.ObservedGeneration == ds.Generation, NeedsDryRun: c.NeedsDryRun,
 		Notes:       notes(c),
 		RetainsData: c.MySQL != nil && c.MySQL.Storage.Retention != dsv1.RetentionDelete,
 		KeepReason:  keepReason,
+		Grow:        grow,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"d3os.com/d3os-operator/internal/apply"
@@ -26,12 +27,14 @@ const partsAtOnce = 4
 type Engine struct {
 	client  client.Client
 	applier *apply.Applier
+	// obstacles holds the last recorded obstacle to the growth of each volume, by the UID of its claim.
+	obstacles *lru.Cache
 }
 
 // NewEngine returns an Engine. The client must be cached with read-your-writes consistency for every
 // kind in object.Kinds and for pods, with the indexes of package kube.
 func NewEngine(c client.Client, applier *apply.Applier) *Engine {
-	return &Engine{client: c, applier: applier}
+	return &Engine{client: c, applier: applier, obstacles: lru.New(4096)}
 }
 
 // Owned lists an owner's objects, from the cache. Call it before the plan is made: the plan then does not remove objects that appear later.

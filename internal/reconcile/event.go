@@ -41,6 +41,8 @@ const (
 	EventRewritten        = "PolicyChangedObject"
 	EventPruned           = "Pruned"
 	EventVolumeNotResized = "VolumeNotResized"
+	EventVolumeGrown      = "VolumeGrown"
+	EventVolumeNotGrown   = "VolumeNotGrown"
 )
 
 func referTo(o *unstructured.Unstructured) *corev1.ObjectReference {

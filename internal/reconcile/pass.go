@@ -61,6 +61,11 @@ func (r *Reconciler[T, O]) pass(ctx context.Context, resource T) (Seen[O], error
 	if err != nil {
 		return seen, err
 	}
+	if !seen.Paused { // not within a turn, because pods may answer slowly
+		if err := r.engine.growVolumes(ctx, owner, &seen.PlanSeen, r.reporter.recorderFor(resource)); err != nil {
+			return seen, err
+		}
+	}
 	pods := func(ctx context.Context, part string) ([]*corev1.Pod, error) { return r.engine.Pods(ctx, owner, part) }
 	if err := r.kind.Observe(ctx, resource, seen.PlanSeen, pods, obs); err != nil { // not within a turn, because servers may answer slowly
 		return seen, &stepError{reason: ReasonObserveFailed, err: err}

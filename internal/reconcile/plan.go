@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/object"
 )
@@ -56,6 +57,8 @@ type Part struct {
 	KeepsRunning bool
 	// Stopped is set for a part that is planned without pods, because the owner hibernates.
 	Stopped *Stopped
+	// Grow is the rule for the growth of the part's volumes, of which its pods report the use; nil for none.
+	Grow *growth.Policy
 	// Doubt is a reason why the part does not count as ready, regardless of its objects; nil for none.
 	Doubt *Doubt
 
@@ -151,6 +154,8 @@ type PartSeen struct {
 	Rewritten string
 	// LookAgain is the time until the next reconciliation without an event; 0 is never.
 	LookAgain time.Duration
+
+	grow *growth.Policy // as planned
 }
 
 // PlanSeen is the observed state of an owner in one pass.

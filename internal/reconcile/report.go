@@ -139,8 +139,8 @@ func (r *reporter[T, O]) announceTooLarge(ctx context.Context, resource T, refus
 	})
 }
 
-// isTooLarge reports whether the API server, its client or etcd refused an object for its size. Most of these refusals have no reason of
-// their own, so the text is compared.
+// isTooLarge reports whether the API server, its client or etcd refused an object for its size. Most of these refusals have no separate
+// reason, so the text is compared.
 func isTooLarge(err error) bool {
 	return apierrors.IsRequestEntityTooLargeError(err) || strings.Contains(err.Error(), "request is too large") ||
 		strings.Contains(err.Error(), "message larger than max")

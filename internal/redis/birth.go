@@ -28,12 +28,13 @@ type agents struct{ backup, restore string }
 // agents returns the images of the agent for a cluster; empty if the cluster needs no agent. A formed cluster keeps its members' image:
 // each version of the operator has a new agent, and a new agent alone must not replace pods.
 func (p *planner) agents(rc *redisv1.RedisCluster, record topology.Record, in reconcile.Inputs) (agents, error) {
-	if rc.Spec.Backup == nil && rc.Spec.RestoreFrom == nil {
+	grows := rc.Spec.Storage.AutoGrow != nil && sharedClaim(&rc.Spec) == ""
+	if rc.Spec.Backup == nil && rc.Spec.RestoreFrom == nil && !grows {
 		return agents{}, nil
 	}
 	if p.images.Agent == "" {
 		return agents{}, &reconcile.SpecError{Reason: redisv1.ReasonAgentMissing, Err: errors.New("the operator does not know the image of its agent, without which nothing is " +
-			"backed up or restored: set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image")}
+			"backed up or restored, and no volume grows by itself: set RELATED_IMAGE_AGENT in the operator's Deployment to the operator's own image")}
 	}
 	found := agents{p.images.Agent, p.images.Agent}
 	if len(record.Nodes) == 0 {
@@ -43,7 +44,8 @@ func (p *planner) agents(rc *redisv1.RedisCluster, record topology.Record, in re
 	if set == nil || err != nil {
 		return found, err
 	}
-	if image := database.InitImageOf(set, "d3os-agent"); image != "" {
+	// An agent of before the field was set may be too old to report a volume.
+	if image := database.InitImageOf(set, "d3os-agent"); image != "" && (!grows || database.ImageOf(set, "d3os-volume") != "") {
 		found.restore = image
 	}
 	return found, nil

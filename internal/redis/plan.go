@@ -12,6 +12,7 @@ import (
 
 	redisv1 "d3os.com/d3os-operator/api/redis/v1alpha1"
 	"d3os.com/d3os-operator/internal/database"
+	"d3os.com/d3os-operator/internal/growth"
 	"d3os.com/d3os-operator/internal/object"
 	"d3os.com/d3os-operator/internal/reconcile"
 	"d3os.com/d3os-operator/internal/render"
@@ -140,6 +141,9 @@ func setName(cluster string, shard int) string { return fmt.Sprintf("%s-%d", clu
 func (p *planner) make(rc *redisv1.RedisCluster, owner object.Owner, how planned) (reconcile.Part, error) {
 	result := reconcile.Part{
 		Name: part, Kind: object.StatefulSetKind.Kind, Path: "spec", NeedsDryRun: needsDryRun(&rc.Spec), HasEqualSets: true, RetainsData: keepsData(&rc.Spec),
+	}
+	if g := rc.Spec.Storage.AutoGrow; g != nil {
+		result.Grow = growth.New(g.Limit, g.At, g.By)
 	}
 	err := checkPods(&rc.Spec, len(how.Shards))
 	var v map[string]any

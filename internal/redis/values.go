@@ -66,7 +66,7 @@ func values(rc *redisv1.RedisCluster, owner object.Owner, how planned, images Im
 		"shards": how.Shards, "image": imageOf(spec, images.Redis), "initImage": given(pod.InitImage), "monitorImage": given(pod.MonitorImage),
 		"size": spec.Size, "credentialsSecret": secretOf(rc),
 		"storage": map[string]any{
-			"size": size, "storageClassName": spec.Storage.StorageClassName, "claim": sharedClaim(spec), "retain": keepsData(spec),
+			"size": size, "storageClassName": spec.Storage.StorageClassName, "claim": sharedClaim(spec), "retain": keepsData(spec), "autoGrow": spec.Storage.AutoGrow != nil,
 		},
 		"settings": how.Settings, "startSettings": settings.start, "settingsConfigMap": pod.ConfigMap,
 		"networkPolicy":     map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},

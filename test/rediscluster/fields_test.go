@@ -42,6 +42,7 @@ var fieldChanges = []struct {
 	{"updateStrategy.pipeline", "'10'", lives},
 	{"updateStrategy.assignStrategies", "[{slots: 10, fromReplicas: cache-0-0}]", lives}, // it concerns new shards, and there are none
 	{"storage.size", "20Gi", lives},
+	{"storage.autoGrow", "{limit: 50Gi}", rolls},
 	{"progressDeadlineSeconds", "3600", lives},
 	{"config", "{maxmemory-policy: allkeys-lru}", lives},
 	{"networkPolicy.enabled", "true", lives},

@@ -27,7 +27,7 @@ import (
 var places = map[string]at{
 	"DataServiceSpec": {}, "MySQL": {"mysql"}, "Middleware": {"eureka"}, "Service": {"auth"}, "Published": {"web"},
 	"AdditionalService": {"additionalServices", "0"}, "CronJob": {"cronJobs", "0"}, "Defaults": {"defaults"},
-	"NetworkPolicy": {"networkPolicy"}, "Rollout": {"rollout"}, "MySQLStorage": {"mysql", "storage"}, "Storage": {"redis", "storage"}, "ThirdParty": {"mysql", "thirdParty"},
+	"NetworkPolicy": {"networkPolicy"}, "Rollout": {"rollout"}, "MySQLStorage": {"mysql", "storage"}, "GrowingStorage": {"redis", "storage"}, "AutoGrow": {"redis", "storage", "autoGrow"}, "ThirdParty": {"mysql", "thirdParty"},
 	"DatabaseUser": {"mysql", "users", "0"}, "ObjectReference": {"mysql", "initScripts", "0"}, "Autoscaling": {"web", "autoscaling"},
 	"Ingress": {"web", "ingress"}, "HTTPRoute": {"web", "httpRoute"}, "Gateway": {"web", "httpRoute", "gateways", "0"}, "MySQLReplication": {"mysql", "replication"}, "Redis": {"redis"}, "RedisThirdParty": {"redis", "thirdParty"},
 	"Etcd": {"etcd"}, "EtcdTLS": {"etcd", "tls"}, "EtcdRecovery": {"etcd", "recovery"}, "EtcdThirdParty": {"etcd", "thirdParty"},
@@ -253,7 +253,7 @@ func TestEveryReasonIsInTheReference(t *testing.T) {
 	t.Parallel()
 	documented := tables(t, statusPage)
 	failures := constants(t, everyKind, "Reason")
-	events := append(constants(t, "../../api/v1/status_types.go", "Event"), "VolumeNotResized", "PolicyChangedObject", "StatusTooLarge", "Hibernating", "Hibernated")
+	events := append(constants(t, "../../api/v1/status_types.go", "Event"), "VolumeNotResized", "VolumeGrown", "VolumeNotGrown", "PolicyChangedObject", "StatusTooLarge", "Hibernating", "Hibernated")
 	slices.Sort(events)
 	for title, want := range map[string][]string{
 		"Reasons of failures/reason":             failures,

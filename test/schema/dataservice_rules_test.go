@@ -115,6 +115,9 @@ func violations() map[string][]violation {
 		"size must be a quantity above zero, such as 10Gi": {
 			{value: "0"}, {value: "'0'"}, {value: "-1Gi"},
 		},
+		"limit must not be below size: a volume never shrinks": {
+			{field: ".autoGrow", value: "{autoGrow: {limit: 9Gi}}"}, {field: ".autoGrow", value: "{size: 20Gi, autoGrow: {limit: 20479Mi}}"},
+		},
 		"storageClassName may not be changed: a volume stays in its class": {
 			{field: ".storageClassName", before: "{storageClassName: a}", value: "{storageClassName: b}"},
 			{field: ".storageClassName", before: "{storageClassName: a}", value: "{}"},

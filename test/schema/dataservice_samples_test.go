@@ -185,8 +185,8 @@ func everything() map[string]any { return runtime.DeepCopyJSON(withEverything())
 
 var withEverything = sync.OnceValue(func() (spec map[string]any) {
 	if err := yaml.Unmarshal([]byte(`{
-		mysql: {}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, redis: {},
-		etcd: {tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}, recovery: {from: Best, token: a}, thirdParty: {url: "https://a"}},
+		mysql: {storage: {autoGrow: {limit: 1Ei}}}, uuc: {thirdParty: {url: "http://uuc.example.com"}}, eureka: {}, redis: {storage: {autoGrow: {limit: 1Ei}}},
+		etcd: {storage: {autoGrow: {limit: 1Ei}}, tls: {mode: Secrets, serverSecret: a, peerSecret: b, clientSecret: c}, recovery: {from: Best, token: a}, thirdParty: {url: "https://a"}},
 		mongodb: {thirdParty: {url: "mongodb://a"}},
 		api-manager: {}, auth: {}, ds-adapter: {}, es-adapter: {},
 		trd-adapter: {}, gateway-master: {}, gateway-web: {}, proxy: {}, web: {},

@@ -91,6 +91,10 @@ var etcdRefused = map[string]string{
 	"{recovery: {from: Best, token: 'a b'}}":                        "token",
 	"{replacement: {after: soon}}":                                  "after",
 	"{replacement: {after: '5'}}":                                   "after",
+	"{storage: 10Gi, storageAutoGrow: {limit: 9Gi}}":                "limit must not be below storage",
+	"{storageAutoGrow: {limit: much}}":                              "storageAutoGrow.limit in body should match",
+	"{storageAutoGrow: {limit: 20Gi, at: 100%}}":                    "storageAutoGrow.at",
+	"{storageAutoGrow: {at: 80%}}":                                  "storageAutoGrow.limit",
 	"{nothing: 1}":                                                  "unknown field",
 }
 

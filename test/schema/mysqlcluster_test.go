@@ -89,6 +89,8 @@ var mysqlRefused = map[string]string{
 	"{networkPolicy: {additionalPorts: [0]}}":            "greater than or equal to 1",
 	"{networkPolicy: {additionalPorts: [65536]}}":        "less than or equal to 65535",
 	"{networkPolicy: {additionalPorts: [15008, 15008]}}": "Duplicate value",
+	"{storage: {autoGrow: {limit: 9Gi}}}":                "limit must not be below size",
+	"{storage: {autoGrow: {limit: 20Gi, by: 0%}}}":       "autoGrow.by",
 	"{nothing: 1}":                                       "unknown field",
 }
 

@@ -78,6 +78,8 @@ var redisRefused = map[string]string{
 	"{tls: {enabled: true}}":                                             "TLS is not supported yet",
 	"{antiAffinity: Never}":                                              "spec.antiAffinity",
 	"{size: custom}":                                                     "spec.size",
+	"{storage: {autoGrow: {limit: 9Gi}}}":                                "limit must not be below size",
+	"{storage: {autoGrow: {limit: 20Gi, at: 80}}}":                       "autoGrow.at",
 	"{nothing: 1}":                                                       "unknown field",
 }
 

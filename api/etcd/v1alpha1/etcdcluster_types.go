@@ -62,6 +62,7 @@ type EtcdClusterList struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.tls) && has(self.tls.mode) ? self.tls.mode : \"Off\") == (has(oldSelf.tls) && has(oldSelf.tls.mode) ? oldSelf.tls.mode : \"Off\") || has(self.replicas) && self.replicas == 0 && has(oldSelf.replicas) && oldSelf.replicas == 0",fieldPath=".tls",message="mode may be changed only while replicas is 0: members with different modes cannot talk to each other. Between Off and the others it may be changed only before the cluster was formed: restore a backup into a new one"
 // +kubebuilder:validation:XValidation:rule="!has(self.version) || !has(self.image) || !self.image.matches(':v?[0-9]+[.][0-9]+[.][0-9]+([-_.+][^/:@]*)?(@.*)?$') || self.image.find(':v?[0-9]+[.][0-9]+[.][0-9]+([-_.+][^/:@]*)?(@.*)?$').find('[0-9]+[.][0-9]+[.][0-9]+') == self.version.find('^[0-9]+[.][0-9]+[.][0-9]+')",fieldPath=".image",message="the tag must have the version that the field version names: make them agree, or give the image without a tag"
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: data that is there is never replaced. Create another cluster with it"
+// +kubebuilder:validation:XValidation:rule="!has(self.storageAutoGrow) || !has(self.storage) || !isQuantity(string(self.storage)) || !isQuantity(string(self.storageAutoGrow.limit)) || !quantity(string(self.storageAutoGrow.limit)).isLessThan(quantity(string(self.storage)))",fieldPath=".storageAutoGrow",message="limit must not be below storage: a volume never shrinks"
 type EtcdClusterSpec struct {
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is
 	// kept. With an even number one member more runs, because an even number survives no more losses than the odd
@@ -94,6 +95,13 @@ type EtcdClusterSpec struct {
 	// +kubebuilder:example=`20Gi`
 	// +optional
 	Storage *resource.Quantity `json:"storage,omitempty"`
+
+	// storageAutoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow with storage alone.
+	// +kubebuilder:example=`{limit: 100Gi}`
+	// +optional
+	// +nullable
+	StorageAutoGrow *backupv1.AutoGrow `json:"storageAutoGrow,omitempty"`
 
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	// +kubebuilder:validation:MaxLength=253

@@ -106,6 +106,11 @@ func (in *EtcdClusterSpec) DeepCopyInto(out *EtcdClusterSpec) {
 		x := (*in).DeepCopy()
 		*out = &x
 	}
+	if in.StorageAutoGrow != nil {
+		in, out := &in.StorageAutoGrow, &out.StorageAutoGrow
+		*out = new(backupv1alpha1.AutoGrow)
+		(*in).DeepCopyInto(*out)
+	}
 	if in.ImagePullSecrets != nil {
 		in, out := &in.ImagePullSecrets, &out.ImagePullSecrets
 		*out = make([]v1.LocalObjectReference, len(*in))

@@ -3,7 +3,11 @@
 
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/api/resource"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
+)
 
 // Option is the value of an option of mysqld, as in my.cnf: one line.
 //
@@ -103,6 +107,7 @@ const (
 // Storage is the volume of each member. It is kept when its member, or the database, is removed.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.storageClassName) ? self.storageClassName : \"\") == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : \"\")",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || !has(self.size) || !isQuantity(string(self.size)) || !isQuantity(string(self.autoGrow.limit)) || !quantity(string(self.autoGrow.limit)).isLessThan(quantity(string(self.size)))",fieldPath=".autoGrow",message="limit must not be below size: a volume never shrinks"
 type Storage struct {
 	// size of each volume. It can grow if the storage class can expand volumes; it may not shrink. A member that gets
 	// another copy needs room for the data twice.
@@ -122,6 +127,13 @@ type Storage struct {
 	// +optional
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
+
+	// autoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow with size alone.
+	// +kubebuilder:example=`{limit: 100Gi}`
+	// +optional
+	// +nullable
+	AutoGrow *backupv1.AutoGrow `json:"autoGrow,omitempty"`
 }
 
 // Service configures the Service of the primary.

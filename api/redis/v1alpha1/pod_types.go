@@ -6,6 +6,8 @@ package v1alpha1
 import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+
+	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 )
 
 // Pod configures the pods of the cluster.
@@ -189,6 +191,7 @@ type Volumes struct {
 // Storage is the volume of each pod.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
+// +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || !has(self.size) || !isQuantity(string(self.size)) || !isQuantity(string(self.autoGrow.limit)) || !quantity(string(self.autoGrow.limit)).isLessThan(quantity(string(self.size)))",fieldPath=".autoGrow",message="limit must not be below size: a volume never shrinks"
 type Storage struct {
 	// size of each volume. It can grow if the storage class can expand volumes. A size below what a volume
 	// has is ignored and reported: volumes never shrink.
@@ -207,4 +210,11 @@ type Storage struct {
 	// +optional
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
+
+	// autoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow with size alone.
+	// +kubebuilder:example=`{limit: 100Gi}`
+	// +optional
+	// +nullable
+	AutoGrow *backupv1.AutoGrow `json:"autoGrow,omitempty"`
 }

@@ -141,6 +141,28 @@ ca.crt), it is mounted as a folder, so that a renewed certificate appears in it.
 {{- $_ := set . "volumes" (append (get . "volumes" | default list) (dict "name" "d3os-agent" "emptyDir" dict)) }}
 {{- end }}
 
+{{- /*
+A container that reports the use of the volume "data" on port 6300, also while the server cannot run. It executes the agent in the server's image; the
+pod gets the agent unless an init container has copied it.
+*/}}
+{{- define "common.volumeReport" }}
+{{- $has := false }}
+{{- range get . "initContainers" | default list }}{{ if eq .name "d3os-agent" }}{{ $has = true }}{{ end }}{{ end }}
+{{- if not $has }}
+{{- $_ := set . "agentImage" (get .root.Values "restoreAgentImage" | default (required "agentImage must be given with autoGrow" .root.Values.agentImage)) }}
+{{- include "common.agent" . }}
+{{- end }}
+{{- $probe := dict "httpGet" (dict "path" "/livez" "port" 6300) "periodSeconds" 10 "timeoutSeconds" 5 "failureThreshold" 6 }}
+{{- $_ := set . "containers" (append (get . "containers" | default list) (dict "name" "d3os-volume" "image" .image "imagePullPolicy" .root.Values.imagePullPolicy
+      "command" (list "/d3os-agent/agent" "volume" "--volume=/d3os-volume" "--listen=[$(POD_IP)]:6300")
+      "env" (list (dict "name" "POD_IP" "valueFrom" (dict "fieldRef" (dict "fieldPath" "status.podIP"))))
+      "ports" (list (dict "name" "volume" "containerPort" 6300 "protocol" "TCP"))
+      "resources" (dict "requests" (dict "cpu" "10m" "memory" "16Mi") "limits" (dict "cpu" "100m" "memory" "64Mi"))
+      "livenessProbe" $probe
+      "securityContext" (dict "allowPrivilegeEscalation" false "readOnlyRootFilesystem" true "capabilities" (dict "drop" (list "ALL")))
+      "volumeMounts" (list (dict "name" "data" "mountPath" "/d3os-volume" "readOnly" true) (dict "name" "d3os-agent" "mountPath" "/d3os-agent" "readOnly" true)))) }}
+{{- end }}
+
 {{- /* The database account as MYSQL_USERNAME and MYSQL_PASSWORD, when credentials name its Secret. */}}
 {{- define "common.account" }}
 {{- $env := .env }}

@@ -6,6 +6,7 @@
 {{- include "etcdcluster.identity" $c }}
 {{- include "etcdcluster.container" $c }}
 {{- if and $v.restoreFrom (not $v.formed) }}{{ include "etcdcluster.birth" $c }}{{ end }}
+{{- if $v.storage.autoGrow }}{{ include "common.volumeReport" $c }}{{ end }}
 {{- include "etcdcluster.record" $c }}
 {{- include "etcdcluster.services" $c }}
 {{- include "etcdcluster.networkPolicy" $c }}

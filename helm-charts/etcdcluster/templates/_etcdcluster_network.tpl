@@ -54,4 +54,7 @@ spec:
   ingress:
     - {{ dict "ports" (list (dict "port" 2380 "protocol" "TCP")) "from" $members | toJson }}
     - {{ toJson $clients }}
+    {{- if $v.storage.autoGrow }}
+    - {{ dict "ports" (list (dict "port" 6300 "protocol" "TCP")) "from" (list $operator) | toJson }}
+    {{- end }}
 {{- end }}

@@ -72,6 +72,7 @@ spec: {{ toJson $claim }}
 {{- if or $v.databases $v.users $v.backup }}{{ include "mysql.accounts" $c }}{{ end }}
 {{- if and $v.agentImage (ne $v.kind "DaemonSet") }}{{ include "mysql.guard" $c }}{{ if $v.restoreFrom }}{{ include "mysql.birth" $c }}{{ else if $v.importFrom }}{{ include "mysql.import" $c }}{{ end }}{{ end }}
 {{- if and (or $v.restoreFrom $v.importFrom) (not $v.agentImage) (not $v.managedBy) }}{{ fail "restoreFrom and importFrom need the agentImage: the database would start empty" }}{{ end }}
+{{- if and $store.autoGrow $v.agentImage (ne $v.kind "DaemonSet") }}{{ include "common.volumeReport" $c }}{{ $_ := set $c "openPorts" (append (get $c "openPorts" | default list) 6300) }}{{ end }}
 {{- include "common.service" $c }}
 {{- include "common.workload" $c }}
 {{- if $v.backup }}{{ $_ := set $c "callers" (list (print $c.component ".archive") (print $c.component ".backup")) }}{{ end }}

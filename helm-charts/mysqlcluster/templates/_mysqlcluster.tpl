@@ -11,6 +11,7 @@
 {{- $_ := set $c "configured" (dict "mounts" $c.mounts "volumes" $c.volumes) }}
 {{- include "mysqlcluster.container" $c }}
 {{- if and $v.restoreFrom (not $v.formed) }}{{ include "mysqlcluster.birth" $c }}{{ end }}
+{{- if $v.storage.autoGrow }}{{ include "common.volumeReport" $c }}{{ end }}
 {{- include "mysqlcluster.records" $c }}
 {{- include "mysqlcluster.services" $c }}
 {{- include "mysqlcluster.networkPolicy" $c }}

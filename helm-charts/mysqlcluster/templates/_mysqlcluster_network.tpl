@@ -70,4 +70,7 @@ spec:
   ingress:
     - {{ dict "ports" (list (dict "port" 3307 "protocol" "TCP")) "from" (append $own $operator) | toJson }}
     - {{ toJson $clients }}
+    {{- if $v.storage.autoGrow }}
+    - {{ dict "ports" (list (dict "port" 6300 "protocol" "TCP")) "from" (list $operator) | toJson }}
+    {{- end }}
 {{- end }}

@@ -9,6 +9,7 @@
 {{- include "rediscluster.config" $c }}
 {{- include "rediscluster.container" $c }}
 {{- if and $v.restoreFrom (not $v.restored) }}{{ include "rediscluster.birth" $c }}{{ end }}
+{{- if and $v.storage.autoGrow (not $v.storage.claim) }}{{ include "common.volumeReport" $c }}{{ end }}
 {{- if $v.backup }}{{ include "rediscluster.backup" $c }}{{ end }}
 {{- include "rediscluster.record" $c }}
 {{- include "rediscluster.services" $c }}

@@ -57,6 +57,9 @@ spec:
   ingress:
     - {{ dict "ports" (list (dict "port" 16379 "protocol" "TCP")) "from" (list $own) | toJson }}
     - {{ toJson $clients }}
+    {{- if and $v.storage.autoGrow (not $v.storage.claim) }}
+    - {{ dict "ports" (list (dict "port" 6300 "protocol" "TCP")) "from" (list $operator) | toJson }}
+    {{- end }}
     {{- if $v.monitorImage }}
     - {{ toJson $metrics }}
     {{- end }}

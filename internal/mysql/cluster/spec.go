@@ -104,7 +104,7 @@ func values(mc *mysqlv1.MySQLCluster, owner object.Owner, p planned, images Imag
 	v := map[string]any{
 		"replicas": p.Replicas, "members": max(p.Replicas, replicasOf(spec)), "primary": p.Primary, "image": p.Image, "agentImage": images.Agent,
 		"credentialsSecret": spec.CredentialsSecret, "databases": spec.Databases, "users": spec.Users, "usersSecret": spec.UsersSecret, "size": spec.Size,
-		"storage": map[string]any{"size": spec.Storage.Size, "storageClassName": spec.Storage.StorageClassName},
+		"storage": map[string]any{"size": spec.Storage.Size, "storageClassName": spec.Storage.StorageClassName, "autoGrow": spec.Storage.AutoGrow != nil},
 		"service": service, "backup": spec.Backup, "restoreFrom": spec.RestoreFrom, "formed": p.Formed,
 		"networkPolicy": map[string]any{"enabled": spec.NetworkPolicy.Enabled, "allowFrom": spec.NetworkPolicy.AllowFrom, "additionalPorts": spec.NetworkPolicy.AdditionalPorts},
 	}

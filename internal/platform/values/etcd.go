@@ -31,6 +31,7 @@ func managedEtcd(in Input, c *component.Component, fields map[string]any) (map[s
 	give(spec, map[string]string{
 		"storageClassName": e.Storage.StorageClassName, "version": e.Version, "antiAffinity": e.AntiAffinity, "size": named(e.Size),
 	})
+	giveGrowth(spec, "storageAutoGrow", e.Storage.AutoGrow)
 	if e.Image != "" {
 		spec["image"] = withRegistry(in, e.Image)
 	} else if in.registry() != "" {

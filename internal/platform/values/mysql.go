@@ -45,6 +45,7 @@ func managedMySQL(in Input, c *component.Component, fields map[string]any) (map[
 		spec["timeZone"] = in.Defaults.TimeZone
 	}
 	give(spec["storage"].(map[string]any), map[string]string{"storageClassName": m.Storage.StorageClassName})
+	giveGrowth(spec["storage"].(map[string]any), "autoGrow", m.Storage.AutoGrow)
 	give(spec, map[string]string{"image": mysqlImage(in, m), "size": named(m.Size)})
 	take(spec, fields, "config", "resources", "affinity", "nodeSelector", "tolerations", "topologySpreadConstraints", "imagePullSecrets")
 	var databases []any

@@ -46,6 +46,7 @@ func managedRedis(in Input, c *component.Component, fields map[string]any) (map[
 	if r.Storage.StorageClassName != "" {
 		spec["storage"].(map[string]any)["storageClassName"] = r.Storage.StorageClassName
 	}
+	giveGrowth(spec["storage"].(map[string]any), "autoGrow", r.Storage.AutoGrow)
 	give(spec, map[string]string{
 		"version": r.Version, "credentialsSecret": r.CredentialsSecret, "antiAffinity": r.AntiAffinity, "size": named(r.Size),
 	})

@@ -48,6 +48,16 @@ func give(into map[string]any, values map[string]string) {
 	}
 }
 
+// giveGrowth sets the growth of volumes in a field, if it is given.
+func giveGrowth(into map[string]any, field string, given *backupv1.AutoGrow) {
+	if given == nil {
+		return
+	}
+	grow := map[string]any{"limit": given.Limit.String()}
+	give(grow, map[string]string{"at": given.At, "by": given.By})
+	into[field] = grow
+}
+
 // named returns a size of spec.size, or "" for SizeCustom, which takes its amounts from `resources`.
 func named(size dsv1.Size) string {
 	if size == dsv1.SizeCustom {

@@ -131,6 +131,7 @@ func mysql(v map[string]any, in Input, c *component.Component) {
 		"storageClassName": storage.StorageClassName,
 		"accessMode":       cmp.Or(storage.AccessMode, string(corev1.ReadWriteOnce)),
 		"retain":           storage.Retention != dsv1.RetentionDelete,
+		"autoGrow":         storage.AutoGrow != nil,
 	}
 	v["credentialsSecret"] = in.Credentials.MySQLSecret
 	v["usersSecret"] = in.Credentials.MySQLUsersSecret

@@ -38,6 +38,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"sync"
@@ -66,6 +67,8 @@ type Options struct {
 	// Names lets programs that heed HTTP_PROXY and HTTPS_PROXY reach pods by their DNS names. Tests can cut and mend such connections (Cut,
 	// Mend).
 	Names bool
+	// Bounded mounts a file system of the claim's size on the folder of each claim, and resizes it with the claim's capacity. It needs root.
+	Bounded bool
 }
 
 // Emulator runs the pods of a namespace.
@@ -79,6 +82,7 @@ type Emulator struct {
 	ctx     context.Context
 	cancel  context.CancelFunc
 	running sync.WaitGroup
+	bounded bounded
 	seen    cache.Store // pods of the namespace
 
 	mu        sync.Mutex
@@ -98,6 +102,7 @@ func Start(ctx context.Context, config *rest.Config, options Options) (*Emulator
 	e := &Emulator{
 		api: api, options: options, nodes: map[string]*node{}, pods: map[types.UID]*pod{}, held: map[[2]string]bool{}, addresses: map[string]string{},
 	}
+	e.bounded.sizes = map[types.UID]int64{}
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	if err := e.start(ctx); err != nil {
 		return nil, errors.Join(err, e.Stop()) //nolint:contextcheck // the emulator outlives the call that starts it
@@ -135,7 +140,7 @@ func (e *Emulator) start(ctx context.Context) error {
 	if _, err := pods.AddEventHandler(handler(e.see, e.gone)); err != nil {
 		return fmt.Errorf("watch pods: %w", err)
 	}
-	if _, err := claims.AddEventHandler(handler(func(*corev1.PersistentVolumeClaim) {}, e.claimGone)); err != nil {
+	if _, err := claims.AddEventHandler(handler(e.claimSeen, e.claimGone)); err != nil {
 		return fmt.Errorf("watch claims: %w", err)
 	}
 	factory.StartWithContext(e.ctx) //nolint:contextcheck // the emulator outlives the call that starts it
@@ -167,6 +172,9 @@ func (e *Emulator) Stop() error {
 	}
 	if e.network != nil { // the listeners on its addresses are closed
 		errs = append(errs, e.network.Release())
+	}
+	for claim := range maps.Clone(e.bounded.sizes) {
+		e.bounded.unmount(claim, e.claimFolder(claim))
 	}
 	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
 }
@@ -213,7 +221,12 @@ func (e *Emulator) gone(object *corev1.Pod) {
 	}
 }
 
+func (e *Emulator) claimSeen(claim *corev1.PersistentVolumeClaim) {
+	e.bounded.grow(claim, e.claimFolder(claim.UID))
+}
+
 func (e *Emulator) claimGone(claim *corev1.PersistentVolumeClaim) {
+	e.bounded.unmount(claim.UID, e.claimFolder(claim.UID))
 	_ = os.RemoveAll(e.claimFolder(claim.UID)) // Stop removes the rest with the emulator's folder
 }
 
@@ -240,5 +253,8 @@ func (e *Emulator) claim(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("read claim %s: %w", name, err)
 	}
 	folder := e.claimFolder(claim.UID)
-	return folder, os.MkdirAll(folder, 0o755)
+	if err := os.MkdirAll(folder, 0o755); err != nil || !e.options.Bounded {
+		return folder, err
+	}
+	return folder, e.bounded.mount(claim, folder)
 }

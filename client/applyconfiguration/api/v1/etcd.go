@@ -35,7 +35,7 @@ type EtcdApplyConfiguration struct {
 	// resources (ResourceRequirements) are the requests and limits for size custom.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
 	// storage is the volume of each pod. Its retention is Retain.
-	Storage *StorageApplyConfiguration `json:"storage,omitempty"`
+	Storage *GrowingStorageApplyConfiguration `json:"storage,omitempty"`
 	// config are flags of etcd, without the dashes before their names. A change replaces the pods one by one. The
 	// flags that the operator sets itself are refused.
 	Config map[string]string `json:"config,omitempty"`
@@ -128,7 +128,7 @@ func (b *EtcdApplyConfiguration) WithResources(value *ObjectApplyConfiguration) 
 // WithStorage sets the Storage field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Storage field is set to the value of the last call.
-func (b *EtcdApplyConfiguration) WithStorage(value *StorageApplyConfiguration) *EtcdApplyConfiguration {
+func (b *EtcdApplyConfiguration) WithStorage(value *GrowingStorageApplyConfiguration) *EtcdApplyConfiguration {
 	b.Storage = value
 	return b
 }

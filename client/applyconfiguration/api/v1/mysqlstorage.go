@@ -7,6 +7,7 @@ package v1
 
 import (
 	apiv1 "d3os.com/d3os-operator/api/v1"
+	v1alpha1 "d3os.com/d3os-operator/client/applyconfiguration/backup/v1alpha1"
 	resource "k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -15,7 +16,7 @@ import (
 //
 // MySQLStorage is the volume of a database.
 type MySQLStorageApplyConfiguration struct {
-	StorageApplyConfiguration `json:""`
+	GrowingStorageApplyConfiguration `json:""`
 	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may: Kubernetes then never lets
 	// two servers have it, even on one node; the storage class must belong to a CSI driver that can do so). It cannot be
 	// changed later. Default: ReadWriteOnce.
@@ -49,6 +50,14 @@ func (b *MySQLStorageApplyConfiguration) WithStorageClassName(value string) *MyS
 // If called multiple times, the Retention field is set to the value of the last call.
 func (b *MySQLStorageApplyConfiguration) WithRetention(value apiv1.RetentionPolicy) *MySQLStorageApplyConfiguration {
 	b.StorageApplyConfiguration.Retention = &value
+	return b
+}
+
+// WithAutoGrow sets the AutoGrow field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AutoGrow field is set to the value of the last call.
+func (b *MySQLStorageApplyConfiguration) WithAutoGrow(value *v1alpha1.AutoGrowApplyConfiguration) *MySQLStorageApplyConfiguration {
+	b.GrowingStorageApplyConfiguration.AutoGrow = value
 	return b
 }
 

@@ -33,7 +33,7 @@ type RedisApplyConfiguration struct {
 	// resources (ResourceRequirements) are the requests and limits for size custom.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
 	// storage is the volume of each pod.
-	Storage *StorageApplyConfiguration `json:"storage,omitempty"`
+	Storage *GrowingStorageApplyConfiguration `json:"storage,omitempty"`
 	// config are settings of Redis, as in redis.conf. Most are set while Redis runs; for others the pods are
 	// replaced, one shard at a time.
 	Config map[string]string `json:"config,omitempty"`
@@ -131,7 +131,7 @@ func (b *RedisApplyConfiguration) WithResources(value *ObjectApplyConfiguration)
 // WithStorage sets the Storage field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Storage field is set to the value of the last call.
-func (b *RedisApplyConfiguration) WithStorage(value *StorageApplyConfiguration) *RedisApplyConfiguration {
+func (b *RedisApplyConfiguration) WithStorage(value *GrowingStorageApplyConfiguration) *RedisApplyConfiguration {
 	b.Storage = value
 	return b
 }

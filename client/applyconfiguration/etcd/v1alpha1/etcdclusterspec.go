@@ -29,6 +29,9 @@ type EtcdClusterSpecApplyConfiguration struct {
 	// storage is the size of each member's volume. It can grow if the storage class can expand volumes; it may
 	// not shrink.
 	Storage *resource.Quantity `json:"storage,omitempty"`
+	// storageAutoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow with storage alone.
+	StorageAutoGrow *backupv1alpha1.AutoGrowApplyConfiguration `json:"storageAutoGrow,omitempty"`
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 	// version of etcd, 3.4.0 or newer. It is the tag of the image, after a v, unless image has one. A newer minor
@@ -111,6 +114,14 @@ func (b *EtcdClusterSpecApplyConfiguration) WithProgressDeadlineSeconds(value in
 // If called multiple times, the Storage field is set to the value of the last call.
 func (b *EtcdClusterSpecApplyConfiguration) WithStorage(value resource.Quantity) *EtcdClusterSpecApplyConfiguration {
 	b.Storage = &value
+	return b
+}
+
+// WithStorageAutoGrow sets the StorageAutoGrow field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StorageAutoGrow field is set to the value of the last call.
+func (b *EtcdClusterSpecApplyConfiguration) WithStorageAutoGrow(value *backupv1alpha1.AutoGrowApplyConfiguration) *EtcdClusterSpecApplyConfiguration {
+	b.StorageAutoGrow = value
 	return b
 }
 

@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	backupv1alpha1 "d3os.com/d3os-operator/client/applyconfiguration/backup/v1alpha1"
 	resource "k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -19,6 +20,9 @@ type StorageApplyConfiguration struct {
 	Size *resource.Quantity `json:"size,omitempty"`
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	StorageClassName *string `json:"storageClassName,omitempty"`
+	// autoGrow grows nearly full volumes, even while the server cannot run. Their class must allow expansion. A
+	// container in each pod reports the use of its volume. Default: volumes grow with size alone.
+	AutoGrow *backupv1alpha1.AutoGrowApplyConfiguration `json:"autoGrow,omitempty"`
 }
 
 // StorageApplyConfiguration constructs a declarative configuration of the Storage type for use with
@@ -40,5 +44,13 @@ func (b *StorageApplyConfiguration) WithSize(value resource.Quantity) *StorageAp
 // If called multiple times, the StorageClassName field is set to the value of the last call.
 func (b *StorageApplyConfiguration) WithStorageClassName(value string) *StorageApplyConfiguration {
 	b.StorageClassName = &value
+	return b
+}
+
+// WithAutoGrow sets the AutoGrow field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AutoGrow field is set to the value of the last call.
+func (b *StorageApplyConfiguration) WithAutoGrow(value *backupv1alpha1.AutoGrowApplyConfiguration) *StorageApplyConfiguration {
+	b.AutoGrow = value
 	return b
 }
