@@ -19,7 +19,7 @@ import (
 )
 
 // backup opens the backup for a restore or a check. For "latest", a check reads the newest backup regardless of earlier checks. A restore
-// reads the newest undamaged backup of its writer, or with a time the newest one before that time.
+// reads the newest undamaged backup of its writer; with a time, the newest before that time.
 func (c *config) backup(ctx context.Context, id string, until *restore.Until, isCheck bool) (restore.Source, error) {
 	identities, err := privateKeys()
 	if err != nil {

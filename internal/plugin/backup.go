@@ -5,8 +5,8 @@ package plugin
 
 import backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 
-// Backup prints the progress of a backup in a line, and its contents once the store has it. It is empty until the operator has seen the
-// backup.
+// Backup prints the progress of a backup in a line, and its contents once the store has it. The text is empty until the operator has
+// observed the backup.
 func Backup(b *backupv1.DataBackup) string {
 	s := &b.Status
 	t := task{phase: s.Phase, good: backupv1.PhaseSucceeded, message: s.Message, facts: []string{"id " + s.ID}, warnings: s.Warnings}

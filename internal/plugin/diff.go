@@ -42,7 +42,7 @@ type Field struct {
 
 // Cluster is the live state.
 type Cluster struct {
-	// Objects are the live objects with the operator's label in the owner's namespace, and those with the names of planned ones.
+	// Objects are the live objects with the operator's label in the owner's namespace, and live objects with names of planned objects.
 	Objects []*unstructured.Unstructured
 	// SecretsUnread reports that Objects has no Secrets, because the user may not read them.
 	SecretsUnread bool
@@ -57,10 +57,10 @@ type Diff struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Changed reports whether the operator would write or delete anything, or refuse to.
+// Changed reports whether the operator would write, delete or refuse an object.
 func (d *Diff) Changed() bool { return len(d.Changes) > 0 }
 
-// Compute returns the changes that the operator would make to bring the cluster to the plan.
+// Compute returns the changes by which the operator would make the cluster match the plan.
 func Compute(owner object.Owner, plan *reconcile.Plan, cluster Cluster, judge *apply.Judge) *Diff {
 	d := &Diff{}
 	live := map[object.ID]*unstructured.Unstructured{}
@@ -169,7 +169,7 @@ func replicas(workload, live *unstructured.Unstructured) int64 {
 	return n
 }
 
-// prune adds the objects that the owner controls and no longer plans; see engine.prune for those that stay.
+// prune adds the objects that the owner controls and no longer plans. See engine.prune for the objects that are kept.
 func (d *Diff) prune(owner object.Owner, plan *reconcile.Plan, parts map[string]*reconcile.Part, cluster Cluster, planned map[object.ID]bool, claims []*unstructured.Unstructured) {
 	var gone []Change
 	for _, o := range cluster.Objects {

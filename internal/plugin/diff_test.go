@@ -166,7 +166,7 @@ func TestDataThatGoesIsNamed(t *testing.T) {
 	assert.Assert(t, strings.Contains(d.Summary(Style{}), "no volume is deleted"))
 }
 
-// The diff deletes no Secret that may open a volume, also while no database uses that volume.
+// The diff deletes no Secret that a volume may need, even while no database uses that volume.
 func TestSecretsOfAVolumeStay(t *testing.T) {
 	t.Parallel()
 	const before = `{mysql: {storage: {retention: Delete}}, eureka: {}, auth: {image: "r/auth:v1"}}`

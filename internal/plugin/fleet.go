@@ -72,7 +72,7 @@ func (s Style) Fleet(all []dsv1.DataService, namespaces bool, now time.Time) str
 	return s.table(rows) + fmt.Sprintf("%d of %d ready\n", ready, len(all))
 }
 
-// urgency orders DataServices: broken ones, those in progress, healthy ones.
+// urgency orders DataServices: broken, in progress, healthy.
 func urgency(ds *dsv1.DataService) int {
 	switch {
 	case ds.Status.Phase == dsv1.PhaseFailed:

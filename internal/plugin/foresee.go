@@ -58,8 +58,8 @@ func (o *Operator) Diff(ctx context.Context, r *Reader, ds *dsv1.DataService) (d
 	return d, there.Objects, nil
 }
 
-// Plan plans a DataService as the operator does, and returns the live objects of the DataService and those with planned names. Generated
-// values of Secrets that do not exist are plan.Generated.
+// Plan plans a DataService as the operator does. It also returns the live objects of the DataService and live objects with planned
+// names. Generated values of missing Secrets are plan.Generated.
 func (o *Operator) Plan(ctx context.Context, r *Reader, ds *dsv1.DataService) (*reconcile.Plan, *Cluster, error) {
 	there, err := r.there(ctx, ds.Name)
 	if err != nil {
@@ -88,7 +88,7 @@ func (r *Reader) there(ctx context.Context, name string) (*Cluster, error) {
 	return there, nil
 }
 
-// complete adds live objects with the names of planned ones that do not belong to the DataService.
+// complete adds live objects that have the name of a planned object and do not belong to the DataService.
 func (r *Reader) complete(ctx context.Context, there *Cluster, planned *reconcile.Plan) error {
 	known := map[object.ID]bool{}
 	for _, o := range there.Objects {

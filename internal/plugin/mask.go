@@ -38,7 +38,7 @@ var (
 	}
 )
 
-// Mask masks the confidential values of objects and texts. It remembers those that it finds in fields, and Text masks them everywhere.
+// Mask masks the confidential values of objects and texts. It stores the values that it finds in fields, and Text masks these values in all texts.
 type Mask struct {
 	known []string
 }
@@ -73,7 +73,7 @@ func byPattern(text string) string {
 	return text
 }
 
-// Object masks an object in place. Of a Secret no data is left.
+// Object masks an object in place. It removes all data of a Secret.
 func (m *Mask) Object(o map[string]any) {
 	metadata, _ := o["metadata"].(map[string]any)
 	delete(metadata, "managedFields")

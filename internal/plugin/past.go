@@ -24,7 +24,7 @@ type Entry struct {
 	Number  int64       `json:"number"`
 	Time    metav1.Time `json:"time"`
 	Version string      `json:"operatorVersion,omitempty"`
-	// State is Current, Good (it was ready), or Unknown (it was not seen ready before the next one followed).
+	// State is Current, Good (the spec was ready), or Unknown (the spec was not observed ready before the next revision).
 	State string `json:"state"`
 	// Changed lists the fields that differ from the revision before.
 	Changed []string `json:"changed,omitempty"`
@@ -133,8 +133,8 @@ func Pick(ds *dsv1.DataService, entries []Entry, number int64) (*Entry, error) {
 }
 
 // Spec returns the spec for going back to an entry. Some fields keep their present value: pausing, the order of rollouts, the numbers of
-// pods and their autoscaling, the size and class of storage, and passwords, which the history does not have. kept names those that the
-// entry sets differently.
+// pods and their autoscaling, the size and class of storage, and passwords, which the history does not have. kept names these fields if
+// the entry has another value.
 func Spec(ds *dsv1.DataService, e *Entry) (spec map[string]any, kept []string, err error) {
 	data, err := json.Marshal(&ds.Spec)
 	if err != nil {
@@ -240,8 +240,8 @@ func noPassword(component any, name string) error {
 	return nil
 }
 
-// Downgrade returns the versions of the database if going from one spec to another would run an older one; a database
-// does not open the data of a newer one.
+// Downgrade returns the versions of the database if the change of the spec would run an older version, which cannot
+// open the data of a newer version.
 func Downgrade(present *dsv1.DataService, spec map[string]any) (from, to string) {
 	mysql, _ := spec["mysql"].(map[string]any)
 	if present.Spec.MySQL == nil || mysql == nil {

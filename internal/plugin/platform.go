@@ -89,7 +89,7 @@ func Look(namespace, kind, name string) string {
 	return fmt.Sprintf("kubectl -n %s describe %s %s", namespace, strings.ToLower(kind), name)
 }
 
-// components prints a line for each component. If they do not fit on the screen, the running ones are summed up.
+// components prints a line for each component. If they do not fit on the screen, the running components are summed up.
 func (s Style) components(all []dsv1.ComponentStatus, now time.Time) string {
 	rows := [][]cell{{{text: "  COMPONENT"}, {text: "PHASE"}, {text: "PODS"}, {text: "SINCE"}, {text: "WAITS FOR / NOTE"}}}
 	fold := len(all) > listed && !s.Verbose

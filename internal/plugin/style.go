@@ -34,7 +34,7 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// colors matches the sequences of Style, and control characters that are none.
+// colors matches the sequences of Style, and all other control characters.
 var colors = regexp.MustCompile("\x1b\\[(?:31|33|32|0)m|[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x{9f}]")
 
 // Printable replaces control characters by their escapes, so that a pod's log or message cannot control the terminal. Newlines, tabs and

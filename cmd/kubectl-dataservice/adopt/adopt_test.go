@@ -73,7 +73,7 @@ func TestDiffer(t *testing.T) {
 	assert.Equal(t, came, 1)
 }
 
-// How far the copy of the database is follows from the spec and a condition of its generation alone.
+// The stage of the copy depends only on the spec and on a condition of the spec's generation.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	ds := func(importFrom map[string]any, status, reason string, seen int64) *unstructured.Unstructured {
@@ -110,7 +110,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Undo and apply leave a database alone that is neither the original nor its copy: services may have written to it.
+// Undo and apply do not change a database that is neither the original nor its copy: services may have written to it.
 func TestAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	third := func(url string) map[string]any {

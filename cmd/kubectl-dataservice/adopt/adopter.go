@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// often is the time between two looks while a step waits.
+// often is the interval between two observations while a step waits.
 const often = 200 * time.Millisecond
 
 // Adopter changes the cluster with the rights of its client.
@@ -31,7 +31,7 @@ type Adopter struct {
 	Client client.Client
 	// Applier applies planned objects as the operator does.
 	Applier *apply.Applier
-	// Observe looks at the cluster.
+	// Observe observes the cluster.
 	Observe func(ctx context.Context) (*Observation, error)
 	// Say prints a line about a step.
 	Say func(text string)
@@ -39,7 +39,7 @@ type Adopter struct {
 	Timeout time.Duration
 }
 
-// RefusedError reports why nothing was changed.
+// RefusedError has the reason why the command changed nothing.
 type RefusedError struct{ Reasons []string }
 
 func (e *RefusedError) Error() string {
@@ -142,8 +142,8 @@ func (a *Adopter) until(ctx context.Context, missing func() (string, error)) err
 	}
 }
 
-// apply writes a planned object like the operator does. It passes an object of the original operator as one of this operator: the caller
-// has reported the adoption.
+// apply writes a planned object as the operator does. It passes an object of the original operator as an object of this operator,
+// because the caller has reported the adoption.
 func (a *Adopter) apply(ctx context.Context, o *Observation, planned *unstructured.Unstructured) error {
 	live, err := a.get(ctx, planned.GroupVersionKind(), planned.GetNamespace(), planned.GetName())
 	if err != nil {

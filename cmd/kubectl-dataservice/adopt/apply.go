@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Apply adopts all objects, one component after the other. It may be run again after it ended at any point.
+// Apply adopts all objects, one component after the other. It can be repeated after any interruption.
 func (a *Adopter) Apply(ctx context.Context) error {
 	o, err := a.Observe(ctx)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // maxBehind is the number of seconds that a copy may be behind when writes stop.
 const maxBehind = 30
 
-// Copy copies the original database, up to the cut-over. It may be run again after it ended at any point.
+// Copy copies the original database, up to the cut-over. It can be repeated after any interruption.
 func (a *Adopter) Copy(ctx context.Context) error {
 	o, err := a.observeData(ctx)
 	if err != nil {
@@ -50,7 +50,7 @@ func (a *Adopter) Copy(ctx context.Context) error {
 	return nil
 }
 
-// Finish copies the original database where that is not done yet, and cuts over. It may be run again after it ended at any point.
+// Finish copies the original database, unless the copy exists, and cuts over. It can be repeated after any interruption.
 func (a *Adopter) Finish(ctx context.Context) error {
 	o, err := a.observeData(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (a *Adopter) requestCutOver(ctx context.Context) (*Observation, error) {
 		return nil, errors.New("another writer has changed spec.mysql of the DataService: look at the report")
 	}
 	if err = a.fence(ctx, o, nil); err == nil {
-		// An undo changes the spec first. Then the generation differs, and this write fails.
+		// An undo changes the spec first, so the generation differs and this write fails.
 		err = a.patchSpec(ctx, o.DataService, false, withCutOver(o, true))
 	}
 	if err != nil {
@@ -98,8 +98,8 @@ func (a *Adopter) requestCutOver(ctx context.Context) (*Observation, error) {
 	return o, nil
 }
 
-// unfenceIfUndone allows writes again if an undo has run at the same time. That undo may have found them allowed, before this run stopped
-// them.
+// unfenceIfUndone allows writes again if an undo has run at the same time. That undo may have read the state before this run stopped the
+// writes.
 func (a *Adopter) unfenceIfUndone(ctx context.Context, o *Observation) error {
 	ds, err := a.dataService(ctx, o)
 	if err != nil || progressOf(ds) != notCopied || o.Record.Fence == nil || o.Record.Fence.SuperReadOnly {
@@ -108,8 +108,8 @@ func (a *Adopter) unfenceIfUndone(ctx context.Context, o *Observation) error {
 	return a.open(ctx, o)
 }
 
-// lookAtFence checks the original server after the cut-over was requested. If the server accepts writes, lookAtFence records that and stops
-// them again: those writes may exist nowhere else.
+// lookAtFence checks the original server after the cut-over was requested. If the server accepts writes, lookAtFence records this fact and
+// stops the writes again: the copy may lack these writes.
 func (a *Adopter) lookAtFence(ctx context.Context, o *Observation) error {
 	seen, err := a.agent(ctx, o, "look at")
 	if err != nil || seen.SuperReadOnly {
@@ -190,7 +190,7 @@ func (a *Adopter) declare(ctx context.Context, o *Observation) error {
 // fence stops the writes of the original server. It first records the state that --undo must restore. seen is the state of the server; nil
 // if it was not read.
 func (a *Adopter) fence(ctx context.Context, o *Observation, seen *Fence) (err error) {
-	if before := o.Record.Fence; before == nil || before.Reopened { // a refused copy has been replaced by another one
+	if before := o.Record.Fence; before == nil || before.Reopened { // another copy has replaced a refused copy
 		if before == nil && seen == nil {
 			if seen, err = a.agent(ctx, o, "look at"); err != nil {
 				return err
@@ -233,7 +233,7 @@ func (a *Adopter) open(ctx context.Context, o *Observation) error {
 	return nil
 }
 
-// unfence allows writes again, if the adoption has stopped them.
+// unfence allows writes again if the adoption has stopped writes.
 func (a *Adopter) unfence(ctx context.Context, o *Observation) error {
 	before := o.Record.Fence
 	if before == nil {

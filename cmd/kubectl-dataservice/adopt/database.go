@@ -16,10 +16,10 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// newName is the name of the database that replaces the original one.
+// newName is the name of the database that replaces the original database.
 const newName = "mysql"
 
-// jobName returns the name of the Job that logs in to the original database. There is one at a time.
+// jobName returns the name of the Job that logs in to the original database. At most one such Job exists.
 func jobName(ds string) string { return ds + "-adopt-database" }
 
 // progress is the stage of the copy of the original database. It is read from the spec and its condition.
@@ -30,7 +30,7 @@ const (
 	notCopied progress = iota
 	// copying: spec.mysql imports the original database, which its services use.
 	copying
-	// refused: the cut-over was requested, and the copy was not equal. The agent does not take it into use before another cut-over.
+	// refused: the cut-over was requested, and the copy was not equal. The agent does not use the copy before another cut-over.
 	refused
 	// cuttingOver: the cut-over was requested. The services may use the new database at any time.
 	cuttingOver
@@ -89,7 +89,7 @@ func (o *Observation) original() map[string]any {
 
 // Data is the part of the report about the database. Its steps are done with --copy and --finish.
 type Data struct {
-	// State describes how far the copy is.
+	// State describes the stage of the copy.
 	State string `json:"state"`
 	// Steps are the steps that are left, in order.
 	Steps []string `json:"steps,omitempty"`
@@ -99,7 +99,7 @@ type Data struct {
 	Refused []string `json:"refused,omitempty"`
 }
 
-// judgeData adds the steps that bring the data of the original database into the new one.
+// judgeData adds the steps that copy the data of the original database to the new database.
 func (r *Report) judgeData(o *Observation) {
 	if o.original() == nil || len(o.originals()) == 0 && o.Record == nil {
 		return

@@ -3,9 +3,9 @@
 
 // Package adopt takes over the objects that the original operator made for a DataService.
 //
-// Look observes the cluster. Judge computes the report, a pure function of the observation. Apply and Undo act, with the user's rights. They
-// do one step, observe it, and go on. Copy and Finish do so for the database. What was begun is visible in the cluster: a killed command is run again. Only what a step
-// destroys is recorded before it, in the Secret NAME-adoption: the spec and the original objects.
+// Look observes the cluster. Judge computes the report, a pure function of the observation. Apply and Undo act, with the user's rights. They do a
+// step, observe its effect, and continue with the next step. Copy and Finish do so for the database. Each step that was begun is visible in the
+// cluster, so a killed command can be repeated. The Secret NAME-adoption records only the spec and the original objects, before a step destroys them.
 package adopt
 
 import (
@@ -24,7 +24,7 @@ const (
 	manager = "kubectl-dataservice"
 	// mysqlName is the name of the original operator's database.
 	mysqlName = dsv1.OriginalMySQL
-	// probeSuffix follows the name of a component in that of a temporary Service.
+	// probeSuffix is the suffix of a temporary Service, after the name of the component.
 	probeSuffix = "-adopt"
 )
 
@@ -54,12 +54,13 @@ type Observation struct {
 	// ReplicaSets and Pods of the namespace.
 	ReplicaSets, Pods []*unstructured.Unstructured
 	Record            *Record
-	// Copy is the plan with the database that copies the original's, while that is not declared. CopyRefused has the reason if there is none.
+	// Copy is the plan with the database that copies the original, until spec.mysql declares that database. CopyRefused is the reason why such a plan
+	// does not exist.
 	Copy        *reconcile.Plan
 	CopyRefused string
-	// Claim is the claim of that database; nil for none.
+	// Claim is the claim of the copying database; nil for none.
 	Claim *unstructured.Unstructured
-	// Own is the claim of a database of another name that spec.mysql declares; nil for none.
+	// Own is the claim of the database in spec.mysql if it has another name; nil for none.
 	Own *unstructured.Unstructured
 	// AgentImage is the image that has the agent.
 	AgentImage string

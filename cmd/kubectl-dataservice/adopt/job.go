@@ -27,17 +27,17 @@ const jobSeconds = 180
 // Fence is the state of the original server, as the record of an adoption has it.
 type Fence struct {
 	contract.Fence
-	// Reopened: after the services may have moved, the server was found to accept writes. The record alone has it.
+	// Reopened: the server accepted writes after services may have switched to the copy. Only the record has this state.
 	Reopened bool `json:"reopened,omitempty"`
 }
 
-// agent runs `agent fence` in a Job and returns the reported state. It first waits for the end of an earlier Job, whose late effect would
-// undo that of this Job.
+// agent runs `agent fence` in a Job and returns the reported state. It first waits until an earlier Job has ended, because a late effect
+// of that Job would undo the effect of the new Job.
 func (a *Adopter) agent(ctx context.Context, o *Observation, what string, flags ...string) (*Fence, error) {
 	return a.agentIf(ctx, o, func(context.Context) error { return nil }, what, flags...)
 }
 
-// agentIf is agent, if a condition holds immediately before.
+// agentIf calls agent if a condition holds immediately before the call.
 func (a *Adopter) agentIf(ctx context.Context, o *Observation, holds func(context.Context) error, what string, flags ...string) (*Fence, error) {
 	if err := a.removeJob(ctx, o); err != nil {
 		return nil, err

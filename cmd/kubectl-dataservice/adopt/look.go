@@ -66,7 +66,7 @@ func Look(ctx context.Context, r *plugin.Reader, operator *plugin.Operator, ds *
 	return o, o.lookAhead(ctx, r, operator)
 }
 
-// lookAhead plans the database that would copy the original's.
+// lookAhead plans the database that would copy the original.
 func (o *Observation) lookAhead(ctx context.Context, r *plugin.Reader, operator *plugin.Operator) (err error) {
 	before := o.original()
 	if before == nil || progressOf(o.DataService) != notCopied || o.isReplaced() {
@@ -107,8 +107,8 @@ func (o *Observation) wanted(mysql map[string]any) (*dsv1.DataService, error) {
 	return typed, nil
 }
 
-// elsewhere returns spec.mysql for a database that the original operator made, while its objects are adopted: one that runs elsewhere. It
-// returns nil if spec.mysql stays.
+// elsewhere returns the spec.mysql of kind ThirdParty that declares the original operator's database during the adoption. It returns nil
+// if spec.mysql does not change.
 func elsewhere(o *Observation) map[string]any {
 	if isElsewhere(o.DataService) || progressOf(o.DataService) != notCopied || o.isReplaced() {
 		return nil
@@ -116,7 +116,7 @@ func elsewhere(o *Observation) map[string]any {
 	return o.thirdParty()
 }
 
-// isReplaced reports whether spec.mysql neither is, points to nor copies the original database. Services may then have written to another
+// isReplaced reports whether spec.mysql declares a database that is neither the original nor its copy. Services may have written to that
 // database.
 func (o *Observation) isReplaced() bool {
 	switch {
@@ -147,8 +147,8 @@ func (o *Observation) thirdParty() map[string]any {
 	}}
 }
 
-// FindOriginal finds the original operator among the Deployments of all namespaces, which kubebuilder's scaffold labelled. This operator's
-// Deployment has a name label in addition.
+// FindOriginal finds the original operator among the Deployments of all namespaces, by the labels of kubebuilder's scaffold. This
+// operator's Deployment also has a name label.
 func FindOriginal(deployments []appsv1.Deployment) OriginalOperator {
 	found := OriginalOperator{Known: true}
 	for i := range deployments {

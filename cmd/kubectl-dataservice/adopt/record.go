@@ -18,14 +18,14 @@ import (
 // Record holds the former objects that the adoption destroys. It is in a Secret, because the objects of the original operator have
 // passwords.
 type Record struct {
-	// MySQL and Paused are of the spec. MySQL is nil if the adoption leaves it.
+	// MySQL and Paused are fields of the former spec. MySQL is nil if the adoption does not change it.
 	MySQL  map[string]any `json:"mysql,omitempty"`
 	Paused bool           `json:"paused,omitempty"`
-	// Fence is the state of the original server before its writes were stopped; nil if they were not.
+	// Fence is the state of the original server before its writes were stopped; nil if its writes were not stopped.
 	Fence *Fence `json:"fence,omitempty"`
 	// Owner is the UID of the DataService.
 	Owner string `json:"owner"`
-	// Objects are those of the original operator, without status and without fields that the API server sets, except the UID.
+	// Objects are the original operator's objects, without status and without fields that the API server sets, except the UID.
 	Objects []map[string]any `json:"objects"`
 
 	version string // the resource version that was read or written last
@@ -68,7 +68,7 @@ func readRecord(ctx context.Context, r *plugin.Reader, ds *unstructured.Unstruct
 	return record, nil
 }
 
-// isElsewhere reports whether a DataService declares mysql as running elsewhere, or none.
+// isElsewhere reports whether a DataService declares mysql with kind ThirdParty, or not at all.
 func isElsewhere(ds *unstructured.Unstructured) bool {
 	mysql, found, _ := unstructured.NestedMap(ds.Object, "spec", "mysql")
 	kind := fmt.Sprint(mysql["kind"])

@@ -39,7 +39,7 @@ type Object struct {
 	Action Action `json:"action"`
 	// Pods is the number of pods that are replaced.
 	Pods int64 `json:"pods,omitempty"`
-	// Touches are further objects that are written with it, as Kind/name.
+	// Touches are further objects that are written with the object, as Kind/name.
 	Touches []string `json:"touches,omitempty"`
 	Note    string   `json:"note,omitempty"`
 }
@@ -173,7 +173,7 @@ func (r *Report) refuse(format string, args ...any) {
 	r.Refused = append(r.Refused, fmt.Sprintf(format, args...))
 }
 
-// judgeRest adds the original operator's objects that are in no plan.
+// judgeRest adds the original operator's objects that no plan has.
 func (r *Report) judgeRest(o *Observation) {
 	planned := map[object.ID]bool{}
 	for _, part := range o.Plan.Parts {

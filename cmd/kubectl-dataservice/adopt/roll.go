@@ -24,7 +24,7 @@ type roll struct {
 	owner    object.Owner
 	name     string
 	from, to map[string]string // the labels by which the two select pods
-	// isFrom reports whether a Deployment with the labels from may be removed.
+	// isFrom reports whether a Deployment with the labels from may be deleted.
 	isFrom func(live *unstructured.Unstructured) bool
 	// toService is the final selector of the Service.
 	toService map[string]string

@@ -28,8 +28,8 @@ var settings = []setting{
 		"api-manager": "gateway.userName", "gateway-web": "spring.security.user.name", "gateway-master": "spring.security.user.name"}},
 }
 
-// valuesInUse returns the shared values in the original's ConfigMaps by the keys of the operator's Secret. Components that disagree are an
-// error. configMap returns one, or nil.
+// valuesInUse returns the shared values in the original's ConfigMaps by the keys of the operator's Secret. Different values in two
+// components are an error. configMap returns a ConfigMap, or nil.
 func valuesInUse(configMap func(name string) *unstructured.Unstructured) (map[string]string, error) {
 	found := map[string]string{}
 	for _, s := range settings {

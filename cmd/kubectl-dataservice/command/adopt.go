@@ -126,7 +126,7 @@ func (p *cli) consent(a adoption, question string) error {
 	return p.ask(question)
 }
 
-// act carries an adoption out, or undoes it.
+// act runs an adoption, or undoes it.
 func (p *cli) act(ctx context.Context, c *cluster, a adoption, do func(*adopt.Adopter, context.Context) error) error {
 	config := rest.CopyConfig(c.config)
 	config.Wrap(kube.Escape)

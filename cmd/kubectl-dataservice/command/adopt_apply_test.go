@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// kill ends commands after a write, as if their process were killed before it read the answer.
+// kill ends commands after a write, like a process that is killed before it reads the answer.
 type kill struct {
 	*env
 
@@ -37,7 +37,7 @@ type kill struct {
 	wrote []string // resource/name of each write of all lives
 }
 
-// life runs a command, kills it after some writes, and reports whether it ended before.
+// life runs a command, kills it after a number of writes, and reports whether it ended earlier.
 func (k *kill) life(skip int, args ...string) (ended bool) {
 	k.Helper()
 	ctx, cancel := context.WithCancel(k.Ctx)
@@ -91,8 +91,9 @@ func nameOf(r *http.Request, request harness.Request) string {
 	return o.Name
 }
 
-// TestAdoption adopts the original's twelve components. The command is killed after each third of its writes (FAULTS=full: each) and run again, and the operator is restarted in between, and writes nothing. No EndpointSlice of a stateless component is ever without a ready address, and nothing is written that the
-// report had not named. Then all of it is undone in the same way.
+// TestAdoption adopts the original's twelve components. The command is killed after each third of its writes (FAULTS=full: each) and repeated.
+// Between two lives the operator restarts, and writes nothing. No EndpointSlice of a stateless component is ever without a ready address, and the
+// command writes no object that its report had not named. Then the adoption is undone in the same way.
 func TestAdoption(t *testing.T) {
 	harness.Long(t)
 	e := original(t, harness.Sample())

@@ -39,7 +39,7 @@ import (
 
 const agentImage = "example/agent:v1"
 
-// serve stands for a service: it listens where its probe looks.
+// serve replaces a service: it listens at the address of the service's probe.
 func serve(args []string) int {
 	for _, arg := range args {
 		if address, ok := strings.CutPrefix(arg, "--listen="); ok {
@@ -65,7 +65,7 @@ type databaseEnv struct {
 	op    *stage.Operator
 }
 
-// withDatabase gives a test such a platform. The options are of the original server.
+// withDatabase gives a test a databaseEnv. The options are for the original server.
 func withDatabase(t *testing.T, options ...string) *databaseEnv {
 	e := &databaseEnv{env: newEnv(t, "edit")}
 	e.mayWrite()
@@ -271,7 +271,7 @@ func (e *databaseEnv) account() (user, password string) {
 	return string(secret.Data["username"]), string(secret.Data["password"])
 }
 
-// lost stops the client, and returns the acknowledged writes that a database lacks.
+// lost stops the client, and returns its acknowledged writes that a database lacks.
 func (e *databaseEnv) lost(l *ledger, pod, user, password string) (missing []int64) {
 	e.Helper()
 	l.stop()
@@ -297,7 +297,7 @@ func (e *databaseEnv) uses(database string) {
 	e.Must(harness.Mentions(fmt.Sprint(file.Data), "jdbc:mysql://"+database+"."))
 }
 
-// goesOn fails unless the service has its pod, and uses the original database.
+// goesOn fails unless the service has its pod and uses the original database.
 func (e *databaseEnv) goesOn() {
 	e.Helper()
 	e.uses("mysql-dataservice")
@@ -320,8 +320,8 @@ func (e *databaseEnv) through(args ...string) (wrote []string) {
 }
 
 // The original database, which has no volume and no log, is copied and cut over to, while a client writes to it as root. Plugin and operator are
-// killed at each step. Each write that was acknowledged is in the new database, and none is acknowledged after the fence. The report has named
-// everything that is written.
+// killed at each step. The new database has each acknowledged write, and no write is acknowledged after the fence. The report has named all
+// written objects.
 func TestAdoptionOfTheDatabase(t *testing.T) {
 	harness.Long(t)
 	for kind, options := range map[string][]string{"without a log": {"--skip-log-bin"}, "with a log": {"--log-bin=binlog", "--server-id=1"}} {
@@ -357,8 +357,8 @@ func TestAdoptionOfTheDatabase(t *testing.T) {
 	}
 }
 
-// A copy that differs, because a person allowed a write, is not used. Another copy is undone, and everything is as before: the
-// original server accepts writes, and the claim with the copy stays.
+// The command does not use a copy that differs because a person allowed a write. After the undo of another copy, the original
+// server accepts writes, and the claim with the copy still exists.
 func TestAdoptionOfTheDatabaseIsUndone(t *testing.T) {
 	harness.Long(t)
 	e := withDatabase(t, "--skip-log-bin")

@@ -25,8 +25,8 @@ var (
 	etcdKind  = schema.GroupVersionKind{Group: "etcd.database.coreos.com", Version: "v1alpha1", Kind: "EtcdCluster"}
 )
 
-// asRedis is the client's shell command. It reads the password from a file in the container, so that no argument contains it and the user
-// need not read a Secret.
+// asRedis is the client's shell command. It reads the password from a file in the container, so that no argument contains the password
+// and the user need not read a Secret.
 const asRedis = `[ ! -r /credentials/password ] || REDISCLI_AUTH=$(cat /credentials/password); export REDISCLI_AUTH; exec redis-cli -c --no-auth-warning "$@"`
 
 func (p *cli) redisCommand() *cobra.Command {
@@ -73,7 +73,7 @@ func (c *cluster) redisOf(ctx context.Context, name string) (*unstructured.Unstr
 	return c.resourceOf(ctx, name, "redis", redisKind)
 }
 
-// resourceOf returns the resource that a component of a DataService is.
+// resourceOf returns the resource of a component of a DataService.
 func (c *cluster) resourceOf(ctx context.Context, name, component string, gvk schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	found, refused, err := c.Objects(ctx, plugin.Selector(name, component), []schema.GroupVersionKind{gvk})
 	switch {

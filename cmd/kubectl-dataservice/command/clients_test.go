@@ -62,7 +62,7 @@ func answering(t *testing.T, answers map[string]func(n int) any) *server {
 // always is the same answer each time.
 func always(answer any) func(int) any { return func(int) any { return answer } }
 
-// executed is the command that was to be run in a pod, and its container.
+// executed is the requested command in a pod, and its container.
 func (s *server) executed(t *testing.T, pod string) (container string, command []string) {
 	t.Helper()
 	for _, request := range s.asked {
@@ -103,8 +103,8 @@ func platform(spec dsv1.DataServiceSpec) *dsv1.DataService {
 	return ds
 }
 
-// The client runs in a ready pod of the cluster, whether a DataService or a RedisCluster is named; the password is on no
-// command line.
+// For a DataService and for a RedisCluster, the client runs in a ready pod of the cluster. The password is on no command
+// line.
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	starting, running := podOf("redis-0-0", "redis", corev1.ConditionFalse), podOf("redis-1-0", "redis", corev1.ConditionTrue)
@@ -136,14 +136,14 @@ func TestRedis(t *testing.T) {
 	assert.Assert(t, strings.Contains(errOut, "no pod of RedisCluster cache runs"), errOut)
 }
 
-// The client runs in the primary's pod of several members, whether a DataService or a MySQLCluster is named.
+// For a DataService and for a MySQLCluster, the client runs in the pod of the primary.
 func TestMySQLOfSeveralMembers(t *testing.T) {
 	t.Parallel()
 	primary := podOf("db-1", "mysql", corev1.ConditionTrue)
 	primary.Spec.Containers = append([]corev1.Container{{Name: "proxy-of-a-mesh"}}, primary.Spec.Containers...)
 	formed, unformed := resourceOf(mysqlKind, "db"), resourceOf(mysqlKind, "young")
 	formed["status"] = map[string]any{"primary": "db-1"}
-	several := platform(dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}) // one server is declared, and the MySQLCluster stays
+	several := platform(dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}) // one server is declared, and the MySQLCluster still exists
 	several.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Kind: "Managed"}}
 	answers := map[string]func(int) any{
 		dataServices + "platform": always(several),
@@ -195,7 +195,7 @@ func TestEtcd(t *testing.T) {
 	assert.Assert(t, strings.Contains(errOut, "read EtcdCluster e in namespace a"), errOut)
 }
 
-// A backup is followed to its end, over the end of a watch; its end is the exit code.
+// The command follows a backup to its end, also after the end of a watch. The result is the exit code.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	const path = "/apis/d3os-product.com.d3os/v1alpha1/namespaces/a/databackups"

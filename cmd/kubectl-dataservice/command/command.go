@@ -29,12 +29,12 @@ const (
 	exitError = 2
 )
 
-// answerError ends a command with exit code 1 and without a message: the answer of the command is no.
+// answerError ends a command with exit code 1 and without a message, for the answer no.
 type answerError struct{}
 
 func (answerError) Error() string { return "no" }
 
-// errNo is the answer no.
+// errNo is the answerError of commands that answer no.
 var errNo error = answerError{}
 
 // plugin holds the state that commands share.

@@ -190,7 +190,7 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*plugin.Di
 	return d, nil
 }
 
-// with returns an operator of the plugin's version with these images, regardless of the running operator.
+// with returns an operator of the plugin's version with the given images, regardless of the running operator.
 func (c *cluster) with(images map[string]string) (*plugin.Operator, error) {
 	server, err := c.Client.Discovery().ServerVersion()
 	if err != nil {

@@ -71,7 +71,7 @@ func (e *env) pods() map[types.UID]string {
 	return names
 }
 
-// gone returns the names of former pods that were deleted, or are being deleted.
+// gone returns the names of former pods that are deleted or being deleted.
 func (e *env) gone(before map[types.UID]string) (names []string) {
 	now := e.pods()
 	for uid, name := range before {
@@ -82,8 +82,8 @@ func (e *env) gone(before map[types.UID]string) (names []string) {
 	return names
 }
 
-// The operator makes exactly the changes that diff prints before: it writes, replaces and deletes these objects, and restarts these pods.
-// Afterwards, diff prints no change. One platform takes all changes, each on top of those before.
+// The operator makes exactly the changes that diff prints before: it writes, replaces and deletes the same objects, and restarts the same
+// pods. Afterwards, diff prints no change. One platform gets all changes, one after the other.
 func TestDiffIsWhatThenHappens(t *testing.T) {
 	e := newEnv(t, "view")
 	op := e.Start()
@@ -126,7 +126,7 @@ func TestDiffIsWhatThenHappens(t *testing.T) {
 	}
 }
 
-// diff prints a foreign change as drift, and a refusal by the API server before it happens.
+// diff prints a foreign change as drift, and predicts a refusal by the API server.
 func TestDiffOfDriftAndOfMistakes(t *testing.T) {
 	e := newEnv(t, "admin")
 	e.mayWrite()
@@ -149,7 +149,7 @@ func TestDiffOfDriftAndOfMistakes(t *testing.T) {
 	e.says(exitError, []string{"not other"}, "diff", "other", "-f", wrong)
 }
 
-// A DataService that does not exist yet is all to be created.
+// For a DataService that does not exist yet, diff prints only creations.
 func TestDiffOfANewOne(t *testing.T) {
 	e := newEnv(t, "view")
 	d, _, _ := e.foreseen("-f", e.file(harness.Small()))

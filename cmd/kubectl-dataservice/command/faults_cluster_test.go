@@ -58,7 +58,7 @@ func (s *scene) awaitMutations() {
 	})
 }
 
-// lose deletes the PersistentVolume of a claim, as storage that is removed while a pod uses it.
+// lose deletes the PersistentVolume of a claim while a pod uses the volume.
 func (s *scene) lose(claim string) {
 	bound := &corev1.PersistentVolumeClaim{}
 	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: claim}, bound))
@@ -67,7 +67,7 @@ func (s *scene) lose(claim string) {
 	s.Must(client.IgnoreNotFound(suite.API.Patch(s.Ctx, volume, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
 }
 
-// keepNode adds a node that no kubelet reports on but this process, until the context ends.
+// keepNode adds a node and reports its status in place of a kubelet, until the context ends.
 func keepNode(ctx context.Context) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: still, Labels: map[string]string{still: "yes"}},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: still, Effect: corev1.TaintEffectNoSchedule}}}}

@@ -38,7 +38,7 @@ import (
 )
 
 const (
-	// promised bounds the time until the cause is named, in the whole corpus.
+	// promised limits the time until why names the cause, for the whole corpus.
 	promised = 10 * time.Second
 	// findings counts the findings of issue 36, W1 to W15. Each has a row.
 	findings = 15
@@ -50,7 +50,7 @@ const (
 	firstCharacters = 120
 )
 
-// short lists the rows of the short form: one for each way in which why finds a cause. None depends on a time limit or on the order of events.
+// short lists the rows of the short form: one row for each way in which why finds a cause. No row depends on a time limit or on the order of events.
 var short = []string{
 	"an image that there is not",               // the state of a container
 	"out of memory",                            // its last end
@@ -171,7 +171,7 @@ func (s *scene) object(of *why.Object) *unstructured.Unstructured {
 	return o
 }
 
-// place gives an object the namespace of the row, unless it is one of the cluster.
+// place sets the namespace of the row, unless the object is cluster-scoped.
 func (s *scene) place(o *unstructured.Unstructured) {
 	mapping, err := suite.API.RESTMapper().RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
 	s.Must(err)
@@ -341,8 +341,8 @@ func (s *scene) isNamed() {
 // shown matches the objects that a line names.
 var shown = regexp.MustCompile(`\b([A-Z][A-Za-z]+|pod) ([a-z0-9][a-z0-9.-]*[a-z0-9])`)
 
-// known returns the earliest time at which the API server showed the fault: when the newest object of the first two lines was created, or
-// the namespace could not be emptied, but not before the last step.
+// known returns the earliest time after the last step at which the API server showed the fault: when the newest object of the first two
+// lines was created, or the namespace could not be emptied.
 func (s *scene) known(lines []string) time.Time {
 	at := s.last
 	later := func(t time.Time) {
@@ -378,7 +378,7 @@ func (s *scene) Check(err error, text string) {
 	}
 }
 
-// onPage expects a row of the page about trouble for a cause.
+// onPage expects a row for a cause on the troubleshooting page.
 func (s *scene) onPage(cause string) {
 	causes, err := why.Page()
 	s.Must(err)
@@ -401,7 +401,7 @@ func (s *scene) named(words []string) []string {
 	return all
 }
 
-// says returns an error that names the words missing in the first two lines.
+// says returns an error that names the words that the first two lines lack.
 func (s *scene) says(lines []string) error {
 	if n := utf8.RuneCountInString(lines[0]); n > firstCharacters {
 		return fmt.Errorf("line 1 has %d characters", n)
@@ -409,7 +409,7 @@ func (s *scene) says(lines []string) error {
 	return errors.Join(harness.Mentions(lines[0], s.named(s.Names)...), harness.Mentions(lines[1], "look at "+strings.ReplaceAll(s.Look, "NAMESPACE", s.Namespace)))
 }
 
-// runs executes the command of line 2 as the user, which must find its object.
+// runs executes the command of line 2 as the user. The command must find its object.
 func (s *scene) runs(line string) {
 	_, command, found := strings.Cut(line, ": kubectl ")
 	if !found {

@@ -23,7 +23,7 @@ func (e *env) spec() dsv1.DataServiceSpec {
 	return ds.Spec
 }
 
-// A bad change is rolled back to the last spec that was ready, including ConfigMaps. Fields about the present state stay.
+// A bad change is rolled back to the last spec that was ready, including ConfigMaps. Fields about the present state do not change.
 func TestRollback(t *testing.T) {
 	e := newEditor(t)
 	op := e.Start()
@@ -62,7 +62,7 @@ func contents(data map[string]string) (found []string) {
 	return found
 }
 
-// What a tool carries out from a repository is changed there: nothing is written.
+// If a tool manages the resource from a repository, the command prints the change for the repository and writes nothing.
 func TestRollbackUnderGitOps(t *testing.T) {
 	e := newEditor(t)
 	e.Start()

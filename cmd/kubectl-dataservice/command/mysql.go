@@ -59,7 +59,7 @@ func (p *cli) mysqlCommand() *cobra.Command {
 	return cmd
 }
 
-// databaseOf returns the pod of the database of a DataService, or of the MySQLCluster of that name: the primary's, if there are several members.
+// databaseOf returns the database pod of a DataService, or of the MySQLCluster of that name. Of several members, it returns the primary's pod.
 func (c *cluster) databaseOf(ctx context.Context, name string) (pod *corev1.Pod, isMember bool, err error) {
 	ds, err := c.get(ctx, name)
 	var of *unstructured.Unstructured
@@ -92,7 +92,7 @@ func (c *cluster) databaseOf(ctx context.Context, name string) (pod *corev1.Pod,
 	return pod, true, nil
 }
 
-// databasePod is the pod that the database runs in.
+// databasePod is the pod of the database.
 func databasePod(ds *dsv1.DataService, pods []*corev1.Pod) (*corev1.Pod, error) {
 	i := slices.IndexFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == "mysql" })
 	switch {
@@ -109,7 +109,7 @@ func databasePod(ds *dsv1.DataService, pods []*corev1.Pod) (*corev1.Pod, error) 
 	return nil, fmt.Errorf("no pod of mysql runs: run 'kubectl dataservice why %s mysql' for the reason", ds.Name)
 }
 
-// hasMembers reports whether mysql is a MySQLCluster. It stays one even if the spec declares one server.
+// hasMembers reports whether mysql is a MySQLCluster, which remains even if the spec then declares one server.
 func hasMembers(ds *dsv1.DataService) bool {
 	return ds.Spec.MySQL != nil && slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == "mysql" && c.Kind == "Managed" })
 }

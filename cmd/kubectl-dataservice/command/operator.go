@@ -23,7 +23,7 @@ import (
 
 // operator describes the operator that runs in a cluster, with the facts that the user may read.
 type operator struct {
-	// Found reports whether its Deployment could be read. The others are empty without.
+	// Found reports whether the operator's Deployment could be read. If not, the other fields are empty.
 	Found     bool
 	Namespace string
 	Image     string
@@ -36,8 +36,8 @@ type operator struct {
 // operatorLabel selects the operator's Deployment (config/default) of any version.
 const operatorLabel = "app.kubernetes.io/name=d3os-operator,control-plane=controller-manager"
 
-// operator finds the operator's Deployment. It finds none for a user who may not list Deployments of all namespaces. The image of the agent
-// is that of the operator unless the Deployment names another. Without a Deployment the image is unknown: databases keep their present
+// operator finds the operator's Deployment. It returns none for a user who may not list Deployments of all namespaces. The agent has the
+// operator's image, unless the Deployment names another image. Without a Deployment the image is unknown: databases keep their present
 // guard, as with an operator outside of a pod.
 func (c *cluster) operator(ctx context.Context) operator {
 	found := c.findOperator(ctx)

@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// Events are those of the DataService, of its objects and of its pods, and no others.
+// events prints only the events of the DataService, of its objects and of its pods.
 func TestEvents(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()
@@ -102,7 +102,7 @@ func (s *server) run(t *testing.T, args ...string) (code int, out, errOut string
 	return code, o.String(), eo.String()
 }
 
-// Lines carry pod and container; of a container that waits for its next start, the last run is shown.
+// Each line names pod and container. For a container that waits for its next start, the command prints the log of the last run.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -130,7 +130,7 @@ func TestLogs(t *testing.T) {
 	assert.Equal(t, previous, 1)
 }
 
-// The error of a container whose log cannot be read stands among the lines of the others, and the exit code is 1.
+// If the log of a container cannot be read, the error is printed between the lines of other containers, and the exit code is 1.
 func TestLogsOfAContainerThatFails(t *testing.T) {
 	t.Parallel()
 	pod := podOf("auth-0", "auth", corev1.ConditionTrue)
@@ -202,7 +202,7 @@ func TestWithFewRights(t *testing.T) {
 	}
 }
 
-// The client runs in the database's container; its password is on no command line.
+// The client runs in the database's container. The password is on no command line.
 func TestMySQL(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -226,7 +226,7 @@ func TestMySQL(t *testing.T) {
 	assert.ErrorContains(t, err, "runs elsewhere")
 }
 
-// A container that a mesh or another webhook puts first is not the one in which a client is opened.
+// The client does not run in a container that a mesh or another webhook puts first.
 func TestMySQLPicksTheContainerOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	for _, pod := range []string{"mysql-dataservice-0", "mysql-dataservice-6b7c9-x2x"} {

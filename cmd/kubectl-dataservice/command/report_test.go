@@ -42,7 +42,7 @@ func unpacked(t *testing.T, file string) (content map[string]string, names []str
 	}
 }
 
-// A report has everything that the user may read, names the rest, and replaces a file only on request.
+// A report has all objects that the user may read, names the others, and replaces a file only on request.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -73,7 +73,7 @@ func TestReport(t *testing.T) {
 	assert.DeepEqual(t, again, names)
 }
 
-// A password that a user wrote into the spec is in no file of the archive.
+// No file of the archive has a password that a user wrote into the spec.
 func TestReportMasksPasswords(t *testing.T) {
 	t.Parallel()
 	const password = "correct-horse-battery"

@@ -38,7 +38,7 @@ func restoreOf(of, name string, phase backupv1.Phase, message string) *backupv1.
 	return r
 }
 
-// A restore is followed to its end, and its end is the exit code.
+// The command follows a restore to its end. The result is the exit code.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	is := func(phase backupv1.Phase, message string) *backupv1.DataRestore {
@@ -77,7 +77,7 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// What cannot be restored is refused before anything is created.
+// The command refuses an impossible restore before it creates an object.
 func TestRestoreOfNothing(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct {
@@ -102,7 +102,7 @@ func TestRestoreOfNothing(t *testing.T) {
 	}
 }
 
-// A position is a position in a backup's log.
+// The flag for a position accepts a position in a backup's log.
 func TestRestoreToAPosition(t *testing.T) {
 	t.Parallel()
 	r, err := newRestore(platform(backedUp), wanted{backup: anID, toPosition: "binlog.000002:1234", database: "mysql-restored"}, time.Now())

@@ -133,7 +133,7 @@ func (s *statusView) follow(ctx context.Context) error {
 	}
 }
 
-// watch follows changes until the watch ends, which the API server does now and then.
+// watch follows changes until the API server ends the watch.
 func (s *statusView) watch(ctx context.Context, version string, known map[string]dsv1.DataService, lines map[string]string) error {
 	namespace, options := s.cluster.Namespace, metav1.ListOptions{ResourceVersion: version}
 	if s.all {

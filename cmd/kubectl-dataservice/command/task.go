@@ -18,7 +18,7 @@ import (
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 )
 
-// task is a resource that stands for one piece of work, which a command creates and follows to its end.
+// task is a resource for one operation. A command creates the resource and follows it to its end.
 type task struct {
 	resource schema.GroupVersionResource
 	kind     string
@@ -29,7 +29,7 @@ type task struct {
 	show     func(live *unstructured.Unstructured) (text string, err error)
 }
 
-// shows adapts a function that prints a Go type to one that prints a task's resource.
+// shows adapts a function that prints a Go type to a function that prints a task's resource.
 func shows[T any](screen func(*T) string) func(*unstructured.Unstructured) (string, error) {
 	return func(live *unstructured.Unstructured) (string, error) {
 		var typed T
@@ -93,7 +93,7 @@ func (c *cluster) create(ctx context.Context, t task) error {
 	return nil
 }
 
-// follow shows each change of a task's resource until the watch ends, which the API server does now and then.
+// follow shows each change of a task's resource until the API server ends the watch.
 func (c *cluster) follow(ctx context.Context, t task, from *unstructured.Unstructured, show func(*unstructured.Unstructured) (bool, error)) (final bool, err error) {
 	w, err := c.Dynamic.Resource(t.resource).Namespace(c.Namespace).Watch(ctx, metav1.ListOptions{
 		FieldSelector: "metadata.name=" + from.GetName(), ResourceVersion: from.GetResourceVersion(),

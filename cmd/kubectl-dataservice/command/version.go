@@ -17,12 +17,12 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// versions are the plugin's and the operator's.
+// versions are the versions of the plugin and the operator.
 type versions struct {
 	Plugin string `json:"plugin"`
 	// Operator is the tag of the running operator's image; empty when its Deployment cannot be read.
 	Operator string `json:"operator,omitempty"`
-	// Writer is the newest version that wrote an object of the namespace; empty when there is none.
+	// Writer is the newest version that wrote an object of the namespace; empty without such an object.
 	Writer string `json:"writer,omitempty"`
 	// Refused are the kinds of objects that the user may not list, so that Writer may be wrong.
 	Refused []string `json:"refused,omitempty"`

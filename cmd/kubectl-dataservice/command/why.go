@@ -77,8 +77,8 @@ func (p *cli) whyCommand() *cobra.Command {
 	return cmd
 }
 
-// facts reads the input of why: the resource in question, and the objects, pods, events and the end of a log of the component that causes
-// the problem. It omits objects that the user may not read.
+// facts reads the input of why: the resource in question, and of the component that causes the problem the objects, pods, events and the
+// end of a log. It omits objects that the user may not read.
 func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why.Facts, error) {
 	f, objects, err := c.subject(ctx, args, now)
 	if err != nil {

@@ -152,7 +152,7 @@ func TestWhyKnowsEveryKind(t *testing.T) {
 	}
 }
 
-// An operator that does not run is named once it had time enough to report.
+// why names an operator that does not run after the time in which the operator should have reported.
 func TestWhyOfAnOperatorThatIsDown(t *testing.T) {
 	e := newEnv(t, "view")
 	op := e.Start()
@@ -165,7 +165,7 @@ func TestWhyOfAnOperatorThatIsDown(t *testing.T) {
 	})
 }
 
-// A resource so large that the API server cannot store its status is named by an Event of the operator, which runs.
+// An Event of the running operator names a resource that is too large for the API server to store its status.
 func TestWhyOfAResourceWithoutRoomForItsStatus(t *testing.T) {
 	e := newEnv(t, "view")
 	file := func(length int) fields {
@@ -186,7 +186,7 @@ func TestWhyOfAResourceWithoutRoomForItsStatus(t *testing.T) {
 	e.says(exitNo, []string{"StatusTooLarge: DataService " + name + " has 15", "look at DataService " + name, "shorten spec"}, "why", name)
 }
 
-// A message that the operator writes while a component comes up: two faults that nothing else shows.
+// Two faults are visible only in a message that the operator writes while a component starts.
 func TestTheStatusNamesWhatWasSilent(t *testing.T) {
 	for component, c := range map[string]struct {
 		wrong fields

@@ -17,8 +17,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// annotationRestarted is on the pods of a component that was restarted on purpose, with the time; it is that of
-// kubectl rollout restart.
+// annotationRestarted has the time at which a user restarted a component. kubectl rollout restart sets the same
+// annotation on pods.
 const annotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
 func (p *cli) pauseCommand(pause bool) *cobra.Command {

@@ -49,7 +49,7 @@ func TestPauseAndResume(t *testing.T) {
 	e.says(exitNo, []string{"is paused", "by kubectl-dataservice"}, "why", name)
 	e.says(exitYes, []string{"resumed"}, "resume", name)
 	e.Ready(name)
-	// A tool that carries out a repository would take it back.
+	// A tool that manages the resource from a repository would revert the change.
 	e.Must(suite.API.Patch(e.Ctx, e.DataService(name).DeepCopy(), client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata": {"labels": {"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux"}}}`))))
 	e.says(exitYes, []string{"warning: Flux Kustomization flux/apps manages this DataService", "flux suspend kustomization apps -n flux"}, "pause", name)
@@ -61,7 +61,7 @@ func (e *env) paused() bool {
 	return ds.Spec.Paused
 }
 
-// Who may only view changes nothing.
+// A user with the role view changes nothing.
 func TestViewersChangeNothing(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()
@@ -72,7 +72,7 @@ func TestViewersChangeNothing(t *testing.T) {
 	assert.Equal(t, e.paused(), false)
 }
 
-// A restart is a change of the spec that is rolled out as any other: of this component's pods alone.
+// A restart is a change of the spec, and its rollout replaces only the pods of this component.
 func TestRestart(t *testing.T) {
 	e := newEditor(t)
 	e.Start()

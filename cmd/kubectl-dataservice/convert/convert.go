@@ -26,9 +26,9 @@ import (
 
 // Options configure a conversion.
 type Options struct {
-	// Name is the name of the DataService; empty: that of the first resource.
+	// Name is the name of the DataService; empty: the name of the first resource.
 	Name string
-	// Command is the command of the runs of CronTabs that have none; empty: that of the image.
+	// Command is the command for CronTabs without a command; empty: the entrypoint of the image.
 	Command []string
 }
 
@@ -127,7 +127,7 @@ func Convert(data []byte, o Options) (*Result, error) {
 	return result, nil
 }
 
-// isText reports whether a field of the metadata is a text, or not given.
+// isText reports whether a field of the metadata is a text or absent.
 func isText(object *unstructured.Unstructured, field string) bool {
 	_, _, err := unstructured.NestedString(object.Object, "metadata", field)
 	return err == nil

@@ -34,7 +34,7 @@ func TestConvert(t *testing.T) {
 	golden.Assert(t, string(text)+strings.Join(result.Notes, "\n")+"\n", "all.golden")
 }
 
-// What each row becomes is accepted by the API server, and has one line of YAML.
+// The API server accepts the converted resource of each row, which has one line of YAML.
 func TestFields(t *testing.T) {
 	t.Parallel()
 	admitter, err := admit.New()

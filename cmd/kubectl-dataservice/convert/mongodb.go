@@ -65,7 +65,7 @@ type mongoDBStatefulSet struct {
 	Spec     map[string]any `json:"spec"`
 }
 
-// longestMongoDB is the most characters of spec.mongodb.name.
+// longestMongoDB is the maximum length of spec.mongodb.name.
 const longestMongoDB = 44
 
 var (

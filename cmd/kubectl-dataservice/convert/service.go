@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// appService converts an AppService. Its versions call the number of pods size or replicas.
+// appService converts an AppService. Depending on its version, the field for the number of pods is size or replicas.
 func appService(s *source, _ Options) (map[string]any, error) {
 	spec, err := s.fields("size", "replicas", "image", "resources", "envs", "ports")
 	if err != nil {

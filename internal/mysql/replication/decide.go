@@ -80,7 +80,7 @@ func (c *cluster) at(ordinal int) Member {
 	return Member{Identity: Identity{Ordinal: ordinal}}
 }
 
-// primary returns the pod of the record's primary, and true if it answers with that primary's data.
+// primary returns the pod of the record's primary, and true if the pod answers with the primary's data.
 func (c *cluster) primary() (Member, bool) {
 	m := c.at(c.record.Primary.Ordinal)
 	return m, m.usable() && m.Identity == c.record.Primary
@@ -146,7 +146,7 @@ func (c *cluster) form() *Decision {
 	return c.write(StateFresh, next, proof, "member 0 becomes the first primary, alone")
 }
 
-// adopt gives the data of one server to the first member. No other member has data.
+// adopt makes the data of one server the data of the first member. No other member has data.
 func (c *cluster) adopt(first Member, proof []Proof) *Decision {
 	if c.want.Adopt == "" || first.Mark != c.want.Adopt {
 		return c.say(StateRecordLost, "member 0 has the data of another server (mark %s, and not %q)", first.Mark, c.want.Adopt)
@@ -155,7 +155,7 @@ func (c *cluster) adopt(first Member, proof []Proof) *Decision {
 	return c.do(StateFresh, step, "member 0 takes over the data of the one server that the database was")
 }
 
-// serve brings the record's primary to the state in the record.
+// serve makes the record's primary match the record.
 func (c *cluster) serve() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -223,7 +223,7 @@ func (c *cluster) servers(p Member, cut []int) map[int]string {
 }
 
 // admit makes the replicas accept the new revision before a primary that was alone demands an acknowledgement. Otherwise the primary would
-// cut them off, and commits would wait until they are back.
+// refuse the replicas, and commits would wait until the replicas connect again.
 func (c *cluster) admit(p Member) *Decision {
 	if p.Epoch != c.record.Epoch || p.Demands > 0 || c.record.Acknowledgements == 0 || len(c.record.Voters) > 0 {
 		return nil
@@ -238,7 +238,7 @@ func (c *cluster) admit(p Member) *Decision {
 	return nil
 }
 
-// cuts returns the ordinals whose connections the primary refuses: voters that are being removed, and all others until they provably do not
+// cuts returns the ordinals whose connections the primary refuses: voters that are being removed, and non-voters that may still
 // acknowledge.
 func (c *cluster) cuts(p Member) (voters, others []int) {
 	for ordinal := range max(len(c.members), c.want.Replicas, c.want.Members) {
@@ -288,7 +288,7 @@ func (c *cluster) voters() *Decision {
 	return nil
 }
 
-// follow makes a member follow the primary if it does not. The member first applies what it received from a former primary.
+// follow makes a member follow the primary if it does not. The member first applies the transactions that it received from a former primary.
 func (c *cluster) follow(m Member, acknowledge bool) *Decision {
 	isCut := slices.Contains(c.at(c.record.Primary.Ordinal).Cut, m.Ordinal)
 	follows := m.Role == RoleReplica && m.Source == c.record.Primary.Ordinal

@@ -5,14 +5,14 @@
 //
 //	Want, Observation -> Decide -> Model (the state, for users) and at most one Step
 //
-// The step is taken, then everything is observed again. A step carries the facts that it was decided on; the executor reads them again
-// right before the effect.
+// The operator takes the step, and then observes everything again. A step carries the facts of its decision; the executor reads these
+// facts again directly before the effect.
 //
 // # Record
 //
-// One Record, outside of the members, stores which member is the primary. It is written with the resourceVersion that was read, so of two
-// concurrent writers one fails. Its Revision grows with each write. Members store the highest revision that they received, and refuse
-// orders with an older one, so a delayed order has no effect.
+// One Record, outside of the members, stores which member is the primary. A write of the record has the resourceVersion that was read, so
+// one of two concurrent writers fails. Its Revision grows with each write. Members store the highest revision that they received, and
+// refuse orders with an older one, so a delayed order has no effect.
 //
 // # Invariants
 //
@@ -24,10 +24,10 @@
 //     refuses orders of older epochs.
 //   - I3: a transition between two states requires more than both. To add a
 //     voter: record it, then let it acknowledge. To remove one: cut it off at
-//     the primary, prove that the others have all, record the removal. To go
-//     alone: record it, then turn semi-sync off. To end that: record that one
-//     acknowledgement is needed, turn semi-sync on, prove that the voter has
-//     all, record the voter.
+//     the primary, prove that the others have all, record the removal. To let
+//     the primary run alone: record it, then turn semi-sync off. To end this
+//     state: record that one acknowledgement is needed, turn semi-sync on,
+//     prove that the voter has all, record the voter.
 //
 // The voters of a promoted member are only the members that promised and have all its transactions. Without such a voter, the promoted member
 // needs an acknowledgement, and cannot be replaced, until a follower has caught up. So I1 also holds for transactions of former epochs.

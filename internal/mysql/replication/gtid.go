@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// GTIDs is a set of transactions, in the notation of MySQL: UUID:1-5:7,UUID:TAG:1-3. The available libraries do not parse tags, which MySQL
-// has since 8.3.
+// GTIDs is a set of transactions, in the notation of MySQL: UUID:1-5:7,UUID:TAG:1-3. The available libraries do not parse the tags of MySQL
+// 8.3 and newer.
 type GTIDs map[string][]interval
 
 // interval includes both ends.
@@ -90,7 +90,7 @@ func merge(all []interval) []interval {
 	return merged
 }
 
-// Contains reports whether the set contains all transactions of another one.
+// Contains reports whether the set contains all transactions of another set.
 func (g GTIDs) Contains(other GTIDs) bool {
 	for source, wanted := range other {
 		has := g[source]
@@ -114,7 +114,7 @@ func (g GTIDs) With(other GTIDs) GTIDs {
 	return all
 }
 
-// Without returns the transactions of the set that another one lacks.
+// Without returns the transactions of the set that another set lacks.
 func (g GTIDs) Without(other GTIDs) GTIDs {
 	rest := GTIDs{}
 	for source, intervals := range g {

@@ -14,7 +14,8 @@ func (r Record) LossToken() string {
 	return fmt.Sprintf("%d-%d-%.8s", r.Epoch, r.Revision, r.Primary.Server)
 }
 
-// choiceToken returns the token of the consent to go on with one of several copies. It is valid only for the present transactions of each copy.
+// choiceToken returns the token of the consent to continue with one of several copies. The token is valid only for the present transactions of each
+// copy.
 func (c *cluster) choiceToken(chosen Member, left []Member) string {
 	text := ""
 	for _, m := range left {
@@ -23,8 +24,8 @@ func (c *cluster) choiceToken(chosen Member, left []Member) string {
 	return fmt.Sprintf("%s-%d-%08x", c.record.LossToken(), chosen.Ordinal, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// lost describes lost data. With a user's consent, a remaining copy becomes the primary: one with all transactions of the others, or else
-// the copy that the consent names.
+// lost describes lost data. With a user's consent, a remaining copy becomes the primary: the copy with all transactions of the others, or
+// else the copy that the consent names.
 func (c *cluster) lost(format string, args ...any) *Decision {
 	token, left := c.record.LossToken(), c.copiesLeft()
 	best := mostComplete(left)
@@ -69,7 +70,8 @@ func mostComplete(members []Member) *Member {
 	return nil
 }
 
-// choose continues with the copy that the consent names. Until then, it notes for each copy what only it has, and what it lacks.
+// choose continues with the copy that the consent names. Without a consent, it notes for each copy the transactions that only this copy has, and
+// those that it lacks.
 func (c *cluster) choose(left []Member) *Decision {
 	for _, id := range c.record.Voters {
 		if m := c.at(id.Ordinal); !m.usable() && !m.hasNoData() {

@@ -38,9 +38,9 @@ func (c *cluster) voterBad() *Decision {
 	return c.shrink(p, good, bad)
 }
 
-// judgeVoters returns the useful voters, and those that must leave. If no voter is useful, voters that only lag stay: they still receive
-// and acknowledge each transaction, and without them the primary would be the only copy. If all voters are errant, they leave one at a
-// time, to copy the data.
+// judgeVoters returns the useful voters, and those that must leave. If no voter is useful, voters that only lag are kept: they still
+// receive and acknowledge each transaction, and without these voters the primary would be the only copy. If all voters are errant, they
+// leave one at a time, to copy the data.
 func (c *cluster) judgeVoters(p Member) (good, bad []Identity) {
 	leaving := c.leaving()
 	var lagging, errant []Identity
@@ -81,8 +81,8 @@ func (c *cluster) alone() Record {
 	return next
 }
 
-// shrink cuts off bad voters, and removes them once the others have everything that was written until then. That includes waiting
-// transactions, which a bad voter may have acknowledged.
+// shrink makes the primary refuse bad voters, and removes a bad voter when the other voters have all transactions that it may
+// have acknowledged, including waiting transactions.
 func (c *cluster) shrink(p Member, good, bad []Identity) *Decision {
 	state := StateVoterBad
 	if next := c.nextToRoll(); next != nil && !next.Bad && slices.Equal(bad, []Identity{next.Identity}) {
@@ -148,7 +148,8 @@ func isErrant(m, primary Member) bool {
 }
 
 // cannotFollow reports whether a member can never get some transactions from the primary. Either the primary has removed them from its
-// logs, and the member is not connected; or the member's own server wrote them, and a replica skips these.
+// logs, and the member is not connected; or the member's own server wrote these transactions, and a replica skips its own
+// transactions.
 func (c *cluster) cannotFollow(m, primary Member) bool {
 	return !c.follows(m) && !m.Received.Contains(primary.Purged) || m.lacksOwn(primary)
 }
@@ -166,8 +167,8 @@ func isFrom(source, server string) bool {
 	return source == server || strings.HasPrefix(source, server+":")
 }
 
-// errant makes two kinds of members join again: those with transactions that the primary lacks, and those that can never follow the
-// primary.
+// errant makes two kinds of members join again: members with transactions that the primary lacks, and members that can never follow
+// the primary.
 func (c *cluster) errant() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -200,7 +201,7 @@ func (c *cluster) errant() *Decision {
 	return nil
 }
 
-// join gives data to members without any, and makes members with data follow.
+// join copies data to members without data, and makes members with data follow.
 func (c *cluster) join() *Decision {
 	p, answers := c.primary()
 	if !answers {
@@ -239,8 +240,8 @@ func (c *cluster) join() *Decision {
 	return nil
 }
 
-// isCopied reports whether any member copies the primary's data now, including one that replaces other data. A server serves one copy at a
-// time. A failed copy does not make other members wait.
+// isCopied reports whether any member copies the primary's data now, including a member that replaces other data. A server serves one copy
+// at a time. A failed copy does not make other members wait.
 func (c *cluster) isCopied(p Member) bool {
 	return slices.ContainsFunc(c.members, func(m Member) bool {
 		return m.Answers && m.Role != RolePrimary && m.isJoining(p.Identity) && m.Ticket != m.FailedTicket
@@ -279,7 +280,7 @@ func (c *cluster) grow() *Decision {
 	return nil
 }
 
-// catchUp reports what waits for voters: a member that becomes one when it has caught up, or the restart of the primary.
+// catchUp reports a wait for voters: a member becomes a voter when it has caught up, or the primary restarts.
 func (c *cluster) catchUp() *Decision {
 	p, answers := c.primary()
 	if !answers || len(c.record.Voters) >= c.mostVoters(p) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// switching completes a started change of the epoch: some member has promised a higher one.
+// switching completes a started change of the epoch: some member has promised a higher epoch.
 func (c *cluster) switching() *Decision {
 	epoch := c.record.Epoch
 	for _, m := range c.members {
@@ -45,8 +45,8 @@ func (c *cluster) switching() *Decision {
 	return c.quorumLost(needed)
 }
 
-// keep gives the higher epoch to a primary that answers. It has all acknowledged transactions, and the given promises refuse only its old
-// epoch.
+// keep gives the higher epoch to a primary that answers. The primary has all acknowledged transactions, and existing promises refuse only
+// its old epoch.
 func (c *cluster) keep(p Member, epoch int64) *Decision {
 	next := c.record.next()
 	next.Epoch = epoch
@@ -87,7 +87,7 @@ func (c *cluster) switchover() *Decision {
 	return c.do(StateSwitchWanted, step, "member %d gives its epoch up for member %d", p.Ordinal, to.Ordinal)
 }
 
-// promote makes a voter the primary that has received everything that any promising voter received.
+// promote makes a voter the primary. This voter has received all transactions that any promising voter has received.
 func (c *cluster) promote(promised []Member, epoch int64) *Decision {
 	best := promised[0]
 	to, isWanted := c.target()
@@ -167,8 +167,8 @@ func (c *cluster) primaryLost() *Decision {
 	return d
 }
 
-// ahead returns a voter that has transactions of the primary's server which the primary lacks after a start. That proves that the primary's
-// volume was restored to an older state. The voters have all later acknowledged transactions.
+// ahead returns a voter that has transactions of the primary's server which the primary lacks after a start. Such a voter proves that the
+// primary's volume was restored to an older state. The voters have all later acknowledged transactions.
 func (c *cluster) ahead(p Member) *Member {
 	if p.Role != RoleNone || p.Identity != c.record.Primary || !p.usable() {
 		return nil
@@ -181,7 +181,7 @@ func (c *cluster) ahead(p Member) *Member {
 	return nil
 }
 
-// quorumLost describes what a promotion still needs.
+// quorumLost describes the facts and promises that a promotion still needs.
 func (c *cluster) quorumLost(needed int) *Decision {
 	var missing, lost []string
 	for _, id := range c.record.Voters {

@@ -31,7 +31,7 @@ func (s Step) basis() int64 {
 	return s.Revision
 }
 
-// isSame reports whether pod, data and start of the server are the observed ones.
+// isSame reports whether pod, data and start of the server are unchanged since the observation.
 func (m Member) isSame(observed Member) bool {
 	return m.UID == observed.UID && m.Identity == observed.Identity && m.Instance == observed.Instance
 }

@@ -98,7 +98,7 @@ type Member struct {
 	UID string
 	// Answers reports whether the agent answered this time. If not, only Silent and Bad of the fields below are set.
 	Answers bool
-	// Silent reports whether the agent, or the server that it should run, did not answer three queries in a row.
+	// Silent reports whether the agent or its server did not answer three queries in a row.
 	Silent bool
 	// Bad reports whether, for more than ten seconds, the member was missing, was not connected although the primary admits it, or its applier
 	// had an error or lagged.
@@ -114,9 +114,10 @@ type Member struct {
 	Role    Role
 	// Promised is the highest promised epoch. Revision is the highest revision of an accepted order.
 	Promised, Revision int64
-	// Ticket is the annotation of its pod, UsedTicket its last used ticket, and FailedTicket one that the member failed to use. It is tried again.
+	// Ticket is the annotation of the member's pod, UsedTicket its last used ticket, and FailedTicket a ticket that the member failed to use and will
+	// try again.
 	Ticket, UsedTicket, FailedTicket string
-	// Outdated reports whether the StatefulSet would create another pod, and Down whether Kubernetes reports that no server of it runs.
+	// Outdated reports whether the StatefulSet would create a different pod, and Down whether Kubernetes reports that no server of the member runs.
 	Outdated, Down bool
 	// WellFor is the time for which the pod has been ready without a restart. Ended describes the last end of a container; empty if none has.
 	WellFor time.Duration
@@ -129,10 +130,10 @@ type Member struct {
 	Executed, Received GTIDs
 
 	// Fields of a primary. Writable reports whether it accepts writes; after a demotion it does not, until the demotion is revoked. Purged
-	// are the transactions that its logs do not have any more. Epoch is its epoch, and Demands the number of acknowledgements that it
+	// are the transactions that the primary's logs no longer have. Epoch is its epoch, and Demands the number of acknowledgements that it
 	// demands. Cut are the ordinals whose connections it refuses. Servers are the servers with their own passwords, by the ordinals of
 	// their members. End is the end of its binary log, and CutEnd its end when the last connection was refused. Waiting counts the sessions
-	// that wait for an acknowledgement; it is 0 if a transaction was committed since the last look. Busy is set in that case: members may
+	// that wait for an acknowledgement; it is 0 if a transaction was committed since the last look. Busy reports such a commit: members may
 	// have received a transaction of the primary that the primary shows later. Blocked reports whether sessions have waited for five
 	// seconds.
 	Writable bool
@@ -147,10 +148,10 @@ type Member struct {
 	Busy     bool
 	Blocked  bool
 
-	// Fields of a replica. Source is the ordinal that it was ordered to follow. SourceServer is the server to which it is connected, which
-	// may be another server at that address; empty if it is not connected, or has an older agent. Acknowledges reports whether it
-	// acknowledges, and Connected whether its receiver is connected. ReadTo is the position up to which it has the primary's log. CaughtUp
-	// reports whether it has applied everything that is older than a second.
+	// Fields of a replica. Source is the ordinal that it was ordered to follow. SourceServer is the server to which the member is
+	// connected, possibly another server at the same address; empty without a connection, or with an older agent. Acknowledges reports
+	// whether it acknowledges, and Connected whether its receiver is connected. ReadTo is the position up to which it has the primary's
+	// log. CaughtUp reports whether it has applied everything that is older than a second.
 	Source       int
 	SourceServer string
 	// Personal reports whether the member logs in with the password that only its server has.
@@ -171,8 +172,8 @@ func (m Member) hasNoData() bool {
 	return m.Answers && (m.Volume == VolumeEmpty || m.Volume == VolumeLost)
 }
 
-// hasOther reports whether a member answers that it has data other than that of an identity, or none. An answer without a volume proves
-// nothing: the agent could not read it.
+// hasOther reports whether a member answers that it does not have the data of an identity. An answer without a volume proves nothing:
+// the agent could not read it.
 func (m Member) hasOther(id Identity) bool {
 	return m.hasNoData() || m.Answers && m.Volume == VolumeOwn && m.Server != "" && m.Identity != id
 }
@@ -201,19 +202,19 @@ type Want struct {
 	Members int
 	// MaxVoters limits the number of voters: 2 of three members.
 	MaxVoters int
-	// WellFor is the time for which a pod must have been ready without a restart before the next one is replaced.
+	// WellFor is the time for which a pod must have been ready without a restart before the next pod is replaced.
 	WellFor time.Duration
 	// Switch reports whether the user wants the member To as the primary.
 	Switch bool
 	To     int
 	// AcceptLoss is the Token of the state Lost whose loss a user accepts.
 	AcceptLoss string
-	// Adopt is the mark of the data of one server, with which a database begins that was never formed; empty for a new database.
+	// Adopt is the mark of the data of one server, which becomes the first data of a database that was never formed; empty for a new database.
 	Adopt string
 }
 
-// Observation is the input of a decision. Members are by ordinal, one for each wanted or existing pod. The record's primary is queried
-// after the others. So if it lacks a transaction of another member, it has not written that transaction in between.
+// Observation is the input of a decision. Members are sorted by ordinal, one for each wanted or existing pod. The record's primary is
+// queried after the others, so a transaction that it lacks is really missing and was not written later.
 type Observation struct {
 	Record  Record
 	Members []Member

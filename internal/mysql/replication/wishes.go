@@ -5,8 +5,9 @@ package replication
 
 import "slices"
 
-// broken deletes a pod that cannot run if its StatefulSet would create a different one, because the user may have fixed the cause. No
-// server runs in the pod, so the deletion ends none. If the latest change failed on another member, the pod stays: it may serve again.
+// broken deletes a pod that cannot run if its StatefulSet would create a different pod, because the user may have fixed the cause. The
+// deletion ends no server, because none runs in the pod. If the latest change failed on another member, the pod is kept: it may serve
+// again.
 func (c *cluster) broken() *Decision {
 	var failed *Member
 	if _, answers := c.primary(); answers {
@@ -28,7 +29,7 @@ func (m Member) cannotStart() bool {
 	return m.Answers && m.Bad && !m.Running && (m.Failing || isMaking)
 }
 
-// mostVoters returns the number of voters that the record may have. A primary that must leave needs one that stays a member.
+// mostVoters returns the number of voters that the record may have. A primary that must leave needs a voter that stays a member.
 func (c *cluster) mostVoters(p Member) int {
 	stays := func(id Identity) bool { return id.Ordinal < c.want.Replicas }
 	switch {
@@ -40,8 +41,8 @@ func (c *cluster) mostVoters(p Member) int {
 	return len(c.record.Voters) + 1
 }
 
-// leaving returns the healthy voters that must leave. These are the unwanted voters, once the primary is a wanted member, and the voter
-// whose pod is restarted next. A single voter is restarted without leaving: commits wait for it.
+// leaving returns the healthy voters that must leave. These are the unwanted voters, if the primary is a wanted member, and the voter
+// whose pod is restarted next. A single voter is restarted without leaving, and commits wait for it.
 func (c *cluster) leaving() []Identity {
 	if c.record.Primary.Ordinal >= c.want.Replicas {
 		return nil
@@ -86,7 +87,7 @@ func (c *cluster) nextToRoll() *Member {
 // isSettled reports whether a pod has been ready without a restart for long enough.
 func (c *cluster) isSettled(m Member) bool { return m.WellFor >= c.want.WellFor }
 
-// failed returns a member with a pod of the latest revision in which a container ended, and which has not settled since, or nil.
+// failed returns a member whose pod has the latest revision, has not settled, and has a container that ended; or nil.
 func (c *cluster) failed() *Member {
 	for _, m := range c.members {
 		if m.UID != "" && !m.Outdated && m.Ended != "" && !c.isSettled(m) {
@@ -96,7 +97,7 @@ func (c *cluster) failed() *Member {
 	return nil
 }
 
-// unsettled returns the first pod of a wanted member that is not settled, except one, or nil.
+// unsettled returns the first wanted member whose pod is not settled, except a given member, or nil.
 func (c *cluster) unsettled(except int) *Member {
 	for ordinal := range c.want.Replicas {
 		if m := c.at(ordinal); ordinal != except && !c.isSettled(m) {
@@ -116,7 +117,7 @@ func (c *cluster) isOutdated() bool {
 	return slices.ContainsFunc(c.members, func(m Member) bool { return m.Outdated && m.Ordinal < c.want.Replicas })
 }
 
-// roll restarts outdated pods, one at a time. The primary is the last one: another member becomes the primary first, see target.
+// roll restarts outdated pods, one at a time. The primary is restarted last, after another member has become the primary (see target).
 func (c *cluster) roll() *Decision {
 	p, answers := c.primary()
 	if !answers {

@@ -61,8 +61,9 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	return &Facts{DataService: ds, Resource: of, Component: c.Name}, nil
 }
 
-// isHeld reports whether a DataBackup or a DataRestore with this reason makes no progress. No condition reports that, because it may end
-// without a change of the resource: a quota is raised, the pod of the Job is admitted, or the resource in spec.of is created.
+// isHeld reports whether a DataBackup or a DataRestore with this reason makes no progress. No condition reports this state, because the
+// state may end without a change of the resource: a quota is raised, the pod of the Job is admitted, or the resource in spec.of is
+// created.
 func isHeld(of *unstructured.Unstructured, reason string) bool {
 	return slices.Contains([]string{"DataBackup", "DataRestore"}, of.GetKind()) && !slices.Contains(progressReasons, reason)
 }
@@ -84,7 +85,7 @@ func (f *Facts) kind() string {
 // Self returns the subject as an object to look at.
 func (f *Facts) Self() *Object { return f.object(f.kind(), f.DataService.Name) }
 
-// resume returns the advice that makes the operator go on with a paused resource.
+// resume returns the advice to resume a paused resource.
 func (f *Facts) resume() string {
 	if f.Resource != nil {
 		return fmt.Sprintf("set spec.%s of %s %s to false: the operator goes on", object.PauseField(f.Resource), f.kind(), f.DataService.Name)

@@ -24,7 +24,7 @@ type backedUp struct {
 	conditions []metav1.Condition
 }
 
-// backedUp returns the resources whose backups are asked about: the subject, and the resources of its components.
+// backedUp returns the resources whose backups are explained: the subject, and the resources of its components.
 func (f *Facts) backedUp() []backedUp {
 	var found []backedUp
 	if f.Resource == nil && f.concernsMySQL() {
@@ -46,7 +46,7 @@ func (f *Facts) backedUp() []backedUp {
 	return found
 }
 
-// concernsMySQL reports whether the database of a DataService is asked about, by itself or with all components.
+// concernsMySQL reports whether the subject includes the database of a DataService, by itself or with all components.
 func (f *Facts) concernsMySQL() bool { return f.Component == "" || f.Component == "mysql" }
 
 // backups explains a condition about backups that is False, or returns nil.
@@ -70,8 +70,8 @@ func (f *Facts) backups() *Diagnosis {
 	return nil
 }
 
-// warned explains the warnings of the last backup, or of the restore that the database began with; nil for none. They are facts and no failure: the
-// backup was made, and why ends with success.
+// warned explains the warnings of the last backup, or of the restore that created the database; nil for none. Warnings are no failure: the backup
+// exists, and why ends with success.
 func (f *Facts) warned() *Diagnosis {
 	if f.Resource == nil && !f.concernsMySQL() {
 		return nil
@@ -113,7 +113,7 @@ func (f *Facts) unfinished(of backedUp) (first *backupv1.DataBackup) {
 	return first
 }
 
-// firstBackup explains why there is no backup while a DataBackup goes on. A DataBackup that makes progress is no fault.
+// firstBackup explains why no backup exists while a DataBackup has not ended. A DataBackup that makes progress is no fault.
 func (f *Facts) firstBackup(b *backupv1.DataBackup) *Diagnosis {
 	s, reason := &b.Status, ""
 	if s.Reason != string(s.Phase) {
@@ -129,7 +129,7 @@ func (f *Facts) firstBackup(b *backupv1.DataBackup) *Diagnosis {
 	return d
 }
 
-// others returns the causes next to that of a diagnosis of a whole DataService: its broken components except the named one, and its backups.
+// others returns further causes for the diagnosis of a whole DataService: its broken components except the named component, and its backups.
 func (f *Facts) others(d *Diagnosis, named string) []string {
 	if f.Component != "" || f.Resource != nil || !d.Wrong {
 		return nil

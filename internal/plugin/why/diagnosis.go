@@ -29,7 +29,7 @@ type Diagnosis struct {
 	Wrong bool `json:"wrong"`
 	// Cause is the root cause in at most 120 characters: component, object, reason, message.
 	Cause string `json:"cause"`
-	// Detail is the whole cause, if Cause was cut.
+	// Detail is the full cause, if Cause was cut.
 	Detail string `json:"detail,omitempty"`
 	// Others are the causes of further problems, which Cause counts.
 	Others []string `json:"others,omitempty"`
@@ -46,7 +46,7 @@ type Diagnosis struct {
 	// Log holds the last lines of the container's log. LogCommand is the command that shows more lines.
 	Log        []string `json:"log,omitempty"`
 	LogCommand string   `json:"logCommand,omitempty"`
-	// Events are the last ones about the component's objects.
+	// Events are the last events of the component's objects.
 	Events []corev1.Event `json:"events,omitempty"`
 	// Do lists next steps for a person.
 	Do []string `json:"do,omitempty"`
@@ -62,7 +62,7 @@ type Object struct {
 }
 
 const (
-	// reports is the time that the operator may take until it reports on a new generation.
+	// reports is the maximum time until the operator reports the state of a new generation.
 	reports = 10 * time.Second
 	// lastEvents and lastLines limit the events, and the lines of a log, that are shown.
 	lastEvents = 5
@@ -289,7 +289,7 @@ func (f *Facts) last(is func(kind, name string) bool) []corev1.Event {
 	return found[max(0, len(found)-lastEvents):]
 }
 
-// component explains a component that waits for no other.
+// component explains a component that waits for no other component.
 func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
 	culprit := f.culprit()
 	text := c.Message

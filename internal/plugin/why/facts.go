@@ -29,17 +29,17 @@ type Facts struct {
 	Resource *unstructured.Unstructured
 	// Component is the component to explain. Empty: any component that is not ready.
 	Component string
-	// Objects are the live objects of the component that Blamed returns, except Secrets and ConfigMaps. If the component is a resource, its
-	// objects come before the resource itself: if none is broken, the last object has the state.
+	// Objects are the live objects of the component that Blamed returns, except Secrets and ConfigMaps. If the component is a resource, the
+	// objects of the resource come before the resource itself, so that the last object has the state if none is broken.
 	Objects []*unstructured.Unstructured
 	// Pods are the pods of that component, including those of its resource.
 	Pods []*corev1.Pod
-	// Events are those of the namespace.
+	// Events are the events of the namespace.
 	Events []corev1.Event
-	// Log holds the last log lines of the container that Source returns. LogError is the reason if there are none.
+	// Log holds the last log lines of the container that Source returns. LogError is the reason for missing lines.
 	Log      []string
 	LogError string
-	// Backups are the DataBackups of the namespace. They are needed only if AsksForBackups.
+	// Backups are the DataBackups of the namespace. They are needed only if AsksForBackups returns true.
 	Backups []backupv1.DataBackup
 	// Refused are the kinds that the user may not read.
 	Refused []string
@@ -77,7 +77,7 @@ func Blamed(ds *dsv1.DataService, asked string) (blamed *dsv1.ComponentStatus, w
 	return blamed, way
 }
 
-// first returns the most likely cause: a broken component, else one in progress, else a waiting one.
+// first returns the most likely cause: a broken component, else a component in progress, else a waiting component.
 func first(components []dsv1.ComponentStatus) string {
 	for _, is := range []func(*dsv1.ComponentStatus) bool{
 		func(c *dsv1.ComponentStatus) bool {
@@ -166,7 +166,7 @@ func (f *Facts) Refuse(kinds []string) {
 	f.Refused = append(f.Refused, plugin.WithoutOptional(kinds)...)
 }
 
-// Source returns the container whose log may have the reason why its pod is not well, or nil.
+// Source returns the container whose log may have the reason for an unhealthy pod, or nil.
 func Source(f *Facts) *Container { return sourceOf(f.pod(f.culprit().Name)) }
 
 func sourceOf(pod *corev1.Pod) *Container {

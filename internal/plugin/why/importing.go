@@ -23,7 +23,7 @@ var onImport = map[string]string{
 	string(contract.ReasonBusy):     "stop what the message names at the source; the cut-over goes on by itself",
 }
 
-// importing explains a database that is being made of a running server, or returns nil.
+// importing explains a database that is being copied from a running server, or returns nil.
 func (f *Facts) importing(blamed *dsv1.ComponentStatus) *Diagnosis {
 	c := meta.FindStatusCondition(f.DataService.Status.Conditions, dsv1.ConditionImported)
 	if c == nil || blamed.Name != "mysql" || c.Status != metav1.ConditionFalse || c.Reason == dsv1.ReasonImportNotRunning {

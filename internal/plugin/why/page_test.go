@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/test/why"
 )
 
-// The troubleshooting page has the plugin's texts, and all of them. Its tables come from test/why, which is compared with the corpus.
+// The troubleshooting page has all texts of the plugin. Its tables come from test/why, which is compared with the corpus.
 func TestTroubleIsWhatThePluginSays(t *testing.T) {
 	t.Parallel()
 	const page = "docs/operate/troubleshooting.md"

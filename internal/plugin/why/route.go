@@ -15,7 +15,7 @@ import (
 // reasonNoGateway is the reason of an HTTPRoute that no Gateway carries, in a culprit.
 const reasonNoGateway = "NoGateway"
 
-// route returns the first HTTPRoute of the component that no Gateway carries, or that one of its Gateways refuses, or "".
+// route returns the first HTTPRoute of the component that has no Gateway or that a Gateway refuses, or "".
 // https://gateway-api.sigs.k8s.io/geps/gep-1364 defines the conditions.
 func (f *Facts) route() (health.Culprit, string) {
 	for _, o := range f.Objects {
@@ -65,7 +65,7 @@ func carried(want map[string]any, parents []map[string]any) bool {
 	return false
 }
 
-// gatewayOf returns the name of the Gateway in a reference, as namespace/name/listener without the parts that the reference leaves out.
+// gatewayOf returns the name of the Gateway in a reference, as namespace/name/listener without the parts that the reference omits.
 func gatewayOf(ref map[string]any) string {
 	text := fmt.Sprint(ref["name"])
 	if namespace, _ := ref["namespace"].(string); namespace != "" {

@@ -20,9 +20,9 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// Contradict selects the first component with unhealthy objects or pods that the status calls running. The operator may be down, or may not
-// watch the faulty object. Facts has the pods of all components; Contradict keeps only those of the selected component, and returns its
-// objects. It returns nothing if all are healthy.
+// Contradict selects the first component that is running by its status, and has unhealthy objects or pods. The operator may be down, or may
+// not watch the faulty object. Facts has the pods of all components; Contradict keeps only those of the selected component, and returns its
+// objects. It returns nothing if all objects and pods are healthy.
 func (f *Facts) Contradict(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	all := f.Pods
 	f.resources = slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return !object.IsResource(o) })
@@ -43,7 +43,7 @@ func (f *Facts) Contradict(objects []*unstructured.Unstructured) []*unstructured
 	return nil
 }
 
-// unwell returns the problem of a component that its status calls running, or "".
+// unwell returns the problem of a component that is running by its status, or "".
 func (f *Facts) unwell() (health.Culprit, string) {
 	if culprit, text := f.claim(); text != "" {
 		return culprit, text
@@ -66,7 +66,7 @@ func unreadySince(pod *corev1.Pod) time.Time {
 	return since
 }
 
-// binds is the time for which a claim may stay unbound before that counts as a fault.
+// binds is the time after which an unbound claim counts as a fault.
 const binds = time.Minute
 
 // claim returns the first claim of the component's pods that is lost, is being deleted, or has not been bound for long, or "".
@@ -114,7 +114,7 @@ const reasonNoMetrics = "NoMetrics"
 // reasonHeld is the reason of a pod whose work has ended while another container still runs.
 const reasonHeld = "Held"
 
-// cronJob returns why the runs of a cron job fail, or "": by the pod of a run that does not start, else by the last run.
+// cronJob returns why the runs of a cron job fail, or "". It reads a pod that does not start, or else the last run.
 func (f *Facts) cronJob() (health.Culprit, string) {
 	for _, o := range f.Objects {
 		if o.GetKind() != "CronJob" {
@@ -140,7 +140,7 @@ func (f *Facts) cronJob() (health.Culprit, string) {
 	return health.Culprit{}, ""
 }
 
-// running explains a component, or a whole DataService, whose status says that it is running.
+// running explains a component, or a whole DataService, that is running by its status.
 func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	ds := f.DataService
 	if ds.Spec.Paused {
@@ -167,8 +167,8 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.well(c)
 }
 
-// note explains a claim that differs from the spec and is not changed, an autoscaler that cannot work, or a route that is left out, or returns
-// nil. Other notes are advice.
+// note explains a claim that differs from the spec and is not changed, an autoscaler that cannot work, or an omitted route. Otherwise it
+// returns nil, because other notes are advice.
 func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 	for i := range f.DataService.Status.Components {
 		one := &f.DataService.Status.Components[i]
@@ -229,7 +229,7 @@ func (f *Facts) underway(c *dsv1.ComponentStatus) *Diagnosis {
 	return &Diagnosis{Cause: text, Object: f.Self(), Events: f.last(f.concerns), Do: advice("Waiting")}
 }
 
-// rewritten returns the component in question, or else the first component, if an admission policy changed an object of it; nil for none.
+// rewritten returns the component in question, or the first component, with an object that an admission policy changed; nil for none.
 func (f *Facts) rewritten() *dsv1.ComponentStatus {
 	for i := range f.DataService.Status.Components {
 		c := &f.DataService.Status.Components[i]
@@ -240,7 +240,7 @@ func (f *Facts) rewritten() *dsv1.ComponentStatus {
 	return nil
 }
 
-// policy returns the change of a policy if the cause does not mention it: it may be the cause of the cause.
+// policy returns the change of a policy if the cause does not mention it, because the change may have led to the cause.
 func (f *Facts) policy(cause string) string {
 	c := f.rewritten()
 	if c == nil || strings.Contains(cause, object.ByPolicy) {

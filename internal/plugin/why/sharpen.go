@@ -34,15 +34,16 @@ const reasonAccount = "AccountMissing"
 // stuck is the time after its grace period that a pod may take to end.
 const stuck = 30 * time.Second
 
-// sharpen replaces a vague cause (not ready, not bound, pods missing) by the text of events, and names what no
-// object's state shows: a node that is gone, a third party that does not answer.
+// sharpen replaces a vague cause (not ready, not bound, pods missing) by the text of events. It also names
+// causes that no object's state shows: a node that does not exist any more, or a third party that does not
+// answer.
 func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.ComponentStatus) {
 	if pod := f.lostPod(); pod != nil && (culprit.Name == "" || culprit.Kind != "Pod" || vague(culprit)) {
 		*culprit = health.Culprit{Kind: "Pod", Name: pod.Name, Reason: "NodeLost"}
 		lost := fmt.Sprintf("pod %s: NodeLost: node %s does not answer: the pod should have ended %s ago", pod.Name, pod.Spec.NodeName,
 			plugin.Age(pod.DeletionTimestamp, f.Now))
 		if c.Kind == managed && *text != "" {
-			lost += "; " + *text // the effect of its loss on the cluster
+			lost += "; " + *text // the effect of the pod's loss on the cluster
 		}
 		*text = lost
 		return
@@ -74,7 +75,7 @@ func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.Component
 	}
 }
 
-// lookInside replaces a resource that is a component with the pod of the resource that causes the problem, if there is one.
+// lookInside replaces a component's resource by the pod of the resource that causes the problem, if such a pod exists.
 func (f *Facts) lookInside(culprit *health.Culprit, text *string) {
 	state := health.Assess(f.Objects, f.Pods)
 	if state.Culprit.Kind != "Pod" {
@@ -136,13 +137,13 @@ func (f *Facts) decisive(c *dsv1.ComponentStatus) *corev1.Event {
 	return best
 }
 
-// outdated reports whether an event happened before the component became what it is.
+// outdated reports whether an event happened before the component entered its present state.
 func outdated(e *corev1.Event, c *dsv1.ComponentStatus) bool {
 	const slack = 2 * time.Minute // the operator notices later than the kubelet
 	return c.LastTransitionTime != nil && plugin.Last(e).Add(slack).Before(c.LastTransitionTime.Time)
 }
 
-// applies reports whether the object of an event is still not well.
+// applies reports whether the object of an event is still unhealthy.
 func (f *Facts) applies(e *corev1.Event) bool {
 	if e.InvolvedObject.Kind != "Pod" {
 		return true

@@ -26,15 +26,15 @@ import (
 // now is the time of all cases.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// fault is a file in testdata/cases: what a cluster says while something is wrong, in the words of a real kubelet,
-// scheduler or controller.
+// fault is a file in testdata/cases: the objects and events of a cluster with a fault, with the texts of a real
+// kubelet, scheduler or controller.
 type fault struct {
 	// Names must be in the first two lines: the cause, and the object to look at.
 	Names []string `json:"names"`
-	// Well: nothing is wrong, so the exit code is 0.
+	// Well: the case has no fault, so the exit code is 0.
 	Well      bool   `json:"well"`
 	Component string `json:"component"`
-	// Resource is asked about by itself, in place of a DataService.
+	// Resource is the subject in place of a DataService.
 	Resource *unstructured.Unstructured  `json:"resource"`
 	Status   dsv1.DataServiceStatus      `json:"status"`
 	Spec     dsv1.DataServiceSpec        `json:"spec"`
@@ -83,7 +83,7 @@ func read(t *testing.T, file string) (*fault, *Facts) {
 	return c, f
 }
 
-// Whatever is wrong, the first two lines name the cause and the object to look at.
+// For each fault, the first two lines name the cause and the object to look at.
 func TestTheCauseIsNamedFirst(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/cases/*.yaml")
@@ -111,7 +111,7 @@ func TestTheCauseIsNamedFirst(t *testing.T) {
 	}
 }
 
-// A golden file whose case is gone would stay for ever.
+// A golden file without a case would stay forever.
 func TestGoldenFilesHaveCases(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/golden/*.txt")
@@ -153,7 +153,7 @@ func TestTheWayToTheCause(t *testing.T) {
 	assert.Equal(t, blamed.Name, "mysql", "what is broken comes before what waits")
 }
 
-// Each reason that a failure can have comes with advice.
+// The plugin has advice for each reason of a failure.
 func TestReasonsHaveAdvice(t *testing.T) {
 	t.Parallel()
 	for _, reason := range []string{

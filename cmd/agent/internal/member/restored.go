@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// restoredFolder is the folder on a volume with the complete data of a backup, until the first member takes it.
+	// restoredFolder is the folder on a volume for the complete data of a backup. The first member takes the data out of it.
 	restoredFolder = "restored"
-	// restoredNote is the name of the note, in a folder that lives as long as the pod, that the pod's volume has such data.
+	// restoredNote is the name of the file that records restored data on the pod's volume. The folder of the file lives as long as the pod.
 	restoredNote = "restored"
 )
 
@@ -31,7 +31,7 @@ func IsFree(volume, pod string, data Data) (bool, error) {
 	return !data.Exists && !data.Leftovers && (mark == nil || !mark.started() && mark.Pod == pod), nil
 }
 
-// NoteRestored notes that the first member of the cluster must take the data of a backup: it must not begin an empty cluster.
+// NoteRestored records that the first member must take the data of a backup, and must not begin an empty cluster.
 func NoteRestored(notes string) error {
 	if err := WriteDurably(filepath.Join(notes, restoredNote), nil); err != nil {
 		return fmt.Errorf("note that data was restored: %w", err)
@@ -54,7 +54,7 @@ func (a *Agent) findRestored() (bool, error) {
 	return true, nil
 }
 
-// takeRestored makes the data of a backup that of this member.
+// takeRestored makes the data of a backup the data of this member.
 func (a *Agent) takeRestored(folder string) error {
 	err := os.Rename(Restored(a.Volume), folder)
 	if err == nil {

@@ -18,7 +18,7 @@ import (
 // accountsObject begins the name of the object with the statements that create accounts.
 const accountsObject = "accounts.sql"
 
-// mostWarnings limits the listed failed statements of accounts. The rest is only counted.
+// mostWarnings limits the number of failed statements that are listed. Further failed statements are only counted.
 const mostWarnings = 20
 
 func isAccounts(o manifest.Object) bool { return strings.HasPrefix(o.Name, accountsObject) }

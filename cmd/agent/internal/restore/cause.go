@@ -12,12 +12,12 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// ofBackup is a failure that proves that the backup's objects differ from what was written.
+// ofBackup is a failure that proves that the backup's objects were changed after they were written.
 type ofBackup struct{ error }
 
 func (e ofBackup) Unwrap() error { return e.error }
 
-// ofArchive is a failure of the replayed archive: it proves nothing about the backup.
+// ofArchive is a failure of the replayed archive, which proves nothing about the backup.
 type ofArchive struct{ error }
 
 func (e ofArchive) Unwrap() error { return e.error }

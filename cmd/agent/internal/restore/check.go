@@ -18,8 +18,8 @@ import (
 )
 
 // Check makes the server check each table. If rows is given, it also compares the numbers of rows, by quoted name. It returns the numbers
-// of tables and rows. One connection checks while another counts: each reads everything once, which for 1 GiB takes a tenth of the
-// restore's time.
+// of tables and rows. One connection checks while another counts. Each connection reads all data once; for 1 GiB this takes a tenth of
+// the restore's time.
 func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[string]int64) (tables int, total int64, err error) {
 	all, err := counter.Tables()
 	if err != nil {
@@ -54,7 +54,7 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 		}
 	}
 	switch {
-	case len(broken) > 0: // the server has just written the table: its volume is the cause, not the backup
+	case len(broken) > 0: // the server has just written the table, so the cause is the volume, not the backup
 		return len(all), total, contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but the server finds damage in the tables that it wrote: %s", backup.ID, strings.Join(broken[:min(len(broken), 10)], "; "))
 	case len(wrong) > 0:
 		return len(all), total, ofBackup{contract.Errorf(contract.ReasonMismatch, "backup %s was restored, but: %s", backup.ID, strings.Join(wrong[:min(len(wrong), 10)], "; "))}
@@ -62,8 +62,8 @@ func Check(checker, counter *server.Conn, backup *manifest.Backup, rows map[stri
 	return len(all), total, nil
 }
 
-// withRows returns the tables that store rows, and removes the others from the expected rows: the rows of a MERGE table belong to its
-// tables, and those of a FEDERATED table are on another server. A missing table stays expected.
+// withRows returns the tables that store rows, and removes all other tables from the expected rows: the rows of a MERGE table belong
+// to its tables, and those of a FEDERATED table are on another server. A missing table stays expected.
 func withRows(tables []server.Table, expected map[string]int64) []server.Table {
 	return slices.DeleteFunc(slices.Clone(tables), func(t server.Table) bool {
 		if t.HasRowsElsewhere() {
@@ -129,7 +129,7 @@ func checkTable(conn *server.Conn, table server.Table) (string, error) {
 		return "", err
 	}
 	for _, row := range rows {
-		// note: the engine has no such check
+		// MsgType note: the engine has no such check
 		if kind, text := strings.ToLower(row[2]), row[3]; kind == "error" || kind == "status" && text != "OK" && !strings.Contains(text, "up to date") {
 			return text, nil
 		}

@@ -46,11 +46,11 @@ type CopyState struct {
 	Prepared []string `json:"prepared,omitempty"`
 	// Events are the statuses of events on the source: schema, name and status; nil before the first batch.
 	Events [][3]string `json:"events,omitempty"`
-	// IsRunning reports whether the server was started and has not been stopped since. Batch describes the transactions that it applies;
-	// nil for none.
+	// IsRunning reports whether the server was started and has not been stopped since. Batch describes the transactions that the server
+	// applies; nil for none.
 	IsRunning bool   `json:"isRunning,omitempty"`
 	Batch     *Batch `json:"batch,omitempty"`
-	// Refused is the reason why the copy was not taken into use; "" for none.
+	// Refused is the reason why the copy is not used; "" for none.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -65,7 +65,7 @@ type Batch struct {
 	Note string      `json:"note,omitempty"`
 }
 
-// Copy is an unfinished copy of a running server's database. The source's backup and archive are on the volume, too.
+// Copy is an unfinished copy of a running server's database. The volume also has the source's backup and archive.
 type Copy struct {
 	CopyState
 
@@ -78,8 +78,8 @@ type Copy struct {
 	seen   contract.Position // the copy has every transaction before it
 }
 
-// NewCopy returns a copy that does not exist yet, or that ReadState finds. lock is the lock of the volume, file stores the state, and only
-// has the schemas to copy; empty for all.
+// NewCopy returns a new copy, or an existing copy whose state ReadState then reads. lock is the lock of the volume, file is the path of
+// the state, and only lists the schemas to copy; empty for all.
 func NewCopy(ctx context.Context, s Source, p Programs, t Target, lock *os.File, file string, only []string) (*Copy, error) {
 	settings, err := Configure(ctx, s.Backup, p, t.Arguments, false)
 	if err != nil {
@@ -89,7 +89,7 @@ func NewCopy(ctx context.Context, s Source, p Programs, t Target, lock *os.File,
 	return &Copy{source: s, target: t, i: i, file: file, only: only}, nil
 }
 
-// Close ends the server. It ends it cleanly if it applies no batch.
+// Close ends the server, cleanly if the server applies no batch.
 func (c *Copy) Close(ctx context.Context) {
 	if c.i.cmd != nil && c.Batch == nil && c.User != "" {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
@@ -141,7 +141,7 @@ func (c *Copy) ReadState() (bool, error) {
 	return true, nil
 }
 
-// save replaces the state atomically: after a crash the file has the former or the new one.
+// save replaces the state atomically: after a crash the file has the former or the new state.
 func (c *Copy) save() error {
 	text, err := json.Marshal(c.CopyState) //nolint:gosec // the volume has the account, too
 	if err != nil {
@@ -172,13 +172,13 @@ func syncFolder(name string) error {
 	return errors.Join(folder.Sync(), folder.Close())
 }
 
-// Refuse records the reason why the copy is not taken into use; "" removes the reason.
+// Refuse records the reason why the copy is not used; "" removes the reason.
 func (c *Copy) Refuse(why string) error {
 	c.Refused = why
 	return c.save()
 }
 
-// durable are options to survive a kill: a server that loses its last transactions also loses its stored position in them.
+// durable are options to survive a kill. Without them a server could lose its last transactions, and its position with them.
 var durable = []string{"--innodb-doublewrite=ON"}
 
 // start starts the server unless it runs already.

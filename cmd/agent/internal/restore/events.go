@@ -10,8 +10,9 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// A replay marks each event that it creates or changes as disabled on a replica, whatever its status was on the source. statuses has the
-// status of each event on the source, by schema and name in lower case. It follows from the statements of the replay.
+// A replay marks each event that it creates or changes as disabled on a replica, regardless of the event's status on the source.
+// statuses has the status of each event on the source, by schema and name in lower case, and is computed from the statements of the
+// replay.
 type statuses map[[2]string]string
 
 // The statuses of an event, as statements name them.
@@ -259,7 +260,7 @@ func SettleEvents(conn *server.Conn, of map[[2]string]string) error {
 }
 
 // settle sets the source's status for each event that a replay has marked as disabled on a replica. No event runs, because the server has
-// no scheduler. ALTER EVENT stores the definer, mode and character set of its session, so the session uses those of the event.
+// no scheduler. ALTER EVENT stores the definer, mode and character set of its session, so the session uses the values of the event.
 func (s statuses) settle(conn *server.Conn) error {
 	rows, err := conn.Rows("SELECT EVENT_SCHEMA, EVENT_NAME, STATUS, DEFINER, SQL_MODE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION FROM information_schema.EVENTS")
 	if err != nil {

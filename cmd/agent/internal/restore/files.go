@@ -31,7 +31,7 @@ func (s Source) Fetch(ctx context.Context, folder string) error {
 	err := files.Unpack(reader, folder)
 	_ = reader.CloseWithError(errors.Join(err, io.ErrClosedPipe))
 	if sourceErr := <-result; sourceErr != nil && !errors.Is(sourceErr, io.ErrClosedPipe) {
-		return sourceErr // of the store, or of what it has
+		return sourceErr // of the store, or of its content
 	}
 	if err != nil {
 		return fmt.Errorf("restore backup %s to %s: %w", s.Backup.ID, folder, err)
@@ -110,7 +110,7 @@ func (s Source) place(ctx context.Context, i *Instance) (warnings []string, err 
 	return warnings, nil
 }
 
-// Enter starts the server on data whose passwords are unknown, and makes the temporary account, with which the instance logs in from then on.
+// Enter starts the server on data whose passwords are unknown, and creates the temporary account. After that, the instance logs in with this account.
 func (i *Instance) Enter(ctx context.Context, more ...string) error {
 	folder, err := os.MkdirTemp("", "agent-")
 	if err != nil {

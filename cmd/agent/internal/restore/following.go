@@ -21,14 +21,14 @@ type RelayPoint struct {
 
 // following holds the state that a batch of a copy inherits from earlier batches, and facts from the batch's log.
 type following struct {
-	// resumed reports whether the batch begins after the dump's position, so that the copy has the transactions that were prepared before
-	// it.
+	// resumed reports whether the batch begins after the dump's position. If so, the copy has the transactions that were prepared before
+	// the batch.
 	resumed  bool
 	position contract.Position
 	// isAtomic has the meaning of Batch.IsAtomic. isStrict reports whether the server stores its position together with changed
 	// definitions.
 	isAtomic, isStrict bool
-	// seek has GTIDs. found is the end of the last of them in the batch, or nil.
+	// seek has the GTIDs to find. found is the end of the last of these GTIDs in the batch, or nil.
 	seek  map[string]bool
 	gtid  string
 	found *RelayPoint
@@ -36,8 +36,8 @@ type following struct {
 
 func (f *following) isResumed() bool { return f != nil && f.resumed }
 
-// skips reports whether a segment need not be read, because the copy has all of it. The start of a file is always read, because later
-// events need it.
+// skips reports whether a segment need not be read, because the copy has all of its events. The start of a file is always read,
+// because later events depend on it.
 func (f *following) skips(s *spool, segment manifest.Segment) bool {
 	if !f.isResumed() || segment.File != f.position.File || segment.From == binlog.FirstOffset || segment.To > f.position.Offset || s.tracker.Offset != segment.From {
 		return false

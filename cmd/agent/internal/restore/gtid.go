@@ -17,7 +17,7 @@ import (
 )
 
 // planByGTID plans the replay after a copy of files. The server skips the transactions that the copy has, so the replay begins with the
-// file of the first missing transaction. A time belongs to the newest timeline that had begun by then.
+// file of the first missing transaction. A time belongs to the newest timeline that began before it.
 func planByGTID(ctx context.Context, s Source, until Until) (*Plan, error) {
 	if until.Position != nil {
 		return nil, contract.Errorf(contract.ReasonRefused, "the archive of a MySQLCluster has no positions: give a time")
@@ -119,8 +119,7 @@ func (s *spool) note(e binlog.Event) error {
 	return nil
 }
 
-// byGTID handles the end of a transaction, which lies before the end of the replay or after it. The server skips transactions that the copy
-// has.
+// byGTID handles the end of a transaction, before or after the end of the replay. The server skips transactions that the copy has.
 func (s *spool) byGTID(e binlog.Event, here contract.Position) error {
 	isInBase, late := s.plan.base.Has(s.id), s.late(e, here)
 	switch {
@@ -162,7 +161,7 @@ func (s *spool) compare(name string, segment manifest.Segment) error {
 	return nil
 }
 
-// cutPart removes an incomplete transaction at the end of a relay log: the next file of the archive has the complete one.
+// cutPart removes an incomplete transaction at the end of a relay log: the next file of the archive has the complete transaction.
 func (s *spool) cutPart() error {
 	if n := len(s.files); s.isByGTID() && !s.dry && n > 0 && s.tracker.Offset > s.whole {
 		return os.Truncate(filepath.Join(s.folder, s.files[n-1]), int64(s.whole)) //nolint:gosec // the size of a file

@@ -102,7 +102,7 @@ func (i *Instance) Init(ctx context.Context) error {
 		args = []string{"--initialize-insecure"}
 	}
 	args = append(append(append(i.config(), args...), i.forced()...), i.options()...)
-	// A separate folder: another server that starts with the same folder removes files in it that it mistakes for its leftovers.
+	// A separate folder: another server with the same folder would delete files of this server as its own leftovers.
 	temporary, err := os.MkdirTemp("", "agent-")
 	if err != nil {
 		return fmt.Errorf("make a folder for temporary tables: %w", err)

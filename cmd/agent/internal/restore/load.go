@@ -42,7 +42,7 @@ func (s Source) Opens(ctx context.Context) error {
 	return nil
 }
 
-// open opens an object. The reader calls done at the end.
+// open opens an object. The caller calls done after the last read.
 func (s Source) open(ctx context.Context, o manifest.Object) (r io.Reader, done func(), err error) {
 	content, err := s.Store.Get(ctx, manifest.Folder(s.Backup.ID)+o.Name, 0)
 	if err != nil {
@@ -70,7 +70,8 @@ func missing(err error) error {
 }
 
 // Load executes all objects of the backup except its accounts on a server, through the client program of the image. It fails with Damaged
-// if they differ from the manifest: the caller must then discard the server. It returns a warning for each refused object that is not data.
+// if an object differs from the manifest: the caller must then discard the server. It returns a warning for each refused object that is not
+// data.
 func (s Source) Load(ctx context.Context, to server.Options, p Programs) (warnings []string, err error) {
 	total, _ := s.Backup.Totals()
 	progress := &loaded{total: total, report: s.Progress}
@@ -136,8 +137,8 @@ func (s Source) load(ctx context.Context, o manifest.Object, to server.Options, 
 	return nil
 }
 
-// session returns the first statements of the client's session. They set the empty SQL mode, as the agent did for the backup, and the time
-// of the backup. Without that time, the server would drop an event that was not due yet at the backup.
+// session returns the first statements of the client's session. These statements set the empty SQL mode, as the agent did for the backup,
+// and the time of the backup. Without that time, the server would drop an event that was not due yet at the backup.
 func (s Source) session(v server.Version) string {
 	at := s.Backup.Started
 	if !s.Backup.ServerTime.IsZero() {
@@ -148,7 +149,7 @@ func (s Source) session(v server.Version) string {
 		statement += ", check_constraint_checks = 0" // constraints may be newer than rows that violate them
 	}
 	if from, _ := server.ParseVersion(s.Backup.Server.Version); v.AtLeast(8, 0, 11) && !from.AtLeast(8, 0, 0) {
-		// The older server omits a collation that is the default of its character set. That default has changed in 8.0.
+		// The older server omits the collation if it is the default of the character set. MySQL 8.0 has other defaults.
 		statement += ", default_collation_for_utf8mb4 = utf8mb4_general_ci"
 	}
 	return statement

@@ -11,7 +11,7 @@ import (
 	"d3os.com/d3os-operator/cmd/agent/internal/server"
 )
 
-// memorySchema holds copies of the rows of MEMORY tables while the server restarts for a replay, which changes such rows.
+// memorySchema holds copies of the rows of MEMORY tables while the server restarts for a replay. The replay needs these rows.
 const memorySchema = "d3os-restore-memory"
 
 // keepMemory copies the rows of MEMORY tables.

@@ -23,7 +23,7 @@ import (
 type moment struct {
 	plan  *Plan
 	until time.Time
-	// last is the end of the last transaction before the time.
+	// last is the end of the last transaction that was committed before the time.
 	last contract.Position
 	// stop is a position in the first transaction after the time: its end, or the first byte of its segment; nil until it is found.
 	// isProven reports whether the bounds of a segment are after the time.
@@ -86,7 +86,7 @@ func (m *moment) take(ctx context.Context, i int, segment manifest.Segment) erro
 }
 
 // read reads the events of a segment. It begins with the last earlier segment in which a transaction ends, because the first transaction
-// may begin there.
+// may begin in that segment.
 func (m *moment) read(ctx context.Context, i int, segment manifest.Segment) error {
 	segments, tracker, first := m.plan.timeline.Segments, binlog.Tracker{Offset: binlog.FirstOffset}, i
 	for segments[first].From != binlog.FirstOffset && (first == i || segments[first].Transactions == 0) {

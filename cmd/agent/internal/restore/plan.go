@@ -102,8 +102,8 @@ func Beyond(ctx context.Context, source Source) (*contract.Later, error) {
 	return &s.later, nil
 }
 
-// opens fails unless the identities can decrypt the segments. Of several segments that are encrypted to the same keys, it reads only the
-// beginning of one.
+// opens fails unless the identities can decrypt the segments. Of several segments with the same keys, it reads only the beginning of one
+// segment.
 func (p *Plan) opens(ctx context.Context) error {
 	seen := map[string]bool{}
 	for _, segment := range slices.Concat(p.timeline.Earlier, p.timeline.Segments) {

@@ -125,7 +125,7 @@ func (s *spool) begin(offset uint64) error {
 		}
 		size += uint64(n) //nolint:gosec // a length
 	}
-	s.shift = size - offset // wraps around if the earlier log was longer; adding it wraps back
+	s.shift = size - offset // wraps around if the earlier log was longer; the later addition wraps back
 	return nil
 }
 

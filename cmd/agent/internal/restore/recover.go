@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// noteOf returns the position that MariaDB has stored; "" for MySQL, which stores a position in the relay logs.
+// noteOf returns the position that MariaDB has stored; "" for MySQL, which stores its position in the relay logs.
 func noteOf(conn *server.Conn) (string, error) {
 	if conn.Version.Flavour != server.MariaDB {
 		return "", nil

@@ -15,8 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Replay applies the archive to a stopped instance, which runs afterwards. bound limits the bytes of a batch of relay logs; 0 means
-// defaultBound. The server restarts for each batch.
+// Replay applies the archive to a stopped instance. The instance runs when Replay returns. bound limits the bytes of a batch of
+// relay logs; 0 means defaultBound. The server restarts for each batch.
 func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint64) error {
 	s := &spool{plan: p, folder: i.Data, stop: *p.source.Backup.Position, bound: cmp.Or(bound, defaultBound), executed: p.executed.Clone(), all: p.executed.Clone()}
 	defer s.remove()
@@ -57,7 +57,7 @@ func (p *Plan) Replay(ctx context.Context, i *Instance, out *Outcome, bound uint
 	return s.settle(ctx, i)
 }
 
-// settle gives events the status that they have on the source.
+// settle sets the status of events on the source.
 func (s *spool) settle(ctx context.Context, i *Instance) error {
 	conn, err := i.Connect(ctx)
 	if err != nil {
@@ -70,8 +70,8 @@ func (s *spool) settle(ctx context.Context, i *Instance) error {
 	return s.statuses.settle(conn)
 }
 
-// applier returns the options that override the configuration of the applier. With them, the applier applies every event once, and stops at
-// an event that does not match the data.
+// applier returns the options that override the configuration of the applier. With these options, the applier applies every event once, and
+// stops at an event that does not match the data.
 func applier(v server.Version) []string {
 	args := []string{"--server-id=4294967295", "--replicate-same-server-id", "--relay-log=" + relay, "--relay-log-index=" + relay + ".index", "--relay-log-purge=0", "--relay-log-recovery=0"}
 	name, workers := "slave", 0
@@ -89,8 +89,8 @@ func applier(v server.Version) []string {
 }
 
 // prepareApplier removes everything that would make the applier deviate from the log. Filters would skip events without an error. The
-// folder of a table's DATA DIRECTORY is not on the volume: MySQL's applier ignores it in this mode of the server, MariaDB's without
-// symbolic links.
+// folder of a table's DATA DIRECTORY is not on the volume. MySQL's applier ignores this folder because of the server's SQL mode, and
+// MariaDB's applier because symbolic links are off.
 func prepareApplier(conn *server.Conn) error {
 	if conn.Version.Flavour == server.MySQL {
 		if err := conn.Do("SET GLOBAL sql_mode = CONCAT(@@GLOBAL.sql_mode, ',NO_DIR_IN_CREATE')"); err != nil {
@@ -159,7 +159,7 @@ func forget(conn *server.Conn) error {
 	return conn.Do(conn.Version.Words().ForgetReplica)
 }
 
-// applied waits until the server has applied the relay logs, and fails unless it has applied exactly their events.
+// applied waits until the server has applied the relay logs, and fails unless the server has applied exactly their events.
 func (s *spool) applied(ctx context.Context, conn *server.Conn) error {
 	w := conn.Version.Words()
 	last := s.files[len(s.files)-1]

@@ -22,16 +22,16 @@ import (
 
 // Settings make a restoring server behave like the backup's server.
 type Settings struct {
-	// Arguments are options of the server. Replay are additional options once the server has its time zone tables.
+	// Arguments are options of the server. Replay has additional options for a server with filled time zone tables.
 	Arguments, Replay []string
-	// Zone is the server's environment variable TZ; nil for that of the agent.
+	// Zone is the server's environment variable TZ; nil for the agent's TZ.
 	Zone *string
 	// Warnings list the differences of the server that will use the data.
 	Warnings []string
 }
 
-// Configure compares the configuration of the image's server with that of the backup's server. It fails with Refused if the restored data
-// would differ. The server of a scratch volume, whose database is never used, gets the configuration of the backup's server.
+// Configure compares the configurations of the image's server and of the backup's server. It fails with Refused if the restored data
+// would differ. On a scratch volume, whose database is never used, the server gets the configuration of the backup's server.
 func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []string, scratch bool) (Settings, error) {
 	var s Settings
 	had := b.Server.Variables
@@ -61,7 +61,7 @@ func Configure(ctx context.Context, b *manifest.Backup, p Programs, more []strin
 	return s, nil
 }
 
-// compare collects options for the variables that the server must get, and returns the differences of other variables.
+// compare collects options for the variables with Use Given, and returns the differences of other variables.
 func (s *Settings) compare(b *manifest.Backup, had, has map[string]string, scratch bool) ([]string, error) {
 	var differ []string
 	for _, name := range slices.Sorted(maps.Keys(had)) {

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// relay is the start of the names of relay logs.
+// relay is the prefix of the names of relay logs.
 const relay = "d3os-relay"
 
 // spool writes segments as relay logs, until the end of the replay.
@@ -39,7 +39,7 @@ type spool struct {
 	present manifest.Segment
 	count   int64
 	last    time.Time
-	// prepared has the XA transactions that were prepared before the replay and end in it. The replay begins with them.
+	// prepared has the XA transactions that were prepared before the replay and end in the replay. The replay begins with these transactions.
 	prepared prepared
 	// first is the index of the relay log in which the replay starts, at from. The offsets in the first relay log are larger than those in
 	// the binary log by shift.
@@ -52,7 +52,7 @@ type spool struct {
 	// events has the statements of the replay that concern events.
 	events []eventStatement
 	// For segments by GTID: executed has the transactions up to the end of the replay, and all has those of all segments that were read. id
-	// is the id of the present transaction, and whole is the end of the last complete one in the relay log.
+	// is the id of the current transaction, and whole is the end of the last complete transaction in the relay log.
 	executed, all binlog.Set
 	id            string
 	whole         uint64
@@ -66,11 +66,12 @@ type spool struct {
 	statuses statuses
 }
 
-// defaultBound is the size of relay logs after which they are applied and removed, before the next ones are written.
+// defaultBound is the size from which on relay logs are applied and removed before the next relay logs are written.
 const defaultBound = 512 << 20
 
-// batch writes the next relay logs, one for each file of the binary log, and reports whether they have a transaction. It continues until
-// they have one and the bound is reached, or until the archive ends. The first batch begins with the prepared transactions.
+// batch writes the next relay logs, one for each file of the binary log, and reports whether they have a transaction. It ends at the
+// first file end at which the logs have a transaction and reach the bound, or with the archive. The first batch begins with the prepared
+// transactions.
 func (s *spool) batch(ctx context.Context) (applies bool, err error) {
 	s.later.Reached = s.plan.timeline.Describe().Reached
 	if s.read == 0 && !s.dry {
@@ -176,10 +177,10 @@ func (s *spool) next(file string) error {
 	return err
 }
 
-// isEarlier reports whether the file is older than that of the backup's position.
+// isEarlier reports whether the file is older than the file of the backup's position.
 func (s *spool) isEarlier() bool { return binlog.Older(s.binary, s.plan.source.Backup.Position.File) }
 
-// event appends an event, or detects that the replay ends before it.
+// event appends an event, or detects that the replay ends before this event.
 func (s *spool) event(raw []byte) error {
 	backup := *s.plan.source.Backup.Position
 	if s.binary == backup.File && s.tracker.Offset == backup.Offset {

@@ -15,8 +15,8 @@ import (
 )
 
 // readers is the number of connections that read a server's rows, and parts the number of ranges in which a large table is read. Writes are
-// impossible while they read. One connection needed 7.6 s for 1 GiB in one table of MariaDB and 12.0 s in MySQL, with both servers on two
-// cores.
+// impossible during these reads. One connection needed 7.6 s for 1 GiB in one table of MariaDB and 12.0 s in MySQL, with both servers on
+// two cores.
 const (
 	readers = 4
 	parts   = 8
@@ -31,7 +31,7 @@ type contents struct {
 	total   int64             // number of rows
 }
 
-// sum has the number of rows of a part, and the sum of their hashes.
+// sum has the number of rows in a part, and the sum of the rows' hashes.
 type sum struct {
 	rows   int64
 	hashes big.Int
@@ -243,7 +243,7 @@ func comparedColumns(conn *server.Conn) (map[string][]string, error) {
 	return columns, nil
 }
 
-// bytesOf returns an expression for the value of a column. Long values are hashed, so that a row stays within the longest packet.
+// bytesOf returns an expression for the value of a column. Long values are hashed, so that a row fits into the longest packet.
 func bytesOf(kind, name string) string {
 	switch {
 	case strings.HasSuffix(kind, "blob"), strings.HasSuffix(kind, "text"), kind == "json":

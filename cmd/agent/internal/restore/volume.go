@@ -29,13 +29,13 @@ type Target struct {
 	IsScratch bool
 	// RootPassword becomes the password of root@localhost. Restored accounts keep their passwords.
 	RootPassword string
-	// Account is an account that gets AccountPassword; "" for none. If the backup has no such account, the account also gets all rights on
-	// the restored databases.
+	// Account is an account that gets AccountPassword; "" for none. If the backup lacks the account, the restore creates it with all
+	// rights on the restored databases.
 	Account, AccountPassword string
 	// Until is the end of the archive's replay; nil for no replay.
 	Until *Until
-	// Batch limits the bytes of the archive that one batch of the replay writes; 0: 512 MiB. A batch may exceed it by the size of one file
-	// of the binary log.
+	// Batch limits the bytes of the archive that one batch of the replay writes; 0: 512 MiB. A batch may exceed this limit by the size of
+	// one file of the binary log.
 	Batch uint64
 	// Reached is called at each stage of the restore (contract.StageReplay ...); it may be nil.
 	Reached func(stage string)
@@ -109,7 +109,7 @@ func Validate(ctx context.Context, s Source, p Programs, until *Until) (plan *Pl
 }
 
 // Restore creates the database of a backup on a volume. Until it succeeds, a mark on the volume prevents every server from starting there.
-// It repeats an interrupted restore from the beginning. It refuses a volume with any other content.
+// Restore repeats an interrupted restore from the beginning, and refuses a volume with any other content.
 func Restore(ctx context.Context, s Source, p Programs, t Target) (out Outcome, err error) {
 	plan, err := Validate(ctx, s, p, t.Until) // before anything is written
 	if err != nil {

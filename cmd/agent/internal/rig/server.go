@@ -55,7 +55,7 @@ func Until(t testing.TB, what string, condition func() bool) {
 	UntilWithin(t, Patience, what, condition)
 }
 
-// UntilWithin waits for a condition with another patience.
+// UntilWithin waits for a condition with another time limit.
 func UntilWithin(t testing.TB, patience time.Duration, what string, condition func() bool) {
 	t.Helper()
 	for end := time.Now().Add(patience); !condition(); time.Sleep(10 * time.Millisecond) {
@@ -92,8 +92,8 @@ func Seeds(short, full int) int {
 // Redis is the name of Redis in Tools.
 const Redis = "redis"
 
-// Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL, REDIS), or bin/tools has. Each test that
-// needs MySQL is left to `make verify`: its version is whatever Debian's unstable release has.
+// Tools returns the folder with a flavour's programs, which the environment names (MARIADB, MYSQL, REDIS), or bin/tools has. Tests that
+// need MySQL run only in `make verify`, because MySQL has the current version of Debian's unstable release.
 func Tools(t testing.TB, flavour string) string {
 	t.Helper()
 	switch flavour {
@@ -105,7 +105,7 @@ func Tools(t testing.TB, flavour string) string {
 	return tools(t, map[string]string{server.MariaDB: "MARIADB", server.MySQL: "MYSQL"}[flavour], flavour, "mysqld")
 }
 
-// tools returns the folder that a variable of the environment names, or bin/tools has under a name. It must have a program.
+// tools returns the folder that an environment variable names, or else a folder of bin/tools. The folder must have a program.
 func tools(t testing.TB, variable, name, program string) string {
 	t.Helper()
 	folder := os.Getenv(variable)
@@ -160,7 +160,7 @@ type Server struct {
 
 var templates = map[string]func(testing.TB) string{server.MariaDB: once(server.MariaDB), server.MySQL: once(server.MySQL)}
 
-// once makes an empty database of a flavour, which servers start with copies of.
+// once makes an empty database of a flavour. Servers start with copies of this database.
 func once(flavour string) func(testing.TB) string {
 	var (
 		one    sync.Once
@@ -208,10 +208,10 @@ func Start(t testing.TB, flavour string, more ...string) *Server {
 	return s
 }
 
-// grant finds the right that accounts.sh, the script of the chart, gives to a kind of account.
+// grant returns the rights that the chart's script accounts.sh grants to a kind of account.
 var grant = regexp.MustCompile(`(?m)^(\w+)\(\) \{\n  user "\$1" \|\| return 1\n  printf "(GRANT .+);\\n" "\$1"\n\}`)
 
-// accounts makes the accounts that accounts.sh makes, with the same rights.
+// accounts creates the same accounts as accounts.sh, with the same rights.
 func (s *Server) accounts() {
 	s.T.Helper()
 	script, err := os.ReadFile(filepath.Join(root(), "helm-charts/mysql/files/accounts.sh"))
@@ -304,7 +304,7 @@ func (s *Server) Config() string {
 	return file
 }
 
-// On starts a server with the options of this one on another folder of data.
+// On starts a server with the options of this server on another data folder.
 func (s *Server) On(data string) *Server {
 	other := &Server{T: s.T, Flavour: s.Flavour, Tools: s.Tools, Data: data, Port: FreePort(s.T), More: s.More}
 	other.Up()
@@ -333,13 +333,13 @@ func (s *Server) Freeze() (thaw func()) {
 	return func() { _ = s.cmd.Process.Signal(syscall.SIGCONT) }
 }
 
-// Root returns how root logs in.
+// Root returns the connection options of root.
 func (s *Server) Root() server.Options { return server.Options{Address: s.socket(), User: "root"} }
 
-// Options returns how the agent logs in that makes backups.
+// Options returns the connection options of the agent that makes backups.
 func (s *Server) Options() server.Options { return s.as(Account) }
 
-// ArchiveOptions returns how the agent logs in that follows the binary log.
+// ArchiveOptions returns the connection options of the agent that follows the binary log.
 func (s *Server) ArchiveOptions() server.Options { return s.as(ArchiveAccount) }
 
 func (s *Server) as(account string) server.Options {

@@ -32,7 +32,7 @@ func NewFramed(w io.Writer, recipients []age.Recipient) (*Writer, error) {
 		return nil, fmt.Errorf("begin to compress: %w", err)
 	}
 	f := &frames{to: next, encoder: encoder}
-	for range atOnce + 1 { // one is filled while the others are compressed
+	for range atOnce + 1 { // one frame is filled while the others are compressed
 		f.free = append(f.free, &frame{plain: make([]byte, 0, frameSize), done: make(chan struct{}, 1)})
 	}
 	s.zstd = f
@@ -43,7 +43,7 @@ func NewFramed(w io.Writer, recipients []age.Recipient) (*Writer, error) {
 type frames struct {
 	to      io.Writer
 	encoder *zstd.Encoder
-	// free are frames to fill, the first one is being filled. pending are compressed, or will be.
+	// free are frames to fill; the first frame is being filled. pending are compressed or will be compressed.
 	free, pending []*frame
 }
 

@@ -18,8 +18,8 @@ import (
 	"github.com/go-mysql-org/go-mysql/replication"
 )
 
-// Began returns the time at which a server began a file of its binary log, from the file's first event. That time distinguishes two logs of
-// one server, which use the same file names. The account needs the right to follow the log.
+// Began returns the time at which a server began a file of its binary log, from the file's first event. This time distinguishes two logs of
+// one server with the same file names. The account needs the right to follow the log.
 func (c *Conn) Began(ctx context.Context, file string) (time.Time, error) {
 	o := c.options
 	host, portText, err := net.SplitHostPort(o.Address)

@@ -13,8 +13,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// definitions select all objects except tables and accounts: kind, schema, name, and a text that changes with the definition. Times
-// are in seconds, so that they alone do not show a change.
+// definitions select all objects except tables and accounts: kind, schema, name, and a text that changes with the definition. The
+// time of a change is not sufficient, because it is in whole seconds.
 var definitions = []string{
 	"SELECT 'schema', SCHEMA_NAME, '', CONCAT_WS(' ', DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME) FROM information_schema.SCHEMATA",
 	"SELECT 'view', TABLE_SCHEMA, TABLE_NAME, SHA2(CONCAT_WS(' ', VIEW_DEFINITION, CHECK_OPTION, DEFINER, SECURITY_TYPE, CHARACTER_SET_CLIENT, COLLATION_CONNECTION), 256) FROM information_schema.VIEWS",
@@ -101,7 +101,7 @@ func (c *Conn) identities(found map[string]string) error {
 // renames is the name of the number of renames among the definitions.
 const renames = "names of tables"
 
-// IsPhysical reports whether the entry of Definitions with a name describes a server's files, and so differs between servers with the same
+// IsPhysical reports whether an entry of Definitions describes a server's files. Such entries differ between servers with the same
 // objects.
 func IsPhysical(name string) bool {
 	return name == renames || strings.HasPrefix(name, "table ") && !strings.HasPrefix(name, "table `")

@@ -102,12 +102,12 @@ var limits = []struct{ says, limit string }{
 	{"Cannot allocate memory for the", "the server's memory is not enough"},
 }
 
-// consequence matches errors that a server prints after the error that ends it.
+// consequence matches errors that a server prints after the error that caused its end.
 var consequence = regexp.MustCompile(`Aborting$|Plugin initialization aborted|Failed to initialize DD Storage Engine|[Dd]ata [Dd]ictionary initialization failed|` +
 	`Plugin 'InnoDB' (?:init function returned error|registration as a STORAGE ENGINE failed)|unsupported storage engine: InnoDB`)
 
-// ExplainServer returns the last errors of a server's log. It omits errors that quote statements, and errors that only follow from others.
-// The result begins with an exceeded limit, if there is one.
+// ExplainServer returns the last errors of a server's log. It omits errors that quote statements, and errors that are caused by other
+// errors. An exceeded limit comes first in the result.
 func ExplainServer(words string) string {
 	var kept, followed []string
 	for line := range strings.Lines(words) {
@@ -164,7 +164,8 @@ func short(text string) string {
 	return text
 }
 
-// silent is a server's error about a statement with a password or with rows. Its message omits the text, which may quote them.
+// silent is a server's error about a statement with a password or with rows. The message omits the text of the error, which may quote the password or
+// the rows.
 type silent struct{ error }
 
 func (s silent) Error() string {

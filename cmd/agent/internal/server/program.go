@@ -36,8 +36,8 @@ func ProgramVersion(ctx context.Context, program string) (Version, error) {
 	return v, nil
 }
 
-// Command prepares a client program of the server's image. The password reaches it through a pipe: arguments and the
-// environment of a process can be read by others.
+// Command prepares a client program of the server's image. The program reads the password from a pipe, because other
+// processes can read arguments and environment variables.
 func (o Options) Command(ctx context.Context, program string, arguments ...string) (*exec.Cmd, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -71,7 +71,7 @@ func (o Options) Command(ctx context.Context, program string, arguments ...strin
 	return cmd, nil
 }
 
-// Started closes this process's end of the password's pipe, whether the Command could be started or not.
+// Started closes this process's end of the password's pipe. Call it after each attempt to start the Command.
 func Started(cmd *exec.Cmd) {
 	for _, file := range cmd.ExtraFiles {
 		_ = file.Close() // the child has a copy

@@ -127,8 +127,8 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 	return c, nil
 }
 
-// Ping logs in and ends the session. Without a user, the refusal of the account is success: the server lives. In both cases the handshake is complete.
-// A server counts handshakes that are not, and blocks the client's address after max_connect_errors of them.
+// Ping logs in and ends the session. Without a user, a refusal of the account also proves that the server runs. In both cases the handshake is
+// complete. A server counts incomplete handshakes, and blocks the client's address after max_connect_errors of them.
 func Ping(ctx context.Context, o Options) error {
 	conn, _, err := o.logIn(ctx, nil)
 	if err == nil {
@@ -140,7 +140,7 @@ func Ping(ctx context.Context, o Options) error {
 	return failed(o, "log in to", err)
 }
 
-// unlimited lets the session's queries take any time and return any number of rows, whatever the server's defaults are.
+// unlimited lets the session's queries take any time and return any number of rows, regardless of the server's defaults.
 func (c *Conn) unlimited() error {
 	if err := c.Do("SET SESSION sql_select_limit = 18446744073709551615"); err != nil {
 		return err
@@ -157,10 +157,10 @@ func (c *Conn) unlimited() error {
 // Close ends the connection and its session.
 func (c *Conn) Close() { _ = c.conn.Close() }
 
-// Limit sets the deadline of all requests until the next call; the zero time: no deadline.
+// Limit sets the deadline of all requests until the next call of Limit; the zero time means no deadline.
 func (c *Conn) Limit(until time.Time) error { return c.conn.SetDeadline(until) }
 
-// Rows runs a statement and returns its rows, NULL as "". Arguments take the place of question marks.
+// Rows runs a statement and returns its rows, NULL as "". Arguments replace question marks.
 func (c *Conn) Rows(statement string, args ...any) ([][]string, error) {
 	r, err := c.conn.Execute(statement, args...)
 	if err != nil {
@@ -233,7 +233,7 @@ func (c *Conn) Do(statement string, args ...any) error {
 	return err
 }
 
-// brief cuts a statement for a message, before anything that may be secret.
+// brief shortens a statement for a message, and omits everything that may be secret.
 func brief(statement string) string {
 	statement, _, _ = strings.Cut(statement, "\n")
 	if i := strings.Index(statement, "IDENTIFIED"); i >= 0 {

@@ -20,8 +20,8 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// logIn connects with a configuration of TLS. If that is nil, it uses TLS if the server offers it. It returns the configuration in use.
-// Without a CA, it connects to a server whose TLS is too old without TLS.
+// logIn connects with a TLS configuration. If the configuration is nil, logIn uses TLS if the server offers TLS. It returns the
+// configuration in use. Without a CA, connections to a server whose TLS is too old are not encrypted.
 func (o Options) logIn(ctx context.Context, secure *tls.Config) (*client.Conn, *tls.Config, error) {
 	if secure != nil {
 		conn, err := o.dial(ctx, func(*greeted) *tls.Config { return secure })
@@ -75,8 +75,9 @@ type greeted struct {
 
 func (c *greeted) Read(p []byte) (int, error) { return c.buffer.Read(p) }
 
-// offersTLS reports whether the server's greeting has the flag for TLS. The greeting stays to be read. It has a header of 4 bytes, the
-// protocol's version, the server's version and a zero byte, the connection's id (4), a part of the salt (8), a zero byte, and the flags.
+// offersTLS reports whether the server's greeting has the flag for TLS. offersTLS does not consume the greeting. A greeting has a header
+// of 4 bytes, the protocol's version, the server's version and a zero byte, the connection's id (4), a part of the salt (8), a zero
+// byte, and the flags.
 func (c *greeted) offersTLS() bool {
 	const header, flags = 4, 4 + 8 + 1
 	head, err := c.buffer.Peek(header)

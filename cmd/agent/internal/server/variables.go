@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// Use is a restore's treatment of the value that a variable had on the backup's server.
+// Use selects how a restore treats the value of a variable of the backup's server.
 type Use byte
 
 const (
-	// Compared variables: a difference is a warning. The data does not depend on the variable, but its users may.
+	// Compared variables: a difference is a warning. The data does not depend on the variable, but clients may.
 	Compared Use = iota
 	// Needed variables: a restore is refused unless the server is configured with the same value.
 	Needed
@@ -27,8 +27,8 @@ const TimeZone = "time_zone"
 // PageSize is the name of a variable. A server with a smaller value may refuse rows.
 const PageSize = "innodb_page_size"
 
-// Variables has the global variables that decide how a server stores, compares, reads or indexes data. Each one that a server
-// has is in the manifests of its backups.
+// Variables has the global variables that decide how a server stores, compares, reads or indexes data. The manifest of a
+// backup has all of these variables that its server has.
 var Variables = map[string]Use{
 	"lower_case_table_names": Needed, PageSize: Compared,
 	// Variables that define the objects that a statement creates.
@@ -38,10 +38,10 @@ var Variables = map[string]Use{
 	"system_versioning_alter_history": Given, "innodb_default_encryption_key_id": Given,
 	// The values of generated columns, views and routines.
 	"block_encryption_mode": Given, "default_week_format": Given, "div_precision_increment": Given, "lc_time_names": Given, "max_sort_length": Given, TimeZone: Given,
-	// Indexes for full-text search are built by the restoring server as the server that uses them is configured.
+	// The restoring server builds full-text indexes with the configuration of the server that will use the data.
 	"ft_max_word_len": Compared, "ft_min_word_len": Compared, "ft_stopword_file": Compared, "innodb_ft_enable_stopword": Compared, "innodb_ft_max_token_size": Compared,
 	"innodb_ft_min_token_size": Compared, "innodb_ft_server_stopword_table": Compared, "ngram_token_size": Compared,
-	// What users of the data see.
+	// The answers that clients get.
 	"activate_all_roles_on_login": Compared, "auto_increment_increment": Compared, "auto_increment_offset": Compared, "event_scheduler": Compared, "group_concat_max_len": Compared,
 	"mandatory_roles": Compared, "max_allowed_packet": Compared, "sql_generate_invisible_primary_key": Compared, "sql_mode": Compared, "sql_require_primary_key": Compared,
 	"transaction_isolation": Compared, "tx_isolation": Compared, "updatable_views_with_limit": Compared,

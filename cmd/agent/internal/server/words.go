@@ -18,9 +18,9 @@ type Words struct {
 	MasterStatus string
 	// ReplicaStatus shows the progress of the applier.
 	ReplicaStatus string
-	// ChangeSource, StartApplier and StopReplica steer it.
+	// ChangeSource, StartApplier and StopReplica control the applier.
 	ChangeSource, StartApplier, StopReplica string
-	// ForgetReplica removes what the server replicates, and ForgetGTIDs the set of executed GTIDs, with the binary log.
+	// ForgetReplica removes the replication settings, and ForgetGTIDs removes the set of executed GTIDs and the binary log.
 	ForgetReplica, ForgetGTIDs string
 	// SourceHost is the option of ChangeSource that names a host.
 	SourceHost string
@@ -86,7 +86,7 @@ func (c *Conn) Only(schemas []string) {
 	}
 }
 
-// Omits reports whether a schema belongs to the server, or is not one that Only named.
+// Omits reports whether a schema belongs to the server, or is not among the schemas of Only.
 func (c *Conn) Omits(schema string) bool { return system[schema] || c.only != nil && !c.only[schema] }
 
 // Schemas returns the schemas without those of the server itself.
@@ -112,7 +112,7 @@ type Table struct {
 	IsVersioned bool
 }
 
-// HasRowsElsewhere reports whether the rows that the table shows are in other tables, files or servers. Dump programs write none of them.
+// HasRowsElsewhere reports whether the rows that the table shows are in other tables, files or servers. Dump programs do not write these rows.
 func (t Table) HasRowsElsewhere() bool {
 	switch strings.ToUpper(t.Engine) {
 	case "MRG_MYISAM", "MRG_ISAM", "FEDERATED", "CONNECT", "OQGRAPH", "SPIDER", "VP":
@@ -143,7 +143,7 @@ func (c *Conn) Tables() ([]Table, error) {
 	return tables, nil
 }
 
-// Variable returns a global variable; "" for one that the server does not have.
+// Variable returns a global variable; "" for a variable that the server does not have.
 func (c *Conn) Variable(name string) (string, error) {
 	row, err := c.Named("SHOW GLOBAL VARIABLES LIKE '" + name + "'")
 	return row["Value"], err

@@ -33,7 +33,7 @@ func OpenVolume(folder string) (*Volume, error) {
 	return &Volume{folder: open}, nil
 }
 
-// Flush writes all data of the volume to the disk. It fails if any write of any process since OpenVolume has failed.
+// Flush writes all data of the volume to the disk. It fails if a write of any process to the volume has failed since OpenVolume.
 func (v *Volume) Flush() error {
 	if err := unix.Syncfs(int(v.folder.Fd())); err != nil {
 		return fmt.Errorf("flush volume %s: %w", v.folder.Name(), err)

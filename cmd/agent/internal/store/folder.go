@@ -101,7 +101,7 @@ func (f *Folder) sync(folder string) error {
 		}
 		err = open.Sync()
 		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
-			err = nil // the file system does not support that for folders
+			err = nil // the file system does not support fsync of folders
 		}
 		if err = errors.Join(err, open.Close()); err != nil {
 			return err
@@ -131,7 +131,7 @@ func (f *Folder) Stat(_ context.Context, name string) (Info, error) {
 	return Info{Name: name, Size: info.Size(), Modified: info.ModTime()}, nil
 }
 
-// List describes the files whose names begin with the prefix.
+// List returns the files whose names begin with the prefix.
 func (f *Folder) List(ctx context.Context, prefix string) ([]Info, error) {
 	var found []Info
 	err := f.walk(ctx, prefix, func(name string, entry fs.DirEntry) error {
@@ -171,14 +171,14 @@ func (f *Folder) walk(ctx context.Context, prefix string, visit func(name string
 	return nil
 }
 
-// Delete removes a file, and the folders that are empty without it.
+// Delete removes a file, and folders that become empty.
 func (f *Folder) Delete(_ context.Context, name string) error {
 	path := f.path(name)
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return folderError(fmt.Sprintf("remove %s from %s", name, f), err)
 	}
 	for folder := filepath.Dir(path); len(folder) > len(filepath.Clean(f.root)) && os.Remove(folder) == nil; {
-		folder = filepath.Dir(folder) // it may be empty now, too
+		folder = filepath.Dir(folder) // the parent may be empty now, too
 	}
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// multipart uploads content after its first part. It holds two parts in memory: it sends one while it reads the other.
+// multipart uploads the content after the first part. It holds two parts in memory: it sends one part while it reads the next.
 func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part []byte) (err error) {
 	key := s.o.Prefix + name
 	upload, err := s.client.NewMultipartUpload(ctx, s.o.Bucket, key, minio.PutObjectOptions{ContentType: "application/octet-stream", ServerSideEncryption: s.sse})
@@ -67,7 +67,7 @@ func (s *S3) multipart(ctx context.Context, name string, content io.Reader, part
 	return s.complete(ctx, name, upload, parts, size)
 }
 
-// complete combines the parts to an object. The response may be lost: the existence of the object decides.
+// complete combines the parts to an object. If the response is lost, the upload has succeeded if the object exists.
 func (s *S3) complete(ctx context.Context, name, upload string, parts []minio.CompletePart, size int64) error {
 	_, err := s.client.CompleteMultipartUpload(ctx, s.o.Bucket, s.o.Prefix+name, upload, parts, minio.PutObjectOptions{})
 	info, statErr := s.Stat(ctx, name)

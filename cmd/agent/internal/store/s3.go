@@ -41,12 +41,12 @@ type S3Options struct {
 	// IsRole selects short-lived credentials of the pod's service account instead of a key. The cluster sets AWS_WEB_IDENTITY_TOKEN_FILE
 	// and AWS_ROLE_ARN, or AWS_CONTAINER_CREDENTIALS_FULL_URI, in the pod's environment.
 	IsRole bool
-	// STS is the URL that exchanges the service account's token for credentials; empty for that of AWS.
+	// STS is the URL that exchanges the service account's token for credentials; empty for the URL of AWS.
 	STS string
 	// Encryption selects the server-side encryption of objects: AES256, aws:kms or empty. KMSKey is the key's name for aws:kms.
 	Encryption, KMSKey string
-	// PartSize is the size of the parts of large objects; 0: 16 MiB. An upload takes twice this in memory, and an object has at most 10,000
-	// parts.
+	// PartSize is the size of the parts of large objects; 0: 16 MiB. An upload needs twice PartSize of memory, and an object has at most
+	// 10,000 parts.
 	PartSize int
 }
 
@@ -98,7 +98,7 @@ func NewS3(ctx context.Context, o S3Options) (*S3, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 45*time.Second)
 	defer cancel()
-	// Listing needs no other right, and detects a wrong name, wrong credentials and an unreachable store.
+	// A list request needs no additional right, and detects a wrong name, wrong credentials and an unreachable store.
 	first, ok := <-s.client.Client.ListObjects(ctx, o.Bucket, minio.ListObjectsOptions{Prefix: o.Prefix, Recursive: true, MaxKeys: 1})
 	if ok && first.Err != nil {
 		return nil, s.error("list the objects", "", first.Err)
@@ -149,7 +149,7 @@ func (s *S3) String() string {
 	return fmt.Sprintf("bucket %s at %s", s.o.Bucket, s.o.Endpoint)
 }
 
-// Put uploads content in parts if it is larger than one part. It uploads a part while it reads the next one.
+// Put uploads content in parts if it is larger than one part. It uploads a part while it reads the next part.
 func (s *S3) Put(ctx context.Context, name string, content io.Reader) error {
 	first := make([]byte, s.o.PartSize)
 	n, err := io.ReadFull(content, first)
@@ -174,7 +174,7 @@ func sum(content []byte) string {
 	return hex.EncodeToString(hash[:])
 }
 
-// md5Of returns the checksum that buckets with Object Lock require. It protects nothing: the SHA-256 hash does.
+// md5Of returns the checksum that buckets with Object Lock require. The content is protected by its SHA-256 hash, not by this checksum.
 func md5Of(content []byte) string {
 	sum := md5.Sum(content) //nolint:gosec // S3 requires it
 	return base64.StdEncoding.EncodeToString(sum[:])
@@ -195,7 +195,7 @@ func (s *S3) Create(ctx context.Context, name string, content []byte) error {
 	}
 	switch answer(err).StatusCode {
 	case http.StatusPreconditionFailed, http.StatusConflict:
-		// If the first answer was lost, the client has sent the request twice. Then the object is the one from this call.
+		// If the first answer was lost, the client has sent the request twice, and this call has created the object.
 		if found, readErr := ReadAll(ctx, s, name); readErr != nil {
 			return readErr
 		} else if string(found) == string(content) {
@@ -254,7 +254,7 @@ func (s *S3) Delete(ctx context.Context, name string) error {
 	return err
 }
 
-// Sweep aborts uploads that will never be completed: otherwise the bucket keeps their parts, and bills them, forever.
+// Sweep aborts uploads that will never be completed: otherwise the bucket stores their parts forever, at a cost.
 func (s *S3) Sweep(ctx context.Context, prefix string) ([]string, error) {
 	return s.SweepIf(ctx, prefix, func(string) bool { return true })
 }
@@ -266,7 +266,7 @@ func (s *S3) SweepIf(ctx context.Context, prefix string, may func(name string) b
 	var names []string
 	for upload := range s.client.ListIncompleteUploads(ctx, s.o.Bucket, s.o.Prefix+prefix, true) {
 		if code := answer(upload.Err).Code; code == "NoSuchUpload" || code == "NotImplemented" {
-			return names, nil // some servers answer this if they have no uploads
+			return names, nil // some servers return this error if they have no uploads
 		}
 		if upload.Err != nil {
 			return names, s.error("list unfinished uploads of", prefix, upload.Err)

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// newTransport returns a transport whose requests end: they fail if a server accepts a connection and then sends nothing.
+// newTransport returns a transport with time limits: a request fails if a server accepts the connection and then sends nothing.
 func newTransport(ca []byte) (*http.Transport, error) {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
@@ -78,7 +78,7 @@ var advice = map[contract.Reason]string{
 	contract.ReasonStoreUnreachable: "the store does not answer",
 }
 
-// answer returns the server's answer from anywhere in err; nothing for other errors.
+// answer returns the server's answer that err wraps; the zero value for other errors.
 func answer(err error) minio.ErrorResponse {
 	var response minio.ErrorResponse
 	_ = errors.As(err, &response)

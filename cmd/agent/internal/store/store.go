@@ -33,7 +33,7 @@ type Store interface {
 	Put(ctx context.Context, name string, content io.Reader) error
 	// Create writes a small object. It fails with ErrExists if an object of that name exists.
 	Create(ctx context.Context, name string, content []byte) error
-	// Replace writes a small object, and replaces an existing one of that name.
+	// Replace writes a small object, and replaces an existing object of that name.
 	Replace(ctx context.Context, name string, content []byte) error
 	// Get opens an object, from an offset on. It fails with ErrNotFound.
 	Get(ctx context.Context, name string, offset int64) (io.ReadCloser, error)

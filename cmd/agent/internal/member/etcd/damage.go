@@ -28,14 +28,14 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errEnd marks an incomplete last record: etcd truncates it, and has not acknowledged it.
+// errEnd marks an incomplete last record, which etcd has not acknowledged and truncates.
 var errEnd = errors.New("the end of the log")
 
-// Inspect returns the evidence that a part of the write-ahead log differs from what etcd wrote, empty for none, and the end of the log.
+// Inspect returns the evidence of damage to the write-ahead log, empty for none, and the end of the log.
 //
-// Each record has a checksum of all records before it. If one does not match, etcd does not start. But if the length of a record is
-// damaged, etcd mistakes the record for the end, as after a loss of power. It truncates the log there and votes without the records that it
-// had acknowledged. Inspect recognises a loss of power by its zeros: places that were not written are zero.
+// Each record has a checksum of all records before it. If a checksum does not match, etcd does not start. But if the length of a record is
+// damaged, etcd mistakes the record for the end of the log, as after a loss of power. etcd truncates the log there, and votes without
+// records that it had acknowledged. Inspect recognises a loss of power by its zeros: places that were not written are zero.
 func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	logs, err := filepath.Glob(filepath.Join(folder, "member", "wal", "*.wal"))
 	if err != nil {
@@ -52,8 +52,8 @@ func (*Server) Inspect(folder string) (damage string, last member.Position) {
 	return "", track.last
 }
 
-// readLog reads a file of the log to its end. It takes the checksum of the files before, and returns the checksum including this file. It
-// reports no unreadable file, because etcd itself does.
+// readLog reads a file of the log to its end. It takes the checksum of the earlier files, and returns the checksum including this file.
+// An unreadable file is no error, because etcd itself reports it.
 func readLog(file string, sum uint32, track *tracker) (uint32, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -107,7 +107,7 @@ func sizes(length uint64) (size, padding int64) {
 
 // followed reports whether the bytes of one record contain two consecutive records. In that case the record's length is damaged.
 func followed(frame []byte) bool {
-	const far = 16 << 20 // more than a record usually has
+	const far = 16 << 20 // more bytes than a usual record
 	for at := 0; at < min(len(frame), far); at += 8 {
 		first, rest, ok := cutRecord(frame[at:])
 		if !ok {
@@ -140,7 +140,7 @@ func sumOf(record fields) uint32 {
 	return uint32(record.numbers[recordCRC]) //nolint:gosec // etcd writes 32 bits
 }
 
-// verify checks a record. It takes the checksum of all records before, and returns the checksum including this record.
+// verify checks a record. It takes the checksum of all earlier records, and returns the checksum including this record.
 func verify(record []byte, sum uint32, track *tracker) (uint32, error) {
 	found, err := decode(record)
 	if err != nil {

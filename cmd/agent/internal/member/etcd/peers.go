@@ -86,7 +86,7 @@ func ask(ctx context.Context, client *http.Client, url string) (*member.Answer, 
 	return answer, nil
 }
 
-// client connects as a member does.
+// client returns a client with the certificate of a member.
 func (s *Server) client() (*http.Client, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment}
 	if s.PeerTLS != "" {

@@ -37,7 +37,7 @@ func (t *tracker) see(record fields) {
 	case typeEntry:
 		t.last = member.Position{Term: data.numbers[entryTerm], Index: data.numbers[entryIndex]}
 		for len(t.open) > 0 && t.open[len(t.open)-1].Index >= t.last.Index {
-			t.open = t.open[:len(t.open)-1] // another leader's entries replace uncommitted ones
+			t.open = t.open[:len(t.open)-1] // another leader's entries replace uncommitted entries
 		}
 		t.open = append(t.open, t.last)
 	case typeSnapshot:

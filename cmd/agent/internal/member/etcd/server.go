@@ -69,7 +69,7 @@ func New(s Server) (*Server, error) {
 	return &s, nil
 }
 
-// PeerURL is the address at which other members find this one.
+// PeerURL is the address at which other members reach this member.
 func (s *Server) PeerURL() string { return s.peerURL(s.Pod) }
 
 func (s *Server) peerURL(pod string) string {
@@ -98,7 +98,7 @@ func (s *Server) listen(scheme, port string) string {
 	return urls
 }
 
-// Command returns how etcd is started.
+// Command returns the command that starts etcd.
 func (s *Server) Command(d member.Decision, ticket member.Ticket, folder string) (program string, argv, env []string, err error) {
 	if program, err = exec.LookPath(s.Program); err != nil {
 		return "", nil, nil, fmt.Errorf("find %s in the image: %w", s.Program, err)
@@ -118,7 +118,7 @@ func (s *Server) Command(d member.Decision, ticket member.Ticket, folder string)
 		argv = append(argv, "--logger=zap") // the only one from 3.5 on
 	}
 	argv = append(argv, s.Flags...)
-	// etcd reads environment variables as flags, and refuses to start if a flag contradicts one.
+	// etcd reads environment variables as flags, and refuses to start if a variable contradicts a flag.
 	env = slices.DeleteFunc(os.Environ(), func(variable string) bool { return strings.HasPrefix(variable, "ETCD_") })
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", nil, nil, fmt.Errorf("make the folder of the data: %w", err)
@@ -159,8 +159,8 @@ func (s *Server) bootstrap(d member.Decision, ticket member.Ticket) []string {
 	}
 }
 
-// tls returns the flags for certificates. Addresses of pods change, so a member's certificate has names. A certificate of the members'
-// authority identifies a caller; etcd does not compare the names in it with the caller's address.
+// tls returns the flags for certificates. Addresses of pods change, so a member's certificate has names. etcd accepts each caller with
+// a certificate of the members' authority; etcd does not compare the certificate's names with the caller's address.
 func (s *Server) tls(v version) []string {
 	var flags []string
 	if s.ServerTLS != "" {
@@ -202,8 +202,8 @@ func (s *Server) CheckVersion(wanted string) error {
 	return nil
 }
 
-// CheckCertificates returns the reason why etcd cannot start with the certificates in its folders, or nil. The error of etcd would look
-// like any other failed start.
+// CheckCertificates returns the reason why etcd cannot start with the certificates in its folders, or nil. etcd's own error does not
+// distinguish this cause from others.
 func (s *Server) CheckCertificates() error {
 	for _, folder := range []string{s.ServerTLS, s.PeerTLS} {
 		if folder == "" {

@@ -40,7 +40,7 @@ func (t Target) IsTaken() (bool, error) {
 	return !free, err
 }
 
-// IsRestored reports whether the volume has restored data that no member has used yet. If so, it lets the member use it.
+// IsRestored reports whether the volume has restored data that no member has used yet. If so, it lets the member use the data.
 func (t Target) IsRestored() (bool, error) {
 	if _, err := os.Stat(member.Restored(t.Volume)); err != nil {
 		return false, nil //nolint:nilerr // it is created again
@@ -48,8 +48,8 @@ func (t Target) IsRestored() (bool, error) {
 	return true, member.NoteRestored(t.Notes)
 }
 
-// Restore creates the data of the first member of a new cluster from a backup, in the folder that the member looks for. It appears
-// atomically. The snapshot is on the volume, too, until the data is complete.
+// Restore creates the data of the first member of a new cluster from a backup, in the folder from which the member starts. The
+// folder appears atomically. Until then the volume also holds the snapshot.
 func Restore(ctx context.Context, s restore.Source, t Target) error {
 	program, err := findProgram(ctx, s)
 	if err != nil {

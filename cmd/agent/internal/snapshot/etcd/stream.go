@@ -19,8 +19,8 @@ import (
 // that accepts its connection.
 const silence = 30 * time.Second
 
-// stream writes the snapshot of a member, and verifies its hash. It fails when the members send nothing for the time limit. Waits for the
-// store do not count.
+// stream writes the snapshot of a member, and verifies its hash. It fails when the members send nothing for the time limit, which does
+// not include waits for the store.
 func (c Cluster) stream(ctx context.Context, client *clientv3.Client, to io.Writer, limit time.Duration) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

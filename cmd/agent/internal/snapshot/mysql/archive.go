@@ -33,12 +33,12 @@ type Archive struct {
 	Keys []string
 	// Source identifies the data, and Writer the resource. Epochs of primaries are compared only within one Writer.
 	Source, Writer string
-	// Interval limits the age of transactions that are not archived yet; MaxBytes closes a segment earlier, MaxFile a file.
+	// Interval limits the age of transactions that are not archived yet. A segment of MaxBytes is closed earlier, and so is a file of MaxFile.
 	Interval          time.Duration
 	MaxBytes, MaxFile int
 	// Archived is called whenever everything up to a moment is in the store; it may be nil.
 	Archived func(manifest.Head)
-	// Unproven takes every transaction of the primary. It is for tests, which show that this loses data.
+	// Unproven archives every transaction of the primary. Tests use it to show that this loses data.
 	Unproven bool
 }
 
@@ -115,7 +115,7 @@ func (f *follower) prove(members []member) (proof, error) {
 	return p, err
 }
 
-// resume finds the position of the store.
+// resume finds the position up to which the store has the transactions.
 func (f *follower) resume(ctx context.Context) error {
 	heads, err := binlog.Heads(ctx, f.Store)
 	if err != nil {
@@ -149,7 +149,7 @@ func (f *follower) resume(ctx context.Context) error {
 	return nil
 }
 
-// read reads a timeline. What it seems to lack may only be shown late by the store: it is looked for again before that counts.
+// read reads a timeline. A store may list new objects late, so read looks for a missing object again before it counts as missing.
 func (f *follower) read(ctx context.Context, head manifest.Head) (*binlog.Timeline, error) {
 	for try := 1; ; try++ {
 		t, err := binlog.Read(ctx, f.Store, head, "")
@@ -164,7 +164,7 @@ func (f *follower) read(ctx context.Context, head manifest.Head) (*binlog.Timeli
 	}
 }
 
-// continues compares the archive with the primary. A primary of an older epoch than the archive's is not the primary any more. If the
+// continues compares the archive with the primary. A primary with an older epoch than the archive's is no longer the primary. If the
 // primary lacks archived transactions, the database has lost them, and the end of the timeline is superseded.
 func (f *follower) continues(ctx context.Context) error {
 	epoch := f.proof.primary.State.Epoch
@@ -201,7 +201,7 @@ func nonEmpty(s binlog.Set) []string {
 }
 
 // lostFrom returns the last moment of the timeline before transactions that the database has lost. Only a private key opens archived
-// transactions, so the result is the moment before the first segment with a lost one.
+// transactions, so the result is the moment before the first segment with a lost transaction.
 func (f *follower) lostFrom(ctx context.Context, lost binlog.Set) (time.Time, error) {
 	t, err := f.read(ctx, f.head)
 	if err != nil {
@@ -248,7 +248,7 @@ func (f *follower) save(ctx context.Context) error {
 }
 
 // choose returns the member to read: a voter that still has every transaction that the archive lacks, else the primary, under the same
-// conditions as a voter. It begins a new timeline if neither has them.
+// conditions as a voter. It begins a new timeline if no member has all of these transactions.
 func (f *follower) choose(ctx context.Context) (member, server.Options, error) {
 	candidates := append(slices.Clone(f.proof.voters), f.proof.primary)
 	if f.proof.primary.State.Demands == 0 || f.Unproven {

@@ -28,11 +28,11 @@ import (
 )
 
 const (
-	// tries is the maximum number of copies that are begun: a donor may disappear during a copy.
+	// tries is the maximum number of started copies: a donor may disappear during a copy.
 	tries = 3
 	// catchUp is the default of Run.Patience.
 	catchUp = 2 * time.Minute
-	// again is the interval between looks at the members.
+	// again is the interval between queries of the members.
 	again = 200 * time.Millisecond
 )
 
@@ -55,8 +55,8 @@ type Run struct {
 	donor, primary member
 }
 
-// Backup makes a backup. It has every transaction that was acknowledged before it was begun. It returns the manifest, and the leftovers of
-// earlier runs that it removed.
+// Backup makes a backup with every transaction that was acknowledged before the start of the backup. It returns the manifest, and the
+// removed leftovers of earlier runs.
 func (r *Run) Backup(ctx context.Context, o draft.Options) (*manifest.Backup, []string, error) {
 	done, err := o.Claim(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (r *Run) Backup(ctx context.Context, o draft.Options) (*manifest.Backup, []
 	if err != nil {
 		return nil, removed, fmt.Errorf("make a folder for the copy: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(work) }() // the volume goes with the pod
+	defer func() { _ = os.RemoveAll(work) }() // Kubernetes deletes the volume with the pod
 	onDisk, err := snapshot.OpenVolume(work)
 	if err != nil {
 		return nil, removed, err
@@ -161,8 +161,8 @@ func (r *Run) caughtUp(ctx context.Context, c *server.Conn, had string) error {
 	})
 }
 
-// until waits for a condition, and fails with the given reason after Patience. It retries while a member does not answer, because the
-// member may start again.
+// until waits for a condition, and fails with the given reason after Patience. until repeats the query while a member does not
+// answer, because the member may be restarting.
 func (r *Run) until(ctx context.Context, reason contract.Reason, what string, is func() (bool, error)) error {
 	var last error
 	limit := cmp.Or(r.Patience, catchUp)
@@ -184,7 +184,7 @@ func (r *Run) until(ctx context.Context, reason contract.Reason, what string, is
 	return contract.Errorf(reason, "waited %s until %s: %w", limit, what, last)
 }
 
-// contains reports whether a set of GTIDs has all of another one.
+// contains reports whether a set of GTIDs contains another set.
 func contains(c *server.Conn, all, some string) (bool, error) {
 	is, err := c.Value("SELECT GTID_SUBSET(?, ?)", some, all)
 	if err != nil {
@@ -233,7 +233,7 @@ func (r *Run) check(ctx context.Context, c *server.Conn, had string, m *manifest
 }
 
 // survives waits until the primary has all transactions of the copy, and returns the primary's events. After a failover the new primary
-// must have them, too; otherwise the copy has transactions that the database has lost.
+// must have these transactions, too; otherwise the database has lost transactions of the copy.
 func (r *Run) survives(ctx context.Context, c *server.Conn, executed string) (events []mysqlmember.Event, err error) {
 	err = r.until(ctx, contract.ReasonBusy, fmt.Sprintf("the primary has all transactions that member %d has: a copy with further transactions is not used as a backup", r.donor.ordinal), func() (bool, error) {
 		members, _ := r.look(ctx) // a member that does not answer is not a primary

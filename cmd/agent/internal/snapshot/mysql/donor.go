@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract/mysqlmember"
 )
 
-// Cluster holds what is needed to reach the members of a database.
+// Cluster holds the connection options of the members of a database.
 type Cluster struct {
 	// Host returns the name of a member's pod. Members is the maximum number of members.
 	Host    func(ordinal int) string
@@ -79,7 +79,7 @@ func (c Cluster) ask(ctx context.Context, ordinal int, path string) (answer mysq
 	return answer, contract.Errorf(contract.ReasonServerUnreachable, "ask the agent of member %d for %s: %w", ordinal, path, err)
 }
 
-// look returns the members whose servers answer, by ordinal, and why the others do not.
+// look returns the members whose servers answer, by ordinal, and the reasons why other members do not answer.
 func (c Cluster) look(ctx context.Context) (members []member, problem error) {
 	answers, errs := make([]mysqlmember.Answer, c.Members), make([]error, c.Members)
 	var all sync.WaitGroup
@@ -143,7 +143,7 @@ func donorOf(members []member) (donor, primary member, err error) {
 	return donor, primary, contract.Errorf(contract.ReasonServerUnreachable, "no voter of member %d follows it, and it is not alone: a backup begins when a voter is well", primary.ordinal)
 }
 
-// greet logs in to a member's server. It fails if that is not the server of the agent that answered.
+// greet logs in to a member's server. It fails if another server answers than the one whose agent answered.
 func (c Cluster) greet(ctx context.Context, m member) error {
 	conn, err := server.Connect(ctx, server.Options{Address: net.JoinHostPort(c.Host(m.ordinal), strconv.Itoa(c.ServerPort)), User: mysql.CloneAccount, Password: c.Password})
 	if err != nil {

@@ -30,7 +30,7 @@ type stream struct {
 	format  []byte               // the event that begins each file
 	id      string               // of the transaction that is being read
 	looked  time.Time            // when the members were asked
-	proved  time.Time            // when they proved anything
+	proved  time.Time            // when the members last proved a position
 	since   time.Time            // of this connection
 	aim     *aim
 }
@@ -52,12 +52,12 @@ func (f *follower) close() {
 	}
 }
 
-// pace is the interval between looks at the members.
+// pace is the interval between queries of the members.
 func (f *follower) pace() time.Duration {
 	return min(max(f.Interval/10, 200*time.Millisecond), 2*time.Second)
 }
 
-// follow takes transactions until something ends it.
+// follow takes transactions until the context ends, a request fails, or another member must be read.
 func (f *follower) follow(ctx context.Context) error {
 	f.isNew, f.since, f.proved = true, time.Now(), time.Now()
 	if f.tracker.Original = true; f.last != nil {
@@ -131,7 +131,7 @@ func (f *follower) lookAgain(ctx context.Context) error {
 	return f.aim.take(p)
 }
 
-// take handles an event. Before a transaction it waits until the transaction is safe.
+// take handles an event. Before it takes a transaction, it waits until the transaction is safe.
 func (f *follower) take(ctx context.Context, raw []byte) error {
 	f.tracker.Jump(raw)
 	e, err := f.tracker.Next(raw)

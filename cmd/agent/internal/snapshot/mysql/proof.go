@@ -16,8 +16,8 @@ type proof struct {
 	primary member
 	voters  []member
 	// safe are the transactions that no failover loses: the primary has committed them, and a voter has them on its disk. A promotion needs
-	// the promises of voters, and the promoted member has all transactions of these voters. If the primary is alone, all of its
-	// transactions are safe, because no other member may be promoted.
+	// the promises of voters, and the new primary has all transactions of these voters. If the primary is alone, all of its transactions
+	// are safe, because no other member may be promoted.
 	safe binlog.Set
 	// committed are the transactions of the primary.
 	committed binlog.Set
@@ -36,7 +36,7 @@ func prove(members []member) (p proof, err error) {
 	case p.primary.State.Demands == 0:
 		p.safe = p.committed
 		return p, nil
-	case p.primary.State.Demands > 1: // the operator's record demands at most one
+	case p.primary.State.Demands > 1: // the operator's record requires at most one
 		return p, contract.Errorf(contract.ReasonRefused, "member %d demands %d acknowledgements: this agent supports one", p.primary.ordinal, p.primary.State.Demands)
 	case len(p.voters) == 0:
 		return p, contract.Errorf(contract.ReasonServerUnreachable, "no voter of member %d follows it, and it is not alone: nothing new is archived until one does", p.primary.ordinal)
@@ -69,19 +69,20 @@ func (p proof) voter(server string) (member, bool) {
 	return member{}, false
 }
 
-// aim is a moment to reach: the archive reaches it when it has all transactions that were committed before.
+// aim is a moment to reach. The archive reaches the moment when it has all transactions that were committed before the moment.
 type aim struct {
-	// at is the moment, by the clock of the primary. No transaction after end was committed before it.
+	// at is the moment, by the clock of the primary. No transaction after end was committed before at.
 	at  time.Time
 	end mysqlmember.Position
-	// voter is the server of a voter that has received everything up to end. The transactions that it shows in the next query include all
-	// of that.
+	// voter is the server of a voter that has received everything up to end. The voter's transactions in the next query include
+	// everything up to end.
 	voter string
 	all   binlog.Set
 }
 
-// take adds what another query of the members shows to the aim. It needs two queries: one finds a voter that has read up to end, and the
-// next one returns all transactions that this voter has received. One query cannot show both, because a voter reads its position first.
+// take updates the aim with the answers of another query. The aim needs two queries: the first finds a voter that has read up to end,
+// and the second returns all transactions that this voter has received. One query cannot return both, because a voter reads its position
+// first.
 func (a *aim) take(p proof) error {
 	if a.all != nil || p.primary.State.Demands == 0 {
 		return nil
@@ -100,7 +101,7 @@ func (a *aim) take(p proof) error {
 	return nil
 }
 
-// before reports whether a position of a server comes before another one.
+// before reports whether a position in a server's log comes before another position.
 func before(a, b mysqlmember.Position) bool {
 	return binlog.Before(contract.Position{File: a.File, Offset: a.Offset}, contract.Position{File: b.File, Offset: b.Offset})
 }

@@ -18,9 +18,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// Restore puts the data of a backup on the empty volume of the first member of a new database. The data appears there atomically, after all
-// checksums were verified and the archive was replayed up to until; nil: no replay. The member uses it when the operator lets it begin the
-// database.
+// Restore puts the data of a backup on the empty volume of the first member of a new database. The data appears atomically, after all
+// checksums were verified and the archive was replayed up to until (nil: no replay). The member uses the data when the operator lets the
+// member begin the database.
 func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volume.Volume, until *restore.Until) (out restore.Outcome, err error) {
 	if err := fits(ctx, s, p); err != nil {
 		return out, err
@@ -51,7 +51,7 @@ func Restore(ctx context.Context, s restore.Source, p restore.Programs, v *volum
 	}
 	at("fetched")
 	if r.plan != nil {
-		r.lock = lock // a server that outlives this process keeps the next one out
+		r.lock = lock // a server that outlives this process prevents the next restore
 		if err := r.replay(ctx, v.Restoring(), &out, nil); err != nil {
 			return out, errors.Join(err, os.RemoveAll(v.Restoring()))
 		}
@@ -86,7 +86,7 @@ func fits(ctx context.Context, s restore.Source, p restore.Programs) error {
 }
 
 // Verify restores a backup to a new folder, starts a server on it, and checks its tables against the manifest. Then it replays the archive
-// up to until, unless that is nil. The folder stays.
+// up to until, unless until is nil. The folder is kept.
 func Verify(ctx context.Context, s restore.Source, p restore.Programs, folder string, more []string, until *restore.Until) (out restore.Outcome, err error) {
 	if err := restore.Compatible(s, p); err != nil {
 		return out, err

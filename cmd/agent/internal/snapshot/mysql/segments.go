@@ -16,8 +16,8 @@ import (
 // firstFile is the name of a timeline's first file.
 const firstFile = "archive.000001"
 
-// next ends the file, and begins one with the description of the member's log. A file may end with an incomplete transaction; another file
-// then has the complete one.
+// next ends the file, and begins one with the description of the member's log. A file may end with an incomplete transaction; the next
+// file then has the complete transaction.
 func (f *follower) next(ctx context.Context) error {
 	f.isNew = false
 	name := firstFile
@@ -70,7 +70,7 @@ func (f *follower) write(ctx context.Context) error {
 	return nil
 }
 
-// reach records that everything up to the aim is in the archive, if that is true.
+// reach records the aim as reached if the archive has everything up to the aim.
 func (f *follower) reach(ctx context.Context) error {
 	a := f.aim
 	if a == nil || f.tracker.IsOpen() {

@@ -24,9 +24,9 @@ const mostTries = 3
 var errChanged = errors.New("slots were moved, or a server got another master, while the shards were copied")
 
 // Backup makes a backup of a cluster: an RDB file of each shard, one after the other. Each file has every write to its shard that was
-// acknowledged before the backup began, and some later ones. No key is missing: Backup verifies that no slot moved, and no master changed,
-// from the first copy to the last. It returns the manifest, and the leftovers of earlier runs that it removed. It fails with Busy if the
-// slots keep moving.
+// acknowledged before the backup began, and some later ones. No key is missing: Backup verifies that no slot moved and no master changed
+// between the first copy and the last. It returns the manifest, and the removed leftovers of earlier runs. It fails with Busy if the slots
+// keep moving.
 func Backup(ctx context.Context, c Cluster, o draft.Options) (*manifest.Backup, []string, error) {
 	program, err := server.Find("redis-cli")
 	if err != nil {
@@ -73,7 +73,7 @@ type backup struct {
 	sources map[int]node // by shard
 }
 
-// run copies all shards, and writes the manifest if they belong together. It fails with errChanged if they do not.
+// run copies all shards, and writes the manifest. It fails with errChanged if the copies are not consistent with each other.
 func (b *backup) run(ctx context.Context) error {
 	m := &b.draft.Manifest
 	m.Server, m.Tool = manifest.Server{Flavour: Flavour}, "redis-cli"
@@ -121,7 +121,7 @@ func (b *backup) shard(ctx context.Context, i int) error {
 	return nil
 }
 
-// because returns errChanged if a change of the cluster caused a failure: a server that gets another master, or none, aborts its transfer.
+// because returns errChanged if a change of the cluster caused a failure: a server aborts its transfer when it gets another master or no master.
 func (b *backup) because(ctx context.Context, err error) error {
 	reason := contract.ReasonOf(err)
 	if ctx.Err() != nil || reason != contract.ReasonDumpFailed && reason != contract.ReasonServerUnreachable {

@@ -24,7 +24,7 @@ const Flavour = "redis"
 
 // Cluster holds the connection options of the servers.
 type Cluster struct {
-	// Server is the HOST:PORT that leads to any of them.
+	// Server is the HOST:PORT of any server of the cluster.
 	Server string
 	// Password is the password of all servers; empty for none.
 	Password string
@@ -33,7 +33,7 @@ type Cluster struct {
 // answerTime is the maximum time that a server may take to answer a request.
 const answerTime = 5 * time.Second
 
-// servers are connections to the servers of a cluster.
+// servers holds connections to the servers of a cluster.
 type servers struct {
 	Cluster
 	mu      sync.Mutex
@@ -79,7 +79,7 @@ func (s *servers) client(address string) *redis.Client {
 	if s.clients[address] == nil {
 		s.clients[address] = redis.NewClient(&redis.Options{
 			Addr: address, Password: s.Password,
-			// Redis 6.2 and 7.0 support no more than this, and nothing here needs more.
+			// Redis 6.2 and 7.0 support only this version of the protocol, and it is sufficient.
 			Protocol: 2, DisableIdentity: true,
 			MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 			MaxRetries:               -1, DialerRetries: 1, PoolSize: 2, ContextTimeoutEnabled: true,

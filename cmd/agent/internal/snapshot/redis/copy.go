@@ -61,7 +61,7 @@ type copier struct {
 	program string
 }
 
-// copy writes the RDB of a server. It fails with DumpFailed unless that is whole.
+// copy writes the RDB of a server. It fails with DumpFailed if the RDB is incomplete.
 func (c copier) copy(ctx context.Context, from node, to io.Writer) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -108,7 +108,7 @@ func (c copier) copy(ctx context.Context, from node, to io.Writer) error {
 }
 
 // watch ends a copy when the server shows no activity for too long: redis-cli would wait forever. It does not require that the server sends
-// data, because a server with much data first writes it to its disk.
+// data: a server with much data first writes the data to its disk.
 func (c copier) watch(ctx context.Context, from node, end context.CancelCauseFunc) {
 	for alive := time.Now(); ; {
 		select {

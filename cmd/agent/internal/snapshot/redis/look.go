@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// How long a cluster may take until its slots are at rest, and how often it is asked.
+// The maximum time until the slots of a cluster are at rest, and the interval of the queries.
 const (
 	restTime = time.Minute
 	pause    = 200 * time.Millisecond
@@ -82,7 +82,7 @@ func (s *servers) look(ctx context.Context) (*layout, error) {
 	return nil, contract.Errorf(reason, "look at the slots of the cluster at %s: %w", s.Server, err)
 }
 
-// remember stores the addresses of the servers, because the server that Server leads to may not exist at the next query.
+// remember stores the addresses of the servers, because the server at the address Server may be deleted before the next query.
 func (s *servers) remember(l *layout) {
 	s.known = s.known[:0]
 	for _, a := range l.answers {
@@ -90,7 +90,7 @@ func (s *servers) remember(l *layout) {
 	}
 }
 
-// first queries the server behind the given address. If that does not answer, it queries the known servers.
+// first queries the server behind the given address. If that server does not answer, first queries the known servers.
 func (s *servers) first(ctx context.Context) (answer, error) {
 	a, err := s.ask(ctx, s.Server)
 	for _, address := range s.known {
@@ -128,7 +128,7 @@ func (s *servers) askAll(ctx context.Context, nodes []node) ([]answer, error) {
 	return found, nil
 }
 
-// history returns the id that a master gives to its stream of writes. Its replicas have the same one.
+// history returns the id that a master gives to its stream of writes. The master's replicas have the same id.
 func (l *layout) history(of shard) string { return l.answers[of.master.id].info["master_replid"] }
 
 // isSame reports whether no slot was moved, and no failover happened, since an earlier query.

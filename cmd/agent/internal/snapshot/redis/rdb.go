@@ -19,7 +19,7 @@ const (
 	markSize    = 40
 )
 
-// jones has the polynomial 0xad93d23594c935a9, with its bits reversed as package hash/crc64 wants them.
+// jones has the polynomial 0xad93d23594c935a9, with its bits reversed as package hash/crc64 requires.
 var jones = crc64.MakeTable(0x95ac9329ac4bc9b5)
 
 // checksum continues Redis' CRC64. It begins with 0 and inverts nothing; package crc64 inverts before and after.
@@ -67,7 +67,7 @@ type partial string
 
 func (p partial) Error() string { return string(p) }
 
-// Close passes the rest on. It fails with partial unless the written bytes are a complete RDB file.
+// Close passes on the remaining bytes. It fails with partial unless the written bytes are a complete RDB file.
 func (r *rdb) Close() error {
 	if mark := len(r.last) - markSize; mark >= trailerSize && r.last[mark-trailerSize] == opcodeEOF && isHex(r.last[mark:]) {
 		r.last = r.last[:mark]

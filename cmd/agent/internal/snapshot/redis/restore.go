@@ -30,7 +30,7 @@ const marker = "restoring"
 
 // Target is the volume of the first server of a shard of a new cluster.
 type Target struct {
-	// Volume is its root, and Data the folder of the data in it.
+	// Volume is the root of the volume, and Data the folder of the data in the volume.
 	Volume, Data string
 	// Shard is the number of the shard, and Shards how many the cluster has.
 	Shard, Shards int
@@ -47,7 +47,7 @@ func (t Target) IsTaken() (bool, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return false, fmt.Errorf("look at the data of the volume: %w", err)
 	}
-	own := map[string]bool{"lost+found": true, ".writable": true} // init.sh tries out the volume with the latter
+	own := map[string]bool{"lost+found": true, ".writable": true} // init.sh tests the volume with the latter
 	for _, e := range entries {
 		if e.Name() == marker && e.IsDir() {
 			own[marker], own[dataFile], own[nodesFile] = true, true, true
@@ -83,7 +83,7 @@ func Restore(ctx context.Context, s restore.Source, t Target) error {
 	return nil
 }
 
-// make does the steps of a restore. An interrupted restore is begun again, because the marker exists from the first step to the last.
+// make runs the steps of a restore. The marker exists from the first step to the last, so that an interrupted restore starts again.
 func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
 	if err := os.MkdirAll(t.path(marker), 0o700); err != nil {
 		return fmt.Errorf("make a folder for the restore: %w", err)
@@ -114,7 +114,7 @@ func (t Target) make(ctx context.Context, s restore.Source, part slots) error {
 	return snapshot.Flush(t.Volume)
 }
 
-// clear removes the leftovers of an interrupted restore, the marker last. Without the marker, no file is a leftover.
+// clear removes the leftovers of an interrupted restore, and the marker last. Files on a volume without the marker are no leftovers.
 func (t Target) clear() error {
 	if _, err := os.Lstat(t.path(marker)); errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -31,8 +31,8 @@ type view struct {
 	nodes []node
 }
 
-// parseView parses the answer to CLUSTER NODES. A server that has met no other one does not have its host: parseView sets the host to which
-// the request was sent.
+// parseView parses the answer to CLUSTER NODES. The answer of a server that has met no other server lacks its host: parseView sets the host
+// to which the request was sent.
 func parseView(text, host string) (view, error) {
 	var v view
 	for line := range strings.Lines(text) {
@@ -64,7 +64,7 @@ func parseNode(words []string) (node, error) {
 		return node{}, fmt.Errorf("a line with %d words is no node", len(words))
 	}
 	n := node{id: words[0], flags: strings.Split(words[2], ","), master: strings.Trim(words[3], "-")}
-	where, _, _ := strings.Cut(words[1], "@") // after it follow the port of the bus, and since Redis 7 the host's name
+	where, _, _ := strings.Cut(words[1], "@") // the port of the bus follows, and since Redis 7 the host's name
 	if i := strings.LastIndex(where, ":"); i >= 0 && !n.is("noaddr") {
 		n.address = net.JoinHostPort(where[:i], where[i+1:]) // IPv6 has no brackets here
 	}

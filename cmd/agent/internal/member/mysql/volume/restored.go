@@ -32,8 +32,8 @@ func (v *Volume) MayRestore() (bool, error) {
 	return !isRestored, err
 }
 
-// Restore notes that the data in the folder Restoring is complete, and the backup that it comes from. The data and the note are on the disk
-// when it returns.
+// Restore records that the data in the folder Restoring is complete, and the backup of the data. When Restore returns, the data and the
+// record are on the disk.
 func (v *Volume) Restore(backup string) error {
 	if err := os.WriteFile(filepath.Join(v.Restoring(), marker), []byte(backup+"\n"), 0o640); err != nil {
 		return fmt.Errorf("note that the data is restored: %w", err)
@@ -90,7 +90,7 @@ func (v *Volume) Begin(server, ticket string, revision int64) error {
 	return v.Replace(server, ticket, revision)
 }
 
-// DropRestored removes restored data that is not needed, because the member has a copy of another member's data.
+// DropRestored removes unneeded restored data: the member has a copy of another member's data.
 func (v *Volume) DropRestored() error {
 	for _, folder := range []string{v.Restoring(), v.restored()} {
 		if err := os.RemoveAll(folder); err != nil {
