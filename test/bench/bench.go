@@ -111,7 +111,7 @@ func (b *bench) setUp(ctx context.Context) error {
 		return err
 	}
 	b.objects = len(objects) + dataRecords
-	if err := b.removeAll(ctx); err != nil { // of a run that was killed
+	if err := b.removeAll(ctx); err != nil { // of a killed run
 		return err
 	}
 	var others dsv1.DataServiceList

@@ -25,7 +25,7 @@ import (
 const (
 	// label marks the namespaces of the benchmark.
 	label = "d3os-bench"
-	// alone is the namespace of a DataService that is the only one.
+	// alone is the namespace of the only DataService of a section.
 	alone = label + "-one"
 	// requestsAtOnce limits the concurrent requests of the benchmark for setup and cleanup.
 	requestsAtOnce = 16
@@ -38,7 +38,7 @@ func (b *bench) one(ctx context.Context) (*dsv1.DataService, error) {
 	return ds, b.makeNamespaces(ctx, alone)
 }
 
-// many returns DataServices number from to to, each in a new namespace. They have no node ports, because these are unique in a cluster.
+// many returns the DataServices with the numbers from to to, each in a new namespace. They have no node ports, because these are unique in a cluster.
 func (b *bench) many(ctx context.Context, from, to int) ([]*dsv1.DataService, error) {
 	var services []*dsv1.DataService
 	var names []string
@@ -61,7 +61,7 @@ func (b *bench) awaitReady(ctx context.Context, services ...*dsv1.DataService) e
 	return b.awaitStatus(ctx, harness.IsReady, services...)
 }
 
-// awaitStatus waits until of all these DataServices nothing is missing in their generation.
+// awaitStatus waits until missing returns nothing for all of these DataServices in their generation.
 func (b *bench) awaitStatus(
 	ctx context.Context, missing func(*dsv1.DataService, int64) error, services ...*dsv1.DataService,
 ) error {
@@ -85,7 +85,7 @@ func (b *bench) awaitStatus(
 	})
 }
 
-// makeNamespaces creates namespaces with the service account that pods need, which otherwise comes a moment later.
+// makeNamespaces creates namespaces with the service account that pods need. Otherwise Kubernetes creates the account a moment later.
 func (b *bench) makeNamespaces(ctx context.Context, names ...string) error {
 	return inParallel(names, func(name string) error {
 		for _, object := range []client.Object{
@@ -147,8 +147,7 @@ func (b *bench) deleteNamespaces(ctx context.Context) error {
 // managed selects the objects of the operator.
 var managed = labels.SelectorFromSet(labels.Set{object.LabelManagedBy: object.ManagedBy})
 
-// trackOwned watches the objects of DataServices in a namespace, or in all namespaces if that is empty: the operator's objects, volumes and
-// pods.
+// trackOwned watches the objects, volumes and pods of DataServices in a namespace, or in all namespaces if namespace is empty.
 func (b *bench) trackOwned(ctx context.Context, namespace string) (*tracker, error) {
 	options := cache.Options{DefaultNamespaces: map[string]cache.Config{namespace: {}}, DefaultLabelSelector: managed}
 	var kinds []client.Object

@@ -65,8 +65,8 @@ func (j *journal) awaitStart(ctx context.Context) error {
 	})
 }
 
-// awaitLooks waits until so many resources of a kind, whose controller is named so, have been reconciled so often since
-// the last reset.
+// awaitLooks waits until a number of resources of a kind have been reconciled a number of times each since the last
+// reset.
 func (j *journal) awaitLooks(ctx context.Context, kind string, resources, times int) error {
 	return j.await(ctx, func() error {
 		enough := 0
@@ -120,13 +120,13 @@ func (j *journal) add(e entry) {
 }
 
 const (
-	// waitAtMost ends a wait for something that does not come.
+	// waitAtMost limits each wait.
 	waitAtMost = time.Hour
-	// standstill ends it when nothing has changed for so long: more than one DataService may wait behind all others.
+	// standstill ends a wait after this time without a change. It is long because a DataService may wait behind all others.
 	standstill = 15 * time.Minute
 )
 
-// await waits until nothing is missing. It asks again whenever there is news.
+// await waits until missing returns nothing. It calls missing again after each change.
 func await(ctx context.Context, n *harness.News, missing func() error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, waitAtMost, fmt.Errorf("gave up after %s", waitAtMost))
 	defer cancel()
@@ -146,7 +146,7 @@ func await(ctx context.Context, n *harness.News, missing func() error) error {
 	}
 }
 
-// tracker has the present objects of the cluster, by watches.
+// tracker holds the present objects of the cluster, from watches.
 type tracker struct {
 	news    harness.News
 	mu      sync.Mutex
@@ -156,7 +156,7 @@ type tracker struct {
 // key is the key of an object in a tracker.
 func key(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// track watches kinds, given as empty objects, until the context ends. It returns when it has the present objects.
+// track watches kinds, given as empty objects, until the context ends. track returns when it has the present objects.
 func (b *bench) track(ctx context.Context, options cache.Options, kinds ...client.Object) (*tracker, error) {
 	t := &tracker{objects: map[string]client.Object{}}
 	options.Scheme, options.DefaultTransform = b.client.Scheme(), cache.TransformStripManagedFields()
@@ -209,7 +209,7 @@ func (t *tracker) saw(kind string, object any, gone bool) {
 	t.news.Raise()
 }
 
-// await waits until nothing is missing from the objects, which it must not keep or change.
+// await waits until missing returns nothing for the objects. missing must not keep or change the objects.
 func (t *tracker) await(ctx context.Context, missing func(objects map[string]client.Object) error) error {
 	return await(ctx, &t.news, func() error {
 		t.mu.Lock()
@@ -218,7 +218,7 @@ func (t *tracker) await(ctx context.Context, missing func(objects map[string]cli
 	})
 }
 
-// awaitNone waits until only objects that may stay are left.
+// awaitNone waits until only objects that may remain are left.
 func (t *tracker) awaitNone(ctx context.Context, mayStay func(client.Object) bool) error {
 	return t.await(ctx, func(objects map[string]client.Object) error {
 		for k, object := range objects {

@@ -82,13 +82,13 @@ func (l latency) measure(ctx context.Context, o *operator, ds *dsv1.DataService,
 	return nil
 }
 
-// written reports whether a request writes the victim's Deployment.
+// written reports whether a request writes the Deployment of victim.
 func written(r harness.Sent) bool {
 	return r.WritesObject() && r.Resource == "deployments" && r.Name == victim
 }
 
-// heal deletes a Deployment and takes the time until the request that creates it is sent, and
-// until a watch sees it.
+// heal deletes a Deployment and measures the time until the operator sends the create
+// request, and until a watch delivers the new object.
 func (l latency) heal(ctx context.Context, o *operator, owned *tracker, ds *dsv1.DataService) (toPatch, toBack time.Duration, err error) {
 	deployment := &appsv1.Deployment{}
 	if err := o.client.Get(ctx, client.ObjectKey{Namespace: ds.Namespace, Name: victim}, deployment); err != nil {
@@ -111,7 +111,7 @@ func (l latency) heal(ctx context.Context, o *operator, owned *tracker, ds *dsv1
 	return toPatch, toBack, o.awaitReady(ctx, ds)
 }
 
-// change changes an image and takes the time until the request is sent, and until all is Ready.
+// change changes an image and measures the time until the operator sends the request, and until the DataService is Ready.
 func (l latency) change(ctx context.Context, o *operator, ds *dsv1.DataService, tag string) (toPatch, toReady time.Duration, err error) {
 	return l.react(ctx, o, func() error { return o.patchImage(ctx, ds, tag) }, func() error { return o.awaitReady(ctx, ds) })
 }
@@ -141,10 +141,11 @@ func (latency) react(ctx context.Context, o *operator, do, effect func() error) 
 const (
 	// platforms is the number of DataServices for `kubectl dataservice status -A`.
 	platforms = 100
-	// statusTakes limits its duration in milliseconds, and statusTimes the ratio to `kubectl get`, which runs alternately with it.
+	// statusTakes limits the duration of the status command in milliseconds, and statusTimes the ratio to the duration of `kubectl get`. Both
+	// commands run alternately.
 	statusTakes = 500
 	statusTimes = 1.5
-	// statusRuns is the number of runs of each; the median counts.
+	// statusRuns is the number of runs of each command; the median is used.
 	statusRuns = 9
 )
 
@@ -205,7 +206,7 @@ func (status) platforms(ctx context.Context, b *bench) error {
 	})
 }
 
-// timed runs a program against the cluster and returns how long that took.
+// timed runs a program against the cluster and returns the duration.
 func (b *bench) timed(ctx context.Context, program string, args ...string) (time.Duration, error) {
 	command := exec.CommandContext(ctx, program, args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+b.cluster.Kubeconfig)

@@ -26,7 +26,7 @@ const (
 )
 
 // load measures the operator, as a separate process with the memory of the manifests, while more and more DataServices are created,
-// changed, found again after a restart, and deleted.
+// changed, reconciled after a restart, and deleted.
 type load struct{}
 
 // step is the cost of one event for all of its DataServices.
@@ -63,7 +63,7 @@ func (l load) run(ctx context.Context, b *bench) error {
 	})
 }
 
-// restarted waits until a new operator has looked at all DataServices that it finds.
+// restarted waits until a new operator has reconciled all DataServices.
 func (load) restarted(ctx context.Context, o *operator, r *loadReport) error {
 	n := len(o.fleet)
 	if n == 0 {
@@ -79,7 +79,7 @@ func (load) restarted(ctx context.Context, o *operator, r *loadReport) error {
 	return err
 }
 
-// size takes the fleet to a size and changes all of it.
+// size creates DataServices up to a number, and changes each of them.
 func (l load) size(ctx context.Context, o *operator, r *loadReport, n int) error {
 	before := len(o.fleet)
 	more := n - before + 1 // with the late one
@@ -97,7 +97,7 @@ func (l load) size(ctx context.Context, o *operator, r *loadReport, n int) error
 	return nil
 }
 
-// create creates DataServices up to number n. Then it creates one more: its time shows how fair the queue is.
+// create creates DataServices up to number n. Then it creates one more, whose time shows the fairness of the queue.
 func (l load) create(ctx context.Context, b *bench, r *loadReport, n int) error {
 	services, err := b.many(ctx, len(b.fleet), n)
 	if err != nil {
@@ -164,11 +164,11 @@ func (load) change(ctx context.Context, b *bench, n int) error {
 
 const (
 	hotEvery = 100 * time.Millisecond
-	// hotWait limits the average time in the queue next to a hot DataService; the rest of a change depends on the cluster.
+	// hotWait limits the average time in the queue next to a hot DataService. The other times of a change depend on the cluster.
 	hotWait = 500 * time.Millisecond
 )
 
-// hot changes one DataService ten times a second and looks how long changes of others take.
+// hot changes one DataService ten times a second and measures the time of changes of other DataServices.
 func (l load) hot(ctx context.Context, o *operator, r *loadReport) error {
 	if err := l.others(ctx, o, r, "calm", "nothing else", nil); err != nil {
 		return err

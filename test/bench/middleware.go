@@ -31,13 +31,14 @@ const (
 	middlewareServices = 100
 	// middlewareRest is the time without any request to the API server: the operator checks every server twice in it.
 	middlewareRest = time.Minute
-	// redisRecords bounds the changes of a cluster's record while the cluster forms. The newest epochs of the nodes are recorded when a look finds
-	// them.
+	// redisRecords bounds the changes of a cluster's record while the cluster forms. The operator records the newest epochs of the nodes when it
+	// observes them.
 	redisRecords = 4
-	// redisReads bounds the reads of one cluster while it forms: each step proves right before its effect that its pods are those of the decision.
+	// redisReads bounds the reads of one cluster while it forms: directly before its effect, each step proves that its pods are the pods of the
+	// decision.
 	redisReads = 30
-	// redisStatus bounds the status writes of one cluster while it forms: those of a DataService, and one for each step and each new pod,
-	// which show users the progress.
+	// redisStatus bounds the status writes of one cluster while it forms: the writes of a DataService, and one write for each step and
+	// each new pod, so that users see the progress.
 	redisStatus = createStatus + 21
 	// redisPods is the number of servers of a cluster.
 	redisPods = 6
@@ -90,7 +91,7 @@ func (m middleware) run(ctx context.Context, b *bench) (err error) {
 	})
 }
 
-// pass waits for a time, during which the measurement at rest runs.
+// pass waits for the duration of the measurement at rest.
 func pass(ctx context.Context, while time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -189,7 +190,7 @@ func (f *redisFleet) awaitRedis(ctx context.Context, clusters ...*redisv1.RedisC
 	})
 }
 
-// hang stops all servers of one cluster, and takes the time of changes of the others and of DataServices.
+// hang stops all servers of one cluster, and measures the times of changes of the other clusters and of DataServices.
 func (middleware) hang(ctx context.Context, f *redisFleet) error {
 	first := f.all[0].Name
 	for shard := range redisPods / 2 {
@@ -228,7 +229,7 @@ func (middleware) hang(ctx context.Context, f *redisFleet) error {
 	return nil
 }
 
-// resize changes a setting that servers take while they run, and waits until that is carried out.
+// resize changes a setting that running servers accept, and waits until all servers have it.
 func (f *redisFleet) resize(ctx context.Context, rc *redisv1.RedisCluster) error {
 	before := rc.DeepCopy()
 	rc.Spec.Config = map[string]redisv1.Setting{"maxmemory-policy": "allkeys-lru"}

@@ -25,8 +25,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// settled is the time without requests to the API server after which an effect is over. The operator delays a mere progress of the status
-// by a quarter of a second.
+// settled is the time without requests to the API server after which an effect is complete. The operator delays status writes that report
+// only progress by a quarter of a second.
 const settled = time.Second
 
 // operator is the operator as a separate process, with the memory of config/manager.
@@ -40,13 +40,13 @@ type operator struct {
 	ended   chan struct{} // closed when it has ended
 	err     error         // the result of its end
 	began   time.Time
-	traffic *traffic // nothing when it is not counted
+	traffic *traffic // nil if requests are not counted
 }
 
 // work is an action while an operator runs.
 type work func(context.Context, *operator) error
 
-// counted has an operator run while something is done, behind a proxy that records its requests.
+// counted runs an operator behind a proxy that records its requests, during a given function.
 func (b *bench) counted(ctx context.Context, do work, args ...string) error {
 	sent := &traffic{}
 	config := b.config()
@@ -75,7 +75,7 @@ func (b *bench) counted(ctx context.Context, do work, args ...string) error {
 	return b.operate(ctx, kubeconfig, sent, do, args...)
 }
 
-// measured has an operator run while something is done. Nothing stands between it and the API server.
+// measured runs an operator without a proxy, during a given function.
 func (b *bench) measured(ctx context.Context, do work) error {
 	return b.operate(ctx, b.cluster.Kubeconfig, &traffic{}, do)
 }
@@ -88,10 +88,10 @@ func (b *bench) operate(ctx context.Context, kubeconfig string, sent *traffic, d
 		bench: b, traffic: sent, journal: newJournal(), ended: make(chan struct{}),
 		metrics: address + ":8080", profile: address + ":6060",
 	}
-	// The log has a line for every reconciliation then.
+	// With this verbosity, the log has a line for every reconciliation.
 	o.command = exec.Command(filepath.Join(b.dir, "manager"), append(args, "--zap-log-level=5", "--metrics-secure=false",
 		"--health-probe-bind-address=0", "--metrics-bind-address="+o.metrics, "--pprof-bind-address="+o.profile)...)
-	// GOGC as in a cluster: make test sets another one for itself.
+	// GOGC as in a cluster: make test sets another value for the tests.
 	o.command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "GOGC=", fmt.Sprintf("GOMEMLIMIT=%.0fMiB", b.memory))
 	output, err := o.command.StderrPipe()
 	if err != nil {
@@ -106,7 +106,7 @@ func (b *bench) operate(ctx context.Context, kubeconfig string, sent *traffic, d
 		last := o.journal.follow(output)
 		if err := o.command.Wait(); err != nil {
 			o.err = fmt.Errorf("the operator ended: %w: %s", err, last)
-			cancel(o.err) // also without a caller that waits
+			cancel(o.err) // also if no caller waits
 		}
 	}()
 	if err = o.journal.awaitStart(ctx); err == nil {

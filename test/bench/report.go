@@ -80,7 +80,7 @@ func (b *bound) holds(n float64) bool {
 	}
 }
 
-// check formats a number with its bound; one outside it is marked and remembered.
+// check formats a number with its bound. It marks and stores a number outside of its bound.
 func (r *report) check(what string, n float64, b *bound) string {
 	if b == nil {
 		return number(n)
@@ -125,14 +125,14 @@ func median(values []time.Duration) time.Duration {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// spreads is a table of times that were measured several times.
+// spreads is a table of repeatedly measured times.
 type spreads struct{ *table }
 
 func (r *report) spreads(from, to string) *spreads {
 	return &spreads{r.table(from, to, "MEDIAN ms", "95% ms", "LONGEST ms")}
 }
 
-// add adds a line, with a bound of the longest or none.
+// add adds a line, with an optional bound of the longest time.
 func (t *spreads) add(from, to string, values []time.Duration, limit *bound) {
 	sorted := slices.Sorted(slices.Values(values))
 	p95, longest := sorted[(len(sorted)*95+99)/100-1], sorted[len(sorted)-1]
@@ -163,7 +163,7 @@ func newLoadReport(r *report) *loadReport {
 }
 
 // add adds a line to the table of events, with a bound for the writes of each DataService. These writes must not grow with the number of
-// DataServices. For a restart, which writes nothing, the same applies to all requests.
+// DataServices. For a restart, which writes nothing, all requests have this bound.
 func (r *loadReport) add(event, services string, s step, writes *bound) {
 	what := event + " " + services
 	r.progress("%s: %s s", what, number(s.took.Seconds()))

@@ -14,10 +14,10 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// Bounds for single events, in addition to one write for each new object. Each spec also costs one write, to the history.
+// Bounds for single events, in addition to one write for each new object. Each spec also costs one write to the history.
 const (
 	historyWrites = 1
-	// dataRecords is the number of objects that no chart has: the record of the data on the database's volume.
+	// dataRecords is the number of objects outside of the charts: the record of the data on the database's volume.
 	dataRecords  = 1
 	createReads  = 8
 	createStatus = 15
@@ -26,10 +26,10 @@ const (
 )
 
 const (
-	// resyncRounds is the number of resyncs of every DataService to wait for: the first is certainly over when the last begins.
+	// resyncRounds is the number of resyncs of every DataService to wait for: the first resync has certainly ended when the last begins.
 	resyncRounds = 3
-	// resyncOften is the period in which the operator looks at one DataService again; with its
-	// jitter it stays above the shortest that informers allow.
+	// resyncOften is the resync period. With its jitter it exceeds the shortest period that
+	// informers allow.
 	resyncOften = 2 * time.Second
 )
 
@@ -80,7 +80,7 @@ func (requests) run(ctx context.Context, b *bench) error {
 	return nil
 }
 
-// life is that of a DataService from its creation to its end.
+// life counts the requests for a DataService from its creation to its deletion.
 type life struct{ create, image, del tally }
 
 func (o *operator) live(ctx context.Context, propagation metav1.DeletionPropagation) (l life, err error) {
@@ -122,7 +122,7 @@ func (o *operator) live(ctx context.Context, propagation metav1.DeletionPropagat
 // retained reports whether an object outlives its DataService.
 func retained(o client.Object) bool { return metav1.GetControllerOf(o) == nil }
 
-// changeImage changes the image of a service and waits until that is rolled out.
+// changeImage changes the image of a service and waits for the rollout.
 func (b *bench) changeImage(ctx context.Context, ds *dsv1.DataService, tag string) error {
 	if err := b.patchImage(ctx, ds, tag); err != nil {
 		return err
@@ -162,10 +162,10 @@ type tally struct {
 // bounds are the bounds of a tally; nil means no bound.
 type bounds struct{ writes, statuses, reads *bound }
 
-// none: nothing at all may be asked or written.
+// none permits no read and no write.
 var none = bounds{writes: exactly(0), statuses: exactly(0), reads: exactly(0)}
 
-// tallies is a table of tallies, with the evidence for those that are outside of their bounds.
+// tallies is a table of tallies, with the evidence for tallies outside of their bounds.
 type tallies struct {
 	*table
 

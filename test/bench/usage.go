@@ -17,11 +17,11 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// usage holds the resources that a process uses; sizes are in MiB.
+// usage holds the used resources of a process; sizes are in MiB.
 type usage struct {
 	rss, peak, heap, system float64
 	cpu, reconciles         float64
-	queued, waited          float64 // how often a DataService was in the queue, and seconds in all
+	queued, waited          float64 // number of DataServices that left the queue, and their total seconds in it
 	writes, reads, events   float64 // requests: PATCH, PUT and DELETE; GET; POST
 }
 
@@ -103,7 +103,7 @@ func (r *report) usages(what string) *usages {
 	return &usages{r.table(what, "RSS MiB", "PEAK RSS MiB", "LIVE HEAP MiB", "FROM THE SYSTEM MiB", "CPU SECONDS", "RECONCILES")}
 }
 
-// add adds a line, with a bound of the peak or none.
+// add adds a line, with an optional bound of the peak.
 func (t *usages) add(name string, u usage, peak *bound) {
 	t.row(name, number(u.rss), t.report.check(name+": peak RSS MiB", u.peak, peak), number(u.heap), number(u.system), number(u.cpu),
 		number(u.reconciles))
@@ -121,7 +121,7 @@ const (
 	event
 	lease
 	discover
-	classes // how many there are
+	classes // the number of classes
 )
 
 func classOf(r harness.Sent) class {
@@ -154,7 +154,7 @@ type traffic struct {
 // reset ignores the requests before the call.
 func (t *traffic) reset() { t.from = t.Mark() }
 
-// quiet waits until no request was sent for a while, so that all consequences of an action are complete.
+// quiet waits for a period without requests, after which all effects of an action are complete.
 func (t *traffic) quiet(ctx context.Context, while time.Duration) error {
 	for {
 		next := t.Next()
@@ -168,7 +168,7 @@ func (t *traffic) quiet(ctx context.Context, while time.Duration) error {
 	}
 }
 
-// tally counts the requests for which is returns true. Its evidence has the reads and writes, with their numbers.
+// tally counts the requests for which is returns true. Its evidence lists the reads and writes with their numbers.
 func (t *traffic) tally(is func(harness.Sent) bool) (all tally) {
 	lines := map[string]int{}
 	for _, r := range t.Since(t.from, is) {

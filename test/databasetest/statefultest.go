@@ -34,7 +34,7 @@ func (l There) Inputs() reconcile.Inputs {
 	return reconcile.Inputs{Lookup: lookup, LookupLive: lookup}
 }
 
-// Unlabelled returns inputs after a Secret lost the operator's label: the cache of a new operator lacks it, and the API server has it.
+// Unlabelled returns inputs after a Secret lost the operator's label: the API server has the Secret, and the cache of a new operator lacks it.
 func (l There) Unlabelled(name string) reconcile.Inputs {
 	secret := l["Secret/"+name].DeepCopy()
 	unstructured.RemoveNestedField(secret.Object, "metadata", "labels", object.LabelManagedBy)
@@ -124,8 +124,8 @@ func listen(t *testing.T, port int) (ip string, listener net.Listener) {
 	return "", nil
 }
 
-// Mesh runs a test twice with a loopback address and a port that behaves like a sidecar with strict mTLS: connections without its
-// certificate are accepted, and then closed with a FIN or a RST.
+// Mesh runs a test twice with a loopback address and a port of a simulated sidecar with strict mTLS: it accepts connections
+// without a certificate, and closes them with a FIN or a RST.
 func Mesh(t *testing.T, port int, test func(t *testing.T, ip string)) {
 	t.Helper()
 	for name, linger := range map[string]int{"closed": -1, "reset": 0} {

@@ -148,7 +148,7 @@ func (j *Journal) Mark() int {
 	return len(j.history)
 }
 
-// First returns the first change after a mark for which is returns true, or nil.
+// First returns the first change after a mark that is accepts, or nil.
 func (j *Journal) First(mark int, id string, is func(Change) bool) *Change {
 	for _, c := range j.Since(mark) {
 		if c.ID == id && is(c) {

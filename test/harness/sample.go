@@ -159,7 +159,7 @@ func HasCondition(ds *dsv1.DataService, kind string, status metav1.ConditionStat
 }
 
 // Mentions returns an error if a text lacks one of the words, or nil. It treats any white space as one space, because conditions replace
-// the white space of the API server's errors that they quote.
+// the white space in quoted errors of the API server.
 func Mentions(text string, words ...string) error {
 	for _, word := range words {
 		if !strings.Contains(oneSpaced(text), oneSpaced(word)) {

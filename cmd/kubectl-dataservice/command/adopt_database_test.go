@@ -230,7 +230,7 @@ func (e *databaseEnv) write() *ledger {
 			l.mu.Unlock()
 			select {
 			case <-ctx.Done():
-			case <-time.After(5 * time.Millisecond): // lets other processes use the machine
+			case <-time.After(5 * time.Millisecond): // leaves processor time to other processes
 			}
 		}
 	}()

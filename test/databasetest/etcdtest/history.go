@@ -49,9 +49,9 @@ var register = porcupine.Model{
 	},
 }
 
-// certain returns a history that is linearizable exactly if the given one is, and that has fewer ways to be: a write with an
-// unknown outcome is left out if no client read its value. Otherwise it was done before the first of them had read.
-// Every value is written once.
+// certain returns a smaller history that is linearizable exactly if the given history is. It omits a write with an unknown
+// outcome if no client read the value. Otherwise the write took effect before the first read of its value. Every value is
+// written once.
 func certain(history []porcupine.Operation) []porcupine.Operation {
 	read := map[operation]int64{}
 	for _, o := range history {
@@ -76,7 +76,7 @@ func certain(history []porcupine.Operation) []porcupine.Operation {
 	return all
 }
 
-// Verify reports keys that were acknowledged and are not there.
+// Verify reports acknowledged keys that do not exist.
 func (l *Load) Verify(t testing.TB) {
 	t.Helper()
 	l.mu.Lock()

@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package etcdtest has clients that write to a real etcd and keep account of it, the programs of etcd that make builds, and a way to damage a volume.
+// Package etcdtest has clients that write to a real etcd and record their writes, the paths of etcd's programs, and a function that damages a volume.
 package etcdtest
 
 import (
@@ -31,13 +31,13 @@ import (
 // How the load works.
 const (
 	writers    = 3                       // clients that write and read the shared keys
-	sharedKeys = 4                       // which they share, for the history
+	sharedKeys = 4                       // the keys that clients share, for the history
 	every      = 15 * time.Millisecond   // between two requests of a client
 	patience   = 1500 * time.Millisecond // after which a client gives up a request
 )
 
-// Load is clients that write and read, and keep account of it: a history of a few keys that all of them use, which must be
-// linearizable, and a ledger of keys that are written once, each of which must be there if it was acknowledged.
+// Load has clients that write and read, and records their requests. The history of a few shared keys must be linearizable.
+// Other keys are written once, and each acknowledged key must exist.
 type Load struct {
 	dial  Dial
 	stop  context.CancelFunc
@@ -55,11 +55,11 @@ type Load struct {
 
 // Failure is a request that failed.
 type Failure struct {
-	At  time.Time // when it had failed
+	At  time.Time // the time of the failure
 	Err error
 }
 
-// Dial connects to the etcd of one pod: to one of them by that number, or to none.
+// Dial connects to the etcd of the pod with a number; nil if that pod has none.
 type Dial func(number int) (*clientv3.Client, error)
 
 // NewLoad starts clients. They end with End or the test.
@@ -105,7 +105,7 @@ func (l *Load) work(ctx context.Context, id int, request func(context.Context, *
 		}
 		l.mu.Unlock()
 		if err != nil {
-			_ = c.Close() // the next request goes elsewhere
+			_ = c.Close() // the next request uses another pod
 			c = nil
 		}
 		pause(ctx, every)
@@ -124,7 +124,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 func (l *Load) now() int64 { return int64(time.Since(l.began)) }
 
-// shared writes or reads a key that others use, too.
+// shared writes or reads a key that other clients use, too.
 func (l *Load) shared(ctx context.Context, c *clientv3.Client, chance int) error {
 	op := operation{key: fmt.Sprintf("shared/%d", chance%sharedKeys), write: chance/sharedKeys%2 == 0, value: fmt.Sprint(chance, "-", l.now())}
 	call, output := l.now(), ""
@@ -147,7 +147,7 @@ func (l *Load) shared(ctx context.Context, c *clientv3.Client, chance int) error
 			l.acknowledged()
 		}
 	case op.write && !refused(err):
-		// It may take effect at any time from now on.
+		// The write may take effect at any later time.
 		l.history = append(l.history, porcupine.Operation{Input: op, Call: call, Return: never})
 	}
 	return err
@@ -163,7 +163,7 @@ func (l *Load) acknowledged() {
 	l.last = time.Now()
 }
 
-// once writes a key that no other client writes.
+// once writes a key that only this client writes.
 func (l *Load) once(ctx context.Context, c *clientv3.Client, chance int) error {
 	l.mu.Lock()
 	key := fmt.Sprintf("once/%06d", l.requests)
@@ -202,7 +202,7 @@ func (l *Load) Failures() []Failure {
 	return slices.Clone(l.failed)
 }
 
-// Paused reports a time without an acknowledged write that is longer than it should be.
+// Paused reports a time without an acknowledged write that exceeds the limit.
 func (l *Load) Paused(t testing.TB, longest time.Duration) {
 	t.Helper()
 	l.mu.Lock()

@@ -14,10 +14,10 @@ import (
 	"d3os.com/d3os-operator/internal/redis/topology"
 )
 
-// Check is stricter than redis-cli --cluster check, which is content with replicas whose link is broken. It fails unless
-// all nodes have one view: each slot owned once, no open slot, no node failing, joining or without address, no node
-// that is no pod; each shard has one master, and its other pods are linked to that at its present address and have
-// all that it has written; and each node has a connection of the cluster bus to and from each other one.
+// Check is stricter than redis-cli --cluster check, which accepts replicas with a broken link. It fails unless all nodes
+// have the same view: each slot has one owner, no slot is open, and each node is a pod with an address that neither
+// fails nor joins. Each shard must have one master; its other pods must be linked to the master's present address and
+// have all of its writes. Each pair of nodes must have connections of the cluster bus in both directions.
 func Check(ctx context.Context, nodes []Node) error {
 	said, err := views(ctx, nodes)
 	if err != nil {
@@ -52,14 +52,14 @@ func Check(ctx context.Context, nodes []Node) error {
 	return errors.Join(errs...)
 }
 
-// Node is one of a cluster that is checked.
+// Node is a node of the checked cluster.
 type Node struct {
 	Name, IP string
 	Shard    int
 	Client   *redis.Client
 }
 
-// view is the cluster as one node reports it.
+// view is the report of one node about the cluster.
 type view struct {
 	pod     Node
 	own     topology.Entry
@@ -142,7 +142,7 @@ func (v *view) same(first *view) error {
 	return nil
 }
 
-// replication checks that a replica is linked to its master, at its present address, and in step.
+// replication checks that a replica is in sync, and linked to its master's present address.
 func (v *view) replication(all []*view) error {
 	if v.own.Master {
 		return nil

@@ -34,8 +34,8 @@ func IsMove(command string) bool {
 	return strings.HasPrefix(command, "CLUSTER SETSLOT") || strings.HasPrefix(command, "MIGRATE")
 }
 
-// NewClusterClient returns an application's client. It gets the places of slots from slots, which queries any present node, as by the name
-// of a Service.
+// NewClusterClient returns an application's client. It reads the owners of slots from slots, which queries any present node, like a client
+// that uses a Service.
 func NewClusterClient(password string, slots func(context.Context) ([]redis.ClusterSlot, error)) *redis.ClusterClient {
 	return redis.NewClusterClient(&redis.ClusterOptions{
 		ClusterSlots: func(ctx context.Context) ([]redis.ClusterSlot, error) {
@@ -52,7 +52,7 @@ func NewClusterClient(password string, slots func(context.Context) ([]redis.Clus
 	})
 }
 
-// loopback hides from the client library that an address is a loopback address, which it would replace.
+// loopback disguises loopback addresses, because the client library would replace them.
 const loopback = "at-"
 
 func dial(ctx context.Context, network, address string) (net.Conn, error) {

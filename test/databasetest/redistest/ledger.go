@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// pause is the time that each writer and reader rests between two requests. At full speed (REDIS_TESTS=full) they do not rest, and
-// take all of the processors that they get, which the short form leaves to the suites that run with it.
+// pause is the time between two requests of a writer or reader. At full speed (REDIS_TESTS=full) there is no pause, and the
+// clients use all available processor time. The short form leaves this time to other suites.
 var pause = func() time.Duration {
 	if os.Getenv("REDIS_TESTS") == "full" {
 		return 0
@@ -49,14 +49,14 @@ type Ledger struct {
 	keys   []*entry
 
 	writes, reads, unknown atomic.Int64
-	longest                atomic.Int64 // nanoseconds in which a key was not written
+	longest                atomic.Int64 // the longest time without a write of a key, in nanoseconds
 	mu                     sync.Mutex
 	wrong                  []string
 	oldest                 time.Duration
 	from                   map[*entry]int64
 }
 
-// entry is one key. Its value is a number that only rises.
+// entry is one key. Its value is a number that only increases.
 type entry struct {
 	key   string
 	acked atomic.Int64 // the last number that was acknowledged
@@ -71,12 +71,12 @@ type ack struct {
 	at     time.Time
 }
 
-// NewLedger starts writers and readers of keys whose names begin with a name that no ledger had before. They end with
-// Close, which closes the client, too. With wait, a write counts as acknowledged when a replica has it too (WAIT 1).
+// NewLedger starts writers and readers of keys with a new prefix. Close ends them, and closes the client. With wait,
+// a write counts as acknowledged when a replica also has it (WAIT 1).
 func NewLedger(t testing.TB, client *redis.ClusterClient, name string, wait bool) *Ledger {
 	ctx, stop := context.WithCancel(t.Context())
 	l := &Ledger{t: t, client: client, wait: wait, stop: stop}
-	for i := range 96 { // so that each of up to 8 shards has some, and slots that are moved have, too
+	for i := range 96 { // so that each of up to 8 shards has keys, and so do moved slots
 		l.keys = append(l.keys, &entry{key: fmt.Sprintf("%s-%d", name, i)})
 	}
 	const writers = 4
@@ -108,7 +108,7 @@ func (l *Ledger) write(ctx context.Context, first, step int) {
 	}
 }
 
-// note notes a write as acknowledged.
+// note records a write as acknowledged.
 func (l *Ledger) note(e *entry, n int64, now time.Time) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -119,7 +119,8 @@ func (l *Ledger) note(e *entry, n int64, now time.Time) {
 	}
 }
 
-// since returns the time from the first acknowledged write after number n to the last one before the next pause; 0 without such a write.
+// since returns the time from the first acknowledged write after number n to the last acknowledged write before the next pause; 0 without such a
+// write.
 func (e *entry) since(n int64) time.Duration {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -131,7 +132,7 @@ func (e *entry) since(n int64) time.Duration {
 	return 0
 }
 
-// lastBeforePause returns the time from a write to the last one before a pause of the key, which is its master's end.
+// lastBeforePause returns the time from a write to the last write before a pause of the key. The pause is the end of the key's master.
 func (e *entry) lastBeforePause(from time.Time) time.Duration {
 	last := from
 	for _, a := range e.times {
@@ -142,7 +143,7 @@ func (e *entry) lastBeforePause(from time.Time) time.Duration {
 	return last.Sub(from)
 }
 
-// Written fails until so many writes have been acknowledged.
+// Written returns an error until a number of writes have been acknowledged.
 func (l *Ledger) Written(n int64) error {
 	if got := l.writes.Load(); got < n {
 		return fmt.Errorf("%d writes are acknowledged", got)
@@ -150,7 +151,7 @@ func (l *Ledger) Written(n int64) error {
 	return nil
 }
 
-// WrittenAll fails until each key has been written since it was called first.
+// WrittenAll returns an error until each key has been written since the first call.
 func (l *Ledger) WrittenAll() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -172,7 +173,7 @@ func (l *Ledger) set(ctx context.Context, key string, n int64) error {
 	if !l.wait {
 		return l.client.Set(ctx, key, n, 0).Err()
 	}
-	// On one connection: WAIT is about the writes of its connection.
+	// On one connection, because WAIT applies to the writes of its connection.
 	master, err := l.client.MasterForKey(ctx, key)
 	if err != nil {
 		return err
@@ -196,7 +197,7 @@ func (l *Ledger) read(ctx context.Context, first, step int) {
 	}
 }
 
-// look reads a key, which must have at least its last acknowledged value.
+// look reads a key. The value must be at least the last acknowledged value.
 func (l *Ledger) look(ctx context.Context, e *entry) error {
 	acked := e.acked.Load()
 	text, err := l.client.Get(ctx, e.key).Result()
@@ -231,10 +232,10 @@ func (l *Ledger) blame(format string, args ...any) {
 // Figures counts the requests of a Ledger.
 type Figures struct {
 	Writes, Unknown, Reads int64
-	Longest                time.Duration // in which one key was not written
-	Wrong                  []string      // reads of less than was acknowledged
-	Lost                   int           // keys that have less than was acknowledged, at the end
-	Oldest                 time.Duration // how long before its key's pause the oldest write was acknowledged that was not read afterwards
+	Longest                time.Duration // the longest time without a write of one key
+	Wrong                  []string      // reads of a value below the acknowledged value
+	Lost                   int           // keys below the acknowledged value at the end
+	Oldest                 time.Duration // age, at its key's pause, of the oldest acknowledged write that was lost
 }
 
 // Close ends writers and readers, reads each key once more, and returns the results. It closes the client.
@@ -259,7 +260,7 @@ func (l *Ledger) Close() Figures {
 	}
 }
 
-// Nothing fails the test if an acknowledged write was lost or a read was wrong, and logs the figures.
+// Nothing logs the figures, and fails the test if an acknowledged write was lost or a read was wrong.
 func (f Figures) Nothing(t testing.TB, during string) {
 	t.Helper()
 	t.Logf("%s: %d writes acknowledged, %d of unknown outcome, %d reads, longest pause of a key %s, %d wrong reads, %d keys lost",

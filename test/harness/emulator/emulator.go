@@ -13,25 +13,25 @@
 //   - containers: init containers in order, then all others at once; command, args, env (values, Secrets, the pod's name,
 //     namespace, UID and address, limits), preStop by exec and sleep, restarts with back-off;
 //   - volumes: emptyDir, Secrets, ConfigMaps, downward API, projected ones and claims. A claim is a folder that
-//     goes when the claim goes. Rendered files follow their sources within a second, and pod annotations at once;
+//     is deleted with the claim. Rendered files follow their sources within a second, and pod annotations
+//     immediately;
 //   - probes: startup, readiness and liveness by exec, plain HTTP and TCP;
-//   - status: conditions and container statuses as a kubelet writes them; a deleted pod goes after preStop,
-//     SIGTERM and, at the end of its grace period, SIGKILL;
+//   - status: conditions and container statuses as a kubelet writes them; a deleted pod is removed after
+//     preStop, SIGTERM and, at the end of its grace period, SIGKILL;
 //   - jobs: restart policies Never and OnFailure, phases Succeeded and Failed.
 //
-// What it does not emulate: isolation (processes share the machine's files, network and users), Services and
-// DNS (the API server takes no loopback address in an EndpointSlice, so clients use pod addresses; see
-// Options.Names for the names of pods), resource limits, security contexts, read-only mounts, hostPath volumes,
-// tokens of service accounts (set automountServiceAccountToken to false), image pulls, exec and logs through the API
-// server, resizing and ephemeral containers; and what pod.emulated lists, because no chart asks for it. A pod that asks for
-// a volume, a variable, a probe or a hook that is not emulated waits, and its status has the reason.
+// What it does not emulate: isolation (processes share the machine's files, network and users), Services and DNS (the API
+// server takes no loopback address in an EndpointSlice, so clients use pod addresses; see Options.Names for the names of
+// pods), resource limits, security contexts, read-only mounts, hostPath volumes, tokens of service accounts (set
+// automountServiceAccountToken to false), image pulls, exec and logs through the API server, resizing and ephemeral
+// containers; and the features in pod.emulated, which no chart uses. A pod with a volume, a variable, a probe or a hook
+// that is not emulated waits, and its status has the reason.
 //
-// A process sees the machine's file system, so a path of the container is not where the program looks. The
-// emulator therefore replaces each mountPath, where it stands as a whole path or as the beginning of one, by
-// the folder on this machine: in command, args, workingDir, the values of env and the files of ConfigMaps, but
-// not in Secrets, whose bytes stay as they are. Image.Executables are replaced likewise. What that does not
-// cover is for Image.Rewrite. A program must listen on its pod's address alone (status.podIP), not on
-// 0.0.0.0: pods share the machine's ports.
+// A process has the machine's file system, not that of the container. The emulator therefore replaces each
+// mountPath, as a whole path or as the start of a path, by the folder on this machine: in command, args,
+// workingDir, the values of env and the files of ConfigMaps, but not in Secrets, whose bytes do not change.
+// Image.Executables are replaced in the same way. Image.Rewrite handles other texts. A program must listen
+// only on its pod's address (status.podIP), not on 0.0.0.0: pods share the machine's ports.
 package emulator
 
 import (
@@ -64,8 +64,8 @@ type Options struct {
 	Images map[string]Image
 	// Nodes is the number of nodes. Default: 1.
 	Nodes int
-	// Names lets programs that heed HTTP_PROXY and HTTPS_PROXY reach pods by their DNS names. Tests can cut and mend such connections (Cut,
-	// Mend).
+	// Names lets programs that use HTTP_PROXY and HTTPS_PROXY reach pods by their DNS names. Tests can cut and restore such connections
+	// (Cut, Mend).
 	Names bool
 	// Bounded mounts a file system of the claim's size on the folder of each claim, and resizes it with the claim's capacity. It needs root.
 	Bounded bool

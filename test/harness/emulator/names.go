@@ -80,7 +80,7 @@ func (n *names) variables(pod string) map[string]string {
 	return map[string]string{"HTTP_PROXY": proxy, "HTTPS_PROXY": proxy, "NO_PROXY": "127.0.0.0/8,localhost"}
 }
 
-// list writes the names of all pods into the file. It writes in place, because processes have mounted this very file.
+// list writes the names of all pods into the file. It writes in place, because processes have mounted the file.
 func (n *names) list() error {
 	var text strings.Builder
 	text.WriteString("127.0.0.1 localhost\n")
