@@ -52,7 +52,7 @@ func TestAccountsScript(t *testing.T) {
 	}
 	ready := func() bool { _, err := os.Stat(file("ready")); return err == nil }
 	runs := func() int { return strings.Count(read("runs"), "run") }
-	// Each turn of the script's loop ends with sleep.
+	// Each iteration of the script's loop ends with sleep.
 	turns := func() int { return strings.Count(read("turns"), "turn") }
 	says := func(text string) func() bool {
 		return func() bool { return !ready() && strings.Contains(read("stderr"), text) }

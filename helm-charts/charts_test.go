@@ -35,7 +35,7 @@ const (
 	namespace   = "data"
 )
 
-// charts are the folders of all charts but the library.
+// charts are the folders of all charts except the library.
 func charts(t *testing.T) []string {
 	t.Helper()
 	entries, err := fs.ReadDir(helmcharts.FS, ".")

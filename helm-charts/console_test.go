@@ -186,8 +186,8 @@ func echo(name string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, name, " ", r.RequestURI) }
 }
 
-// call has clients call proxy without a pause, until the function that it returns finds at least a number of calls. That returns their number and
-// the failures.
+// call starts clients that call proxy without a pause. The returned function waits for a number of calls, stops the clients, and returns the
+// number of calls and the failures.
 func (c *console) call(clients int) (end func(atLeast int64) (made int64, failed []error)) {
 	var calls atomic.Int64
 	var ending atomic.Bool
@@ -263,7 +263,7 @@ func (z *zone) answered() bool {
 	return z.asked
 }
 
-// answer returns the response to a question: the addresses of the Service, or that there is no such name.
+// answer returns the response to a question: the addresses of the Service, or NXDOMAIN for another name.
 func (z *zone) answer(question []byte) []byte {
 	const header, end = 12, 4
 	z.mu.Lock()

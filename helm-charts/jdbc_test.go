@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/platform/component"
 )
 
-// With publicKey each url of the presets lets the driver ask MySQL for its public key. Nothing else of the files changes.
+// With publicKey, each url of the presets lets the driver request MySQL's public key. The rest of the files does not change.
 func TestPublicKeyInURLs(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("microservice/ci/*-values.yaml")

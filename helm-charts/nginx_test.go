@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// What depends on the pod: the listener for IPv6, the server of DNS, the domain of the cluster.
+// The settings that depend on the pod: the listener for IPv6, the DNS server, the domain of the cluster.
 func TestConfigurationOfThePod(t *testing.T) {
 	t.Parallel()
 	const (

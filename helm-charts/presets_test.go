@@ -65,7 +65,7 @@ func flatten(flat map[string]any, prefix string, tree map[string]any) {
 	}
 }
 
-// What nginx passes on, Tomcat accepts. A number is one of bytes for each release of Spring Boot.
+// Tomcat accepts all headers that nginx passes on. The limit is in bytes for each release of Spring Boot.
 func TestBackEndsTakeLargeHeaders(t *testing.T) {
 	t.Parallel()
 	for _, service := range backEnds(t) {
@@ -95,7 +95,7 @@ func TestServicesStopGracefully(t *testing.T) {
 	}
 }
 
-// The pause of other values, of a service of the user's, and of a Kubernetes without the hook.
+// The pause with other values, for a user's own service, and on a Kubernetes without the hook.
 func TestPauses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ version, values, want string }{
@@ -124,7 +124,7 @@ func TestPauses(t *testing.T) {
 	}
 }
 
-// The pods, their connections to the database and the times in their JSON have one time zone. The default is as it always was.
+// The pods, their connections to the database and the times in their JSON have one time zone. The default is the same as in earlier releases.
 func TestOneTimeZone(t *testing.T) {
 	t.Parallel()
 	for zone, want := range map[string]struct{ variable, jdbc, json string }{

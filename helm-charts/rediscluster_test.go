@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/process"
 )
 
-// redisPod is a folder that the scripts take for the file system of a Redis container.
+// redisPod is a folder that replaces the file system of a Redis container for the scripts.
 type redisPod struct {
 	*testing.T
 	root string
@@ -154,8 +154,8 @@ func TestStartWithoutData(t *testing.T) {
 	}
 }
 
-// After a start that did not come to an end, an unfinished end of the append-only file is cut off. Anything else that redis-check-aof refuses is
-// damage: commands follow it that would be lost.
+// After an interrupted start, an unfinished end of the append-only file is cut off. Other errors of redis-check-aof are damage, because commands
+// after the error would be lost.
 func TestEndOfTheFile(t *testing.T) {
 	t.Parallel()
 	check, err := process.Program("REDIS", "redis", "redis-check-aof")
@@ -217,7 +217,7 @@ func TestEndOfTheFile(t *testing.T) {
 	}
 }
 
-// The operator reads the size of the files that a volume keeps for people, also of those that this start sets aside.
+// The operator reads the size of a volume's kept files, including files that this start sets aside.
 func TestKeptFiles(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -267,15 +267,15 @@ func TestReplicasOfANewNode(t *testing.T) {
 	}
 }
 
-// All pods of a cluster restart long after a master's volume was last in use. Its replica's note of their link shows whether storage has put the
-// volume back. Without an answer, no replica may copy, also after the next restart.
+// All pods of a cluster restart long after a master's volume was last in use. The replica's record of their link shows whether storage has
+// restored the volume to an older state. Without an answer, no replica may copy, also after the next restart.
 func TestVolumePutBack(t *testing.T) {
 	t.Parallel()
 	const me, replica, now = "8747969ea367d8323671d14aa89dcb40c9c6cd24", "45c59b1ff70b16032914a7e9b939b6438eb38ff2", 1_700_000_000
 	seconds := func(n int) string { return fmt.Sprintln(now + n) }
 	for name, c := range map[string]struct {
-		alive, unproven, linked string // what the volume notes, and what the replica answers
-		ident, admits           string // empty: it does not start
+		alive, unproven, linked string // the record on the volume, and the answer of the replica
+		ident, admits           string // empty if the server does not start
 	}{
 		"its replica had its link later":           {seconds(-600), "", seconds(-470), "", ""},
 		"its replica had its link to the end":      {seconds(-600), "", seconds(-590), "used=/linked=", "on"},
@@ -299,7 +299,7 @@ func TestVolumePutBack(t *testing.T) {
 				p.write("data/unproven", c.unproven)
 			}
 			p.write("clock", fmt.Sprint(now))
-			// Each question of the time takes five seconds.
+			// Each query of the time takes five seconds.
 			p.write("bin/date", "#!/bin/sh\n[ $1 = +%s ] || exec /bin/date \"$@\"\necho $(($(cat "+p.root+"/clock) + 5)) >"+p.root+"/clock.new\n"+
 				"mv "+p.root+"/clock.new "+p.root+"/clock\ncat "+p.root+"/clock\n")
 			p.write("bin/sleep", "#!/bin/sh\n")
@@ -326,7 +326,8 @@ func TestVolumePutBack(t *testing.T) {
 	}
 }
 
-// A replica notes until when it had its link, and its next start passes the time on. A master that admits replicas again has its proof.
+// A replica records the time up to which it had its link, and reports this time at its next start. A master that admits replicas again has compared
+// these times.
 func TestNotesOfTheProbe(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -410,7 +411,7 @@ func TestWrongSettings(t *testing.T) {
 	assert.Assert(t, cmp.Contains(settings("a setting is wrong: 'unknown 1'"), "timeout 1"))
 }
 
-// Scripts use the password from the start of a server if the Secret has another one by now.
+// Scripts use the password from the start of a server, even if the Secret now has another password.
 func TestScriptsAfterAChangeOfThePassword(t *testing.T) {
 	t.Parallel()
 	p := newRedisPod(t)

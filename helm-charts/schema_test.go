@@ -65,7 +65,7 @@ func TestTheOperatorsValuesFitTheSchemas(t *testing.T) {
 	}
 }
 
-// The schemas do refuse something: a misspelt value in any chart, at the top or below.
+// The schemas refuse a misspelt value in any chart, at the top level or below.
 func TestTheSchemasRefuseUnknownValues(t *testing.T) {
 	t.Parallel()
 	valid := map[string]map[string]any{
@@ -95,7 +95,7 @@ func TestTheSchemasRefuseUnknownValues(t *testing.T) {
 	}
 }
 
-// The example values use every value of every chart: nothing is left untried.
+// The example values use every value of every chart.
 func TestEveryValueIsTried(t *testing.T) {
 	t.Parallel()
 	tried := map[string]bool{}

@@ -56,7 +56,7 @@ func refused(t *testing.T, chart, values string) string {
 	return err.Error()
 }
 
-// at follows keys, and indexes of lists, into an object; nil when there is no such thing.
+// at follows keys, and indexes of lists, into an object. It returns nil if a key or an index does not exist.
 func at(value any, path ...any) any {
 	for _, step := range path {
 		switch step := step.(type) {
@@ -98,8 +98,8 @@ const (
 	job = "{name: job, image: job:v1, schedule: '@daily', "
 )
 
-// What values mean that the operator never gives: it refuses such fields, or gives others. What each field of a DataService
-// means for the manifests is golden in test/fields.
+// The effect of values that the operator never sets, because it refuses such fields or sets other values. Golden files in
+// test/fields have the effect of each field of a DataService.
 func TestValuesOfPlainHelm(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -173,7 +173,7 @@ func mysqlPod(t *testing.T, values string) any {
 	return at(made(t, component.ChartMySQL, values)["StatefulSet/mysql-dataservice"], "spec", "template", "spec")
 }
 
-// A file can be put into mysqld's folder of options, which is a volume otherwise.
+// A configuration file can be mounted into mysqld's option folder. Without such a file the folder is a volume.
 func TestOptionFilesOfMySQL(t *testing.T) {
 	t.Parallel()
 	for values, want := range map[string][]string{
@@ -226,8 +226,9 @@ func TestAccountsOfMySQL(t *testing.T) {
 		`[{"name":"MYSQL_ROOT_PASSWORD","value":"b"},{"name":"MYSQL_USER","value":"a"}]`)
 }
 
-// A service mesh uses HTTP on a port with a name that begins with http, unless appProtocol names another protocol. On a port without either
-// it guesses, and waits for the client's first bytes: a database's server sends first, so the connection would hang.
+// A service mesh uses HTTP on a port with a name that begins with http, unless appProtocol names another protocol. On a port without such a
+// name or appProtocol, the mesh detects the protocol and waits for the client's first bytes. The connection would hang, because a database
+// server sends first.
 func TestPortsOfDatabasesNameTheirProtocol(t *testing.T) {
 	t.Parallel()
 	renderer, err := render.New("v1.36.0")
@@ -260,7 +261,7 @@ func TestPortsOfDatabasesNameTheirProtocol(t *testing.T) {
 	}
 }
 
-// formatted is a text with settings written into it in a format, as the library does it.
+// formatted returns a text with settings in a format, as the library writes them.
 func formatted(t *testing.T, format, text string, settings map[string]any) string {
 	t.Helper()
 	library, err := loader.Load(helmcharts.Library)
@@ -310,7 +311,7 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// The table of sizes that people read is the charts' own.
+// The table of sizes in the docs equals the charts' values.
 func TestTheTableOfSizes(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../docs/services.md")

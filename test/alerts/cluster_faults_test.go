@@ -31,7 +31,7 @@ func (w *world) etcd(namespace string, spec fields) {
 	w.create("etcd.database.coreos.com/v1alpha1", "EtcdCluster", namespace, spec)
 }
 
-// clusterFaults make the alerts fire that all kinds of clusters have. set and container are those of a StatefulSet of the cluster.
+// clusterFaults trigger the alerts that all kinds of clusters have. set and container name a StatefulSet of the cluster and its container.
 func clusterFaults(kind, set, container string, paused fields, create func(w *world, namespace string, spec fields)) map[string]func(*world, string) {
 	label := container + ".cluster"
 	nothing := func(w *world, namespace string) { create(w, namespace, fields{}) }
@@ -56,7 +56,7 @@ func clusterFaults(kind, set, container string, paused fields, create func(w *wo
 	}
 }
 
-// etcdFaults make the other alerts about EtcdClusters fire.
+// etcdFaults trigger the other alerts about EtcdClusters.
 var etcdFaults = map[string]func(w *world, namespace string){
 	"EtcdClusterFailed": func(w *world, namespace string) { // the tag of the image is of another version
 		w.etcd(namespace, fields{"version": "3.6.16", "image": "registry.example/etcd:v3.4.44"})
@@ -125,7 +125,7 @@ func (w *world) mysql(namespace string, spec fields) {
 	w.create("d3os-product.com.d3os/v1alpha1", "MySQLCluster", namespace, small)
 }
 
-// mysqlFaults make the other alerts about MySQLClusters fire.
+// mysqlFaults trigger the other alerts about MySQLClusters.
 var mysqlFaults = map[string]func(w *world, namespace string){
 	"MySQLClusterFailed": func(w *world, namespace string) { // a field that pods do not have
 		w.mysql(namespace, fields{"podTemplate": fields{"spec": fields{"nodeSelecter": fields{"a": "b"}}}})
@@ -171,7 +171,7 @@ func (w *world) mysqlMembers(namespace string, n int) *emulator.Emulator {
 	return pods
 }
 
-// operatorFaults make the alerts about the operator fire.
+// operatorFaults trigger the alerts about the operator.
 var operatorFaults = map[string]func(w *world){
 	"D3OSOperatorDown": func(w *world) {
 		r := w.start(programs.older, nil)

@@ -100,7 +100,7 @@ func (w *world) keepChanging(version, kind, namespace, name string, change func(
 	w.Cleanup(func() { cancel(); <-done })
 }
 
-// allFaults make the alerts about resources fire.
+// allFaults trigger the alerts about resources.
 func allFaults() map[string]func(*world, string) {
 	all := clusterFaults("RedisCluster", name+"-0", "redis", fields{"pause": true}, (*world).redis)
 	maps.Copy(all, clusterFaults("EtcdCluster", name, "etcd", fields{"paused": true}, (*world).etcd))
@@ -111,7 +111,7 @@ func allFaults() map[string]func(*world, string) {
 	return all
 }
 
-// resourceFaults make the alerts about DataServices fire, and some about RedisClusters.
+// resourceFaults trigger the alerts about DataServices, and some about RedisClusters.
 var resourceFaults = map[string]func(w *world, namespace string){
 	"DataServiceFailed": func(w *world, namespace string) { // it contradicts itself
 		w.service(namespace, service("registry.example/app:v1", fields{"dependsOn": []any{"nobody"}}))
@@ -155,7 +155,7 @@ var resourceFaults = map[string]func(w *world, namespace string){
 		w.ended(namespace, "mysql-verify", time.Now().Add(-30*24*time.Hour), 0, `{"ok":true,"id":"a"}`)
 		w.service(namespace, backedUp(fields{"verify": fields{"schedule": "@weekly"}}))
 	},
-	"DataServiceNotRecoverable": func(w *world, namespace string) { // nothing archives: a quota takes no pod
+	"DataServiceNotRecoverable": func(w *world, namespace string) { // a quota refuses the pod of the archive
 		w.must(suite.API.Create(w.Context(), &corev1.ResourceQuota{
 			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "none"},
 			Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}},
@@ -166,7 +166,7 @@ var resourceFaults = map[string]func(w *world, namespace string){
 		w.service(namespace, fields{"mysql": fields{"name": "db"}})
 		w.fills(namespace, "data-db-0")
 	},
-	"DataServiceSwitchWaits": func(w *world, namespace string) { // it is not prepared
+	"DataServiceSwitchWaits": func(w *world, namespace string) { // no DataRestore has prepared the database
 		w.service(namespace, fields{"mysql": fields{"name": "db"}})
 		w.becomes("dataservice", namespace, "Running")
 		w.must(w.patch(w.Context(), "d3os-product.com.d3os/v1", "DataService", namespace, name, "spec: {mysql: {name: restored}}"))
@@ -204,7 +204,7 @@ func backedUp(more fields) fields {
 	return fields{"mysql": mysql}
 }
 
-// ended makes a pod that has ended, as one of a Job of backups does.
+// ended creates a terminated pod, like the pod of a backup's Job.
 func (w *world) ended(namespace, label string, at time.Time, code int32, message string) {
 	w.Helper()
 	component, _, _ := strings.Cut(label, "-")
@@ -246,7 +246,7 @@ func loseSlots(w *world, namespace string) {
 	}
 }
 
-// refuseStatus has the API server refuse the status of resources in namespaces with a label.
+// refuseStatus makes the API server refuse the status of resources in namespaces with a label.
 func refuseStatus(w *world) {
 	w.Helper()
 	const text = `

@@ -45,18 +45,18 @@ func alertNames(t *testing.T) []string {
 	return names
 }
 
-// No alert is without its fault.
+// Each alert has a fault in the tables.
 func TestEveryAlertHasAFault(t *testing.T) {
 	have := slices.Collect(maps.Keys(allFaults()))
 	have = append(have, slices.Collect(maps.Keys(operatorFaults))...)
-	have = append(have, "D3OSOperatorReconcileErrors") // that of those that are not observed
+	have = append(have, "D3OSOperatorReconcileErrors") // the alert about unobserved resources
 	if diff := harness.Difference(have, alertNames(t)); diff != "" {
 		t.Fatal(diff)
 	}
 }
 
-// Each alert about resources fires for its fault and for no other resource. It stays while the leader changes, and ends with the resource,
-// which leaves no series. During the test every panel has data.
+// Each alert about resources fires for its fault and for no other resource. The alert continues during a change of the leader, and ends
+// when the resource is deleted, which leaves no series. During the test every panel has data.
 func TestResources(t *testing.T) {
 	w := newWorld(t, 600)
 	leader := w.start(programs.older, nil)
@@ -76,7 +76,7 @@ func TestResources(t *testing.T) {
 		faults[alert](w, places[alert])
 	}
 	if isWhole(faults) {
-		w.fires("D3OSOperatorReconcileErrors", "") // soon: retries get fewer
+		w.fires("D3OSOperatorReconcileErrors", "") // early, because retries become rarer
 	}
 	for _, alert := range slices.Sorted(maps.Keys(places)) {
 		w.fires(alert, places[alert])
@@ -133,7 +133,7 @@ func TestResources(t *testing.T) {
 	})
 }
 
-// chosen are the faults that are tried: all, or those whose alerts ALERTS_ONLY matches.
+// chosen returns the selected faults: all, or those whose alerts ALERTS_ONLY matches.
 func chosen(t *testing.T) map[string]func(*world, string) {
 	t.Helper()
 	only, err := regexp.Compile(os.Getenv("ALERTS_ONLY"))

@@ -3,8 +3,9 @@
 
 //go:build alerts
 
-// Package alerts_test has a real Prometheus scrape the operator's processes on a simulated cluster, with the alerts of
-// config/prometheus in shortened form: make suite-alerts. Each alert is made to fire by a fault, and none fires without one.
+// Package alerts_test runs a real Prometheus that scrapes the operator's processes on a simulated cluster: make
+// suite-alerts. The alerts are those of config/prometheus, with shorter durations. Each alert fires for a fault, and no
+// alert fires without a fault.
 package alerts_test
 
 import (
@@ -91,7 +92,7 @@ func prepare(ctx context.Context, dir string) error {
 	return allow(ctx)
 }
 
-// allow makes the service account of Prometheus, with the role that the operator ships for it.
+// allow creates the service account of Prometheus, with the role in the operator's manifests.
 func allow(ctx context.Context) error {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceDefault, Name: "prometheus"}}
 	role := &rbacv1.ClusterRole{}

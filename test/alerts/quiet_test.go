@@ -29,7 +29,7 @@ import (
 )
 
 // Normal operation raises no alert: a platform is created, changed, scaled and healed, and the operator is killed and upgraded. ALERTS=full
-// runs for an hour, with alerts that are closer to those of users. Their durations are longer than a Lease: within that time, another
+// runs for an hour, with durations of alerts that are closer to real ones. The durations exceed that of the Lease, within which another
 // replica replaces a crashed leader.
 func TestNormalLife(t *testing.T) {
 	shorten, lasts := 6, 90*time.Second
@@ -69,7 +69,7 @@ func TestNormalLife(t *testing.T) {
 	t.Logf("%d rounds in %s, durations of alerts divided by %d", rounds, time.Since(w.began).Round(time.Second), shorten)
 }
 
-// line is a connection to the API server for a replica, and how long each piece of data takes on it.
+// line is a replica's connection to the API server, with a delay for each piece of data.
 func (w *world) line() (delay *atomic.Int64, kubeconfig string) {
 	w.Helper()
 	config, err := clientcmd.LoadFromFile(suite.Kubeconfig)

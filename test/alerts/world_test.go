@@ -128,7 +128,7 @@ func (w *world) run(dir string, argv []string, name string, env ...string) *proc
 	return p
 }
 
-// start starts a replica. Without other arguments it is one of several, of which one leads.
+// start starts a replica. Without other arguments it takes part in leader election.
 func (w *world) start(program string, args []string, env ...string) *replica {
 	w.Helper()
 	ip := network.Next()
@@ -144,7 +144,7 @@ func (w *world) start(program string, args []string, env ...string) *replica {
 	return r
 }
 
-// end ends a replica as Kubernetes does when its pod goes: its target goes, too.
+// end ends a replica as Kubernetes does when it deletes the pod, and removes its target.
 func (w *world) end(r *replica, kill func()) {
 	w.Helper()
 	kill()
@@ -176,7 +176,7 @@ func (w *world) targets() {
 	w.must(os.Rename(filepath.Join(w.dir, "new"), filepath.Join(w.dir, "targets.json")))
 }
 
-// series is one of an answer.
+// series is a time series in an answer of Prometheus.
 type series struct {
 	Metric map[string]string
 	Values [][2]any
@@ -262,7 +262,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// namespace makes a namespace that goes with the test.
+// namespace creates a namespace that is deleted at the end of the test.
 func (w *world) namespace(labels map[string]string) string {
 	w.Helper()
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "alerts-", Labels: labels}}

@@ -17,7 +17,7 @@ import (
 )
 
 // crashes stops the operator at every write that a backup or a restore causes: before the request is sent, after it took effect, and with
-// its answer lost. begin creates the resource, isMade reports whether it is done, and holds checks the end state.
+// its answer lost. begin creates the resource, isMade reports whether it is complete, and holds checks the end state.
 func crashes(t *testing.T, least int, causes func(harness.Sent) bool, begin func(*scene), isMade func(*scene) bool, holds func(*scene)) {
 	t.Helper()
 	base := newScene(t)

@@ -17,7 +17,7 @@ import (
 )
 
 // With method Files, a DataBackup and the schedule copy the files of a running MySQL server. A DataRestore, a check and a new database have the
-// rows of the copy, and what was archived after it.
+// rows of the copy, and the transactions that were archived after the copy.
 func TestFiles(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()

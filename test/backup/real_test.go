@@ -93,8 +93,8 @@ func (s *realScene) clone(from fields) string {
 	return rows
 }
 
-// The real agent makes a DataBackup of a running database and the archive of its binary log. A restore from the store alone gives the same
-// rows. The status reports how safe the data is.
+// The real agent makes a DataBackup of a running database and the archive of its binary log. A restore that uses only the store has the
+// same rows. The status reports the state of the backups.
 func TestARealBackup(t *testing.T) {
 	harness.Long(t)
 	t.Parallel()
@@ -136,7 +136,7 @@ func TestARealBackup(t *testing.T) {
 	if got := s.sql("db", counted); got != want {
 		t.Errorf("the restored database has %q, want %q", got, want)
 	}
-	// Its binary log is a new one. Nothing of it can be restored until a backup of it exists, which the operator makes.
+	// The database has a new binary log. No moment of this log can be restored until the operator has made a backup.
 	s.condition(dsv1.ConditionRecoverable, "Gap")
 	s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)
 }
@@ -160,7 +160,7 @@ func (s *realScene) born(id, want string) {
 	s.Must(suite.API.Delete(s.Ctx, harness.Lookup[*dsv1.DataService](s.Journal, copied)))
 }
 
-// everyMoment restores later commits from the archive, and has a Job check that. It returns the number and the sum of the rows.
+// everyMoment restores later commits from the archive, and checks the restore by a Job. It returns the number and the sum of the rows.
 func (s *realScene) everyMoment(id string) string {
 	s.Helper()
 	ds := s.condition(dsv1.ConditionRecoverable, dsv1.ReasonArchived)

@@ -225,7 +225,7 @@ func (s *scene) healthy(status metav1.ConditionStatus, reason string) (message s
 	return message
 }
 
-// A Job whose pod a quota refuses, or that is suspended, is named within a minute: by the DataBackup, and by BackupHealthy.
+// The DataBackup and BackupHealthy name a Job within a minute if a quota refuses its pod, or if it is suspended.
 func TestJobsThatCannotStartSayWhy(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -153,8 +153,8 @@ func (s *realScene) hold(name string, finalizers ...string) {
 	s.Must(suite.API.Patch(s.Ctx, pod, client.MergeFrom(before)))
 }
 
-// switches names another database and accepts the loss; "" accepts the loss in the status. Nothing is switched before that. While the pod
-// of the former database exists, the new one has no pod.
+// switches names another database and accepts the loss; "" accepts the loss in the status. Nothing is switched before the consent. While
+// the pod of the former database exists, the new database has no pod.
 func (s *realScene) switches(from, to, accept string) {
 	s.Helper()
 	mark := s.Mark()

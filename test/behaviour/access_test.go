@@ -123,7 +123,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-// freeAddress returns an address of this machine that no other process uses: its host is this process's.
+// freeAddress returns an address of this machine that no other process uses, because its host belongs to this process.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	network, err := ownNetwork()
@@ -135,7 +135,7 @@ func freeAddress(t *testing.T) string {
 
 var ownNetwork = sync.OnceValues(process.ClaimNetwork)
 
-// fetch gets a page; code 0 when there is none.
+// fetch gets a page; code 0 without an answer.
 func fetch(t *testing.T, url, token string) (code int, body string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -186,7 +186,7 @@ func (e *env) rights() []rbacv1.PolicyRule {
 	return rules
 }
 
-// grant gives an account of another namespace rights in this one.
+// grant gives an account of another namespace rights in this namespace.
 func (e *env) grant(rules []rbacv1.PolicyRule, to []rbacv1.Subject) {
 	e.Helper()
 	name := metav1.ObjectMeta{Name: "operator", Namespace: e.Namespace}
@@ -245,8 +245,8 @@ func TestSomeNamespaces(t *testing.T) {
 	}
 }
 
-// A watched namespace without rights stops no other one. The readiness names it, and the operator watches it as soon as it has the rights: it
-// ends its caches and starts again, which Run does in one process.
+// A watched namespace without rights stops no other one. The readiness check names the namespace. When the operator gets the rights, it
+// restarts with a cache for the namespace; Run does this in one process.
 func TestANamespaceWithoutRights(t *testing.T) {
 	home, further := parallel(t), alone(t)
 	token := home.newAccount("operator")

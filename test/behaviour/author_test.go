@@ -40,7 +40,7 @@ import (
 // T8. With the policy of config/admission, a user without rights on pods may not write DataServices, and a user
 // who may create the objects of a DataService may. Other writers of a DataService continue.
 func TestThreatAuthorWithoutRights(t *testing.T) {
-	e := alone(t) // the policy is the whole cluster's
+	e := alone(t) // the policy applies to the whole cluster
 	policy, err := os.ReadFile(filepath.Join(cluster.Root(), "config/admission/authors.yaml"))
 	e.Must(err)
 	// The operator of this test has another account than that of config/default.
@@ -115,7 +115,7 @@ func TestThreatAuthorWithoutRights(t *testing.T) {
 			return stage.Unless(apierrors.IsNotFound(api.Get(e.Ctx, client.ObjectKeyFromObject(made), made)), "it is there")
 		})
 	}
-	// A DataRestore runs an image of its author's with Secrets of the namespace; a DataBackup has a pod, too.
+	// A DataRestore runs an image of its author with Secrets of the namespace; a DataBackup also has a pod.
 	for _, made := range []client.Object{
 		&backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.BackupSource{Name: ds.GetName()}}},
 		&backupv1.DataRestore{Spec: backupv1.DataRestoreSpec{
@@ -224,7 +224,7 @@ func (e *env) refusesRoles(ds client.Object) {
 	e.Must(api.Delete(e.Ctx, theirs))
 }
 
-// mayScale expects who may change the number of pods through the subresource scale. It changes nothing.
+// mayScale checks which accounts may change the number of pods through the subresource scale. It changes nothing.
 func (e *env) mayScale(made client.Object, by map[client.Client]bool) {
 	e.Helper()
 	for c, may := range by {

@@ -83,7 +83,7 @@ func (e *env) touchedOrNew(before map[string]any) []string {
 // cost compares an operator's requests for a change with the objects that the change affects.
 func (e *env) cost(what string, op *stage.Operator, mark int, reaches []string) {
 	e.Helper()
-	// A pass whose cache still has a deleted object deletes it once more, which writes nothing.
+	// A reconciliation whose cache still has a deleted object deletes the object once more, which writes nothing.
 	writes := op.Since(mark, func(r harness.Sent) bool {
 		return r.WritesObject() && (r.Verb != "delete" || r.Code != http.StatusNotFound)
 	})
@@ -103,8 +103,8 @@ func (e *env) cost(what string, op *stage.Operator, mark int, reaches []string) 
 	}
 }
 
-// readsOfOthers returns the reads of objects that the operator has not written. What it has written it reads when its cache does not show that in time
-// (internal/kube), as on a busy machine.
+// readsOfOthers returns the reads of objects that the operator has not written. The operator reads objects that it has written if its cache does not
+// show the write in time (internal/kube), as on a busy machine.
 func readsOfOthers(reads, writes []harness.Sent) []harness.Sent {
 	return slices.DeleteFunc(reads, func(r harness.Sent) bool {
 		return slices.ContainsFunc(writes, func(w harness.Sent) bool { return w.Resource == r.Resource && w.Name == r.Name })
@@ -154,7 +154,7 @@ func TestHealthyDataServicesCostNothing(t *testing.T) {
 	}
 	e.equal("written by", e.writers(), []string{"0.3.0"})
 	var seen float64
-	for _, version := range []string{"0.4.0", "0.0.0-dev", "0.3.0"} { // an upgrade, a developer's, and the way back
+	for _, version := range []string{"0.4.0", "0.0.0-dev", "0.3.0"} { // an upgrade, a development build, and a downgrade
 		op.Stop()
 		seen = e.reconciled()
 		op = e.Start(ofVersion(version), func(_ *rest.Config, o *manager.Options) { o.ResyncPeriod = 1200 * time.Millisecond })

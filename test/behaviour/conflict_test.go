@@ -129,7 +129,7 @@ func (e *env) original(ds *dsv1.DataService) []client.Object {
 	return made
 }
 
-// contents returns the version of every object of the namespace but the DataService and events.
+// contents returns the version of every object of the namespace except the DataService and events.
 func (e *env) contents() map[string]string {
 	found := map[string]string{}
 	for _, object := range e.All() {

@@ -110,7 +110,7 @@ func (e *env) runsEverySecond(file string, seconds int) {
 }
 
 // A newer operator keeps the agent's image of a cron job, and of the check of a mysql elsewhere, until another part of it changes. An operator
-// that does not know the image keeps that of a cron job, too. The form follows the schedule.
+// that does not know the image also keeps the image of a cron job. The schedule determines CronJob or Deployment.
 func TestCronKeepsItsAgent(t *testing.T) {
 	e := parallel(t)
 	op := e.Start(withAgent("example/agent:v1"))

@@ -82,9 +82,9 @@ func (a *argo) prune(names ...string) (deleted []string) {
 	return deleted
 }
 
-// An Application of the resource's name prunes no object that holds or opens data: neither while the resource exists nor after its
-// deletion. Each object of earlier versions is annotated by one write, and nothing else is written for it. The gate leaves it to internal/apply,
-// which shows that objects are annotated.
+// An Application of the resource's name prunes no object that holds or opens data: neither while the resource exists nor after its deletion.
+// Each object of earlier versions is annotated by one write, and nothing else is written for it. `make test` omits this test, because
+// internal/apply tests the annotations.
 func TestNothingThatHoldsDataIsPruned(t *testing.T) {
 	harness.Long(t)
 	e := parallel(t)

@@ -21,8 +21,8 @@ import (
 // harm is a user's change of an object: a strategic merge patch, or its deletion.
 type harm struct{ what, id, patch string }
 
-// One edit for some kinds, and one for each way in which an object loses the operator's marks. Tests of internal/apply cover which fields
-// are restored.
+// One edit for some kinds, and one edit for each way in which an object loses the operator's marks. Tests of internal/apply cover which
+// fields are restored.
 var edits = []harm{
 	{"image", "Deployment/auth", `{"spec": {"template": {"spec": {"containers": [{"name": "auth", "image": "other:v1"}]}}}}`},
 	{"managed-by label", "Deployment/uuc-probe", `{"metadata": {"labels": {"app.kubernetes.io/managed-by": null}}}`},

@@ -180,7 +180,7 @@ func (e *env) equal(what string, got, want []string) {
 	}
 }
 
-// saying returns a text as an error; none for none.
+// saying returns a text as an error; nil for an empty text.
 func saying(text string) error { return stage.Unless(text == "", text) }
 
 // get reads an object of the test's namespace, past the journal.

@@ -27,7 +27,7 @@ import (
 // the agents in them.
 func TestMongoDBOperator(t *testing.T) {
 	harness.Long(t)
-	e := alone(t) // its CRD comes and goes
+	e := alone(t) // its CRD is created and deleted
 	m := &realMongoOperator{mongoOperator: &mongoOperator{env: e}}
 	m.prepare()
 	m.start()

@@ -34,7 +34,7 @@ const (
 // spec.mongodb waits for MongoDB's operator, and then for that operator's status of the latest spec. Components that depend on it start
 // after that.
 func TestMongoDB(t *testing.T) {
-	e := alone(t) // its CRD comes and goes, and each operator that has seen it notices
+	e := alone(t) // its CRD is created and deleted, and each operator that has watched it detects this
 	e.Start()
 	reports := fields{"name": "reports", "image": "registry.example/reports:v1", "port": 8080, "dependsOn": []string{mongodb}}
 	name := e.Create(small(fields{mongodb: fields{}, "additionalServices": []any{reports}}))
@@ -89,7 +89,7 @@ func (e *env) mentions(name, component string, words ...string) error {
 	return harness.Mentions(e.componentStatus(name, component).Message, words...)
 }
 
-// changes makes changes that the record shows, and changes that only pods show. The status is Running all the time.
+// changes makes changes that are visible in the record, and changes that are visible only in pods. The status is always Running.
 func (m *mongoOperator) changes(name string) {
 	m.Helper()
 	m.Change(name, fields{mongodb: fields{"version": "8.0.15"}})
@@ -171,7 +171,7 @@ type mongoOperator struct {
 	live *unstructured.Unstructured
 }
 
-// crd creates the CRD of a file. It goes with the test, because the other tests have no such operator.
+// crd creates the CRD of a file. The CRD is deleted at the end of the test, because other tests run without MongoDB's operator.
 func (m *mongoOperator) crd(file string) {
 	m.Helper()
 	data, err := os.ReadFile(file)

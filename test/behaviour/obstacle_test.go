@@ -54,7 +54,7 @@ func (e *env) rewriting(change func(object *unstructured.Unstructured), resource
 			URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
 		},
 		NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: e.Namespace}},
-		TimeoutSeconds:          ptr.To[int32](30), // the most that there is; the machine may be busy
+		TimeoutSeconds:          ptr.To[int32](30), // the maximum, because the machine may be busy
 		SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 		AdmissionReviewVersions: []string{"v1"},
 	}
@@ -75,8 +75,8 @@ func (e *env) rewriting(change func(object *unstructured.Unstructured), resource
 	})
 }
 
-// A policy that changes the number of pods and the images of workloads costs one note for each object, and no fight: nothing is
-// written again, no correction is reported, and status and `why` name the object, the field and both values.
+// A policy that changes the number of pods and the images of workloads costs one note for each object: nothing is written
+// again, no correction is reported, and status and `why` name the object, the field and both values.
 func TestRewritingPolicies(t *testing.T) {
 	e := parallel(t)
 	e.rewriting(func(o *unstructured.Unstructured) {

@@ -147,8 +147,9 @@ func TestReplacedComponentServesUntilAllUseTheNewOne(t *testing.T) {
 	}
 }
 
-// settledBefore returns of each workload whether it was settled when an object went: a Deployment, with another generation than
-// here and all its pods of it available; a StatefulSet, with all its pods ready. The order is that of the API server's writes.
+// settledBefore reports for each workload whether it was settled when an object was deleted, in the order of the API server's
+// writes. A Deployment is settled with another generation than here and all pods of that generation available; a StatefulSet is
+// settled with all pods ready.
 func (e *env) settledBefore(goes string, mark int, generations map[string]int64) map[string]bool {
 	last := map[string]bool{}
 	for _, c := range e.InOrder(mark) {

@@ -54,7 +54,7 @@ func (e *env) eventCount(reason string) int {
 	return n
 }
 
-// A volume that cannot grow keeps its size, and the status reports it. The database is otherwise updated, and the size can be set back.
+// A volume that cannot grow keeps its size, and the status reports it. Other changes of the database are applied, and the size can be reset.
 func TestVolumeThatCannotGrow(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()

@@ -98,7 +98,7 @@ func TestRightsAreThoseUsed(t *testing.T) {
 	e.equal("rights in config/rbac, against those used", texts(granted), texts(used))
 }
 
-// reportOfOtherKinds has clusters reported on that are paused, and a DataBackup and a DataRestore whose source is not there.
+// reportOfOtherKinds creates paused clusters, and a DataBackup and a DataRestore without a source, and waits for their statuses.
 func (e *env) reportOfOtherKinds() {
 	e.Helper()
 	meta := metav1.ObjectMeta{Name: "other"}
@@ -118,8 +118,8 @@ func (e *env) reportOfOtherKinds() {
 	})
 }
 
-// withoutStreams makes the API server refuse to stream lists, like one that cannot: then the operator lists and watches; otherwise it only
-// watches.
+// withoutStreams makes the API server refuse streamed lists, like older API servers. Then the operator lists and watches; otherwise it
+// only watches.
 func withoutStreams(next http.RoundTripper) http.RoundTripper {
 	return harness.Transport(func(r *http.Request) (*http.Response, error) {
 		if query := r.URL.Query(); query.Has("sendInitialEvents") {
@@ -146,7 +146,7 @@ func everyKind() *unstructured.Unstructured {
 		})
 }
 
-// liveThroughEverything has a DataService of every kind of object created, edited and deleted.
+// liveThroughEverything creates, edits and deletes a DataService with every kind of object.
 func (e *env) liveThroughEverything() {
 	e.Helper()
 	name := e.CreateReady(everyKind())

@@ -35,7 +35,7 @@ func TestHTTPRoute(t *testing.T) {
 	e.Must(err)
 	crd := &unstructured.Unstructured{}
 	e.Must(yaml.Unmarshal(data, &crd.Object))
-	e.Must(api.Create(e.Ctx, crd)) // it stays: an operator that has seen it would notice
+	e.Must(api.Create(e.Ctx, crd)) // it is not deleted: an operator that has watched it would detect this
 	live := object.Empty(object.Route)
 	read := func() error { return api.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "web"}, live) }
 	e.Until("the route is created", read)

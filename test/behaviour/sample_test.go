@@ -50,7 +50,7 @@ func TestSample(t *testing.T) {
 	if writes := here(harness.Sent.WritesObject); len(writes) != len(made) {
 		t.Errorf("%d writes for %d objects: %v", len(writes), len(made), writes)
 	}
-	// Each component is seen to wait, to start and to be ready at most, each at another moment.
+	// At most, each component is observed waiting, starting and ready, at different moments.
 	if writes := here(harness.Sent.WritesStatus); len(writes) > 3+2*12 {
 		t.Errorf("%d status writes: %v", len(writes), writes)
 	}
@@ -92,7 +92,7 @@ func TestSamples(t *testing.T) {
 			e := parallel(t)
 			e.Start()
 			e.Must(harness.Prerequisites(e.Ctx, api, e.Namespace))
-			// This operator has no image of the agent. Without it nothing is restored, and no cron job with seconds runs; test/backup and
+			// This operator has no image of the agent. Without the agent no restore and no cron job with seconds runs; test/backup and
 			// TestCronWithSeconds cover that.
 			ds := harness.Read("config/samples/" + file)
 			unstructured.RemoveNestedField(ds.Object, "spec", "mysql", "restoreFrom")

@@ -31,7 +31,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// What a DataService's author must not gain: the list of threats is in SECURITY.md.
+// The threats by a DataService's author; SECURITY.md lists them.
 
 // T1, T5. A command of the resource runs in a pod of the author's namespace, and the operator connects
 // to nothing that the resource names.
@@ -96,8 +96,9 @@ func (e *env) startNoting(about func(*http.Request) string) (op *stage.Operator,
 	}
 }
 
-// T3, T4. Nothing in a resource leads out of its namespace, also not for an operator that watches both
-// namespaces and has all rights; forged owners, labels and digests of another namespace mean nothing.
+// T3, T4. No field of a resource has an effect in another namespace, even for an operator that watches
+// both namespaces and has all rights. Forged owners, labels and digests of another namespace have no
+// effect.
 func TestThreatOtherNamespaces(t *testing.T) {
 	e, victim := parallel(t), alone(t)
 	mine := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: victim.Namespace, Name: name} }
@@ -210,7 +211,7 @@ func TestThreatPrivilegedPods(t *testing.T) {
 	}
 }
 
-// A password reaches pods through a Secret, and can be read nowhere else: in no other object, status, event or log.
+// A password reaches pods through a Secret. No other object, status, event or log has the password.
 func TestPasswordsStayInSecrets(t *testing.T) {
 	e := parallel(t)
 	e.Start()
@@ -234,7 +235,7 @@ func TestPasswordsStayInSecrets(t *testing.T) {
 		string(platform.Data["jwt-secret"]), string(platform.Data["gateway-password"]))
 }
 
-// secret expects no word of these in anything but Secrets and the spec.
+// secret expects that only Secrets and the spec have any of the words.
 func (e *env) secret(passwords ...string) {
 	e.Helper()
 	looked := map[string]bool{}

@@ -41,8 +41,8 @@ func (e *env) writers() []string {
 	return slices.Compact(found)
 }
 
-// An operator does not change a DataService if a newer one has written some of its objects. It reports that, and an operator that is new
-// enough continues.
+// An operator does not change a DataService if a newer operator has written some of its objects. The status reports this, and an
+// operator of the newer version continues.
 func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	e := parallel(t)
 	const older, newer = "1.1.7", "1.1.8"
@@ -90,7 +90,7 @@ func TestObjectsOfANewerOperatorAreLeftAlone(t *testing.T) {
 	e.takenBack(name, older)
 }
 
-// takenBack makes an older operator continue in spite of objects of a newer one: a user removes the version from the objects.
+// takenBack makes an older operator continue in spite of a newer operator's objects: a user removes the version from the objects.
 func (e *env) takenBack(name, older string) {
 	e.Helper()
 	op := e.Start(ofVersion(older))

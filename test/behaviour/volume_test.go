@@ -45,7 +45,7 @@ func (d database) spec() fields {
 	}
 }
 
-// What a database is, one after the other, before its DataService is deleted. test/chaos has crashes in some of these changes.
+// The states of a database, one after the other, before its DataService is deleted. test/chaos has crashes in some of these changes.
 var databases = [][]database{
 	{{"StatefulSet", "Retain"}, {"Deployment", "Delete"}},
 	{{"StatefulSet", "Delete"}, {"", "Delete"}},
@@ -63,7 +63,7 @@ const inGate = 4
 
 // Volume and passwords stay the same through all changes of the database's kind and retention, regardless of their earlier controller. They
 // are deleted with the database or the DataService exactly if the spec requests it at that time. Deleting a DataService needs no operator, and
-// the next one of that name adopts what remains.
+// the next DataService of that name adopts the remaining objects.
 func TestDataIsDeletedOnlyOnRequest(t *testing.T) {
 	t.Parallel()
 	for i, steps := range databases {
@@ -171,7 +171,7 @@ func (e *env) neverDeleted(mark int, claim *corev1.PersistentVolumeClaim) {
 }
 
 // A server whose volume has no mark of a guard is never replaced by several members, whatever the order of the changes: the status names
-// the field and the next step, and nothing that runs is changed. The same applies to a DataService that is created over retained data.
+// the field and the next step, and running objects do not change. The same applies to a DataService that is created over retained data.
 func TestOneServerStaysOneServer(t *testing.T) {
 	e := parallel(t)
 	e.Start()
@@ -201,8 +201,8 @@ func TestOneServerStaysOneServer(t *testing.T) {
 	e.sameData(claim, password)
 }
 
-// Several members become neither one server nor a mysql elsewhere under the name of their Service, and the MySQLCluster stays. Under another name
-// the mysql elsewhere takes their place once it answers.
+// Several members become neither a single server nor a third-party mysql with the name of their Service, and the MySQLCluster is kept. A
+// third-party mysql with another name replaces the members when it answers.
 func TestMembersStayMembers(t *testing.T) {
 	e := parallel(t)
 	op := e.Start()

@@ -49,7 +49,7 @@ func restores(o *emulator.Options) {
 }
 
 // A cluster that is lost with all its data is restored from its backup, with another id and higher revisions. After the restore, a lost
-// volume gets its data from the other members, and not from the backup. A backup of 3.6 can be restored to 3.7.
+// volume gets its data from the other members, and not from the backup. A backup of etcd 3.6 can be restored to etcd 3.7.
 func TestRestoresFromABackup(t *testing.T) {
 	harness.Long(t)
 	for _, c := range []struct{ version, next string }{

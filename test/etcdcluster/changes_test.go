@@ -189,8 +189,8 @@ func (s *scene) noneStarts() bool {
 	})
 }
 
-// The image of a cluster is set to one that does not exist, and then back. The cluster runs again, and no person deletes a pod: while the
-// other members run, and while no pod runs.
+// The image of a cluster is set to a missing image, and then reset. The cluster runs again, and no person deletes a pod: while the other
+// members run, and while no pod runs.
 func TestWrongImageThenTheRightOne(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -183,7 +183,7 @@ func (s *scene) asService() *clientv3.Client {
 	return c
 }
 
-// gone waits until the EtcdCluster and its pods are deleted, and fails the test unless the data stays.
+// gone waits until the EtcdCluster and its pods are deleted, and fails the test unless the data is kept.
 func (s *scene) gone() {
 	s.Helper()
 	s.Until("etcd goes", func() error {

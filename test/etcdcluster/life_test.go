@@ -110,7 +110,7 @@ func TestSample(t *testing.T) {
 	t.Logf("the sample, %d runs: ready with three voters after its first pod ran: %v (bound %s)", runs, all, bound)
 }
 
-// goes waits until the cluster is deleted, and fails the test unless its claims stay.
+// goes waits until the cluster is deleted, and fails the test unless its claims are kept.
 func (s *scene) goes(claims int) {
 	s.Helper()
 	s.Until("the cluster goes", func() error {

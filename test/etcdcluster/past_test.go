@@ -152,9 +152,9 @@ func (s *scene) silent(prefix string, ordinals ...int) {
 	}
 }
 
-// ofThePast restores the volume of a member to an earlier state. This member and the stopped member would be a quorum without acknowledged
-// writes. The restored member never votes: in the same pod because of the pod's note, although the operator did not see the writes; in a
-// new pod because of the operator's annotation on its claim.
+// ofThePast restores the volume of a member to an earlier state. This member and the stopped member would form a quorum without
+// acknowledged writes. The restored member never votes: in the same pod because of the pod's note, although the operator did not see the
+// writes; in a new pod because of the operator's annotation on its claim.
 func ofThePast(samePod bool) func(*scene) {
 	return func(s *scene) {
 		leader, old := s.leads()

@@ -307,7 +307,7 @@ func (s *scene) putSecrets(all map[string]map[string][]byte) {
 	}
 }
 
-// strangers replaces all four Secrets by those of authorities that no member trusts.
+// strangers replaces all four Secrets by Secrets of authorities that no member trusts.
 func (s *scene) strangers() {
 	s.Helper()
 	var made [2]database.Pair

@@ -85,8 +85,8 @@ func (w *watchdog) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// check records harm if the voters are a quorum, but those that stay are not. A cluster of one or two members cannot spare any: its pods
-// cannot be replaced without a pause.
+// check records harm if the voters are a quorum, but the remaining voters are not. Clusters of one or two members are exempt, because
+// their pods cannot be replaced without a pause.
 func (w *watchdog) check(what string, goes func(pod string) bool) {
 	w.mu.Lock()
 	w.checks++

@@ -205,7 +205,7 @@ func (s *scene) holdAll(signal syscall.Signal, pods ...string) (release func()) 
 	}
 }
 
-// recreate deletes a pod without a grace period and waits until the next one exists, which gets the address, if one is given.
+// recreate deletes a pod without a grace period and waits until the next pod exists. The next pod gets the address, if one is given.
 func (s *scene) recreate(pod, address string) {
 	s.Helper()
 	if address != "" {
@@ -219,7 +219,7 @@ func (s *scene) recreate(pod, address string) {
 	})
 }
 
-// loseVolume deletes a pod and the content of its volume, and waits for the next pod, which gets the address, if one is given.
+// loseVolume deletes a pod and the content of its volume, and waits for the next pod. The next pod gets the address, if one is given.
 func (s *scene) loseVolume(pod, address string) {
 	s.Helper()
 	claim := metav1.ObjectMeta{Namespace: s.Namespace, Name: "data-" + pod}

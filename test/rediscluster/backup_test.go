@@ -89,8 +89,8 @@ func (s *scene) comesBack(t *testing.T) {
 	s.holds()
 }
 
-// After the restore, the cluster uses the backup no more: a master that loses its volume is replaced by its replica, and gets nothing from
-// the backup. The cluster can be scaled.
+// After the restore, the cluster no longer uses the backup: a master that loses its volume is replaced by its replica, and gets nothing
+// from the backup. The cluster can be scaled.
 func TestRestoredClusterIgnoresItsBackup(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -24,7 +24,7 @@ var away = func() time.Duration {
 	return 15 * time.Second
 }()
 
-// addresses are faults after which a replica follows an address that another server has now, or has old data. Nothing is lost.
+// addresses are faults after which a replica has old data, or follows an address that another server now has. No data is lost.
 var addresses = []scenario{
 	{name: "a master of another shard gets the address of a stopped master", happen: func(s *scene) { s.late(s.master(1)) }},
 	{name: "a replica of another shard gets the address of a stopped master", happen: func(s *scene) { s.late(s.replica(1)) }},

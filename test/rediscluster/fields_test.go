@@ -31,7 +31,7 @@ const (
 	refused effect = "the API server refuses it"
 )
 
-// fieldChanges has a change of each field of the spec, in order. Each change stays when the next one is made.
+// fieldChanges has a change of each field of the spec, in order. Each change is kept when the next change is made.
 var fieldChanges = []struct {
 	field, value string
 	effect       effect
@@ -40,7 +40,7 @@ var fieldChanges = []struct {
 	{"finalizers", "foreground", lives},
 	{"updateStrategy.type", "AssignReceive", lives},
 	{"updateStrategy.pipeline", "'10'", lives},
-	{"updateStrategy.assignStrategies", "[{slots: 10, fromReplicas: cache-0-0}]", lives}, // it concerns new shards, and there are none
+	{"updateStrategy.assignStrategies", "[{slots: 10, fromReplicas: cache-0-0}]", lives}, // it applies only to new shards
 	{"storage.size", "20Gi", lives},
 	{"storage.autoGrow", "{limit: 50Gi}", rolls},
 	{"progressDeadlineSeconds", "3600", lives},
@@ -78,7 +78,7 @@ var fieldChanges = []struct {
 	{"pod.middlewareImage", "registry.example.com/other/redis:7.0.17", rolls},
 	{"pod.updateStrategy.type", "OnDelete", lives},
 	{"replicas", "7", grows},
-	// The last one: from then on, why rightly says that there is no backup.
+	// The last change: after it, why correctly reports that no backup exists.
 	{"backup", "{destination: {claim: {name: backups}}}", lives},
 }
 

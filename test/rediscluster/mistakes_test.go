@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// replace deletes a pod and waits until the next one exists.
+// replace deletes a pod and waits until the next pod exists.
 func (s *scene) replace(pod string) {
 	s.Helper()
 	before := harness.Lookup[*corev1.Pod](s.Journal, pod)
@@ -45,7 +45,7 @@ func (s *scene) says(words ...string) {
 	})
 }
 
-// The status names an impossible setting of a spec. Running pods are not changed by it, and are still healed.
+// The status names an impossible setting of a spec. The setting does not change running pods, which are still repaired.
 func TestMistakesLeaveWhatRuns(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)
@@ -223,7 +223,7 @@ func TestPasswordIsChangedByHand(t *testing.T) {
 }
 
 // A user changes the user's own Secret under a running cluster: the servers and the operator continue with the present password. A replica
-// that restarts cannot join. The status names it, and it joins when the Secret is corrected.
+// that restarts cannot join. The status names the Secret, and the replica joins when the Secret is corrected.
 func TestPasswordOfTheUserIsChanged(t *testing.T) {
 	harness.Long(t)
 	s := newScene(t)

@@ -36,7 +36,7 @@ type Notes struct {
 	Ticket string `json:"ticket,omitempty"`
 	// Promised is the highest epoch that the member promised or accepted an order of. Orders of older epochs are refused.
 	Promised int64 `json:"promised"`
-	// Revision is the record's highest revision that the member accepted an order of. Orders of older revisions are refused.
+	// Revision is the highest revision of the record in an accepted order. Orders of older revisions are refused.
 	Revision int64 `json:"revision"`
 }
 
