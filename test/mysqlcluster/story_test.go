@@ -106,7 +106,7 @@ func (s *story) signal(ordinal int, signal syscall.Signal) {
 	}
 }
 
-// wipe deletes the data of a member. It waits until the operator has noticed that, before another event can delete more.
+// wipe deletes the data of a member. It waits until the operator has detected the loss, so that no other event deletes more data before.
 func (s *story) wipe(ordinal int) (end func()) {
 	from := s.Mark()
 	s.Must(s.WipeVolume(s.Ctx, claim(ordinal)))

@@ -46,7 +46,7 @@ func (r *redisRig) command(t *testing.T, env ...string) (*exec.Cmd, *bytes.Buffe
 func (r *redisRig) backup(t *testing.T, env ...string) contract.Result {
 	t.Helper()
 	cmd, out := r.command(t, env...)
-	_ = cmd.Run() // the result has it
+	_ = cmd.Run() // the result has the error
 	got := result(t, out)
 	if code := cmd.ProcessState.ExitCode(); code != contract.Exits[got.Reason] {
 		t.Fatalf("exit code %d does not fit the result %+v", code, got)
@@ -75,7 +75,7 @@ func (r *redisRig) restoreCommand(t *testing.T, volume string, shard int, more .
 func (r *redisRig) restore(t *testing.T, volume string, shard int, more ...string) contract.Result {
 	t.Helper()
 	cmd, out := r.restoreCommand(t, volume, shard, more...)
-	_ = cmd.Run() // the result has it
+	_ = cmd.Run() // the result has the error
 	return result(t, out)
 }
 

@@ -26,7 +26,7 @@ func (c *cluster) noSpace() *Alarm {
 }
 
 // space brings a cluster out of NOSPACE, in which it refuses writes. It drops the history, defragments one member after the other, the
-// leader last, and ends the alarm if that freed space.
+// leader last, and ends the alarm if the files became smaller.
 func (c *cluster) space() []Step {
 	alarm := c.noSpace()
 	if alarm == nil {

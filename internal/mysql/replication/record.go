@@ -207,7 +207,7 @@ type Want struct {
 	// Switch reports whether the user wants the member To as the primary.
 	Switch bool
 	To     int
-	// AcceptLoss is the Token of the state Lost whose loss a user accepts.
+	// AcceptLoss is the token of the loss that a user accepts: Model.Token of the state Lost.
 	AcceptLoss string
 	// Adopt is the mark of the data of one server, which becomes the first data of a database that was never formed; empty for a new database.
 	Adopt string
