@@ -137,7 +137,7 @@ func undrifted(s *scene) error {
 }
 
 // everyWrite are scenarios with a crash at each of their writes also without CHAOS=full: a create, updates
-// in one step and in several, deletes, and what is put back.
+// in one step and in several, deletes, and corrections of drift.
 var everyWrite = []string{"create", "image", "kind-delete", "kind-retain", "volume", "hibernate", "wake", "delete", "delete-data", "delete-foreground", "drift"}
 
 // scenarios are the tasks of the operator that run under faults.
@@ -179,8 +179,8 @@ var scenarios = []*scenario{
 	}},
 }
 
-// everything returns the sample that uses every field, but without node ports, which can be used only once in a cluster, and without fields
-// that need the agent's image, which this operator does not have.
+// everything returns the sample with every field. It omits node ports, which can be used only once in a cluster, and fields that need the
+// agent's image, which this operator does not have.
 func everything() *unstructured.Unstructured {
 	ds := harness.Read("config/samples/everything.yaml", fields{"web": fields{"nodePort": nil}, "mysql": fields{"restoreFrom": nil}})
 	services, _, _ := unstructured.NestedSlice(ds.Object, "spec", "additionalServices")
@@ -234,7 +234,7 @@ func (sc *scenario) ended(s *scene) error {
 	}
 }
 
-// leaving returns an error while pods are still being deleted. A busy machine may take longer for that than the operator's idle time.
+// leaving returns an error while pods are being deleted. On a busy machine the deletion may take longer than the operator's idle time.
 func leaving(state oracle.State) error {
 	for id := range state {
 		if strings.HasPrefix(id, "Pods/") && strings.HasSuffix(id, " being deleted") {

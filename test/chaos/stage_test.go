@@ -108,7 +108,7 @@ func (s *scene) isGone() error {
 	return nil
 }
 
-// operator runs in this process and behaves like a pod: when it ends, it starts again.
+// operator runs in this process and behaves like a pod: when the operator ends, it starts again.
 type operator struct {
 	*fault.Process
 	cancel  context.CancelFunc
@@ -216,7 +216,7 @@ func (s *scene) ends(op *operator, want oracle.State, history bool) error {
 	}
 }
 
-// leastCrashes is the minimum number of crashes. With fewer crashes, the suite would test too little.
+// leastCrashes is the minimum number of crashes. With fewer crashes, the suite fails.
 const leastCrashes = 120
 
 // The state that all cases share.

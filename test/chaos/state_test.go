@@ -216,7 +216,7 @@ func (t *table) sum() (sum line) {
 }
 
 // String returns the table. "Not met" counts runs without the write to crash at: the number of status writes, and of writes repeated after
-// a conflict, differs between runs. Their end states were compared all the same.
+// a conflict, differs between runs. Their end states were still compared.
 func (t *table) String() string {
 	var text strings.Builder
 	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)

@@ -25,7 +25,7 @@ import (
 )
 
 // A DataService is deleted while the operator's watches are held, after the operator wrote its status. The cache never shows that write, so
-// the operator reads the DataService from the API server. Its role allows that.
+// the operator reads the DataService from the API server, as its role permits.
 func TestADeletionIsUnseen(t *testing.T) {
 	t.Parallel()
 	results.count(t, "delete", "dataservice-unseen", false)
@@ -84,8 +84,8 @@ func (s *scene) notRefused(op *operator, mark int) {
 	}
 }
 
-// The rights of the operator's account are removed during the work and restored. No condition reports that (the operator may not even write
-// it), but the end state is right.
+// The rights of the operator's account are removed during the work and restored. No condition reports the missing rights, because the
+// operator may not write conditions either, but the end state is right.
 func TestRightsWithdrawn(t *testing.T) {
 	for _, name := range []string{"create", "config"} {
 		sc := scenarioOf(name)
@@ -141,8 +141,8 @@ func (s *scene) account() *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// A new operator reads old lists first, as from an API server whose cache lags. It changes nothing because of them, and continues once it
-// reads the present state. Some scenarios delete the DataService, or delete it and create it again.
+// A new operator reads old lists first, as from an API server whose cache lags. The operator changes nothing because of old lists, and
+// continues when it reads the present state. Some scenarios delete the DataService, or delete it and create it again.
 func TestPast(t *testing.T) {
 	everything := []string{"dataservices", "secrets", "configmaps", "persistentvolumeclaims", "services",
 		"deployments", "statefulsets", "horizontalpodautoscalers", "pods"}
@@ -206,8 +206,8 @@ func (sc *scenario) past(t *testing.T, base *baseline, stale []string) {
 		}
 		return nil
 	})
-	// For a deleted DataService the operator never becomes idle: the objects that it creates have no owner, and are collected again and
-	// again.
+	// For a deleted DataService the operator never becomes idle: the objects that it creates have no owner, and are collected
+	// repeatedly.
 	if !sc.gone || !slices.Contains(stale, "dataservices") {
 		s.idle(op)
 	}

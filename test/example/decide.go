@@ -26,7 +26,7 @@ type Observation struct {
 	Waiting  bool     // Kubernetes has not processed the latest StatefulSet yet
 	Password string
 
-	verdict Verdict // that the kind decided
+	verdict Verdict // as the kind decided
 }
 
 // State describes a ledger.

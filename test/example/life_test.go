@@ -151,7 +151,7 @@ func (s *scene) remove() {
 	})
 }
 
-// A Ledger whose volumes are lost gets no new data, and one whose password is lost no new password: a user must act.
+// A Ledger whose volumes are lost gets no new data, and a Ledger whose password is lost gets no new password: a user must act.
 func TestLoss(t *testing.T) {
 	s := newScene(t)
 	op := s.start()

@@ -58,7 +58,7 @@ func newScene(t *testing.T) *scene {
 	return &scene{s, &members{Stage: s, data: map[types.UID]string{}}}
 }
 
-// operator is one whose requests a test can make fail: those to the API server and those to members.
+// operator is an operator whose requests to the API server and to members a test can make fail.
 type operator struct {
 	*harness.Operator
 	*fault.Process

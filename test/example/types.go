@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupVersion is that of Ledgers; crd.yaml is their CRD.
+// GroupVersion is the group and version of Ledgers; crd.yaml is their CRD.
 var GroupVersion = schema.GroupVersion{Group: "example.d3os-product.com.d3os", Version: "v1alpha1"}
 
 // Ledger is a database. Each of its pods has a full copy of the data.
@@ -41,9 +41,9 @@ type Phase string
 
 // The phases of a Ledger.
 const (
-	PhaseCreating Phase = "Creating" // it has not been ready yet
+	PhaseCreating Phase = "Creating" // the Ledger has not been ready yet
 	PhaseRunning  Phase = "Running"  // every pod has the data
-	PhaseChanging Phase = "Changing" // it was ready, and is not now
+	PhaseChanging Phase = "Changing" // the Ledger was ready, and is not ready now
 	PhaseFailed   Phase = "Failed"   // a user must act
 )
 
@@ -72,7 +72,7 @@ func AddToScheme(scheme *runtime.Scheme, gv schema.GroupVersion) {
 	metav1.AddToGroupVersion(scheme, gv)
 }
 
-// DeepCopyObject copies a Ledger. The types in api have a generated one.
+// DeepCopyObject copies a Ledger. The types in api have generated methods.
 func (l *Ledger) DeepCopyObject() runtime.Object {
 	c := *l
 	c.ObjectMeta = *l.DeepCopy()

@@ -26,7 +26,7 @@ type audit struct {
 	path string
 
 	mu      sync.Mutex
-	offset  int64 // how much of it has been read
+	offset  int64 // number of bytes that were read
 	stories map[string]*story
 }
 
@@ -140,8 +140,9 @@ func (s story) holder(at time.Time) string {
 	return holder
 }
 
-// doubles are the writes that the API server received from a replica when another one held the
-// Lease or it had given it back. There is no tolerance: both times are the API server's.
+// doubles are the writes that the API server received from a replica when another replica held
+// the Lease, or after the replica had released it. There is no tolerance: both times are the
+// API server's.
 func (s story) doubles() (found []entry) {
 	for _, w := range s.writes {
 		if s.holder(w.received) != w.by {

@@ -18,9 +18,9 @@ import (
 // takeOver is a way to end a leader, with the limits on the effects.
 type takeOver struct {
 	name  string
-	limit time.Duration // until another one leads
+	limit time.Duration // until another replica leads
 	away  func(*replica)
-	back  func(*replica) // once another one works; the first must end then
+	back  func(*replica) // when another replica works; the first replica must then end
 	clean bool           // it ends without an error
 }
 
@@ -51,7 +51,7 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// lose deletes the leader while there is something to write, and waits until another one works.
+// lose deletes the leader during writes, and waits until another replica works.
 func (s *scene) lose(c takeOver, leader *replica) {
 	s.Helper()
 	quiet := s.disturb()
@@ -71,7 +71,7 @@ func (s *scene) lose(c takeOver, leader *replica) {
 	s.settle()
 }
 
-// The operator is replaced again and again in the middle of rollouts.
+// The operator is replaced repeatedly in the middle of rollouts.
 func TestRollingRestart(t *testing.T) {
 	s, old := newScene(t)
 	quiet := s.disturb()

@@ -91,7 +91,7 @@ func (c *cluster) stuck() []Step {
 
 func (n *Node) isStuck() bool { return n.Stuck && !n.Running && !n.Reached && !n.Loading }
 
-// mayComeUp reports whether the server of a pod that was not reached may start, or runs.
+// mayComeUp reports whether the server of an unreached pod runs or may start.
 func (n *Node) mayComeUp() bool { return !n.Reached && !n.LostData && !n.isStuck() }
 
 // outOfStep replaces replicas of an old revision that are not a valid copy of their master, while the master is reached. The new revision may

@@ -130,7 +130,7 @@ func (s *server) one(w http.ResponseWriter, r *http.Request) {
 	answer(w, map[string]any{"application": a})
 }
 
-// find is the entry that a request names, or nil when the answer 404 is given; s.mu is held.
+// find returns the entry that a request names. Without an entry it answers 404 and returns nil. The caller holds s.mu.
 func (s *server) find(w http.ResponseWriter, r *http.Request) *entry {
 	e := s.entries[strings.ToUpper(r.PathValue("app"))][r.PathValue("id")]
 	if e == nil || time.Now().After(e.expires) {

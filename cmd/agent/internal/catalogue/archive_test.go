@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// log writes a timeline of the files from first to last, each begun an hour after the one before, and that reached a time.
+// log writes a timeline with the files from first to last, which begin at intervals of an hour, and the time up to which it is complete.
 func log(t *testing.T, s store.Store, timeline string, first, last int, began, reached time.Time) {
 	t.Helper()
 	head := manifest.Head{Format: 1, Timeline: timeline, Source: "data", Time: reached}
