@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package compat has the types that the kinds AppService, ModelBox and CronTab share. It imports nothing internal.
+// Package compat has the types that the kinds AppService, ModelBox and CronTab share. The package imports nothing internal.
 //
 // +kubebuilder:object:generate=true
 package compat
@@ -14,15 +14,15 @@ import (
 // The conditions of the three kinds. Reconciling and Stalled follow kstatus
 // (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus): present only while true.
 const (
-	// ConditionReady is True when the objects are as the spec says, and all pods are ready.
+	// ConditionReady is True when the objects match the spec and all pods are ready.
 	ConditionReady = "Ready"
-	// ConditionProgressing is True while the operator brings the objects to what the spec says.
+	// ConditionProgressing is True while the operator changes the objects to match the spec.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True while something that should work does not.
+	// ConditionDegraded is True while an object does not work as the spec requires.
 	ConditionDegraded = "Degraded"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
+	// ConditionStalled is kstatus's name for work that only a change by a user or another program can continue.
 	ConditionStalled = "Stalled"
 )
 
@@ -49,7 +49,7 @@ type Container struct {
 	// +nullable
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// envs are variables of the container. The last of several with the same name wins.
+	// envs are variables of the container. Of several variables with the same name, the last has effect.
 	// +kubebuilder:validation:MaxItems=500
 	// +kubebuilder:example=`[{name: LOG_LEVEL, value: info}]`
 	// +listType=atomic
@@ -106,8 +106,8 @@ type Status struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// phase is Creating (it has not been ready yet), Running, Updating (it was ready, and is not now), Degraded (something does not work)
-	// or Failed (the operator cannot continue).
+	// phase is Creating (the pods have not been ready yet), Running, Updating (the pods were ready, and are not ready now), Degraded (an
+	// object does not work) or Failed (the operator cannot continue).
 	// +kubebuilder:example=`Running`
 	// +optional
 	Phase string `json:"phase,omitempty"`
@@ -122,12 +122,12 @@ type Status struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// ready is the number of ready pods of those wanted: 2/2. Empty without a Deployment.
+	// ready is the number of ready pods and the number of wanted pods: 2/2. Empty without a Deployment.
 	// +kubebuilder:example=`2/2`
 	// +optional
 	Ready string `json:"ready,omitempty"`
 
-	// replicas is the number of pods that exist. Of a CronTab without seconds, it is the number of pods of a run.
+	// replicas is the number of pods that exist. For a CronTab without seconds, replicas is the number of pods of a run.
 	// +kubebuilder:example=`2`
 	// +optional
 	Replicas int32 `json:"replicas"`
@@ -157,7 +157,7 @@ type Status struct {
 	// +optional
 	LabelSelector string `json:"labelSelector,omitempty"`
 
-	// conditions are Ready, Progressing and Degraded, and while true Reconciling and Stalled.
+	// conditions are Ready, Progressing and Degraded; Reconciling and Stalled are present only while true.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: Settled}]`
 	// +listType=map
 	// +listMapKey=type

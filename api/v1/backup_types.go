@@ -9,7 +9,7 @@ import backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.encryption) || has(self.verify.identitySecret)",fieldPath=".verify.identitySecret",message="must be set where encryption is: a check has to open the backup"
 type Backup struct {
-	// destination is where backups are kept.
+	// destination is the bucket or the volume that holds the backups.
 	// +kubebuilder:example=`{claim: {name: backups}}`
 	Destination backupv1.BackupDestination `json:"destination"`
 
@@ -19,7 +19,7 @@ type Backup struct {
 	// +nullable
 	Encryption *backupv1.BackupEncryption `json:"encryption,omitempty"`
 
-	// schedule of backups, in the format of cron. Default: none, only a DataBackup makes one.
+	// schedule of backups, in the format of cron. Default: none, and only a DataBackup makes a backup.
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
 	// +kubebuilder:example=`"30 4 * * *"`
@@ -27,7 +27,7 @@ type Backup struct {
 	// +nullable
 	Schedule string `json:"schedule,omitempty"`
 
-	// timeZone of the schedule, such as Europe/Berlin. Default: that of the cluster.
+	// timeZone of the schedule, such as Europe/Berlin. Default: the time zone of the cluster.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$`
 	// +kubebuilder:example=`Etc/UTC`
@@ -35,7 +35,7 @@ type Backup struct {
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// retention selects the backups that stay.
+	// retention selects the backups that are kept.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{keep: 14, keepFor: 720h, atLeast: 3}`
 	// +optional
@@ -48,14 +48,14 @@ type Backup struct {
 	// +nullable
 	PointInTime *PointInTime `json:"pointInTime,omitempty"`
 
-	// verify restores the newest backup to a volume that is thrown away, and checks it. Default: backups are not checked.
+	// verify restores the newest backup to a temporary volume, and checks the restored database. Default: backups are not checked.
 	// +kubebuilder:example=`{schedule: "0 5 * * 0"}`
 	// +optional
 	// +nullable
 	Verify *BackupVerify `json:"verify,omitempty"`
 
-	// maxLockWait limits the wait of a dump for its lock of all tables.
-	// Changes of tables wait too.
+	// maxLockWait is the maximum time for which a dump waits for the lock of
+	// all tables. Changes of tables wait during that time.
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,5}(s|m)$`
@@ -63,8 +63,8 @@ type Backup struct {
 	// +optional
 	MaxLockWait string `json:"maxLockWait,omitempty"`
 
-	// method is Dump, or Files of MySQL 8.0.17 or newer,
-	// copied by way of a volume of storage.size.
+	// method is Dump, or Files (the data files, copied through a volume of
+	// storage.size; needs MySQL 8.0.17 or newer).
 	// +kubebuilder:default=Dump
 	// +kubebuilder:validation:Enum=Dump;Files
 	// +kubebuilder:example=`Files`
@@ -119,8 +119,8 @@ type BackupVerify struct {
 	// +nullable
 	IdentitySecret *backupv1.SecretName `json:"identitySecret,omitempty"`
 
-	// size of the volume that a backup is restored to; it has to have room for the whole database. Default: the size of
-	// the database's volume.
+	// size of the temporary volume, which must have room for the whole database. Default: the size of the database's
+	// volume.
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*(\.[0-9]+)?([KMGTPE]i|[kMGTPE])?$`
 	// +kubebuilder:example=`50Gi`
@@ -128,7 +128,7 @@ type BackupVerify struct {
 	// +nullable
 	Size string `json:"size,omitempty"`
 
-	// storageClassName is the class of that volume. Default: the class of the database's volume.
+	// storageClassName is the class of the temporary volume. Default: the class of the database's volume.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`standard`
@@ -137,13 +137,13 @@ type BackupVerify struct {
 	StorageClassName string `json:"storageClassName,omitempty"`
 }
 
-// RestoreFrom selects the backup that a new database is made of.
+// RestoreFrom selects the backup from which a new database is made.
 type RestoreFrom struct {
-	// destination is where the backup is kept: the folder of the other database, with its prefix.
+	// destination is the bucket or the volume that holds the backup, with the prefix of the database that was backed up.
 	// +kubebuilder:example=`{claim: {name: backups}}`
 	Destination backupv1.BackupDestination `json:"destination"`
 
-	// backup is the ID of the backup, or latest: with toTime, the newest backup before that moment.
+	// backup is the ID of the backup, or latest (the newest backup; with toTime, the newest backup before toTime).
 	// +kubebuilder:default=latest
 	// +kubebuilder:validation:MaxLength=25
 	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`

@@ -5,7 +5,7 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ComponentStatus is one component as the operator last saw it.
+// ComponentStatus is the last observed state of one component.
 type ComponentStatus struct {
 	// name is the component's key in the spec.
 	// +kubebuilder:example=`auth`
@@ -31,7 +31,7 @@ type ComponentStatus struct {
 	// +optional
 	Desired int32 `json:"desired"`
 
-	// revision is the digest of what was last applied for this component, without its number of pods.
+	// revision is the digest of the objects that were last applied for this component, without the number of pods.
 	// +kubebuilder:example=`5f1d7a84`
 	// +optional
 	Revision string `json:"revision,omitempty"`
@@ -42,7 +42,7 @@ type ComponentStatus struct {
 	Message string `json:"message,omitempty"`
 
 	// waitsFor are the components that must be ready before this one is created or updated. Empty
-	// when nothing holds it back.
+	// when the component waits for none.
 	// +kubebuilder:example=`[mysql]`
 	// +listType=set
 	// +optional
@@ -53,14 +53,14 @@ type ComponentStatus struct {
 	// +optional
 	Culprit *Culprit `json:"culprit,omitempty"`
 
-	// failedFrom is the phase that the component had before it was Failed. It goes on from there once
-	// the error is gone.
+	// failedFrom is the phase that the component had before Failed. The component returns to this
+	// phase when the error no longer occurs.
 	// +kubebuilder:example=`Updating`
 	// +optional
 	FailedFrom Phase `json:"failedFrom,omitempty"`
 
-	// lastTransitionTime is the time of the last change of phase. Empty while phase was last written by an operator
-	// before 0.3.0.
+	// lastTransitionTime is the time of the last change of phase. Empty if an operator older than 0.3.0 wrote the
+	// phase.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`

@@ -5,8 +5,8 @@ package v1
 
 import corev1 "k8s.io/api/core/v1"
 
-// CronJob is your own job that runs on a schedule. One that depends on mysql, redis, etcd, mongodb, eureka or uuc
-// finds their addresses, and the accounts of mysql and redis, in its environment.
+// CronJob is your own job that runs on a schedule. If the job depends on mysql, redis, etcd, mongodb, eureka or
+// uuc, its environment has their addresses, and the accounts of mysql and redis.
 //
 // +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="must not be the name of a built-in component, nor 'platform': choose another name"
 // +kubebuilder:validation:XValidation:rule="self.schedule.matches('^(00? |([^ ]+ *){1,5}$)') || (has(self.command) && self.command.size() > 0)",fieldPath=".command",message="is required with a schedule of seconds: it is started at each tick, and the image's own entrypoint is not known"
@@ -17,14 +17,14 @@ import corev1 "k8s.io/api/core/v1"
 // +kubebuilder:validation:XValidation:rule="self.schedule.matches('^(00? |([^ ]+ *){1,5}$)') || !has(self.probes)",fieldPath=".probes",message="may not be set with a schedule of seconds: the pod is ready while the last run succeeded. Remove it"
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || (self.size == 'custom') == has(self.resources)",fieldPath=".size",message="resources is required with size 'custom' and may not be set with the other sizes"
 type CronJob struct {
-	// name of the cron job: its component and its CronJob, or its Deployment if the schedule has seconds.
+	// name of the cron job, of its component, and of its CronJob (of its Deployment if the schedule has seconds).
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:example=`report`
 	Name string `json:"name"`
 
-	// schedule of the runs, in cron syntax: minute, hour, day, month, day of the week. A sixth field in front of them is the second. If it
-	// is not 0, one pod starts the command at each tick.
+	// schedule of the runs, in cron syntax: minute, hour, day, month, day of the week. An additional first field is the second. If the
+	// second is not 0, one pod runs all the time and starts the command at each tick.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4,5})$`
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^((.*[ ,-])?[0-9]{3,}.*|([^ ]+ +)?([^ ]*[,-])?([6-9][0-9])([,/-][^ ]*)?( +[^ ]+){4,5}|[^ ]+ +([^ ]+ +)?([^ ]*[,-])?(2[4-9]|[3-9][0-9])([,/-][^ ]*)?( +[^ ]+){3}|([^ ]+ +){2,3}([^ ]*[,-])?(00?|3[2-9]|[4-9][0-9])([,/-][^ ]*)?( +[^ ]+){2}|([^ ]+ +){3,4}([^ ]*[,-])?(00?|1[3-9]|[2-9][0-9])([,/-][^ ]*)? +[^ ]+|([^ ]+ +){4,5}([^ ]*[,-])?(0?[7-9]|[1-9][0-9])([,/-][^ ]*)?)$')",message="must have numbers in bounds: second and minute 0-59, hour 0-23, day 1-31, month 1-12, day of the week 0-6"
@@ -45,14 +45,14 @@ type CronJob struct {
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// suspend stops future runs; one that is going on ends as usual. If the schedule has seconds, it gets SIGTERM, as its pod ends.
+	// suspend stops future runs. An active run ends as usual. If the schedule has seconds, an active run gets SIGTERM, because its pod ends.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// concurrencyPolicy applies when the last run has not ended at the time of the next: Allow runs both,
-	// Forbid skips the next, Replace ends the last.
+	// concurrencyPolicy applies when a run is due while the previous run is active: Allow runs both,
+	// Forbid skips the new run, Replace ends the previous run.
 	// +kubebuilder:validation:Enum=Allow;Forbid;Replace
 	// +kubebuilder:default=Forbid
 	// +kubebuilder:example=`Replace`
@@ -75,14 +75,14 @@ type CronJob struct {
 	// +optional
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
 
-	// startingDeadlineSeconds is the maximum delay of a run in seconds; after that it is skipped. Default: none, any time.
+	// startingDeadlineSeconds is the maximum delay of a run in seconds. A run with a longer delay is skipped. Default: any delay.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:example=`300`
 	// +optional
 	// +nullable
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
 
-	// activeDeadlineSeconds is the maximum duration of a run in seconds. Default: any time.
+	// activeDeadlineSeconds is the maximum duration of a run in seconds. Default: any duration.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:example=`3600`
 	// +optional
@@ -104,7 +104,7 @@ type CronJob struct {
 	// +optional
 	RestartPolicy corev1.RestartPolicy `json:"restartPolicy,omitempty"`
 
-	// dependsOn names the components that must be ready before this one is created or changed.
+	// dependsOn names the components that must be ready before this cron job is created or changed.
 	// +kubebuilder:example=`[mysql]`
 	// +listType=set
 	// +optional

@@ -8,9 +8,10 @@ import (
 )
 
 // DataService is a whole data platform: middleware (MySQL, the login centre
-// UUC, Eureka), eight back-end services and a web front end. Every component
-// is optional: what is declared is created, in order, and kept; what is taken
-// out is removed. Data and the credentials that open it outlive the resource.
+// UUC, Eureka), eight back-end services and a web front end. Every component is
+// optional. The operator creates the declared components in order and keeps
+// them running. A component that is removed from the spec is deleted. Data and
+// its credentials outlive the resource.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -25,13 +26,13 @@ type DataService struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the platform as it should be.
+	// spec is the desired state of the platform.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{mysql: {}, eureka: {replica: 3}, api-manager: {}}`
 	// +optional
 	Spec DataServiceSpec `json:"spec"`
 
-	// status is the platform as the operator last saw it.
+	// status is the last observed state of the platform.
 	// +kubebuilder:example=`{phase: Running, ready: 3/3}`
 	// +optional
 	Status DataServiceStatus `json:"status,omitempty"`
@@ -46,9 +47,9 @@ type DataServiceList struct {
 	Items           []DataService `json:"items"`
 }
 
-// DataServiceSpec declares the components of a platform. A service needs its
-// middleware declared in the same resource, of kind ThirdParty if it runs
-// elsewhere. A field that is null counts as not given.
+// DataServiceSpec declares the components of a platform. The middleware of a
+// service must be declared in the same resource, with kind ThirdParty if the
+// middleware runs elsewhere. A field that is null counts as not given.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.api__dash__manager) || has(self.mysql)",fieldPath=".mysql",reason=FieldValueRequired,message="api-manager needs mysql: declare spec.mysql (kind: ThirdParty for one that runs elsewhere) or remove spec.api-manager"
 // +kubebuilder:validation:XValidation:rule="!has(self.api__dash__manager) || has(self.eureka)",fieldPath=".eureka",reason=FieldValueRequired,message="api-manager needs eureka: declare spec.eureka (kind: ThirdParty for one that runs elsewhere) or remove spec.api-manager"
@@ -81,8 +82,8 @@ type DataServiceSpec struct {
 	// +nullable
 	MySQL *MySQL `json:"mysql,omitempty"`
 
-	// uuc is the login and user centre. Its default kind is ThirdParty; with another kind it
-	// needs image and port.
+	// uuc is the login and user centre. Its default kind is ThirdParty; other kinds need
+	// image and port.
 	// +kubebuilder:example=`{thirdParty: {url: https://login.example.com}}`
 	// +optional
 	// +nullable
@@ -94,22 +95,22 @@ type DataServiceSpec struct {
 	// +nullable
 	Eureka *Middleware `json:"eureka,omitempty"`
 
-	// redis is a Redis Cluster. Services that name it in dependsOn find its nodes and its password in their
-	// environment. Its default kind is Managed.
+	// redis is a Redis Cluster. Services that name redis in dependsOn have its nodes and its password in
+	// their environment. Its default kind is Managed.
 	// +kubebuilder:example=`{replicas: 6, storage: {size: 20Gi}}`
 	// +optional
 	// +nullable
 	Redis *Redis `json:"redis,omitempty"`
 
-	// etcd is an etcd cluster. Services that name it in dependsOn find its address in their environment, and its
-	// client certificate in their pods. Its default kind is Managed.
+	// etcd is an etcd cluster. Services that name etcd in dependsOn have its address in their environment, and
+	// its client certificate in their pods. Its default kind is Managed.
 	// +kubebuilder:example=`{replicas: 3, storage: {size: 20Gi}}`
 	// +optional
 	// +nullable
 	Etcd *Etcd `json:"etcd,omitempty"`
 
-	// mongodb is a replica set of MongoDB, which MongoDB's own operator runs. Services that name it in dependsOn find its
-	// connection string in their environment. Its default kind is Managed.
+	// mongodb is a replica set of MongoDB, which MongoDB's own operator runs. Services that name mongodb in dependsOn
+	// have its connection string in their environment. Its default kind is Managed.
 	// +kubebuilder:example=`{replicas: 3, storage: {size: 20Gi}}`
 	// +optional
 	// +nullable
@@ -121,7 +122,7 @@ type DataServiceSpec struct {
 	// +nullable
 	APIManager *Service `json:"api-manager,omitempty"`
 
-	// auth keeps users, roles and tenants, logs them in and issues tokens.
+	// auth stores users, roles and tenants, logs users in and issues tokens.
 	// +kubebuilder:example=`{replica: 2}`
 	// +optional
 	// +nullable
@@ -199,8 +200,8 @@ type DataServiceSpec struct {
 	// +nullable
 	NetworkPolicy *NetworkPolicy `json:"networkPolicy,omitempty"`
 
-	// paused stops the operator from writing anything but the status: until it is false again the
-	// operator creates, heals, updates and removes nothing.
+	// paused stops all writes of the operator except those of the status. While paused is true,
+	// the operator creates, repairs, updates and deletes nothing.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
@@ -258,7 +259,7 @@ type Defaults struct {
 }
 
 // NetworkPolicy limits who may connect to a component's pods: the components that depend on it or
-// call it, on its ports. A component that a nodePort, load balancer or ingress publishes accepts
+// call it, on its ports. A component with a nodePort, a load balancer or an ingress accepts
 // connections from anywhere.
 type NetworkPolicy struct {
 	// enabled creates a NetworkPolicy for each component.
@@ -274,9 +275,8 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode.
-	// Only used with enabled. A client that a mesh's port admits reaches every port of the pod through it:
-	// docs/services.md.
+	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with
+	// enabled. Through the port of a mesh, a client can reach every port of the pod: see docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535

@@ -22,8 +22,8 @@ const (
 	defaultMongoDBDatabase = "dataservice"
 )
 
-// SetDefaults sets what the API server sets from the CRD's defaults, for a DataService that
-// did not pass through one; a test holds it against the API server.
+// SetDefaults sets the defaults of the CRD, as the API server does, for a DataService that
+// was not read from an API server. A test compares the two results.
 func SetDefaults(ds *DataService) {
 	spec := &ds.Spec
 	orDefault(&spec.Rollout.Order, OrderDependency)
@@ -124,7 +124,7 @@ func setCronJob(c *CronJob) {
 	orDefault(&c.RestartPolicy, corev1.RestartPolicyOnFailure)
 }
 
-// orDefault sets what is not given.
+// orDefault sets the field to the default if it is nil.
 func orDefault[T comparable](field *T, value T) {
 	var none T
 	if *field == none {

@@ -3,8 +3,8 @@
 
 package v1
 
-// Etcd is an etcd cluster. The operator makes one EtcdCluster of it, with the name of the component, which manages
-// the members. The data outlives the DataService.
+// Etcd is an etcd cluster. The operator creates an EtcdCluster with the name of the component, and manages its
+// members. The data outlives the DataService.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.kind) || self.kind != 'ThirdParty' || has(self.thirdParty)",fieldPath=".thirdParty",reason=FieldValueRequired,message="kind ThirdParty needs the thirdParty block with the url of the etcd cluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.size) || (self.size == 'custom') == has(self.resources)",fieldPath=".size",message="resources is required with size 'custom' and may not be set with the other sizes"
@@ -15,8 +15,8 @@ package v1
 type Etcd struct {
 	ObjectName `json:",inline"`
 
-	// kind is Managed (the operator runs the cluster) or ThirdParty (it runs elsewhere; of the other fields,
-	// those for scheduling, labels and annotations are for the probe). Default: Managed.
+	// kind is Managed (the operator runs the cluster) or ThirdParty (the cluster runs elsewhere; scheduling,
+	// labels and annotations then apply to the probe pod). Default: Managed.
 	// +kubebuilder:validation:Pattern=`^(Managed|ThirdParty)$`
 	// +kubebuilder:example=`Managed`
 	// +optional
@@ -24,8 +24,9 @@ type Etcd struct {
 	Kind string `json:"kind,omitempty"`
 
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is kept.
-	// With an even number one member more runs. Without it a HorizontalPodAutoscaler or `kubectl scale` may set the
-	// number in the EtcdCluster. Default: 3 for a new cluster; a running one keeps its number.
+	// With an even number one member more runs. If replicas is not set, a HorizontalPodAutoscaler or `kubectl
+	// scale` may set the number in the EtcdCluster. Default: 3 for a new cluster; a running cluster keeps its
+	// number.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9
 	// +kubebuilder:example=`5`
@@ -33,8 +34,8 @@ type Etcd struct {
 	// +nullable
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// image of etcd. With a tag or a digest, the image must have the etcd that version names. Without, version
-	// is the tag. Default: the built-in image.
+	// image of etcd. An image with a tag or a digest must contain the etcd that version names. Otherwise
+	// version is the tag. Default: the built-in image.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/etcd`
@@ -42,8 +43,8 @@ type Etcd struct {
 	// +nullable
 	Image string `json:"image,omitempty"`
 
-	// version of etcd, 3.4.0 or newer. A newer minor version is reached one minor at a time; an older one is
-	// refused. Default: that of this operator release.
+	// version of etcd, 3.4.0 or newer. An upgrade passes one minor version at a time. An older version is
+	// refused. Default: the version of this operator release.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
 	// +kubebuilder:example=`3.6.16`
@@ -51,8 +52,8 @@ type Etcd struct {
 	// +nullable
 	Version string `json:"version,omitempty"`
 
-	// size of each etcd container is small, medium, large, or custom (the amounts of resources). Default:
-	// 100m to 1 CPU and 256Mi to 1Gi of memory.
+	// size of each etcd container is small, medium, large, or custom (the amounts of resources).
+	// Default: 100m to 1 CPU and 256Mi to 1Gi of memory.
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
@@ -79,35 +80,35 @@ type Etcd struct {
 	// +nullable
 	Config map[string]string `json:"config,omitempty"`
 
-	// tls configures the encryption of connections, between members and from clients. Default: they are not encrypted.
+	// tls configures the encryption of connections, between members and from clients. Default: connections are not encrypted.
 	// +kubebuilder:example=`{mode: Auto}`
 	// +optional
 	// +nullable
 	TLS *EtcdTLS `json:"tls,omitempty"`
 
-	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
-	// scheduled). Default: Soft.
+	// antiAffinity keeps the members on different nodes: Soft (if possible) or Hard (otherwise the pod is
+	// not scheduled). Default: Soft.
 	// +kubebuilder:validation:Pattern=`^(Soft|Hard)$`
 	// +kubebuilder:example=`Hard`
 	// +optional
 	// +nullable
 	AntiAffinity string `json:"antiAffinity,omitempty"`
 
-	// recovery is the consent to go on with the data of one member after a quorum was lost for good.
+	// recovery consents to continue with the data of one member after a quorum was lost permanently.
 	// +kubebuilder:example=`{from: Best, token: "1"}`
 	// +optional
 	// +nullable
 	Recovery *EtcdRecovery `json:"recovery,omitempty"`
 
-	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
-	// none.
+	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes a backup at any time. Default: no
+	// backups.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *"}`
 	// +optional
 	// +nullable
 	Backup *Object `json:"backup,omitempty"`
 
 	// restoreFrom (ClusterRestore) is the backup from which a new cluster is made. It is read once, before the cluster is formed for the
-	// first time. Afterwards it has no effect, and may stay: pods do not have the store any more.
+	// first time. Afterwards it has no effect and need not be removed: pods no longer have access to the store.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
@@ -145,15 +146,15 @@ type Etcd struct {
 //
 // +kubebuilder:validation:XValidation:rule="self.mode == 'Secrets' ? (has(self.serverSecret) && has(self.peerSecret) && has(self.clientSecret)) : (!has(self.serverSecret) && !has(self.peerSecret) && !has(self.clientSecret))",message="serverSecret, peerSecret and clientSecret must be given when mode is 'Secrets', and may not be given otherwise"
 type EtcdTLS struct {
-	// mode is Off, Auto (the operator makes the certificates, and renews them) or Secrets (they are in Secrets of
-	// yours, each with tls.crt, tls.key and ca.crt).
+	// mode is Off, Auto (the operator makes and renews the certificates) or Secrets (you provide Secrets with the
+	// certificates, each with tls.crt, tls.key and ca.crt).
 	// +kubebuilder:validation:Pattern=`^(Off|Auto|Secrets)$`
 	// +kubebuilder:example=`Secrets`
 	Mode string `json:"mode"`
 
-	// additionalNames are names and addresses, besides those of the Services and pods, in the certificate that
-	// clients see with mode Auto: those of a load balancer, or a wildcard such as *.etcd.example.com. A change is
-	// served without a restart.
+	// additionalNames are names and addresses for the certificate of the server in mode Auto, in addition to
+	// those of the Services and pods: the address of a load balancer, or a wildcard such as *.etcd.example.com. A
+	// change takes effect without a restart.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`
@@ -163,9 +164,10 @@ type EtcdTLS struct {
 	// +nullable
 	AdditionalNames []string `json:"additionalNames,omitempty"`
 
-	// rotation is any text. For each new one the operator replaces both certificate authorities of mode Auto, in
-	// steps and one pod at a time: members and clients trust the old and the new ones, then certificates are those
-	// of the new ones, then the old ones are dropped. It does so by itself after two thirds of their life.
+	// rotation is any text. A new text makes the operator replace both certificate authorities of mode Auto, one
+	// pod at a time, in three steps: members and clients trust the old and the new authorities; the new
+	// authorities sign all certificates; the old authorities are removed. The operator also does this after two
+	// thirds of the lifetime of the authorities.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	// +kubebuilder:example=`2026-01-01`
@@ -173,7 +175,7 @@ type EtcdTLS struct {
 	// +nullable
 	Rotation string `json:"rotation,omitempty"`
 
-	// serverSecret names the Secret with the certificate that clients see, and the authority of the clients'
+	// serverSecret names the Secret with the certificate of the server, and the authority of the clients'
 	// certificates.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
@@ -182,7 +184,7 @@ type EtcdTLS struct {
 	// +nullable
 	ServerSecret string `json:"serverSecret,omitempty"`
 
-	// peerSecret names the Secret with the certificate of members among each other.
+	// peerSecret names the Secret with the certificate for connections between members.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`etcd-peer`
@@ -190,8 +192,8 @@ type EtcdTLS struct {
 	// +nullable
 	PeerSecret string `json:"peerSecret,omitempty"`
 
-	// clientSecret names the Secret with the certificate of clients: of the operator, and of the services which
-	// name etcd in dependsOn.
+	// clientSecret names the Secret with the certificate of clients: the operator, and services that name etcd
+	// in dependsOn.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`etcd-client`
@@ -200,17 +202,17 @@ type EtcdTLS struct {
 	ClientSecret string `json:"clientSecret,omitempty"`
 }
 
-// EtcdRecovery is the consent to go on with the data of one member of etcd. Writes that this member does not have are
+// EtcdRecovery consents to continue with the data of one member of etcd. Writes that this member does not have are
 // lost.
 type EtcdRecovery struct {
-	// from is the pod whose data lives on, Best (the operator chooses the newest data of those that it can read)
-	// or Empty (no data is left: start again with an empty cluster).
+	// from is the pod whose data is used, Best (the operator uses the newest data that it can read) or Empty (no
+	// data is left: start again with an empty cluster).
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^(Best|Empty|[a-z]([-a-z0-9]*[a-z0-9])?)$`
 	// +kubebuilder:example=`Best`
 	From string `json:"from"`
 
-	// token is any text. The operator recovers once for each new one, and only while a quorum is lost.
+	// token is any text. The operator recovers once for each new text, and only while a quorum is lost.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	// +kubebuilder:example=`2026-01-01`
@@ -219,26 +221,26 @@ type EtcdRecovery struct {
 
 // EtcdThirdParty is an etcd cluster that runs outside the platform. The operator creates an ExternalName Service
 // <name>-external for its first address, and a probe pod that runs the check. The component is ready while the probe pod
-// is.
+// is ready.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.tlsSecret) || self.url.startsWith('https://')",fieldPath=".tlsSecret",message="may be given only with a url that begins with https://"
 type EtcdThirdParty struct {
-	// url has the addresses of members of the cluster, all or some: http://host:port,host:port, or https://. Default
+	// url has the addresses of all or some members of the cluster: http://host:port,host:port, or https://. Default
 	// of the ports: 2379.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(,([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?)*$`
 	// +kubebuilder:example=`https://10.0.0.1:2379,10.0.0.2:2379`
 	URL string `json:"url"`
 
-	// checkCMD is a shell command that succeeds while the cluster is well; the probe pod runs it.
-	// Default: a connection to one of the addresses.
+	// checkCMD is a shell command that the probe pod runs. It must succeed while the cluster
+	// works. Default: a connection to one of the addresses.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:example=`nc -z etcd.example.com 2379`
 	// +optional
 	// +nullable
 	CheckCMD string `json:"checkCMD,omitempty"`
 
-	// tlsSecret names a Secret with tls.crt, tls.key and ca.crt, with which services connect. Default: none.
+	// tlsSecret names a Secret with tls.crt, tls.key and ca.crt that services use to connect. Default: none.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`etcd-client`

@@ -5,7 +5,8 @@ package v1
 
 import backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 
-// The original operator's database, which `kubectl dataservice adopt` copies: its Service, and the end of the name of the Secret with its account.
+// The names of the original operator's database, which `kubectl dataservice adopt` copies: its Service, and the suffix of the Secret with its
+// account.
 const (
 	OriginalMySQL       = "mysql-dataservice"
 	OriginalMySQLSecret = "-original-mysql"
@@ -31,7 +32,7 @@ type ImportFrom struct {
 	// +kubebuilder:example=`{name: old-db}`
 	CredentialsSecret backupv1.SecretName `json:"credentialsSecret"`
 
-	// databases to copy. Default: all but the server's own.
+	// databases to copy. Default: all databases except the server's own.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9_-]+$`
@@ -41,13 +42,14 @@ type ImportFrom struct {
 	// +nullable
 	Databases []string `json:"databases,omitempty"`
 
-	// caSecret names a Secret whose key ca.crt signs the server's certificate. Default: no certificate is verified.
+	// caSecret names a Secret whose key ca.crt has the authority that signed the server's certificate. Default: the certificate is not verified.
 	// +kubebuilder:example=`{name: old-db-ca}`
 	// +optional
 	// +nullable
 	CASecret *backupv1.SecretName `json:"caSecret,omitempty"`
 
-	// cutOver ends the import: services start if the copy is equal. Stop all writes to the server first. Default: the server is followed.
+	// cutOver ends the import: services start if the copy is equal. Stop all writes to the server first. Default: the copy keeps following the
+	// server.
 	// +kubebuilder:example=`true`
 	// +optional
 	// +nullable

@@ -19,8 +19,9 @@ type Middleware struct {
 	ObjectName `json:",inline"`
 	Workload   `json:",inline"`
 
-	// kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3), which runs elsewhere.
-	// Default: mysql StatefulSet, eureka Deployment (several: StatefulSet), uuc ThirdParty.
+	// kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3: the middleware runs
+	// elsewhere). Default: StatefulSet for mysql, Deployment for eureka (StatefulSet for several pods),
+	// ThirdParty for uuc.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:example=`StatefulSet`
@@ -45,7 +46,7 @@ type Middleware struct {
 
 // ThirdParty is middleware that runs outside the platform. The operator creates an ExternalName
 // Service with the component's name, and a probe pod that runs the check. The component is ready
-// while the probe pod is.
+// while the probe pod is ready.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.secretRef) || !(has(self.username) || has(self.password))",message="give either secretRef or username and password, not both"
 type ThirdParty struct {
@@ -55,8 +56,8 @@ type ThirdParty struct {
 	// +kubebuilder:example=`mysql://db.example.com:3306`
 	URL string `json:"url"`
 
-	// checkCMD is a shell command that succeeds while the middleware is well; the probe pod runs it.
-	// Default: a request to the url.
+	// checkCMD is a shell command that the probe pod runs. It must succeed while the middleware
+	// works. Default: a request to the url.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:example=`mysqladmin ping -h db.example.com`
 	// +optional
@@ -104,9 +105,9 @@ type ThirdParty struct {
 type MySQL struct {
 	Middleware `json:",inline"`
 
-	// acceptLoss consents to a loss by repeating its text. For a switch to the database in name, status.loses.accept of the
-	// DataRestore and the condition DatabaseSwitch have the text; for an import without its source, the condition Imported.
-	// Without it the database in use runs on. Default: no loss.
+	// acceptLoss consents to a loss of data by repeating a text. For a switch to the database in name, copy the text from
+	// status.loses.accept of the DataRestore or from the condition DatabaseSwitch. For an import without its source, copy
+	// the text from the condition Imported. Without acceptLoss the current database stays in use. Default: no loss.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
 	// +optional
@@ -114,15 +115,16 @@ type MySQL struct {
 	AcceptLoss string `json:"acceptLoss,omitempty"`
 
 	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. A replica above 1 has the same effect. A single server keeps
-	// its data in the change. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: one server.
+	// its data when it becomes a MySQLCluster. The change cannot be reversed: with replica 1 mysql is a MySQLCluster of one member.
+	// Default: one server.
 	// +kubebuilder:example=`{whenAlone: Block}`
 	// +optional
 	// +nullable
 	Replication *MySQLReplication `json:"replication,omitempty"`
 
-	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The settings of the
-	// server suit it, and an image of another series is refused before it starts. Data of another series is
-	// refused in any case. Default: the settings of 5.7, whatever server the image has.
+	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The operator uses
+	// the settings of this series, and refuses to start an image of another series. Data of another series is
+	// always refused. Default: the settings of 5.7, for any image.
 	// +kubebuilder:validation:MaxLength=5
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}\.[0-9]{1,2}$`
 	// +kubebuilder:example=`"5.7"`
@@ -136,8 +138,8 @@ type MySQL struct {
 	// +optional
 	Storage MySQLStorage `json:"storage,omitempty"`
 
-	// initScripts names ConfigMaps with .sql or .sh files. They run once, when the volume is still empty,
-	// after the built-in schemas were created, in the order of their file names.
+	// initScripts names ConfigMaps with .sql or .sh files. The files run once on an empty volume, after
+	// the built-in schemas are created, in the order of their names.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:example=`[{name: more-tables}]`
 	// +listType=map
@@ -147,7 +149,7 @@ type MySQL struct {
 	InitScripts []ObjectReference `json:"initScripts,omitempty"`
 
 	// credentialsSecret names a Secret of this namespace with the keys root-password, username and
-	// password; the database is created with these. Default: one that the operator generates and keeps.
+	// password of the new database. Default: a Secret that the operator generates and keeps.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`database-account`
@@ -174,22 +176,23 @@ type MySQL struct {
 	// +nullable
 	Users []DatabaseUser `json:"users,omitempty"`
 
-	// backup configures the store and the schedule of backups. Declaring it restarts the server once, for the account that
-	// makes the backups. Default: there are none.
+	// backup configures the store and the schedule of backups. Declaring it restarts the server once, to create the
+	// account that makes the backups. Default: no backups.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *"}`
 	// +optional
 	// +nullable
 	Backup *Backup `json:"backup,omitempty"`
 
-	// restoreFrom is the backup from which a new database is made. It is read while the volume is empty and was never used:
-	// it never changes data. Passwords are those of the Secrets, not those of the backup. Default: a new database is empty.
+	// restoreFrom is the backup from which a new database is made. It is read only while the volume was never used, so it
+	// never changes existing data. The passwords come from the Secrets, not from the backup. Default: a new database is
+	// empty.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}}`
 	// +optional
 	// +nullable
 	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
 
-	// importFrom is a running server. A new database is copied from it, and follows it until cutOver. Services wait until then. With several
-	// members, one server makes the copy, and then becomes the first of them. Default: a new database is empty.
+	// importFrom is a running server. A new database is copied from that server, and follows it until cutOver. Services wait until cutOver.
+	// With several members, one server makes the copy and then becomes the first member. Default: a new database is empty.
 	// +kubebuilder:example=`{host: old-db.example.com, credentialsSecret: {name: old-db}}`
 	// +optional
 	// +nullable
@@ -236,9 +239,9 @@ type ObjectReference struct {
 type RetentionPolicy string
 
 const (
-	// RetentionRetain keeps the volume and the credentials that open it.
+	// RetentionRetain keeps the volume and its credentials.
 	RetentionRetain RetentionPolicy = "Retain"
-	// RetentionDelete removes them with the DataService.
+	// RetentionDelete deletes the volume and its credentials with the DataService.
 	RetentionDelete RetentionPolicy = "Delete"
 )
 
@@ -248,8 +251,8 @@ const (
 type MySQLStorage struct {
 	GrowingStorage `json:",inline"`
 
-	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may: Kubernetes then never lets
-	// two servers have it, even on one node; the storage class must belong to a CSI driver that can do so). It cannot be
+	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may use the volume, so that two
+	// servers never share it, even on one node; the CSI driver of the storage class must support this mode). It cannot be
 	// changed later. Default: ReadWriteOnce.
 	// +kubebuilder:validation:Pattern=`^ReadWriteOnce(Pod)?$`
 	// +kubebuilder:example=`ReadWriteOncePod`
@@ -276,8 +279,8 @@ type GrowingStorage struct {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="storageClassName may not be changed: a volume stays in its class"
 type Storage struct {
-	// size of the volume. It can grow if the storage class can expand volumes. A size below what the
-	// volume has is ignored and reported (VolumeNotResized): volumes never shrink.
+	// size of the volume. It can grow if the storage class can expand volumes. A size below the size
+	// of the volume is ignored and reported (VolumeNotResized): volumes never shrink.
 	// +kubebuilder:default="10Gi"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
@@ -295,8 +298,8 @@ type Storage struct {
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
 
-	// retention is Retain (data and credentials outlive the DataService; a new one of the same name uses
-	// them again) or Delete (they are deleted with it).
+	// retention is Retain (data and credentials outlive the DataService; a new DataService of the same
+	// name uses them again) or Delete (data and credentials are deleted with the DataService).
 	// +kubebuilder:default=Retain
 	// +kubebuilder:example=`Delete`
 	// +optional

@@ -17,16 +17,16 @@ package v1
 type MongoDB struct {
 	ObjectName `json:",inline"`
 
-	// kind is Managed (MongoDB's operator runs the replica set) or ThirdParty (it runs elsewhere; of the other fields,
-	// those for scheduling, labels and annotations are for the probe). Default: Managed.
+	// kind is Managed (MongoDB's operator runs the replica set) or ThirdParty (MongoDB runs elsewhere; scheduling,
+	// labels and annotations then apply to the probe pod). Default: Managed.
 	// +kubebuilder:validation:Pattern=`^(Managed|ThirdParty)$`
 	// +kubebuilder:example=`Managed`
 	// +optional
 	// +nullable
 	Kind string `json:"kind,omitempty"`
 
-	// replicas is the number of members, all of which vote: 1 to 7. An even number tolerates no more losses than the odd one
-	// below it.
+	// replicas is the number of members, all of which vote: 1 to 7. An even number tolerates no more losses than the next
+	// lower odd number.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=7
@@ -35,7 +35,7 @@ type MongoDB struct {
 	Replicas int32 `json:"replicas,omitempty"`
 
 	// version of MongoDB. MongoDB's operator must know it: 8.0 needs MongoDB Controllers for Kubernetes, or the Community operator
-	// 0.12. A newer major version is reached one major version at a time.
+	// 0.12. An upgrade passes one major version at a time.
 	// +kubebuilder:default="8.0.12"
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,4}\.[0-9]{1,4}\.[0-9]{1,6}$`
@@ -43,7 +43,7 @@ type MongoDB struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// image of mongod, with its tag, of the version that version names. Default: that of MongoDB's operator for the version.
+	// image of mongod, with its tag. It must contain the version that version names. Default: the image of MongoDB's operator for that version.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/mongodb-community-server:8.0.12-ubi9`
@@ -51,7 +51,7 @@ type MongoDB struct {
 	// +nullable
 	Image string `json:"image,omitempty"`
 
-	// database is the database of the services. The account dataservice may read and write it, and administer its collections and indexes.
+	// database is the database of the services. The account dataservice may read and write this database, and administer its collections and indexes.
 	// +kubebuilder:default="dataservice"
 	// +kubebuilder:validation:MaxLength=38
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
@@ -60,8 +60,8 @@ type MongoDB struct {
 	// +optional
 	Database string `json:"database,omitempty"`
 
-	// credentialsSecret names a Secret of this namespace whose key password is the password of the account dataservice. Default: one that
-	// the operator generates and keeps.
+	// credentialsSecret names a Secret of this namespace whose key password is the password of the account dataservice. Default: a Secret
+	// that the operator generates and keeps.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`mongodb-account`
@@ -69,8 +69,8 @@ type MongoDB struct {
 	// +nullable
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
 
-	// size of each mongod container is small, medium, large, or custom (the amounts of resources). Default:
-	// 100m to 1 CPU and 1Gi of memory.
+	// size of each mongod container is small, medium, large, or custom (the amounts of resources).
+	// Default: 100m to 1 CPU and 1Gi of memory.
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
@@ -82,20 +82,21 @@ type MongoDB struct {
 	// +nullable
 	Resources *Object `json:"resources,omitempty"`
 
-	// storage is the data volume of each pod. Its retention is Retain. A volume of 2G for logs is created next to it.
+	// storage is the data volume of each pod. Its retention is Retain. Each pod also has a volume of 2G for logs.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{size: 20Gi}`
 	// +optional
 	Storage Storage `json:"storage,omitempty"`
 
-	// config are settings of mongod, as in its configuration file: objects, or dotted names. MongoDB's operator replaces the pods one by one.
+	// config are settings of mongod, as in its configuration file: objects, or dotted names. After a change, MongoDB's operator replaces the pods one
+	// by one.
 	// +kubebuilder:example=`{storage.wiredTiger.engineConfig.cacheSizeGB: 2}`
 	// +optional
 	// +nullable
 	Config *Object `json:"config,omitempty"`
 
-	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
-	// scheduled). Default: Soft.
+	// antiAffinity keeps the members on different nodes: Soft (if possible) or Hard (otherwise the pod is
+	// not scheduled). Default: Soft.
 	// +kubebuilder:validation:Pattern=`^(Soft|Hard)$`
 	// +kubebuilder:example=`Hard`
 	// +optional
@@ -132,19 +133,20 @@ type MongoDB struct {
 }
 
 // MongoDBThirdParty is a MongoDB that runs outside the platform. The operator creates an ExternalName Service
-// <name>-external for its first host, and a probe pod that runs the check. The component is ready while the probe pod is.
+// <name>-external for its first host, and a probe pod that runs the check. The component is ready while the probe pod is
+// ready.
 //
 // +kubebuilder:validation:XValidation:rule="!self.url.startsWith('mongodb+srv') || has(self.checkCMD)",fieldPath=".checkCMD",reason=FieldValueRequired,message="must be set with a mongodb+srv url: the built-in check needs the addresses of hosts"
 type MongoDBThirdParty struct {
 	// url is the connection string without an account: mongodb://host:port,host:port/database?options, or mongodb+srv://.
-	// Default of the ports: 27017. Services get it, unless secretRef is set.
+	// Default of the ports: 27017. Services get this string, unless secretRef is set.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^mongodb(\+srv)?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(,([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?)*(/[A-Za-z0-9_-]*(\?[A-Za-z0-9_.,=&%:;~+-]*)?)?$`
 	// +kubebuilder:example=`mongodb://10.0.0.1:27017,10.0.0.2:27017/orders?replicaSet=rs0`
 	URL string `json:"url"`
 
-	// checkCMD is a shell command that succeeds while MongoDB is well; the probe pod runs it.
-	// Default: a connection to one of the hosts.
+	// checkCMD is a shell command that the probe pod runs. It must succeed while MongoDB
+	// works. Default: a connection to one of the hosts.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:example=`nc -z mongo.example.com 27017`
 	// +optional
@@ -152,7 +154,7 @@ type MongoDBThirdParty struct {
 	CheckCMD string `json:"checkCMD,omitempty"`
 
 	// secretRef names a Secret whose key connectionString.standard is the whole connection string, with the account. Services get
-	// it in place of url.
+	// this string instead of url.
 	// +kubebuilder:example=`{name: mongodb-account}`
 	// +optional
 	// +nullable

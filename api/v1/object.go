@@ -5,9 +5,9 @@ package v1
 
 import apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-// Object is a part of Kubernetes' own API that the CRD does not spell out: twelve copies of a
-// pod's schema would not fit into it. The operator checks it strictly and names the field that
-// is wrong in status.conditions.
+// Object is a part of Kubernetes' own API without a schema in the CRD: twelve copies of a
+// pod's schema would exceed the CRD's maximum size. The operator checks the part strictly and
+// names an invalid field in status.conditions.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 // +kubebuilder:validation:Type=object

@@ -3,8 +3,8 @@
 
 package v1
 
-// Redis is a Redis Cluster. The operator makes one RedisCluster of it, with the name of the
-// component, which manages the shards and slots.
+// Redis is a Redis Cluster. The operator creates a RedisCluster with the name of the
+// component, and manages its shards and slots.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.kind) || self.kind != 'ThirdParty' || has(self.thirdParty)",fieldPath=".thirdParty",reason=FieldValueRequired,message="kind ThirdParty needs the thirdParty block with the url of the Redis Cluster"
 // +kubebuilder:validation:XValidation:rule="!has(self.thirdParty) || !self.thirdParty.url.startsWith('rediss')",fieldPath=".thirdParty.url",message="must be redis://, without TLS: connections to Redis are not encrypted yet"
@@ -16,16 +16,17 @@ package v1
 type Redis struct {
 	ObjectName `json:",inline"`
 
-	// kind is Managed (the operator runs the cluster) or ThirdParty (it runs elsewhere; of the other fields,
-	// those for scheduling, labels and annotations are for the probe). Default: Managed.
+	// kind is Managed (the operator runs the cluster) or ThirdParty (the cluster runs elsewhere; scheduling,
+	// labels and annotations then apply to the probe pod). Default: Managed.
 	// +kubebuilder:validation:Pattern=`^(Managed|ThirdParty)$`
 	// +kubebuilder:example=`Managed`
 	// +optional
 	// +nullable
 	Kind string `json:"kind,omitempty"`
 
-	// replicas is the number of all pods. From 6 on, each shard is a master and a replica; an odd pod is a second replica of
-	// the first shard. 3 to 5 are three shards, not all with a replica; 1 is for development; 0 parks the cluster and keeps its data.
+	// replicas is the number of all pods. With 6 or more, each shard has a master and a replica; with an odd number, the first shard
+	// has a second replica. With 3 to 5 there are three shards, and some have no replica. 1 is for development. 0 parks the cluster
+	// and keeps its data.
 	// +kubebuilder:default=6
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=300
@@ -42,8 +43,9 @@ type Redis struct {
 	// +nullable
 	Image string `json:"image,omitempty"`
 
-	// version of Redis, 6.2 or newer. It is the tag of the built-in image; with an image, it only names the version in
-	// it. An older one is reported and nothing is changed. Default: the version of this operator release.
+	// version of Redis, 6.2 or newer. It is the tag of the built-in image; with image set, it must name the version in
+	// that image. An older version is reported, and the operator changes nothing. Default: the version of this
+	// operator release.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9]+([._-][A-Za-z0-9]+)*$`
 	// +kubebuilder:example=`7.2.5`
@@ -51,8 +53,8 @@ type Redis struct {
 	// +nullable
 	Version string `json:"version,omitempty"`
 
-	// size of each Redis container is small, medium, large, or custom (the amounts of resources). Default:
-	// 100m to 1 CPU and 512Mi to 1Gi of memory.
+	// size of each Redis container is small, medium, large, or custom (the amounts of resources).
+	// Default: 100m to 1 CPU and 512Mi to 1Gi of memory.
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
@@ -70,8 +72,8 @@ type Redis struct {
 	// +optional
 	Storage GrowingStorage `json:"storage,omitempty"`
 
-	// config are settings of Redis, as in redis.conf. Most are set while Redis runs; for others the pods are
-	// replaced, one shard at a time.
+	// config are settings of Redis, as in redis.conf. Most settings are changed while Redis runs; for the
+	// others the operator replaces the pods, one shard at a time.
 	// +kubebuilder:validation:MaxProperties=200
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z][a-z0-9-]*$'))",message="the name of a setting must consist of small letters, digits and '-'"
 	// +kubebuilder:example=`{maxmemory-policy: allkeys-lru}`
@@ -80,7 +82,7 @@ type Redis struct {
 	Config map[string]string `json:"config,omitempty"`
 
 	// credentialsSecret names a Secret of this namespace whose key password is the password of the cluster. The
-	// password must not change. Default: one that the operator generates and keeps.
+	// password must not change. Default: a Secret that the operator generates and keeps.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`redis-account`
@@ -88,8 +90,8 @@ type Redis struct {
 	// +nullable
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
 
-	// env sets variables of the Redis container. MAXMEMORY is the memory for data. Default: without it,
-	// three quarters of the memory limit.
+	// env sets variables of the Redis container. MAXMEMORY is the maximum memory for data.
+	// Default: MAXMEMORY is three quarters of the memory limit.
 	// +kubebuilder:validation:MaxProperties=200
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_.-][A-Za-z0-9_.-]*$'))",message="the name of an environment variable must consist of letters, digits, '_', '-' or '.' and not start with a digit"
 	// +kubebuilder:example=`{MAXMEMORY: 2gb}`
@@ -97,8 +99,8 @@ type Redis struct {
 	// +nullable
 	Env map[string]string `json:"env,omitempty"`
 
-	// antiAffinity keeps the pods of a shard on different nodes: Soft (if it can be) or Hard (or else they
-	// are not scheduled). Default: Soft.
+	// antiAffinity keeps the pods of a shard on different nodes: Soft (if possible) or Hard (otherwise the
+	// pod is not scheduled). Default: Soft.
 	// +kubebuilder:validation:Pattern=`^(Soft|Hard)$`
 	// +kubebuilder:example=`Hard`
 	// +optional
@@ -114,15 +116,16 @@ type Redis struct {
 	// +nullable
 	MonitorImage string `json:"monitorImage,omitempty"`
 
-	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
-	// none.
+	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes a backup at any time. Default: no
+	// backups.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *"}`
 	// +optional
 	// +nullable
 	Backup *Object `json:"backup,omitempty"`
 
 	// restoreFrom (ClusterRestore) is the backup from which a new cluster is made. It is read once, before the cluster is formed for the first
-	// time. Afterwards it has no effect, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
+	// time. Afterwards it has no effect and need not be removed: pods no longer have access to the store. The cluster must have as many shards
+	// as the backup.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
@@ -158,27 +161,26 @@ type Redis struct {
 
 // RedisThirdParty is a Redis Cluster that runs outside the platform. The operator creates an ExternalName
 // Service <name>-external for its first address, and a probe pod that runs the check. The component is ready
-// while the probe pod is.
+// while the probe pod is ready.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.secretRef) || !(has(self.username) || has(self.password))",message="give either secretRef or username and password, not both"
 type RedisThirdParty struct {
-	// url has the addresses of nodes of the cluster, all or some: redis://host:port,host:port. Default of the
+	// url has the addresses of all or some nodes of the cluster: redis://host:port,host:port. Default of the
 	// ports: 6379.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:validation:Pattern=`^rediss?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?(,([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?)*$`
 	// +kubebuilder:example=`redis://10.0.0.1:6379,10.0.0.2:6379`
 	URL string `json:"url"`
 
-	// checkCMD is a shell command that succeeds while the cluster is well; the probe pod runs it.
-	// Default: a connection to one of the addresses.
+	// checkCMD is a shell command that the probe pod runs. It must succeed while the cluster
+	// works. Default: a connection to one of the addresses.
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:example=`nc -z cache.example.com 6379`
 	// +optional
 	// +nullable
 	CheckCMD string `json:"checkCMD,omitempty"`
 
-	// username is the account of Redis' ACLs that services use. Prefer secretRef. Default: none, which is the
-	// account default.
+	// username is the Redis ACL user that services use. Prefer secretRef. Default: the user named default.
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:example=`orders`
 	// +optional

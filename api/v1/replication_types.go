@@ -5,22 +5,23 @@ package v1
 
 // MySQLReplication configures which member of a MySQL database may be the primary, and when.
 type MySQLReplication struct {
-	// whenAlone is Write (the primary goes on without a copy, after that was recorded) or Block (commits wait for a copy).
+	// whenAlone is Write (the primary accepts writes without a copy, after the operator recorded this) or Block (commits wait for a copy).
 	// +kubebuilder:default=Write
 	// +kubebuilder:validation:Enum=Write;Block
 	// +kubebuilder:example=`Block`
 	// +optional
 	WhenAlone string `json:"whenAlone,omitempty"`
 
-	// failover is Automatic (a lost primary is replaced once that is proven to lose nothing) or Manual (when primary names another
-	// member).
+	// failover is Automatic (the operator replaces a lost primary when the replacement provably loses nothing) or Manual (the
+	// operator replaces a lost primary when primary names another member).
 	// +kubebuilder:default=Automatic
 	// +kubebuilder:validation:Enum=Automatic;Manual
 	// +kubebuilder:example=`Manual`
 	// +optional
 	Failover string `json:"failover,omitempty"`
 
-	// primary is the ordinal of the member that should be the primary; the operator switches to it while that is safe. Default: any.
+	// primary is the ordinal of the member that should be the primary. The operator switches to this member when the switch is safe. Default: any
+	// member.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
 	// +kubebuilder:example=`0`
@@ -28,7 +29,8 @@ type MySQLReplication struct {
 	// +nullable
 	Primary *int32 `json:"primary,omitempty"`
 
-	// maxLag is the delay of a member above which it neither acknowledges nor is behind the Service for reads.
+	// maxLag is the maximum delay of a replica. A replica with a longer delay does not acknowledge transactions, and the Service for reads excludes
+	// it.
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*(s|m|h)$`
@@ -36,7 +38,7 @@ type MySQLReplication struct {
 	// +optional
 	MaxLag string `json:"maxLag,omitempty"`
 
-	// acceptLoss repeats the token in the message of the status: the consent to go on with the best copy that is left, after all
+	// acceptLoss repeats the token in the message of the status. It consents to continue with the best remaining copy after all
 	// copies with every acknowledged transaction were lost.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
@@ -46,7 +48,7 @@ type MySQLReplication struct {
 	AcceptLoss string `json:"acceptLoss,omitempty"`
 }
 
-// IsReplicated reports whether mysql is a MySQLCluster and not one server, unless it runs elsewhere.
+// IsReplicated reports whether mysql is a MySQLCluster. It is false for kind ThirdParty.
 func (m *MySQL) IsReplicated() bool {
 	return m.Replication != nil || m.Replica != nil && *m.Replica > 1
 }

@@ -18,19 +18,19 @@ type SchedulingFields struct {
 	// +nullable
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// nodeSelector are the labels that a node must have to run the pods.
+	// nodeSelector lists the labels that a node must have to run the pods.
 	// +kubebuilder:example=`{disk: ssd}`
 	// +optional
 	// +nullable
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// affinity (Affinity) is where pods prefer or have to run.
+	// affinity (Affinity) has the rules for the nodes that the pods prefer or need.
 	// +kubebuilder:example=`{podAntiAffinity: {}}`
 	// +optional
 	// +nullable
 	Affinity *Object `json:"affinity,omitempty"`
 
-	// tolerations (Toleration) are the taints of nodes that the pods tolerate.
+	// tolerations (Toleration) list the node taints that the pods tolerate.
 	// +kubebuilder:example=`[{key: dedicated, operator: Exists}]`
 	// +optional
 	// +nullable
@@ -50,8 +50,8 @@ type SchedulingFields struct {
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 }
 
-// Probes are the health checks of a component's container. Each is a Probe as Kubernetes knows
-// it, field by field over the default, or {disabled: true}.
+// Probes are the health checks of a component's container. Each is {disabled: true}, or a
+// Probe of Kubernetes whose fields override those of the default.
 type Probes struct {
 	// path is the path of the HTTP requests that check the container. Default: the checks only open a
 	// TCP connection.
@@ -62,30 +62,30 @@ type Probes struct {
 	// +nullable
 	Path string `json:"path,omitempty"`
 
-	// startup must succeed once before the other checks start. Default: up to five minutes.
+	// startup must succeed once before the other checks start. Default: it may take up to five minutes.
 	// +kubebuilder:example=`{failureThreshold: 120}`
 	// +optional
 	// +nullable
 	Startup *Object `json:"startup,omitempty"`
 
-	// readiness decides whether the Service sends requests to a pod. Default: every 5 s.
+	// readiness decides whether the Service sends requests to a pod. Default: a check every 5 s.
 	// +kubebuilder:example=`{periodSeconds: 2}`
 	// +optional
 	// +nullable
 	Readiness *Object `json:"readiness,omitempty"`
 
-	// liveness restarts the container when it fails. Default: every 10 s, after 6 failures.
+	// liveness restarts the container when it fails. Default: a check every 10 s, and a restart after 6 failures.
 	// +kubebuilder:example=`{disabled: true}`
 	// +optional
 	// +nullable
 	Liveness *Object `json:"liveness,omitempty"`
 }
 
-// ConfigFile is a file in a component's container: its content, or where it comes from.
+// ConfigFile is a file in a component's container: its content, or the ConfigMap or Secret that holds it.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.content), has(self.configMap), has(self.secret)].filter(x, x).size() == 1",message="a file has one of content, configMap and secret"
 type ConfigFile struct {
-	// path is where the file appears in the container.
+	// path is the path of the file in the container.
 	// +kubebuilder:validation:MaxLength=250
 	// +kubebuilder:validation:Pattern=`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`
 	// +kubebuilder:example=`/config/logback.xml`
@@ -109,7 +109,7 @@ type ConfigFile struct {
 	// +nullable
 	Secret string `json:"secret,omitempty"`
 
-	// key is the key in the ConfigMap or Secret. Default: the last part of path.
+	// key of the file in the ConfigMap or Secret. Default: the last part of path.
 	// +kubebuilder:example=`logback.xml`
 	// +optional
 	// +nullable

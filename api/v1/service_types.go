@@ -17,8 +17,8 @@ type Service struct {
 
 // ObjectName sets the name of a component's objects.
 type ObjectName struct {
-	// name of the objects. For mysql, redis, etcd and mongodb it may not be changed while they run in the cluster. Default:
-	// the name of the component; mysql-dataservice for mysql.
+	// name of the objects. The name of mysql, redis, etcd or mongodb may not be changed while the component runs in the
+	// cluster. Default: the name of the component; mysql-dataservice for mysql.
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
 	// +kubebuilder:validation:MaxLength=50
 	// +kubebuilder:example=`auth-blue`
@@ -27,8 +27,8 @@ type ObjectName struct {
 	Name string `json:"name,omitempty"`
 }
 
-// AdditionalService is a service of the user's own. One that depends on mysql, redis, etcd, mongodb, eureka or uuc
-// finds their addresses, and the accounts of mysql and redis, in its environment.
+// AdditionalService is a service of the user's own. If the service depends on mysql, redis, etcd, mongodb, eureka
+// or uuc, its environment has their addresses, and the accounts of mysql and redis.
 //
 // +kubebuilder:validation:XValidation:rule="!(self.name in ['mysql', 'uuc', 'eureka', 'api-manager', 'auth', 'ds-adapter', 'es-adapter', 'trd-adapter', 'gateway-master', 'gateway-web', 'proxy', 'web', 'platform'])",fieldPath=".name",message="must not be the name of a built-in component, nor 'platform': choose another name"
 // +kubebuilder:validation:XValidation:rule="has(self.image)",fieldPath=".image",reason=FieldValueRequired,message="must be set: an additional service has no built-in image"
@@ -71,7 +71,7 @@ type ServiceFields struct {
 	// +nullable
 	Ports []Object `json:"ports,omitempty"`
 
-	// sessionAffinity is None (any pod serves a client) or ClientIP (one client is served by one pod).
+	// sessionAffinity is None (any pod serves a client) or ClientIP (the same pod serves all requests of a client).
 	// +kubebuilder:validation:Enum=None;ClientIP
 	// +kubebuilder:default=None
 	// +kubebuilder:example=`ClientIP`
@@ -85,7 +85,7 @@ type ServiceFields struct {
 	// +optional
 	Strategy string `json:"strategy,omitempty"`
 
-	// rollingUpdate limits the pods that an update replaces at once. Default: one pod more, none less.
+	// rollingUpdate limits the pods that an update replaces at once. Default: one additional pod, and no missing pod.
 	// +kubebuilder:example=`{maxSurge: 25%, maxUnavailable: 1}`
 	// +optional
 	// +nullable
@@ -176,7 +176,7 @@ type Port struct {
 	NodePort *int32 `json:"nodePort,omitempty"`
 }
 
-// RollingUpdate is the pace of an update, each a number of pods or a percentage.
+// RollingUpdate limits the pods that an update replaces at once.
 type RollingUpdate struct {
 	// maxSurge is the number or percentage of pods in addition to replica. Default: 1.
 	// +kubebuilder:example=`25%`
@@ -209,7 +209,7 @@ type Autoscaling struct {
 	// +kubebuilder:example=`5`
 	Max int32 `json:"max"`
 
-	// cpu is the CPU usage to aim at, in percent of the request. Default: 80 if memory is not set.
+	// cpu is the target CPU usage, in percent of the request. Default: 80 if memory is not set.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:example=`70`
@@ -217,7 +217,7 @@ type Autoscaling struct {
 	// +nullable
 	CPU *int32 `json:"cpu,omitempty"`
 
-	// memory is the memory usage to aim at, in percent of the request.
+	// memory is the target memory usage, in percent of the request.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:example=`80`
@@ -256,7 +256,7 @@ type Ingress struct {
 	// +kubebuilder:example=`data.example.com`
 	Host string `json:"host"`
 
-	// path is the start of the paths whose requests go to the service.
+	// path is the path prefix of the requests that are routed to the service.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/`
 	// +kubebuilder:default=/
@@ -294,7 +294,7 @@ type HTTPRoute struct {
 	// +listType=atomic
 	Gateways []Gateway `json:"gateways"`
 
-	// hosts are host names; each may start with a wildcard label. Default: those of the listeners.
+	// hosts are host names; each may start with a wildcard label. Default: the host names of the listeners.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
@@ -305,7 +305,7 @@ type HTTPRoute struct {
 	// +nullable
 	Hosts []string `json:"hosts,omitempty"`
 
-	// path is the start of the paths whose requests go to the service.
+	// path is the path prefix of the requests that are routed to the service.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^/`
 	// +kubebuilder:default=/
@@ -335,7 +335,7 @@ type Gateway struct {
 	// +nullable
 	Namespace string `json:"namespace,omitempty"`
 
-	// sectionName is the name of a listener. Default: all that accept the route.
+	// sectionName is the name of a listener. Default: all listeners that accept the route.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`https`
 	// +optional

@@ -5,15 +5,15 @@ package v1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Phase is one word for where a DataService or a component stands.
+// Phase is one word for the state of a DataService or a component.
 type Phase string
 
 // The phases of a DataService. A component has Pending, Creating, Running, Updating,
 // Scaling, Degraded, Failed, Hibernating and Hibernated.
 const (
-	// PhasePending: nothing was created yet; a component waits for others.
+	// PhasePending: nothing was created yet; a component may be waiting for other components.
 	PhasePending Phase = "Pending"
-	// PhaseCreating: components are coming up for the first time.
+	// PhaseCreating: components start for the first time.
 	PhaseCreating Phase = "Creating"
 	// PhaseRunning: everything declared is ready.
 	PhaseRunning Phase = "Running"
@@ -21,7 +21,7 @@ const (
 	PhaseUpdating Phase = "Updating"
 	// PhaseScaling: only numbers of pods are changing.
 	PhaseScaling Phase = "Scaling"
-	// PhaseDegraded: something that should be ready is not, or does not come up.
+	// PhaseDegraded: a component that should be ready is not ready, or does not start.
 	PhaseDegraded Phase = "Degraded"
 	// PhaseFailed: the operator cannot apply the spec; the message has the reason.
 	PhaseFailed Phase = "Failed"
@@ -42,7 +42,7 @@ const (
 	ConditionReady = "Ready"
 	// ConditionProgressing is True while components are being created, updated or removed.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True when a component does not come up or stopped being well.
+	// ConditionDegraded is True when a component does not start, or is no longer ready.
 	ConditionDegraded = "Degraded"
 	// ConditionPaused is True while spec.paused is set.
 	ConditionPaused = "Paused"
@@ -50,14 +50,14 @@ const (
 	// while the change waits for its turn (--max-rollouts), and then True until every component is ready.
 	ConditionOperatorChange = "OperatorChange"
 	// ConditionBackupHealthy is True when the last backup succeeded and, where mysql.backup.verify is declared, the last check
-	// of one found it good. Only present where mysql.backup is declared.
+	// of a backup found no defect. Only present where mysql.backup is declared.
 	ConditionBackupHealthy = "BackupHealthy"
-	// ConditionRecoverable is True while the latest moments can be restored. Only present where mysql.backup.pointInTime is
-	// declared.
+	// ConditionRecoverable is True while the archive is current, so that the latest transactions can be restored. Only
+	// present where mysql.backup.pointInTime is declared.
 	ConditionRecoverable = "Recoverable"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
+	// ConditionStalled is kstatus's name for work that only a change by a user or another program can continue.
 	ConditionStalled = "Stalled"
 )
 
@@ -67,8 +67,8 @@ const ConditionRestored = "Restored"
 // ConditionImported is True when the database is a copy of the server in spec.mysql.importFrom. Its message has the progress of the copy.
 const ConditionImported = "Imported"
 
-// ConditionDatabaseSwitch reports a switch to the database in spec.mysql.name while another one is in use: True
-// during the switch, False while a person has to act. Absent otherwise.
+// ConditionDatabaseSwitch reports a switch to the database in spec.mysql.name while another database is in use:
+// True during the switch, False while a person has to act. Absent otherwise.
 const ConditionDatabaseSwitch = "DatabaseSwitch"
 
 // The reasons that conditions carry.
@@ -90,7 +90,7 @@ const (
 	ReasonInvalidSpec = "InvalidSpec"
 	// ReasonRenderFailed: a chart did not render.
 	ReasonRenderFailed = "RenderFailed"
-	// ReasonObjectConflict: an object of that name exists and is not this DataService's.
+	// ReasonObjectConflict: an object with the name of a planned object exists, and this DataService does not own it.
 	ReasonObjectConflict = "ObjectConflict"
 	// ReasonApplyFailed: the API server refused an object.
 	ReasonApplyFailed = "ApplyFailed"
@@ -103,30 +103,30 @@ const (
 	// ReasonNotAdopted: this DataService owns an object that an earlier operator or a person wrote. Nothing is written until the object is
 	// deleted or released.
 	ReasonNotAdopted = "NotAdopted"
-	// ReasonVolumeNotResized: a volume does not have the size in the spec. Everything else goes on.
+	// ReasonVolumeNotResized: a volume does not have the size in the spec. The operator continues all other work.
 	ReasonVolumeNotResized = "VolumeNotResized"
 	// ReasonDataLost: the volume of a database has lost its recorded data. The server does not start.
 	ReasonDataLost = "DataLost"
-	// ReasonVolumeBeingDeleted: the claim of a running database was deleted; its volume goes with its pod.
+	// ReasonVolumeBeingDeleted: the claim of a running database was deleted. Kubernetes removes the claim when the pod ends.
 	ReasonVolumeBeingDeleted = "VolumeBeingDeleted"
-	// ReasonServerVersionRefused: the image of a database has a server of another release series than its data,
-	// or than the spec declares. The server does not start.
+	// ReasonServerVersionRefused: the image of a database has a server of another release series than the data
+	// or the spec. The server does not start.
 	ReasonServerVersionRefused = "ServerVersionRefused"
-	// ReasonVolumeReplaced: another volume replaced the volume that was planned for a database.
+	// ReasonVolumeReplaced: a database has another volume than the planned one.
 	ReasonVolumeReplaced = "VolumeReplaced"
 	// ReasonVolumeUnreadable: the volume of a database, or the mark on it, cannot be read.
 	ReasonVolumeUnreadable = "VolumeUnreadable"
 	// ReasonNewerOperator: a newer version of the operator wrote some of the objects.
 	ReasonNewerOperator = "NewerOperator"
-	// ReasonWaitsForOthers: the operator changes as many other DataServices as it may (--max-rollouts).
+	// ReasonWaitsForOthers: the operator is already changing the maximum number of DataServices (--max-rollouts).
 	ReasonWaitsForOthers = "WaitsForOthers"
 	// ReasonStopped: a DataService has been Degraded since the operator changed it, so the operator changes no further one.
 	ReasonStopped = "Stopped"
 	// ReasonBackupSucceeded: the last backup succeeded.
 	ReasonBackupSucceeded = "BackupSucceeded"
-	// ReasonVerified: the last backup succeeded, and the last check of one found it good.
+	// ReasonVerified: the last backup succeeded, and the last check of a backup found no defect.
 	ReasonVerified = "Verified"
-	// ReasonNoBackup: there is no backup yet, or the archive continues none.
+	// ReasonNoBackup: no backup exists yet, or no backup that the archive continues.
 	ReasonNoBackup = "NoBackup"
 	// ReasonNotVerified: no backup was checked yet.
 	ReasonNotVerified = "NotVerified"
@@ -136,13 +136,13 @@ const (
 	ReasonVerificationFailed = "VerificationFailed"
 	// ReasonBackupOverdue: the last backup is older than the schedule allows.
 	ReasonBackupOverdue = "BackupOverdue"
-	// ReasonCheckOverdue: the same of checks.
+	// ReasonCheckOverdue: the last check of a backup is older than the schedule of checks allows.
 	ReasonCheckOverdue = "CheckOverdue"
-	// ReasonArchiveUnusable: the last check found a backup good, but could not replay the archive after it.
+	// ReasonArchiveUnusable: the last check found no defect in a backup, but could not replay the archive after the backup.
 	ReasonArchiveUnusable = "ArchiveUnusable"
-	// ReasonArchived: the archive follows the server, and continues a backup.
+	// ReasonArchived: the archive is current, and continues a backup.
 	ReasonArchived = "Archived"
-	// ReasonBackupWarned: the last backup, or the restore that the database began with, has warnings.
+	// ReasonBackupWarned: the last backup, or the restore that created the database, has warnings.
 	ReasonBackupWarned = "BackupWarned"
 	// ReasonImported: the database is a copy of the server in spec.mysql.importFrom.
 	ReasonImported = "Imported"
@@ -150,25 +150,25 @@ const (
 	ReasonImporting = "Importing"
 	// ReasonImportFollowing: the copy follows the server, until spec.mysql.importFrom.cutOver.
 	ReasonImportFollowing = "ImportFollowing"
-	// ReasonImportWaiting: the server's log cannot be followed, so its copy waits for spec.mysql.importFrom.cutOver.
+	// ReasonImportWaiting: the server's log cannot be followed, so the copy waits for spec.mysql.importFrom.cutOver.
 	ReasonImportWaiting = "ImportWaiting"
-	// ReasonImportNotRunning: the server is not copied yet, and no pod copies it.
+	// ReasonImportNotRunning: the copy of the server is incomplete, and no pod works on it.
 	ReasonImportNotRunning = "ImportNotRunning"
-	// ReasonArchiveStopped: the database is stopped, and the archive with it.
+	// ReasonArchiveStopped: the database and its archive are stopped.
 	ReasonArchiveStopped = "ArchiveStopped"
-	// ReasonNotPrepared: no DataRestore has prepared the database that the spec names. The former database runs on.
+	// ReasonNotPrepared: no DataRestore has prepared the database in the spec. The former database stays in use.
 	ReasonNotPrepared = "NotPrepared"
 	// ReasonNotRetained: a switch to another database needs volumes that outlive the DataService.
 	ReasonNotRetained = "NotRetained"
-	// ReasonLossNotAccepted: spec.mysql.acceptLoss does not repeat what a switch to another database loses.
+	// ReasonLossNotAccepted: spec.mysql.acceptLoss does not repeat the text of the loss that a switch to another database causes.
 	ReasonLossNotAccepted = "LossNotAccepted"
-	// ReasonStopping: the users of the database are being stopped, to switch to another database.
+	// ReasonStopping: the pods that use the database are being stopped, to switch to another database.
 	ReasonStopping = "Stopping"
-	// ReasonSwitching: the former database stops, and the other one replaces it.
+	// ReasonSwitching: the former database stops, and the new database replaces it.
 	ReasonSwitching = "Switching"
-	// ReasonStarting: the new database starts, and then its users.
+	// ReasonStarting: the new database starts first, and then the pods that use it.
 	ReasonStarting = "Starting"
-	// ReasonArchiveNotReady: the archive is starting, or does not follow the server.
+	// ReasonArchiveNotReady: the archive is starting, or is not current.
 	ReasonArchiveNotReady = "ArchiveNotReady"
 )
 
@@ -188,7 +188,7 @@ const (
 	EventPruned = "Pruned"
 )
 
-// DataServiceStatus is the platform as the operator last saw it.
+// DataServiceStatus is the last observed state of the platform.
 type DataServiceStatus struct {
 	// observedGeneration is the generation of the spec that this status describes.
 	// +kubebuilder:example=`3`
@@ -212,21 +212,22 @@ type DataServiceStatus struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 
-	// conditions are Ready, Progressing, Degraded and Paused, and while true Reconciling and Stalled; BackupHealthy and
-	// Recoverable where mysql.backup and its pointInTime are declared; DatabaseSwitch while mysql.name is not the database in use.
+	// conditions are Ready, Progressing, Degraded and Paused. Reconciling and Stalled are present only while true. BackupHealthy
+	// is present with mysql.backup, Recoverable with its pointInTime, and DatabaseSwitch while mysql.name is not the database in
+	// use.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllReady}]`
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// history lists the generations of the spec that the operator has kept and seen ready. Missing until the
-	// spec is changed under an operator of version 0.3.0 or newer.
+	// history has the latest generation of the spec that was kept, and the latest that was ready. Absent
+	// until the spec changes under an operator of version 0.3.0 or newer.
 	// +kubebuilder:example=`{generation: 7, readyGeneration: 6}`
 	// +optional
 	History *History `json:"history,omitempty"`
 
-	// backup describes the backups of mysql. Absent where none are declared.
+	// backup describes the backups of mysql. Absent if no backups are declared.
 	// +kubebuilder:example=`{lastSuccessful: "2026-01-02T02:31:10Z", lastID: 20260102T023001Z-0a1b2c3d}`
 	// +optional
 	Backup *BackupStatus `json:"backup,omitempty"`
@@ -239,19 +240,19 @@ type DataServiceStatus struct {
 	Components []ComponentStatus `json:"components,omitempty"`
 }
 
-// BackupStatus describes the backups of a database as seen last. The store is the truth.
+// BackupStatus is the last observed state of a database's backups. The store is authoritative.
 type BackupStatus struct {
 	// lastSuccessful is the time when the newest backup was complete in the store.
 	// +kubebuilder:example=`"2026-01-02T02:31:10Z"`
 	// +optional
 	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
 
-	// lastID is the name of that backup in the store.
+	// lastID is the name of the newest backup in the store.
 	// +kubebuilder:example=`20260102T023001Z-0a1b2c3d`
 	// +optional
 	LastID string `json:"lastID,omitempty"`
 
-	// warnings are those of that backup, at most five: what a restore of it will lack.
+	// warnings of the newest backup, at most five. Each names data that a restore will lack.
 	// +kubebuilder:example=`["table a.b is MyISAM"]`
 	// +listType=atomic
 	// +optional
@@ -262,13 +263,13 @@ type BackupStatus struct {
 	// +optional
 	LastVerified *metav1.Time `json:"lastVerified,omitempty"`
 
-	// verifiedID is the name of that backup in the store.
+	// verifiedID is the name of the last successfully checked backup in the store.
 	// +kubebuilder:example=`20260102T023001Z-0a1b2c3d`
 	// +optional
 	VerifiedID string `json:"verifiedID,omitempty"`
 }
 
-// History is about the ControllerRevisions that hold earlier specs.
+// History has the generations of the specs that ControllerRevisions hold.
 type History struct {
 	// generation is the latest generation whose spec was accepted and kept.
 	// +kubebuilder:example=`7`

@@ -11,8 +11,8 @@ import (
 
 // Workload are the fields of every component, middleware or service.
 type Workload struct {
-	// image of the container. Default: the built-in image of the component; an additional service has none
-	// and must set it.
+	// image of the container. Default: the built-in image of the component; an additional service has no
+	// default and must set an image.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/auth:v2`
@@ -21,7 +21,7 @@ type Workload struct {
 	Image string `json:"image,omitempty"`
 
 	// port of the container and its Service. Default: the built-in port of the component; an additional
-	// service has none.
+	// service has no default.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +kubebuilder:example=`8080`
@@ -37,7 +37,7 @@ type Workload struct {
 	// +nullable
 	NodePort *int32 `json:"nodePort,omitempty"`
 
-	// replica is the number of pods. Default: 1, or an autoscaler's.
+	// replica is the number of pods. Default: 1, or the number that an autoscaler sets.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	// +kubebuilder:example=`2`
@@ -45,8 +45,8 @@ type Workload struct {
 	// +nullable
 	Replica *int32 `json:"replica,omitempty"`
 
-	// dependsOn names components that must be ready before this one is created or changed, besides the
-	// built-in order.
+	// dependsOn names components that must be ready before this component is created or changed, in
+	// addition to the built-in order.
 	// +kubebuilder:example=`[auth]`
 	// +listType=set
 	// +optional
@@ -87,13 +87,13 @@ type ComponentName string
 // +kubebuilder:validation:Pattern=`^(small|medium|large|custom)$`
 type Size string
 
-// SizeCustom is the size whose amounts the field resources gives.
+// SizeCustom takes its amounts from the field resources.
 const SizeCustom Size = "custom"
 
 // ContainerFields configure a component's main container.
 type ContainerFields struct {
-	// size is small, medium, large, or custom (the amounts of resources). Default: that of spec.defaults for
-	// a service, else the built-in amounts.
+	// size is small, medium, large, or custom (the amounts of resources). Default: the size in spec.defaults
+	// for a service, else the built-in amounts.
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
@@ -117,7 +117,7 @@ type ContainerFields struct {
 	// +nullable
 	Args []string `json:"args,omitempty"`
 
-	// env sets variables of the container; they override the built-in ones.
+	// env sets variables of the container. They override the built-in variables.
 	// +kubebuilder:validation:MaxProperties=500
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_.-][A-Za-z0-9_.-]*$'))",message="the name of an environment variable must consist of letters, digits, '_', '-' or '.' and not start with a digit"
 	// +kubebuilder:example=`{JAVA_OPTS: "-Xmx512m"}`
@@ -144,15 +144,15 @@ type ContainerFields struct {
 	// +nullable
 	VolumeMounts []Object `json:"volumeMounts,omitempty"`
 
-	// imagePullPolicy is Always (ask the registry at each start), IfNotPresent, or Never (the node must have
-	// the image).
+	// imagePullPolicy is Always (ask the registry at each start), IfNotPresent (pull the image if the node
+	// does not have it), or Never (the node must have the image).
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	// +kubebuilder:default=IfNotPresent
 	// +kubebuilder:example=`Always`
 	// +optional
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
 
-	// securityContext of the container. A field given replaces that field of the default.
+	// securityContext of the container. Each field that is set replaces the same field of the default.
 	// +kubebuilder:example=`{readOnlyRootFilesystem: true}`
 	// +optional
 	// +nullable
@@ -197,8 +197,8 @@ type PodFields struct {
 	// +nullable
 	Volumes []Object `json:"volumes,omitempty"`
 
-	// serviceAccountName is the service account of the pods. No token is mounted. Default: that of the
-	// namespace.
+	// serviceAccountName is the service account of the pods. No token is mounted. Default: the default
+	// account of the namespace.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`runner`
 	// +optional
@@ -211,7 +211,7 @@ type PodFields struct {
 	// +nullable
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// podSecurityContext is the security context of the pods. A field given replaces that field of the default.
+	// podSecurityContext is the security context of the pods. Each field that is set replaces the same field of the default.
 	// +kubebuilder:example=`{fsGroup: 2000}`
 	// +optional
 	// +nullable

@@ -9,7 +9,7 @@ import (
 	"d3os.com/d3os-operator/api/compat"
 )
 
-// AppService is a Deployment and, if it has ports, a Service of type NodePort. Both have its name.
+// AppService is a Deployment and, with ports, a Service of type NodePort. Both have the name of the resource.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -57,7 +57,8 @@ type AppServiceSpec struct {
 
 	compat.Container `json:",inline"`
 
-	// ports are the ports of the Service. Each has port, and may have targetPort, nodePort, name and protocol. Default: none, and no Service.
+	// ports are the ports of the Service. Each port has port, and may have targetPort, nodePort, name and protocol. Default: no ports, and no
+	// Service.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.port == p.port && q.protocol == p.protocol))",message="must not have a port twice for one protocol"
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="must have different names"

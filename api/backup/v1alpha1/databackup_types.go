@@ -5,9 +5,9 @@ package v1alpha1
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DataBackup makes one backup now, by a Job, to the store in spec.mysql.backup of its DataService, or in spec.backup of its
-// EtcdCluster, MySQLCluster or RedisCluster. The store holds the backup and its list of contents: this resource is the record of the run. Deleting the
-// resource deletes no data; the retention of that backup does.
+// DataBackup makes one backup now, by a Job. The store is in spec.mysql.backup of the DataService, or in spec.backup of the EtcdCluster, MySQLCluster
+// or RedisCluster. The store holds the backup and its list of contents; this resource is the record of the run. Deleting the resource deletes no
+// data: only the retention in the spec deletes backups.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -32,7 +32,7 @@ type DataBackup struct {
 	// +kubebuilder:example=`{of: {name: platform}}`
 	Spec DataBackupSpec `json:"spec"`
 
-	// status is the backup as the operator last saw it.
+	// status is the last observed state of the backup.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{phase: Succeeded, id: 20260102T150405Z-0a1b2c3d, size: 12.4 MiB}`
 	// +optional
@@ -73,7 +73,7 @@ type BackupSource struct {
 	Name string `json:"name"`
 
 	// component of the resource that holds the data: mysql of a DataService or a MySQLCluster, etcd of an EtcdCluster, redis of a RedisCluster.
-	// Default: that of the kind.
+	// Default: the component of the kind.
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^(mysql|etcd|redis)$`
 	// +kubebuilder:example=`mysql`
@@ -105,14 +105,14 @@ type Source struct {
 	Component string `json:"component,omitempty"`
 }
 
-// Phase is one word for where a backup or a restore stands.
+// Phase is one word for the state of a backup or a restore.
 type Phase string
 
 // The phases of a DataBackup.
 const (
-	// PhasePending: the Job cannot be made yet; the message has the reason.
+	// PhasePending: the Job cannot be created yet; the message has the reason.
 	PhasePending Phase = "Pending"
-	// PhaseRunning: the Job is at work.
+	// PhaseRunning: the Job is running.
 	PhaseRunning Phase = "Running"
 	// PhaseSucceeded: the store holds the backup, its manifest included.
 	PhaseSucceeded Phase = "Succeeded"
@@ -122,7 +122,7 @@ const (
 
 // The conditions of a DataBackup and of a DataRestore. Reconciling and Stalled follow kstatus: present only while true.
 const (
-	// ConditionReady is True when the store holds the backup, or the volume the restored database.
+	// ConditionReady is True when the store holds the backup, or the volume holds the restored database.
 	ConditionReady = "Ready"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
@@ -130,24 +130,24 @@ const (
 	ConditionStalled = "Stalled"
 )
 
-// The reasons that conditions carry, besides those of every kind (ApplyFailed ...) and those of the program that makes
-// backups (AccessDenied, StoreFull ...; docs/backup.md lists them).
+// The reasons of conditions, in addition to those of every kind (ApplyFailed ...) and those of the program that makes
+// backups (AccessDenied, StoreFull ...), which docs/backup.md lists.
 const (
 	// ReasonSucceeded: the store holds the backup.
 	ReasonSucceeded = "Succeeded"
-	// ReasonRunning: the Job is at work.
+	// ReasonRunning: the Job is running.
 	ReasonRunning = "Running"
-	// ReasonSourceNotFound: there is no such resource, or it declares no backup.
+	// ReasonSourceNotFound: the resource does not exist, or declares no backup.
 	ReasonSourceNotFound = "SourceNotFound"
 	// ReasonJobConflict: a Job of that name exists and has another owner.
 	ReasonJobConflict = "JobConflict"
-	// ReasonJobDeleted: the Job was deleted before it was done.
+	// ReasonJobDeleted: the Job was deleted before it ended.
 	ReasonJobDeleted = "JobDeleted"
-	// ReasonCopied: the resource is a copy of one that was started before. A restore of the cluster's objects creates such copies.
+	// ReasonCopied: the resource is a copy of a resource whose run was started before. A restore of the cluster's objects creates such copies.
 	ReasonCopied = "Copied"
 	// ReasonJobFailed: the Job failed, and its pod reported no reason.
 	ReasonJobFailed = "JobFailed"
-	// ReasonResultLost: the Job succeeded, and its pod was deleted before it was read.
+	// ReasonResultLost: the Job succeeded, and its pod was deleted before the operator read the result.
 	ReasonResultLost = "ResultLost"
 	// ReasonPodNotStarting: the pod of the Job does not start.
 	ReasonPodNotStarting = "PodNotStarting"
@@ -157,7 +157,7 @@ const (
 	ReasonDeleting = "Deleting"
 )
 
-// DataBackupStatus is a backup as the operator last saw it.
+// DataBackupStatus is the last observed state of a backup.
 type DataBackupStatus struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
@@ -191,7 +191,7 @@ type DataBackupStatus struct {
 	// +optional
 	ID string `json:"id,omitempty"`
 
-	// startedAt is the time when the Job was made.
+	// startedAt is the time when the Job was created.
 	// +kubebuilder:example=`"2026-01-02T15:04:00Z"`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
@@ -201,7 +201,7 @@ type DataBackupStatus struct {
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
 
-	// duration of the backup. Loading it again takes several times as long.
+	// duration of the backup. A restore takes several times as long.
 	// +kubebuilder:example=`5s`
 	// +optional
 	Duration string `json:"duration,omitempty"`
@@ -221,18 +221,18 @@ type DataBackupStatus struct {
 	// +optional
 	StoredBytes int64 `json:"storedBytes,omitempty"`
 
-	// tables is the number of tables in the backup; of a RedisCluster, shards; of an EtcdCluster, none.
+	// tables is the number of tables in the backup; for a RedisCluster, of shards. Absent for an EtcdCluster.
 	// +kubebuilder:example=`42`
 	// +optional
 	Tables int32 `json:"tables,omitempty"`
 
-	// rows is the number of rows in the backup, of all tables; of an EtcdCluster or a RedisCluster, keys.
+	// rows is the number of rows of all tables in the backup; for an EtcdCluster or a RedisCluster, of keys.
 	// +kubebuilder:example=`120000`
 	// +optional
 	Rows int64 `json:"rows,omitempty"`
 
-	// revision is a revision of etcd. The backup has at least all writes up to it, and with them every write that was
-	// acknowledged before the backup began.
+	// revision is a revision of etcd. The backup has at least all writes up to this revision, which include every
+	// write that was acknowledged before the backup began.
 	// +kubebuilder:example=`120034`
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
@@ -242,7 +242,7 @@ type DataBackupStatus struct {
 	// +optional
 	ServerVersion string `json:"serverVersion,omitempty"`
 
-	// position is where in the server's binary log the backup was made. Absent where the server keeps none.
+	// position is the place in the server's binary log at which the backup was made. Absent for a server without a binary log.
 	// +kubebuilder:example=`{file: binlog.000042, offset: 1547}`
 	// +optional
 	Position *Position `json:"position,omitempty"`
@@ -253,7 +253,7 @@ type DataBackupStatus struct {
 	// +optional
 	Warnings []string `json:"warnings,omitempty"`
 
-	// conditions are Ready, and while true Reconciling and Stalled.
+	// conditions are Ready, and Reconciling and Stalled only while true.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: Succeeded}]`
 	// +listType=map
 	// +listMapKey=type
@@ -271,7 +271,7 @@ type Position struct {
 	// +kubebuilder:example=`1547`
 	Offset int64 `json:"offset"`
 
-	// gtid is the position that the server had executed, in its own form. Empty if it has none.
+	// gtid is the set of transactions that the server had executed, in the server's own form. Empty for a server without GTIDs.
 	// +kubebuilder:example=`0-1-42`
 	// +optional
 	GTID string `json:"gtid,omitempty"`

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DataRestoreStatus is a restore as the operator last saw it.
+// DataRestoreStatus is the last observed state of a restore.
 type DataRestoreStatus struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
@@ -36,7 +36,7 @@ type DataRestoreStatus struct {
 	// +optional
 	Claim string `json:"claim,omitempty"`
 
-	// claimUID is the UID of that claim.
+	// claimUID is the UID of the claim.
 	// +kubebuilder:example=`5f1c2a3b-0000-4000-8000-000000000001`
 	// +optional
 	ClaimUID string `json:"claimUID,omitempty"`
@@ -51,12 +51,12 @@ type DataRestoreStatus struct {
 	// +optional
 	ID string `json:"id,omitempty"`
 
-	// startedAt is the time when the Job was made.
+	// startedAt is the time when the Job was created.
 	// +kubebuilder:example=`"2026-01-02T15:04:00Z"`
 	// +optional
 	StartedAt *metav1.Time `json:"startedAt,omitempty"`
 
-	// completedAt is the time when the database was restored and checked, or when that failed.
+	// completedAt is the time when the database was restored and checked, or when the restore failed.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	CompletedAt *metav1.Time `json:"completedAt,omitempty"`
@@ -66,7 +66,7 @@ type DataRestoreStatus struct {
 	// +optional
 	Duration string `json:"duration,omitempty"`
 
-	// bytes counts those of the backup's dump, not compressed.
+	// bytes is the size of the backup's dump, in bytes before compression.
 	// +kubebuilder:example=`73400320`
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
@@ -81,27 +81,27 @@ type DataRestoreStatus struct {
 	// +optional
 	Rows int64 `json:"rows,omitempty"`
 
-	// serverVersion is that of the server that made the backup.
+	// serverVersion is the version of the server when the backup was made.
 	// +kubebuilder:example=`5.7.44`
 	// +optional
 	ServerVersion string `json:"serverVersion,omitempty"`
 
-	// restoredTo is the moment of the last transaction that is there: that of the archive, or when the backup began.
+	// restoredTo is the moment of the last restored transaction: of the archive, or the start of the backup.
 	// +kubebuilder:example=`"2026-01-02T15:29:59Z"`
 	// +optional
 	RestoredTo *metav1.Time `json:"restoredTo,omitempty"`
 
-	// transactions counts those that were applied after the backup was loaded.
+	// transactions is the number of transactions that were applied after the backup was loaded.
 	// +kubebuilder:example=`1547`
 	// +optional
 	Transactions int64 `json:"transactions,omitempty"`
 
-	// position is where in the binary log of the running server the restored data stands. Absent where that keeps none.
+	// position is the place in the running server's binary log up to which data was restored. Absent for a server without a binary log.
 	// +kubebuilder:example=`{file: binlog.000042, offset: 1547}`
 	// +optional
 	Position *Position `json:"position,omitempty"`
 
-	// loses is the data of the running database that the restored one lacks: a switch loses it.
+	// loses describes the data of the running database that the restored database lacks. A switch loses that data.
 	// +kubebuilder:example=`{summary: "12 transactions since 2026-01-02T15:30:01Z"}`
 	// +optional
 	Loses *Loss `json:"loses,omitempty"`
@@ -112,7 +112,7 @@ type DataRestoreStatus struct {
 	// +optional
 	Warnings []string `json:"warnings,omitempty"`
 
-	// conditions are Ready, and while true Reconciling and Stalled.
+	// conditions are Ready, and Reconciling and Stalled only while true.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: Prepared}]`
 	// +listType=map
 	// +listMapKey=type
@@ -120,30 +120,29 @@ type DataRestoreStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Loss is the data of a database that was committed after the moment to which another one was restored.
+// Loss describes the data that was committed in the running database after the moment of the restore.
 type Loss struct {
-	// summary says it in a few words. What is committed after countedTo comes on top of it.
+	// summary describes the loss in a few words. Transactions after countedTo are lost in addition.
 	// +kubebuilder:example=`12 transactions since 2026-01-02T15:30:01Z`
 	Summary string `json:"summary"`
 
-	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. It has no end: what is committed until
-	// the switch is lost, too.
+	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. The text names no end, because
+	// transactions until the switch are lost, too.
 	// +kubebuilder:example=`everything since 2026-01-02T15:29:59Z`
 	// +optional
 	Accept string `json:"accept,omitempty"`
 
-	// transactions counts those that the archive has beyond that moment. Absent where it is not known, because there is
-	// no archive.
+	// transactions is the number of lost transactions in the archive. Absent without an archive.
 	// +kubebuilder:example=`12`
 	// +optional
 	Transactions *int64 `json:"transactions,omitempty"`
 
-	// since is the time when the first of them was committed. Absent if there is none: then countedTo has the time.
+	// since is the time when the first lost transaction was committed. Absent without a lost transaction: see countedTo.
 	// +kubebuilder:example=`"2026-01-02T15:30:01Z"`
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 
-	// countedTo is the time up to which the archive was counted, by the server's clock.
+	// countedTo is the time of the end of the count, by the server's clock.
 	// +kubebuilder:example=`"2026-01-02T16:00:00Z"`
 	// +optional
 	CountedTo *metav1.Time `json:"countedTo,omitempty"`

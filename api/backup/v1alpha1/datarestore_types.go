@@ -8,9 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DataRestore restores a backup to a new volume, next to the running database, and checks it. It never touches that
-// database, and switches nothing. Without databaseName it is a rehearsal, and its volume is deleted with it. With
-// databaseName the volume stays, and a person can switch the DataService to it, and back in the same way.
+// DataRestore restores a backup to a new volume, next to the running database, and checks it. A DataRestore never
+// changes or switches the running database. Without databaseName it is a rehearsal, and its volume is deleted with
+// the resource. With databaseName the volume is kept, and a person can switch the DataService to the restored
+// database, and back in the same way.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -35,7 +36,7 @@ type DataRestore struct {
 	// +kubebuilder:example=`{of: {name: platform}, toTime: "2026-01-02T15:30:00Z", databaseName: mysql-restored}`
 	Spec DataRestoreSpec `json:"spec"`
 
-	// status is the restore as the operator last saw it.
+	// status is the last observed state of the restore.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{phase: Prepared, id: 20260102T150405Z-0a1b2c3d, claim: data-mysql-restored-0}`
 	// +optional
@@ -56,11 +57,11 @@ type DataRestoreList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.toPosition) || !has(self.toTime)",fieldPath=".toPosition",message="may not be set together with toTime: give one of them"
 // +kubebuilder:validation:XValidation:rule="!has(self.toPosition) || self.backup != 'latest'",fieldPath=".backup",message="must be the ID of a backup when toPosition is set: a position is of one log"
 type DataRestoreSpec struct {
-	// of names the data. spec.mysql.backup of the DataService defines where its backups are.
+	// of names the data. The store of its backups is in spec.mysql.backup of the DataService.
 	// +kubebuilder:example=`{kind: DataService, name: platform, component: mysql}`
 	Of Source `json:"of"`
 
-	// backup is the ID of the backup, or latest: with toTime, the newest backup before that moment.
+	// backup is the ID of the backup, or latest (the newest backup; with toTime, the newest backup before toTime).
 	// +kubebuilder:default=latest
 	// +kubebuilder:validation:MaxLength=25
 	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{8}T[0-9]{6}Z-[0-9a-f]{8})$`
@@ -76,8 +77,8 @@ type DataRestoreSpec struct {
 	// +nullable
 	ToTime string `json:"toTime,omitempty"`
 
-	// toPosition is the place in the binary log up to which the archive is replayed, FILE:OFFSET, instead of toTime. A restore names it where a
-	// time stands for two states. backup must be an ID: positions are of one log.
+	// toPosition is the place in the binary log up to which the archive is replayed, FILE:OFFSET, instead of toTime. If toTime is ambiguous,
+	// the message of the restore names the position. backup must be an ID, because a position is valid in one log only.
 	// +kubebuilder:validation:MaxLength=280
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][-A-Za-z0-9._]*:[0-9]{1,19}$`
 	// +kubebuilder:example=`binlog.000002:1234`
@@ -85,8 +86,8 @@ type DataRestoreSpec struct {
 	// +nullable
 	ToPosition string `json:"toPosition,omitempty"`
 
-	// databaseName is the value of spec.mysql.name with which a DataService takes the restored database. The volume is the claim
-	// data-<databaseName>-0, and stays when the DataRestore is deleted. No claim of that name may exist. Default: none, a
+	// databaseName is the value of spec.mysql.name with which a DataService uses the restored database. The volume is the claim
+	// data-<databaseName>-0, and is kept when the DataRestore is deleted. No claim of that name may exist. Default: none, a
 	// rehearsal; the volume is deleted with the DataRestore.
 	// +kubebuilder:validation:MaxLength=44
 	// +kubebuilder:validation:Pattern=`^[a-z]([-a-z0-9]*[a-z0-9])?$`
@@ -95,8 +96,8 @@ type DataRestoreSpec struct {
 	// +nullable
 	DatabaseName string `json:"databaseName,omitempty"`
 
-	// image is the image of the server that loads the backup, such as a newer version for a rehearsal of an upgrade. Default:
-	// that of the database.
+	// image is the image of the server that loads the backup, such as a newer version for a rehearsal of an upgrade.
+	// Default: the image of the database.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[^\s]+$`
 	// +kubebuilder:example=`registry.example.com/mysql:8.0`
@@ -120,7 +121,7 @@ type DataRestoreSpec struct {
 
 // RestoreStorage is the volume of a restore.
 type RestoreStorage struct {
-	// size of the volume. It may be less than the size of the database's volume. Default: that size.
+	// size of the volume. It may be less than the size of the database's volume. Default: the size of the database's volume.
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="isQuantity(string(self)) && quantity(string(self)).isGreaterThan(quantity('0'))",message="size must be a quantity above zero, such as 10Gi"
@@ -137,8 +138,8 @@ type RestoreStorage struct {
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
 
-	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may; the class must belong to a
-	// CSI driver that can do so). Default: the mode of the database's volume.
+	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may use the volume; the CSI
+	// driver of the class must support this mode). Default: the mode of the database's volume.
 	// +kubebuilder:validation:Pattern=`^ReadWriteOnce(Pod)?$`
 	// +kubebuilder:example=`ReadWriteOncePod`
 	// +optional
@@ -156,21 +157,22 @@ type SecretName struct {
 	Name string `json:"name"`
 }
 
-// The phases of a DataRestore, besides Pending and Failed. Prepared and Failed are final.
+// The phases of a DataRestore, in addition to Pending and Failed. Prepared and Failed are final.
 const (
 	// PhaseValidating: the agent checks whether the restore can succeed. Nothing was written.
 	PhaseValidating Phase = "Validating"
 	// PhaseBuilding: a server loads the backup into the new volume.
 	PhaseBuilding Phase = "Building"
-	// PhaseReplaying: that server applies what was archived after the backup.
+	// PhaseReplaying: the server applies the archived transactions after the backup.
 	PhaseReplaying Phase = "Replaying"
 	// PhaseChecking: tables, rows and accounts are checked.
 	PhaseChecking Phase = "Checking"
-	// PhasePrepared: the restored database is on its volume, and nothing uses it. The status has the loss that a switch to it causes.
+	// PhasePrepared: the restored database is on its volume, and nothing uses it. The status has the loss that a switch to the restored database
+	// causes.
 	PhasePrepared Phase = "Prepared"
 )
 
-// The reasons of a DataRestore, besides those that a DataBackup has.
+// The reasons of a DataRestore, in addition to those of a DataBackup.
 const (
 	// ReasonPrepared: the restored database is on its volume.
 	ReasonPrepared = "Prepared"
@@ -178,8 +180,8 @@ const (
 	ReasonNameInUse = "NameInUse"
 	// ReasonVolumeConflict: a claim with the name of the restore's volume exists, and this restore did not create it.
 	ReasonVolumeConflict = "VolumeConflict"
-	// ReasonVolumeDeleted: the claim was deleted before the restore was done.
+	// ReasonVolumeDeleted: the claim was deleted before the restore ended.
 	ReasonVolumeDeleted = "VolumeDeleted"
-	// ReasonSizeUnknown: the size is not set, and the database has no volume to take it from.
+	// ReasonSizeUnknown: the size is not set, and the database has no volume whose size could be used.
 	ReasonSizeUnknown = "SizeUnknown"
 )

@@ -10,7 +10,7 @@ import (
 
 // ClusterBackup configures the backups of a cluster: their store and schedule.
 type ClusterBackup struct {
-	// destination is where backups are kept.
+	// destination is the bucket or the volume that holds the backups.
 	// +kubebuilder:example=`{claim: {name: backups}}`
 	Destination BackupDestination `json:"destination"`
 
@@ -20,7 +20,7 @@ type ClusterBackup struct {
 	// +nullable
 	Encryption *BackupEncryption `json:"encryption,omitempty"`
 
-	// schedule of backups, in the format of cron. Default: none, only a DataBackup makes one.
+	// schedule of backups, in the format of cron. Default: none, and only a DataBackup makes a backup.
 	// +kubebuilder:validation:MaxLength=100
 	// +kubebuilder:validation:Pattern=`^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4})$`
 	// +kubebuilder:example=`"30 4 * * *"`
@@ -28,7 +28,7 @@ type ClusterBackup struct {
 	// +nullable
 	Schedule string `json:"schedule,omitempty"`
 
-	// timeZone of the schedule, such as Europe/Berlin. Default: that of the cluster.
+	// timeZone of the schedule, such as Europe/Berlin. Default: the time zone of the cluster.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$`
 	// +kubebuilder:example=`Etc/UTC`
@@ -36,13 +36,14 @@ type ClusterBackup struct {
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// retention selects the backups that stay. A job removes the others once an hour.
+	// retention selects the backups that are kept. A job deletes the other backups once an hour.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{keep: 14, keepFor: 720h, atLeast: 3}`
 	// +optional
 	Retention BackupRetention `json:"retention,omitempty"`
 
-	// resources are the requests and limits of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory; to 1Gi for a MySQLCluster.
+	// resources are the requests and limits of the pods that make backups. Default: 100m to 1 CPU, and 128Mi to 512Mi of memory (to 1Gi for a
+	// MySQLCluster).
 	// +kubebuilder:example=`{limits: {memory: 512Mi}}`
 	// +optional
 	// +nullable
@@ -64,19 +65,19 @@ func (b *ClusterBackup) Template() []byte {
 	return b.PodTemplate.Raw
 }
 
-// ClusterBackupStatus describes the backups of a cluster. Times change with a backup, and never go back.
+// ClusterBackupStatus describes the backups of a cluster. Its times change with a backup, and never decrease.
 type ClusterBackupStatus struct {
 	// lastSuccessful is the time when the last backup ended.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
 
-	// lastID is its ID.
+	// lastID is the ID of the last backup.
 	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
 	// +optional
 	LastID string `json:"lastID,omitempty"`
 
-	// warnings are those of that backup, at most five: what a restore of it will lack.
+	// warnings of the last backup, at most five. Each names data that a restore will lack.
 	// +kubebuilder:example=`["table a.b is MyISAM"]`
 	// +listType=atomic
 	// +optional
@@ -97,9 +98,9 @@ const (
 	ReasonBackupFailed = "BackupFailed"
 )
 
-// ClusterRestore selects the backup that a new cluster is made of.
+// ClusterRestore selects the backup from which a new cluster is made.
 type ClusterRestore struct {
-	// destination is where the backup is kept: the folder of the other cluster, with its prefix.
+	// destination is the bucket or the volume that holds the backup, with the prefix of the cluster that was backed up.
 	// +kubebuilder:example=`{claim: {name: backups}}`
 	Destination BackupDestination `json:"destination"`
 
@@ -118,11 +119,11 @@ type ClusterRestore struct {
 	IdentitySecret *SecretName `json:"identitySecret,omitempty"`
 }
 
-// BackupDestination is where backups are kept: in a bucket or on a volume.
+// BackupDestination is the bucket or the volume that holds backups.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.s3) != has(self.claim)",message="give either s3 or claim"
 type BackupDestination struct {
-	// s3 is a bucket of a store that speaks S3's protocol.
+	// s3 is a bucket of a store with the S3 protocol.
 	// +kubebuilder:example=`{endpoint: "https://s3.example.com", bucket: backups, credentialsSecret: {name: s3}}`
 	// +optional
 	// +nullable
@@ -135,7 +136,7 @@ type BackupDestination struct {
 	Claim *BackupClaim `json:"claim,omitempty"`
 }
 
-// S3 is a bucket of a store that speaks S3's protocol.
+// S3 is a bucket of a store with the S3 protocol.
 type S3 struct {
 	// endpoint is the address of the store.
 	// +kubebuilder:validation:MaxLength=1024
@@ -143,14 +144,14 @@ type S3 struct {
 	// +kubebuilder:example=`https://s3.example.com`
 	Endpoint string `json:"endpoint"`
 
-	// bucket has to exist.
+	// bucket is the name of the bucket, which must exist.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$`
 	// +kubebuilder:example=`backups`
 	Bucket string `json:"bucket"`
 
-	// prefix is a folder in the bucket. Two sources of backups must not share one. Default: <namespace>/<name of
-	// the resource>/<mysql, etcd or redis>, and mysql.cluster for a MySQLCluster.
+	// prefix is a folder in the bucket. Two sources of backups must not share a folder.
+	// Default: <namespace>/<name of the resource>/<mysql, etcd or redis>, and mysql.cluster for a MySQLCluster.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*/?$`
 	// +kubebuilder:example=`production/platform`
@@ -158,7 +159,7 @@ type S3 struct {
 	// +nullable
 	Prefix string `json:"prefix,omitempty"`
 
-	// region of the bucket, for stores that ask for it.
+	// region of the bucket, for stores that require a region.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9-]+$`
 	// +kubebuilder:example=`eu-central-1`
@@ -172,14 +173,14 @@ type S3 struct {
 	// +optional
 	PathStyle *bool `json:"pathStyle,omitempty"`
 
-	// credentialsSecret names a Secret of this namespace with the keys accessKey and secretKey, and sessionToken for a key that has one.
-	// Default: the service account that podTemplate names gives the credentials (IRSA, EKS Pod Identity).
+	// credentialsSecret names a Secret of this namespace with the keys accessKey and secretKey, and sessionToken for temporary
+	// credentials. Default: the credentials of the service account in podTemplate (IRSA, EKS Pod Identity).
 	// +kubebuilder:example=`{name: s3}`
 	// +optional
 	// +nullable
 	CredentialsSecret *SecretName `json:"credentialsSecret,omitempty"`
 
-	// encryption asks the store to encrypt objects, for buckets that demand it. Default: the settings of the bucket.
+	// encryption asks the store to encrypt objects, for buckets that require encryption. Default: the settings of the bucket.
 	// +kubebuilder:example=`{algorithm: KMS, key: backups}`
 	// +optional
 	// +nullable
@@ -202,7 +203,7 @@ type StoreEncryption struct {
 	// +optional
 	Algorithm string `json:"algorithm,omitempty"`
 
-	// key of the store's key management, for KMS. Default: that of the bucket.
+	// key of the store's key management, for KMS. Default: the key of the bucket.
 	// +kubebuilder:validation:MaxLength=256
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9:/_-]+$`
 	// +kubebuilder:example=`backups`
@@ -213,15 +214,15 @@ type StoreEncryption struct {
 
 // BackupClaim is a claim of this namespace.
 type BackupClaim struct {
-	// name of the claim. It has to exist.
+	// name of the claim, which must exist.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`backups`
 	Name string `json:"name"`
 
-	// folder on the volume. Two sources of backups must not share one. Default: the whole volume for a DataService, and <namespace>/<name of
-	// the resource>/<etcd, redis or mysql.cluster> for others.
+	// folder on the volume. Two sources of backups must not share a folder. Default: the whole volume for a DataService, and
+	// <namespace>/<name of the resource>/<etcd, redis or mysql.cluster> for others.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`
 	// +kubebuilder:example=`production/cache`
@@ -230,10 +231,10 @@ type BackupClaim struct {
 	Folder string `json:"folder,omitempty"`
 }
 
-// BackupEncryption says for whom backups are encrypted.
+// BackupEncryption selects the keys that open encrypted backups.
 type BackupEncryption struct {
-	// recipients are public keys of age. Any one of the private keys opens a backup; the cluster needs none of them to
-	// make one.
+	// recipients are public keys of age. Each of the private keys opens a backup. The cluster makes backups without a
+	// private key.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:MaxLength=100
@@ -243,10 +244,10 @@ type BackupEncryption struct {
 	Recipients []string `json:"recipients"`
 }
 
-// BackupRetention selects the backups that stay. A backup is removed when it is neither among the newest nor young enough. The newest verified
-// backup and all newer ones always stay.
+// BackupRetention selects the backups that are kept. A backup is deleted when it is neither among the newest (keep) nor young enough
+// (keepFor). The newest verified backup and all later backups are always kept.
 type BackupRetention struct {
-	// keep is the number of the newest good backups that stay.
+	// keep is the number of newest good backups that are kept.
 	// +kubebuilder:default=14
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=10000
@@ -254,7 +255,7 @@ type BackupRetention struct {
 	// +optional
 	Keep int32 `json:"keep,omitempty"`
 
-	// keepFor is the time for which each backup stays. Default: only keep counts.
+	// keepFor is the time for which each backup is kept. Default: only keep applies.
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]{0,5}h$`
 	// +kubebuilder:example=`720h`
@@ -262,7 +263,7 @@ type BackupRetention struct {
 	// +nullable
 	KeepFor string `json:"keepFor,omitempty"`
 
-	// atLeast is the number of good backups that always stay, regardless of keep and keepFor.
+	// atLeast is the number of good backups that are always kept, regardless of keep and keepFor.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000

@@ -13,9 +13,9 @@ import (
 
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
 
-// EtcdCluster is an etcd cluster: voting members, each with its own
-// volume. The operator forms it, heals it, replaces lost members, adds and removes
-// members one at a time, and upgrades it minor by minor.
+// EtcdCluster is an etcd cluster: voting members, each with its own volume. The
+// operator forms and repairs the cluster, replaces lost members, adds and removes
+// members one at a time, and upgrades one minor version at a time.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -34,13 +34,13 @@ type EtcdCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the cluster as it should be.
+	// spec is the desired state of the cluster.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{replicas: 3, storage: 10Gi}`
 	// +optional
 	Spec EtcdClusterSpec `json:"spec"`
 
-	// status is the cluster as the operator last saw it.
+	// status is the last observed state of the cluster.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{phase: Running, ready: 3/3, leader: my-etcd-cluster-0}`
 	// +optional
@@ -65,8 +65,8 @@ type EtcdClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.storageAutoGrow) || !has(self.storage) || !isQuantity(string(self.storage)) || !isQuantity(string(self.storageAutoGrow.limit)) || !quantity(string(self.storageAutoGrow.limit)).isLessThan(quantity(string(self.storage)))",fieldPath=".storageAutoGrow",message="limit must not be below storage: a volume never shrinks"
 type EtcdClusterSpec struct {
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is
-	// kept. With an even number one member more runs, because an even number survives no more losses than the odd
-	// number below it. A HorizontalPodAutoscaler may set it.
+	// kept. With an even number one member more runs, because an even number survives no more losses than the
+	// next lower odd number. A HorizontalPodAutoscaler may set replicas.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9
@@ -74,10 +74,10 @@ type EtcdClusterSpec struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// progressDeadlineSeconds is the time in seconds within which the cluster must be as the spec wants it, after
-	// it was created or changed, or has failed. Later the condition Progressing is False with the reason
-	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator goes on all the same. Another
-	// change of the spec starts the time again. Default: none, no deadline.
+	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec, from its
+	// creation, a change or a failure on. After that, the condition Progressing is False with the reason
+	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator continues its work. Another
+	// change of the spec starts the time again. Default: no deadline.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=604800
 	// +kubebuilder:example=`600`
@@ -111,8 +111,8 @@ type EtcdClusterSpec struct {
 	// +nullable
 	StorageClassName string `json:"storageClassName,omitempty"`
 
-	// version of etcd, 3.4.0 or newer. It is the tag of the image, after a v, unless image has one. A newer minor
-	// version is reached one minor at a time; an older one is refused. Default: 3.6.16.
+	// version of etcd, 3.4.0 or newer. With a v before it, it is the tag of the image, unless image has a tag. An
+	// upgrade passes one minor version at a time. An older version is refused. Default: 3.6.16.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^3\.([4-9]|[1-9][0-9]+)\.[0-9]+([-+][0-9A-Za-z.-]+)?$`
 	// +kubebuilder:example=`3.6.16`
@@ -128,8 +128,8 @@ type EtcdClusterSpec struct {
 	// +nullable
 	Registry string `json:"registry,omitempty"`
 
-	// image of etcd. With a tag or a digest, the image must have the etcd that version names. Without, version
-	// is the tag. Default: gcr.io/etcd-development/etcd.
+	// image of etcd. An image with a tag or a digest must contain the etcd that version names. Otherwise
+	// version is the tag. Default: gcr.io/etcd-development/etcd.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/etcd`
@@ -145,41 +145,41 @@ type EtcdClusterSpec struct {
 	// +nullable
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// size is small, medium or large: the resources of each etcd container, unless resources gives them.
-	// Default: none, 100m to 1 CPU and 256Mi to 1Gi of memory.
+	// size is small, medium or large. It sets the resources of each etcd container, unless resources is
+	// set. Default: 100m to 1 CPU and 256Mi to 1Gi of memory.
 	// +kubebuilder:validation:Pattern=`^(small|medium|large)$`
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
 	Size string `json:"size,omitempty"`
 
-	// resources are the requests and limits of the etcd container. Default: those of size.
+	// resources are the requests and limits of the etcd container. Default: the resources of size.
 	// +kubebuilder:example=`{requests: {memory: 2Gi}, limits: {memory: 4Gi}}`
 	// +optional
 	// +nullable
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
-	// scheduled). Default: Soft.
+	// antiAffinity keeps the members on different nodes: Soft (if possible) or Hard (otherwise the pod is
+	// not scheduled). Default: Soft.
 	// +kubebuilder:validation:Pattern=`^(Soft|Hard)$`
 	// +kubebuilder:example=`Hard`
 	// +optional
 	// +nullable
 	AntiAffinity string `json:"antiAffinity,omitempty"`
 
-	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
+	// affinity has the rules for the nodes that the pods prefer or need. The operator adds the rule of antiAffinity.
 	// +kubebuilder:example=`{nodeAffinity: {}}`
 	// +optional
 	// +nullable
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// nodeSelector are the labels that a node must have to run the pods.
+	// nodeSelector lists the labels that a node must have to run the pods.
 	// +kubebuilder:example=`{disk: ssd}`
 	// +optional
 	// +nullable
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// tolerations are the taints of nodes that the pods tolerate.
+	// tolerations list the node taints that the pods tolerate.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[{key: dedicated, operator: Exists}]`
 	// +listType=atomic
@@ -187,7 +187,7 @@ type EtcdClusterSpec struct {
 	// +nullable
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// topologySpreadConstraints spread the pods over zones. One without a labelSelector is for the cluster's pods.
+	// topologySpreadConstraints spread the pods over zones. A constraint without a labelSelector applies to the cluster's pods.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:example=`[{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]`
 	// +listType=atomic
@@ -222,42 +222,42 @@ type EtcdClusterSpec struct {
 	// +optional
 	Maintenance Maintenance `json:"maintenance,omitempty"`
 
-	// recovery is the consent to go on with the data of one member after a quorum was lost for good. Writes that
-	// this member does not have are lost. Without it the operator waits for the members to come back.
+	// recovery consents to continue with the data of one member after a quorum was lost permanently. Writes that
+	// this member does not have are lost. Without recovery the operator waits until enough members answer again.
 	// +kubebuilder:example=`{from: Best, token: "1"}`
 	// +optional
 	// +nullable
 	Recovery *Recovery `json:"recovery,omitempty"`
 
-	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
-	// none.
+	// backup configures the store and the schedule of backups. A DataBackup makes a backup at any time. Default: no
+	// backups.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *"}`
 	// +optional
 	// +nullable
 	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`
 
 	// restoreFrom is the backup from which a new cluster is made. It is read once, before the cluster is formed for the
-	// first time. Afterwards it has no effect, and may stay: pods do not have the store any more.
+	// first time. Afterwards it has no effect and need not be removed: pods no longer have access to the store.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
 	RestoreFrom *backupv1.ClusterRestore `json:"restoreFrom,omitempty"`
 
-	// replacement configures when a member is given up. An empty member that gets its data from the others replaces it.
+	// replacement configures when the operator replaces a crashing member by an empty member, which copies the data from the others.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{after: 10m}`
 	// +optional
 	Replacement Replacement `json:"replacement,omitempty"`
 
-	// networkPolicy limits who may connect as a client. Only pods of the cluster itself may connect as members,
-	// whatever it says.
+	// networkPolicy limits the peers that may connect as clients. Only pods of the cluster itself may ever
+	// connect as members.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{enabled: true}`
 	// +optional
 	NetworkPolicy NetworkPolicy `json:"networkPolicy,omitempty"`
 
-	// paused stops the operator from changing anything, in Kubernetes or in etcd. It goes on observing, and
-	// writes the status and how far each member's data goes.
+	// paused stops the operator from changing anything in Kubernetes or in etcd. The operator still
+	// observes the cluster, writes the status, and records the position of each member's data.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional

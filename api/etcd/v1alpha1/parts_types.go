@@ -13,8 +13,8 @@ type Flag string
 //
 // +kubebuilder:validation:XValidation:rule="has(self.mode) && self.mode == 'Secrets' ? (has(self.serverSecret) && has(self.peerSecret) && has(self.clientSecret)) : (!has(self.serverSecret) && !has(self.peerSecret) && !has(self.clientSecret))",message="serverSecret, peerSecret and clientSecret must be given when mode is 'Secrets', and may not be given otherwise"
 type TLS struct {
-	// mode is Off (connections are not encrypted, and everyone who reaches etcd may read and write), Auto (the operator
-	// makes two certificate authorities, for clients and for members, and renews the certificates) or Secrets
+	// mode is Off (connections are not encrypted, and every client that can connect may read and write), Auto (the
+	// operator makes two certificate authorities, for clients and for members, and renews the certificates) or Secrets
 	// (you provide the certificates in Secrets).
 	// +kubebuilder:default=Off
 	// +kubebuilder:validation:Enum=Off;Auto;Secrets
@@ -22,9 +22,9 @@ type TLS struct {
 	// +optional
 	Mode TLSMode `json:"mode,omitempty"`
 
-	// additionalNames are names and addresses, besides those of the Services and pods, in the certificate that
-	// clients see with mode Auto: those of a load balancer, or a wildcard such as *.etcd.example.com. A change is
-	// served without a restart.
+	// additionalNames are names and addresses for the certificate of the server in mode Auto, in addition to
+	// those of the Services and pods: the address of a load balancer, or a wildcard such as *.etcd.example.com. A
+	// change takes effect without a restart.
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:items:MaxLength=253
 	// +kubebuilder:validation:items:Pattern=`^(\*\.)?[A-Za-z0-9]([A-Za-z0-9.:-]*[A-Za-z0-9])?$`
@@ -34,9 +34,10 @@ type TLS struct {
 	// +nullable
 	AdditionalNames []string `json:"additionalNames,omitempty"`
 
-	// rotation is any text. For each new one the operator replaces both certificate authorities of mode Auto, in
-	// steps and one pod at a time: members and clients trust the old and the new ones, then certificates are those
-	// of the new ones, then the old ones are dropped. It does so by itself after two thirds of their life.
+	// rotation is any text. A new text makes the operator replace both certificate authorities of mode Auto, one
+	// pod at a time, in three steps: members and clients trust the old and the new authorities; the new
+	// authorities sign all certificates; the old authorities are removed. The operator also does this after two
+	// thirds of the lifetime of the authorities.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	// +kubebuilder:example=`2026-01-01`
@@ -44,8 +45,9 @@ type TLS struct {
 	// +nullable
 	Rotation string `json:"rotation,omitempty"`
 
-	// serverSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate that clients see, and the
-	// authority of the clients' certificates. It must be valid for the names that docs/etcd.md lists.
+	// serverSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of the server, and the
+	// authority of the clients' certificates. The certificate must be valid for the names that docs/etcd.md
+	// lists.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`my-etcd-server`
@@ -53,8 +55,9 @@ type TLS struct {
 	// +nullable
 	ServerSecret string `json:"serverSecret,omitempty"`
 
-	// peerSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of members among each other.
-	// Its authority should sign nothing else: any client with a certificate of it can act as a member.
+	// peerSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate for connections between
+	// members. Its authority should sign nothing else: any client with a certificate of this authority can act
+	// as a member.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`my-etcd-peer`
@@ -72,7 +75,7 @@ type TLS struct {
 	ClientSecret string `json:"clientSecret,omitempty"`
 }
 
-// TLSMode is where certificates come from.
+// TLSMode selects the source of certificates.
 type TLSMode string
 
 // The modes of TLS.
@@ -90,8 +93,8 @@ type Maintenance struct {
 	// +nullable
 	Compaction *Compaction `json:"compaction,omitempty"`
 
-	// defragThreshold is the unused part of a database file, as a percentage, from which it is rewritten, one member at
-	// a time. A member answers nothing during that. 0% is never. Files below 100 MiB are left alone.
+	// defragThreshold is the percentage of unused space from which the operator rewrites a database file, one member at
+	// a time. During the rewrite the member answers no request. 0% means never. Files below 100 MiB are not rewritten.
 	// +kubebuilder:default="45%"
 	// +kubebuilder:validation:Pattern=`^[0-9]{1,2}%$`
 	// +kubebuilder:example=`60%`
@@ -109,23 +112,23 @@ type Compaction struct {
 	// +kubebuilder:example=`periodic`
 	Mode string `json:"mode"`
 
-	// retention is the history that is kept: a duration (a number alone is hours), or a number of revisions.
+	// retention is the length of the history that is kept: a duration (a number alone means hours), or a number of revisions.
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:example=`1h`
 	Retention string `json:"retention"`
 }
 
-// Recovery is the consent to go on with the data of one member.
+// Recovery consents to continue with the data of one member.
 type Recovery struct {
-	// from is the pod whose data lives on, Best (the operator chooses the newest data of those that it can read)
-	// or Empty (no data is left: start again with an empty cluster).
+	// from is the pod whose data is used, Best (the operator uses the newest data that it can read) or Empty (no
+	// data is left: start again with an empty cluster).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^(Best|Empty|[a-z]([-a-z0-9]*[a-z0-9])?)$`
 	// +kubebuilder:example=`Best`
 	From string `json:"from"`
 
-	// token is any text. The operator recovers once for each new one, and only while a quorum is lost.
+	// token is any text. The operator recovers once for each new text, and only while a quorum is lost.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
@@ -133,10 +136,10 @@ type Recovery struct {
 	Token string `json:"token"`
 }
 
-// Replacement configures when a member is given up.
+// Replacement configures when the operator replaces a crashing member.
 type Replacement struct {
-	// after is the time for which a member may keep crashing before it is given up. Its volume is deleted then, and
-	// the member that replaces it gets its data from the others. 0s is never.
+	// after is the time for which a member may keep crashing. After that, the operator deletes the volume of the
+	// member, and the new member copies the data from the others. 0s means never.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Pattern=`^([0-9]+(s|m|h))+$`
 	// +kubebuilder:validation:MaxLength=32
@@ -145,10 +148,10 @@ type Replacement struct {
 	After string `json:"after,omitempty"`
 }
 
-// NetworkPolicy limits who may connect as a client.
+// NetworkPolicy limits the peers that may connect as clients.
 type NetworkPolicy struct {
 	// enabled lets only the cluster's own pods, the operator and allowFrom connect to clients' port and to the
-	// metrics. While it is false every pod may.
+	// metrics. While enabled is false, every pod may connect.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
@@ -162,9 +165,8 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode. Only used
-	// with enabled. A client that a mesh's port admits reaches every port of the pod through it, also that of members:
-	// docs/services.md.
+	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with enabled.
+	// Through the port of a mesh, a client can reach every port of the pod, also the port for members: see docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535

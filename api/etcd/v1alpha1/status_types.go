@@ -9,7 +9,7 @@ import (
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 )
 
-// Phase is one word for where an EtcdCluster stands.
+// Phase is one word for the state of an EtcdCluster.
 type Phase string
 
 // The phases of an EtcdCluster.
@@ -18,15 +18,15 @@ const (
 	PhasePending Phase = "Pending"
 	// PhaseCreating: the first members are being started.
 	PhaseCreating Phase = "Creating"
-	// PhaseRunning: all wanted voters are well, at the wanted version.
+	// PhaseRunning: all wanted voters are healthy, at the wanted version.
 	PhaseRunning Phase = "Running"
 	// PhaseScaling: members are added or removed because another number is wanted.
 	PhaseScaling Phase = "Scaling"
-	// PhaseUpgrading: pods are replaced by those of another revision.
+	// PhaseUpgrading: pods of the current revision replace older pods.
 	PhaseUpgrading Phase = "Upgrading"
-	// PhaseRecovering: a member is replaced, or the cluster goes on from one survivor.
+	// PhaseRecovering: a member is replaced, or the cluster is formed again from one surviving member.
 	PhaseRecovering Phase = "Recovering"
-	// PhaseDegraded: a quorum answers, and a member is not well.
+	// PhaseDegraded: a quorum answers, and a member is unhealthy.
 	PhaseDegraded Phase = "Degraded"
 	// PhaseQuorumLost: no quorum answers; reads and writes fail.
 	PhaseQuorumLost Phase = "QuorumLost"
@@ -34,31 +34,30 @@ const (
 	PhaseFailed Phase = "Failed"
 	// PhaseParked: replicas is 0; the data is kept.
 	PhaseParked Phase = "Parked"
-	// PhasePaused: spec.paused stopped the operator before it made anything.
+	// PhasePaused: spec.paused stopped the operator before the first object was created.
 	PhasePaused Phase = "Paused"
 )
 
 // The conditions of an EtcdCluster. Reconciling and Stalled follow kstatus
 // (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus): present only while true.
 const (
-	// ConditionReady is True when all wanted voters are well, at the wanted version, and nothing is left to be
-	// done.
+	// ConditionReady is True when all wanted voters are healthy, at the wanted version, and no step is left.
 	ConditionReady = "Ready"
-	// ConditionAvailable is True when a quorum has just answered a read.
+	// ConditionAvailable is True when a quorum answered the last read.
 	ConditionAvailable = "Available"
-	// ConditionCertificatesValid is True while all certificates are valid for long enough. Present with TLS alone.
+	// ConditionCertificatesValid is True while no certificate has expired or is overdue for renewal. Present only with TLS.
 	ConditionCertificatesValid = "CertificatesValid"
-	// ConditionProgressing is True while the operator brings the cluster to what the spec asks for.
+	// ConditionProgressing is True while the operator changes the cluster to match the spec.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True while something that should be well is not.
+	// ConditionDegraded is True while a part of the cluster does not work.
 	ConditionDegraded = "Degraded"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
+	// ConditionStalled is kstatus's name for work that only a change by a user or another program can continue.
 	ConditionStalled = "Stalled"
 )
 
-// The reasons that conditions carry, besides those of every kind (InvalidSpec, ApplyFailed ...) and the verdicts.
+// The reasons of conditions, in addition to those of every kind (InvalidSpec, ApplyFailed ...) and the verdicts.
 const (
 	ReasonAllVoting       = "AllVoting"
 	ReasonQuorumAnswers   = "QuorumAnswers"
@@ -76,23 +75,23 @@ const (
 	ReasonSpaceUsedUp = "SpaceUsedUp"
 	// ReasonMembersLost: too many members have lost their data: the others cannot form a quorum.
 	ReasonMembersLost = "MembersLost"
-	// ReasonCertificatesValid: no certificate ends soon.
+	// ReasonCertificatesValid: no certificate expires soon.
 	ReasonCertificatesValid = "Valid"
 	// ReasonCertificateExpires: the renewal of a certificate is overdue; the certificate is still valid.
 	ReasonCertificateExpires = "CertificateExpires"
-	// ReasonCertificateExpired: a certificate is not valid any more.
+	// ReasonCertificateExpired: a certificate has expired.
 	ReasonCertificateExpired = "CertificateExpired"
 	// ReasonCertificateUnreadable: a Secret, or the certificate in it, is missing or damaged.
 	ReasonCertificateUnreadable = "CertificateUnreadable"
-	// ReasonUnsupportedVersion: spec.version is older than the oldest supported version, or than the running one.
+	// ReasonUnsupportedVersion: spec.version is older than the oldest supported version or the running version.
 	ReasonUnsupportedVersion = "UnsupportedVersion"
 	// ReasonProgressDeadlineExceeded: the work in progress has not ended within spec.progressDeadlineSeconds.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
-	// ReasonAgentMissing: the operator does not know the image of its agent, without which no member starts.
+	// ReasonAgentMissing: the operator does not know the image of its agent, and no member starts without the agent.
 	ReasonAgentMissing = "AgentMissing"
 )
 
-// EtcdClusterStatus is the cluster as the operator last saw it.
+// EtcdClusterStatus is the last observed state of the cluster.
 type EtcdClusterStatus struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
@@ -127,7 +126,7 @@ type EtcdClusterStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// ready is readyReplicas of those wanted: 3/3.
+	// ready is readyReplicas and the number of wanted voters: 3/3.
 	// +kubebuilder:example=`3/3`
 	// +optional
 	Ready string `json:"ready,omitempty"`
@@ -142,7 +141,7 @@ type EtcdClusterStatus struct {
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
 
-	// leader is the pod of the leader. Empty while there is none.
+	// leader is the pod of the leader. Empty without a leader.
 	// +kubebuilder:example=`my-etcd-cluster-0`
 	// +optional
 	Leader string `json:"leader,omitempty"`
@@ -158,7 +157,7 @@ type EtcdClusterStatus struct {
 	// +optional
 	TargetVersion string `json:"targetVersion,omitempty"`
 
-	// endpoints are where clients connect, separated by commas.
+	// endpoints are the addresses for clients, separated by commas.
 	// +kubebuilder:example=`http://my-etcd-cluster.default.svc:2379`
 	// +optional
 	Endpoints string `json:"endpoints,omitempty"`
@@ -185,24 +184,24 @@ type EtcdClusterStatus struct {
 	// +optional
 	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
 
-	// conditions are Ready, Available, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling
-	// and Stalled.
+	// conditions are Ready, Available, Progressing and Degraded, and with spec.backup BackupHealthy. Reconciling and
+	// Stalled are present only while true.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllVoting}]`
 	// +listType=map
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// members are those on etcd's own list, and pods that are to become members.
+	// members are the members in etcd's own list, and pods that will become members.
 	// +kubebuilder:example=`[{name: my-etcd-cluster-0, id: 8e9e05c52164694d, ordinal: 0, state: Voter, version: 3.6.16}]`
 	// +listType=atomic
 	// +optional
 	Members []MemberStatus `json:"members,omitempty"`
 }
 
-// MemberStatus is one member as the operator last saw it.
+// MemberStatus is the last observed state of one member.
 type MemberStatus struct {
-	// name of its pod, or the member's own name if it has no pod.
+	// name of the member's pod; without a pod, the name in etcd.
 	// +kubebuilder:example=`my-etcd-cluster-0`
 	Name string `json:"name"`
 
@@ -211,28 +210,29 @@ type MemberStatus struct {
 	// +optional
 	ID string `json:"id,omitempty"`
 
-	// ordinal of its pod; -1 for a member without a pod.
+	// ordinal of the member's pod; -1 without a pod.
 	// +kubebuilder:example=`0`
 	// +optional
 	Ordinal int32 `json:"ordinal"`
 
-	// state is Voter (it votes, and answers), Learner (it is getting the data), Starting, Down (it votes and does
-	// not answer), Lost (its data is gone) or Unknown (none of the pods is this member).
+	// state is Voter (the member votes and answers), Learner (the member copies the data), Starting, Down (the
+	// member votes and does not answer), Lost (the member has lost its data) or Unknown (no pod belongs to this
+	// member).
 	// +kubebuilder:example=`Voter`
 	// +optional
 	State string `json:"state,omitempty"`
 
-	// version of etcd that it runs.
+	// version of etcd that the member runs.
 	// +kubebuilder:example=`3.6.16`
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// dbSize is the size of its database file, rounded to MiB.
+	// dbSize is the size of the member's database file, rounded to MiB.
 	// +kubebuilder:example=`20Mi`
 	// +optional
 	DBSize string `json:"dbSize,omitempty"`
 
-	// message is the reason why it is not healthy.
+	// message is the reason why the member is unhealthy.
 	// +kubebuilder:example=`no answer within 2s`
 	// +optional
 	Message string `json:"message,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"d3os.com/d3os-operator/api/compat"
 )
 
-// ModelBox is a Deployment and, if it has ports, a Service of type NodePort. Both have its name.
+// ModelBox is a Deployment and, with ports, a Service of type NodePort. Both have the name of the resource.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -48,7 +48,7 @@ type ModelBoxList struct {
 
 // ModelBoxSpec is the desired state of a ModelBox.
 type ModelBoxSpec struct {
-	// name describes the ModelBox. It has no effect: the objects have the name of the resource.
+	// name describes the ModelBox. The field has no effect: the objects have the name of the resource.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`nginx`
 	// +optional
@@ -65,7 +65,8 @@ type ModelBoxSpec struct {
 
 	compat.Container `json:",inline"`
 
-	// ports are the ports of the Service. Each has port, and may have targetPort, nodePort, name and protocol. Default: none, and no Service.
+	// ports are the ports of the Service. Each port has port, and may have targetPort, nodePort, name and protocol. Default: no ports, and no
+	// Service.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:validation:XValidation:rule="self.all(p, self.exists_one(q, q.port == p.port && q.protocol == p.protocol))",message="must not have a port twice for one protocol"
 	// +kubebuilder:validation:XValidation:rule="self.all(p, !has(p.name) || self.exists_one(q, has(q.name) && q.name == p.name))",message="must have different names"
@@ -75,8 +76,8 @@ type ModelBoxSpec struct {
 	// +nullable
 	Ports []compat.Port `json:"ports,omitempty"`
 
-	// rollingUpdate is the percentage of pods that an update replaces at once, and that may exist in addition: 1% to 100%. Default: one
-	// pod in addition, and none less.
+	// rollingUpdate is the percentage of pods that may be missing during an update, and also of additional pods: 1% to 100%.
+	// Default: one additional pod, and no missing pod.
 	// +kubebuilder:validation:MaxLength=4
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([1-9]|[1-9][0-9]|100)%$')",message="must be a percentage from 1% to 100%"
 	// +kubebuilder:example=`30%`
@@ -92,15 +93,15 @@ type ModelBoxSpec struct {
 	// +optional
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`
 
-	// readinessProbe decides whether a pod gets connections. Without a handler, it connects to the first port. Default: connects to the
-	// first port if that is a TCP port, else none.
+	// readinessProbe decides whether a pod gets connections. A probe without a handler connects to the first port. Default: a
+	// connection to the first port if it is a TCP port, else no probe.
 	// +kubebuilder:example=`{httpGet: {path: /, port: 80}}`
 	// +optional
 	// +nullable
 	ReadinessProbe *corev1.Probe `json:"readinessProbe,omitempty"`
 
-	// livenessProbe decides whether the container is restarted. Without a handler, it connects to the first port. Default: connects to the
-	// first port if that is a TCP port, else none.
+	// livenessProbe decides whether the container is restarted. A probe without a handler connects to the first port. Default: a
+	// connection to the first port if it is a TCP port, else no probe.
 	// +kubebuilder:example=`{httpGet: {path: /, port: 80}}`
 	// +optional
 	// +nullable

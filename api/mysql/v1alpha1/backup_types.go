@@ -15,14 +15,14 @@ import (
 type Backup struct {
 	backupv1.ClusterBackup `json:",inline"`
 
-	// pointInTime archives all transactions, so that each moment from a backup on can be restored. Default: there is no archive.
+	// pointInTime archives all transactions, so that any moment after a backup can be restored. Default: no archive.
 	// +kubebuilder:example=`{interval: 30s}`
 	// +optional
 	// +nullable
 	PointInTime *PointInTime `json:"pointInTime,omitempty"`
 
-	// verify restores the newest backup, and what was archived since, to a volume that is thrown away, and checks it. Default: backups are not
-	// checked.
+	// verify restores the newest backup and the archive after it to a temporary volume, and checks the restored database. Default: backups are
+	// not checked.
 	// +kubebuilder:example=`{schedule: "0 5 * * 0"}`
 	// +optional
 	// +nullable
@@ -63,11 +63,11 @@ type BackupVerify struct {
 	IdentitySecret *backupv1.SecretName `json:"identitySecret,omitempty"`
 }
 
-// RestoreFrom selects the backup that a new database is made of, and the moment up to which the archive is replayed behind it.
+// RestoreFrom selects the backup from which a new database is made, and the moment up to which the archive is replayed.
 type RestoreFrom struct {
 	backupv1.ClusterRestore `json:",inline"`
 
-	// toTime is the moment up to which the archive is replayed, or latest. Without an ID in backup, it begins with the newest backup before that.
+	// toTime is the moment up to which the archive is replayed, or latest. If backup has no ID, the newest backup before that moment is used.
 	// Default: the moment of the backup.
 	// +kubebuilder:validation:MaxLength=35
 	// +kubebuilder:validation:Pattern=`^(latest|[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,9})?(Z|[+-][0-9]{2}:[0-9]{2}))$`
@@ -77,22 +77,22 @@ type RestoreFrom struct {
 	ToTime string `json:"toTime,omitempty"`
 }
 
-// BackupStatus describes the backups of a database. Times change with a backup or a check, and never go back.
+// BackupStatus describes the backups of a database. Its times change with a backup or a check, and never decrease.
 type BackupStatus struct {
 	backupv1.ClusterBackupStatus `json:",inline"`
 
-	// lastVerified is the time when the last check ended that found a backup good.
+	// lastVerified is the time when the last successful check of a backup ended.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	LastVerified *metav1.Time `json:"lastVerified,omitempty"`
 
-	// verifiedID is the ID of that backup.
+	// verifiedID is the ID of the last successfully checked backup.
 	// +kubebuilder:example=`20260102T150405Z-0a1b2c3d`
 	// +optional
 	VerifiedID string `json:"verifiedID,omitempty"`
 
-	// since is the time when the first backup of members that were one server of a DataService ended. Moments before it are in the backups of
-	// that server only.
+	// since is set if the members were a single server of a DataService before. It is the time when their first backup ended. Only the
+	// backups of the single server have earlier moments.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`

@@ -11,8 +11,9 @@ import (
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
 
 // MySQLCluster is a replicated MySQL database: a primary and its replicas, each with its
-// own volume. The operator forms it, replaces a lost primary without losing an acknowledged
-// transaction, copies the data to members without any, and replaces pods one at a time.
+// own volume. The operator forms the database, replaces a lost primary without losing an
+// acknowledged transaction, copies the data to empty members, and replaces pods one at a
+// time.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -30,13 +31,13 @@ type MySQLCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the database as it should be.
+	// spec is the desired state of the database.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{replicas: 3, storage: {size: 10Gi}}`
 	// +optional
 	Spec MySQLClusterSpec `json:"spec"`
 
-	// status is the database as the operator last saw it.
+	// status is the last observed state of the database.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{phase: Running, ready: 3/3, primary: my-database-0}`
 	// +optional
@@ -59,7 +60,7 @@ type MySQLClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the MySQLCluster is created: data that is there is never replaced. Create another one with it"
 type MySQLClusterSpec struct {
 	// replicas is the number of members: 0 to 5. 0 parks the database: no pod runs, and the data is kept. With 1
-	// there is no copy. Of 3, two copies acknowledge; a fourth and a fifth only read.
+	// there is no copy. With 3 or more, two copies acknowledge; a fourth and a fifth member only serve reads.
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=5
@@ -67,7 +68,7 @@ type MySQLClusterSpec struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// image of MySQL 8.4 or newer. A newer version is reached one member at a time, the primary last.
+	// image of MySQL 8.4 or newer. An upgrade replaces one member at a time, the primary last.
 	// Default: docker.io/library/mysql:8.4.9.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
@@ -86,7 +87,7 @@ type MySQLClusterSpec struct {
 	// +nullable
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// replication configures who may be the primary, and when.
+	// replication configures which member may be the primary, and when.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{whenAlone: Block, primary: 1}`
 	// +optional
@@ -98,9 +99,9 @@ type MySQLClusterSpec struct {
 	// +optional
 	Storage Storage `json:"storage,omitempty"`
 
-	// credentialsSecret names a Secret of this namespace with the keys root-password, username and password: of root,
-	// who logs in inside the pods, and of the account of the clients. A changed password is used without a restart.
-	// Default: one that the operator generates and keeps.
+	// credentialsSecret names a Secret of this namespace with the key root-password of root, who logs in only inside
+	// the pods, and the keys username and password of the clients' account. A changed password takes effect without a
+	// restart. Default: a Secret that the operator generates and keeps.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`database-account`
@@ -108,8 +109,8 @@ type MySQLClusterSpec struct {
 	// +nullable
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
 
-	// databases are created if they do not exist. The account of the clients has all rights on them, and no
-	// rights on other databases. Removing an entry does not drop the database.
+	// databases are created if they do not exist. The clients' account has all rights on these databases,
+	// and no rights on others. Removing an entry does not drop the database.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[shop]`
 	// +listType=set
@@ -117,8 +118,8 @@ type MySQLClusterSpec struct {
 	// +nullable
 	Databases []DatabaseName `json:"databases,omitempty"`
 
-	// users are further accounts. They are created while the database runs, and get the passwords of usersSecret. Removing an entry
-	// does not drop the account, nor a right that it has.
+	// users are further accounts, with the passwords of usersSecret. The operator creates them while the database runs. Removing an
+	// entry drops neither the account nor its rights.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[{name: reporter, databases: [shop]}]`
 	// +listType=map
@@ -127,8 +128,8 @@ type MySQLClusterSpec struct {
 	// +nullable
 	Users []User `json:"users,omitempty"`
 
-	// usersSecret names a Secret of this namespace that has a password under the name of each of users. A changed password is used without a
-	// restart. Default: <name>-users.
+	// usersSecret names a Secret of this namespace. For each account in users it has a key with the account's name and password. A changed
+	// password takes effect without a restart. Default: <name>-users.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`database-users`
@@ -145,15 +146,15 @@ type MySQLClusterSpec struct {
 	// +nullable
 	Config map[string]Option `json:"config,omitempty"`
 
-	// size is small, medium or large: the resources of each MySQL container, unless resources gives them, and its
-	// innodb_buffer_pool_size. Default: none, 100m to 1 CPU, 1500Mi to 2000Mi of memory and a pool of 768M.
+	// size is small, medium or large. It sets innodb_buffer_pool_size and, unless resources is set, the resources
+	// of each MySQL container. Default: 100m to 1 CPU, 1500Mi to 2000Mi of memory and a buffer pool of 768M.
 	// +kubebuilder:validation:Pattern=`^(small|medium|large)$`
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
 	Size string `json:"size,omitempty"`
 
-	// resources are the requests and limits of the MySQL container. Default: those of size.
+	// resources are the requests and limits of the MySQL container. Default: the resources of size.
 	// +kubebuilder:example=`{requests: {memory: 4Gi}, limits: {memory: 4Gi}}`
 	// +optional
 	// +nullable
@@ -165,27 +166,27 @@ type MySQLClusterSpec struct {
 	// +optional
 	Service Service `json:"service,omitempty"`
 
-	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
-	// scheduled). Default: Soft.
+	// antiAffinity keeps the members on different nodes: Soft (if possible) or Hard (otherwise the pod is
+	// not scheduled). Default: Soft.
 	// +kubebuilder:validation:Pattern=`^(Soft|Hard)$`
 	// +kubebuilder:example=`Hard`
 	// +optional
 	// +nullable
 	AntiAffinity string `json:"antiAffinity,omitempty"`
 
-	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
+	// affinity has the rules for the nodes that the pods prefer or need. The operator adds the rule of antiAffinity.
 	// +kubebuilder:example=`{nodeAffinity: {}}`
 	// +optional
 	// +nullable
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// nodeSelector are the labels that a node must have to run the pods.
+	// nodeSelector lists the labels that a node must have to run the pods.
 	// +kubebuilder:example=`{disk: ssd}`
 	// +optional
 	// +nullable
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// tolerations are the taints of nodes that the pods tolerate.
+	// tolerations list the node taints that the pods tolerate.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[{key: dedicated, operator: Exists}]`
 	// +listType=atomic
@@ -193,7 +194,7 @@ type MySQLClusterSpec struct {
 	// +nullable
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// topologySpreadConstraints spread the pods over zones. One without a labelSelector is for the database's pods.
+	// topologySpreadConstraints spread the pods over zones. A constraint without a labelSelector applies to the database's pods.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:example=`[{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]`
 	// +listType=atomic
@@ -207,7 +208,7 @@ type MySQLClusterSpec struct {
 	// +nullable
 	PodTemplate *Object `json:"podTemplate,omitempty"`
 
-	// timeZone is the time zone of the servers. Default: that of the image, UTC.
+	// timeZone is the time zone of the servers. Default: the time zone of the image, UTC.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_+/-]+$`
 	// +kubebuilder:example=`Asia/Shanghai`
@@ -215,8 +216,8 @@ type MySQLClusterSpec struct {
 	// +nullable
 	TimeZone string `json:"timeZone,omitempty"`
 
-	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. The pod that makes or checks one has a
-	// volume of storage.size. Default: there are no backups.
+	// backup configures the store and the schedule of backups. A DataBackup makes a backup at any time. A pod that makes or checks a
+	// backup has a volume of storage.size. Default: no backups.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *", pointInTime: {interval: 30s}}`
 	// +optional
 	// +nullable
@@ -229,15 +230,15 @@ type MySQLClusterSpec struct {
 	// +nullable
 	RestoreFrom *RestoreFrom `json:"restoreFrom,omitempty"`
 
-	// networkPolicy limits who may connect as a client. Only pods of the database itself, pods that make its backups and the operator may connect
-	// to its agents, whatever it says.
+	// networkPolicy limits the peers that may connect as clients. Only the database's own pods, the pods of its backups and the operator may ever
+	// connect to its agents.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{enabled: true}`
 	// +optional
 	NetworkPolicy NetworkPolicy `json:"networkPolicy,omitempty"`
 
-	// paused stops the operator from changing anything, in Kubernetes or in MySQL: it does not replace a lost primary
-	// either. It goes on observing, and writes the status.
+	// paused stops the operator from changing anything in Kubernetes or in MySQL, and from replacing a lost primary.
+	// The operator still observes the database and writes the status.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional

@@ -40,26 +40,26 @@ type User struct {
 	Databases []DatabaseName `json:"databases,omitempty"`
 }
 
-// Replication configures who may be the primary, and when.
+// Replication configures which member may be the primary, and when.
 type Replication struct {
-	// whenAlone is Write (the primary goes on without a copy, after that was recorded: no other member can be promoted until one
-	// has caught up) or Block (commits wait until a copy acknowledges).
+	// whenAlone is Write (the primary accepts writes without a copy, after the operator recorded this; no other member can be
+	// promoted until a copy has caught up) or Block (commits wait until a copy acknowledges).
 	// +kubebuilder:default=Write
 	// +kubebuilder:validation:Enum=Write;Block
 	// +kubebuilder:example=`Block`
 	// +optional
 	WhenAlone WhenAlone `json:"whenAlone,omitempty"`
 
-	// failover is Automatic (a lost primary is replaced as soon as that is proven to lose nothing) or Manual (a lost primary is
-	// replaced when primary names another member).
+	// failover is Automatic (the operator replaces a lost primary when the replacement provably loses nothing) or Manual (the
+	// operator replaces a lost primary when primary names another member).
 	// +kubebuilder:default=Automatic
 	// +kubebuilder:validation:Enum=Automatic;Manual
 	// +kubebuilder:example=`Manual`
 	// +optional
 	Failover Failover `json:"failover,omitempty"`
 
-	// primary is the ordinal of the member that should be the primary. The operator switches to it while that is safe, and back
-	// to it after a failover. Default: any member.
+	// primary is the ordinal of the member that should be the primary. The operator switches to this member when the switch is
+	// safe, also after a failover. Default: any member.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=4
 	// +kubebuilder:example=`1`
@@ -67,8 +67,8 @@ type Replication struct {
 	// +nullable
 	Primary *int32 `json:"primary,omitempty"`
 
-	// maxLag is the delay of a replica above which it neither acknowledges nor is behind the Service for reads. Whole
-	// seconds count.
+	// maxLag is the maximum delay of a replica, in whole seconds. A replica with a longer delay does not acknowledge
+	// transactions, and the Service for reads excludes it.
 	// +kubebuilder:default="10s"
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:Pattern=`^[1-9][0-9]*(s|m|h)$`
@@ -76,8 +76,8 @@ type Replication struct {
 	// +optional
 	MaxLag string `json:"maxLag,omitempty"`
 
-	// acceptLoss repeats status.lossToken, or one of status.notes where no copy has all transactions of the others: the consent to go
-	// on with a copy that is left, after all copies with every acknowledged transaction were lost. Each loss has another token.
+	// acceptLoss consents to continue with a remaining copy after all copies with every acknowledged transaction were lost. It
+	// repeats status.lossToken, or a token in status.notes if no copy has all transactions of the others. Each loss has a new token.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9._-]+$`
 	// +kubebuilder:example=`4-17-3e11fa47`
@@ -95,7 +95,7 @@ const (
 	WhenAloneBlock WhenAlone = "Block"
 )
 
-// Failover defines who decides that a lost primary is replaced.
+// Failover selects whether the operator or a person decides that a lost primary is replaced.
 type Failover string
 
 // The kinds of failover.
@@ -104,13 +104,13 @@ const (
 	FailoverManual    Failover = "Manual"
 )
 
-// Storage is the volume of each member. It is kept when its member, or the database, is removed.
+// Storage is the volume of each member. The volume is kept when the member or the database is removed.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.storageClassName) ? self.storageClassName : \"\") == (has(oldSelf.storageClassName) ? oldSelf.storageClassName : \"\")",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || !has(self.size) || !isQuantity(string(self.size)) || !isQuantity(string(self.autoGrow.limit)) || !quantity(string(self.autoGrow.limit)).isLessThan(quantity(string(self.size)))",fieldPath=".autoGrow",message="limit must not be below size: a volume never shrinks"
 type Storage struct {
-	// size of each volume. It can grow if the storage class can expand volumes; it may not shrink. A member that gets
-	// another copy needs room for the data twice.
+	// size of each volume. It can grow if the storage class can expand volumes; it may not shrink. A member whose
+	// data is copied again needs room for the data twice.
 	// +kubebuilder:default="10Gi"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
@@ -145,7 +145,7 @@ type Service struct {
 	// +optional
 	Type ServiceType `json:"type,omitempty"`
 
-	// annotations are added to those of the Service, such as those that a load balancer reads.
+	// annotations are additional annotations of the Service, for example for a load balancer.
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:example=`{service.beta.kubernetes.io/aws-load-balancer-internal: "true"}`
 	// +optional
@@ -156,10 +156,10 @@ type Service struct {
 // ServiceType is the type of a Service.
 type ServiceType string
 
-// NetworkPolicy limits who may connect as a client.
+// NetworkPolicy limits the peers that may connect as clients.
 type NetworkPolicy struct {
-	// enabled lets only the database's own pods, the operator and allowFrom connect to clients' port. While it is
-	// false every pod may.
+	// enabled lets only the database's own pods, the operator and allowFrom connect to clients' port. While
+	// enabled is false, every pod may connect.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
@@ -173,9 +173,8 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode. Only used
-	// with enabled. A client that a mesh's port admits reaches every port of the pod through it, also that of the agents:
-	// docs/services.md.
+	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with enabled.
+	// Through the port of a mesh, a client can reach every port of the pod, also the port of the agents: see docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535

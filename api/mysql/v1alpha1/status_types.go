@@ -16,51 +16,52 @@ const (
 	PhasePending Phase = "Pending"
 	// PhaseCreating: the first members are being started.
 	PhaseCreating Phase = "Creating"
-	// PhaseRunning: all wanted members are well, with the wanted pods.
+	// PhaseRunning: all wanted members are healthy, and their pods match the spec.
 	PhaseRunning Phase = "Running"
 	// PhaseScaling: members are added or removed because another number is wanted.
 	PhaseScaling Phase = "Scaling"
-	// PhaseUpgrading: pods are replaced by those of another revision.
+	// PhaseUpgrading: pods of the current revision replace older pods.
 	PhaseUpgrading Phase = "Upgrading"
 	// PhaseSwitching: another member becomes the primary because the user wants it.
 	PhaseSwitching Phase = "Switching"
-	// PhaseRecovering: a lost primary is replaced, or a member gets its data again.
+	// PhaseRecovering: a lost primary is replaced, or the data of a member is copied again.
 	PhaseRecovering Phase = "Recovering"
-	// PhaseDegraded: the primary is written, and a member is not well.
+	// PhaseDegraded: the primary accepts writes, and a member is unhealthy.
 	PhaseDegraded Phase = "Degraded"
-	// PhaseUnavailable: no primary can be written.
+	// PhaseUnavailable: no primary accepts writes.
 	PhaseUnavailable Phase = "Unavailable"
-	// PhaseLost: no copy with every acknowledged transaction is left; a user decides.
+	// PhaseLost: no copy with every acknowledged transaction is left, and a user must decide.
 	PhaseLost Phase = "Lost"
 	// PhaseFailed: the operator cannot continue; the message has the reason and what a person can do.
 	PhaseFailed Phase = "Failed"
 	// PhaseParked: replicas is 0; the data is kept.
 	PhaseParked Phase = "Parked"
-	// PhasePaused: spec.paused stopped the operator before it made anything.
+	// PhasePaused: spec.paused stopped the operator before the first object was created.
 	PhasePaused Phase = "Paused"
 )
 
 // The conditions of a MySQLCluster. Reconciling and Stalled follow kstatus
 // (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus): present only while true.
 const (
-	// ConditionReady is True when all wanted members are well, with the wanted pods, and no step is left.
+	// ConditionReady is True when all wanted members are healthy, their pods match the spec, and no step is left.
 	ConditionReady = "Ready"
-	// ConditionAvailable is True while the primary can be written.
+	// ConditionAvailable is True while the primary accepts writes.
 	ConditionAvailable = "Available"
 	// ConditionRedundant is True while another member has each acknowledged transaction and can become the primary.
 	ConditionRedundant = "Redundant"
-	// ConditionQuarantined is True while data that differs from the primary's is kept aside, or a volume of other data is
-	// left alone. Present only while True.
+	// ConditionQuarantined is True while a volume holds data that differs from the primary's, or data of another
+	// database. The operator keeps such data. Present only while True.
 	ConditionQuarantined = "Quarantined"
-	// ConditionRecoverable is True while the latest moments can be restored. Only present where spec.backup.pointInTime is declared.
+	// ConditionRecoverable is True while the archive is current, so that the latest transactions can be restored. Only present where
+	// spec.backup.pointInTime is declared.
 	ConditionRecoverable = "Recoverable"
-	// ConditionProgressing is True while the operator brings the database to what the spec asks for.
+	// ConditionProgressing is True while the operator changes the database to match the spec.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True while something that should be well is not.
+	// ConditionDegraded is True while a part of the database does not work.
 	ConditionDegraded = "Degraded"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
+	// ConditionStalled is kstatus's name for work that only a change by a user or another program can continue.
 	ConditionStalled = "Stalled"
 )
 
@@ -83,15 +84,15 @@ const (
 	ReasonWaitingForConsent = "WaitingForConsent"
 	// ReasonForeignVolume: a volume has data of another member, or without a mark.
 	ReasonForeignVolume = "ForeignVolume"
-	// ReasonSetAside: a member's former data is kept on its volume, because the primary lacks some of it.
+	// ReasonSetAside: a member's former data is kept on its volume, because the primary lacks a part of that data.
 	ReasonSetAside = "SetAside"
 	// ReasonUnsupportedVersion: the server in the image is older than the operator can run.
 	ReasonUnsupportedVersion = "UnsupportedVersion"
-	// ReasonAgentMissing: the operator does not know the image of its agent, without which no member starts.
+	// ReasonAgentMissing: the operator does not know the image of its agent, and no member starts without the agent.
 	ReasonAgentMissing = "AgentMissing"
 )
 
-// MySQLClusterStatus is the database as the operator last saw it.
+// MySQLClusterStatus is the last observed state of the database.
 type MySQLClusterStatus struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
@@ -126,7 +127,7 @@ type MySQLClusterStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// ready is readyReplicas of those wanted: 3/3.
+	// ready is readyReplicas and the number of wanted members: 3/3.
 	// +kubebuilder:example=`3/3`
 	// +optional
 	Ready string `json:"ready,omitempty"`
@@ -146,8 +147,8 @@ type MySQLClusterStatus struct {
 	// +optional
 	Epoch int64 `json:"epoch,omitempty"`
 
-	// voters are the pods whose copies count: one of them has each acknowledged transaction, and can become the primary.
-	// Empty: the primary is alone.
+	// voters are the pods whose copies acknowledge. Each acknowledged transaction is on one of these copies, which can
+	// become the primary. Empty: the primary has no such copy.
 	// +kubebuilder:example=`[my-database-1, my-database-2]`
 	// +listType=atomic
 	// +optional
@@ -158,12 +159,12 @@ type MySQLClusterStatus struct {
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// endpoint is where clients read and write.
+	// endpoint is the address at which clients read and write.
 	// +kubebuilder:example=`my-database.default.svc:3306`
 	// +optional
 	Endpoint string `json:"endpoint,omitempty"`
 
-	// readEndpoint is where clients may read what is up to spec.replication.maxLag old.
+	// readEndpoint is the address for reads of data that is up to spec.replication.maxLag old.
 	// +kubebuilder:example=`my-database-read.default.svc:3306`
 	// +optional
 	ReadEndpoint string `json:"readEndpoint,omitempty"`
@@ -179,8 +180,8 @@ type MySQLClusterStatus struct {
 	// +optional
 	State string `json:"state,omitempty"`
 
-	// lossToken is the value of spec.replication.acceptLoss that consents to go on with the best copy that is left. Empty while
-	// no data is known to be lost, and while notes have one for each of several copies.
+	// lossToken is the value of spec.replication.acceptLoss that consents to continue with the best remaining copy. Empty while
+	// no loss is known, and while notes have a token for each of several copies.
 	// +kubebuilder:example=`4-17-3e11fa47`
 	// +optional
 	LossToken string `json:"lossToken,omitempty"`
@@ -201,8 +202,9 @@ type MySQLClusterStatus struct {
 	// +optional
 	Backup *BackupStatus `json:"backup,omitempty"`
 
-	// conditions are Ready, Available, Redundant, Progressing and Degraded, with spec.backup BackupHealthy, with
-	// spec.backup.pointInTime Recoverable, and while true Quarantined, Reconciling and Stalled.
+	// conditions are Ready, Available, Redundant, Progressing and Degraded, with spec.backup BackupHealthy, and
+	// with spec.backup.pointInTime Recoverable. Quarantined, Reconciling and Stalled are present only while
+	// true.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllFollow}]`
 	// +listType=map
 	// +listMapKey=type
@@ -222,64 +224,65 @@ type FailoverStatus struct {
 	// +kubebuilder:example=`my-database-0`
 	From string `json:"from"`
 
-	// to is the pod of the new one.
+	// to is the pod of the new primary.
 	// +kubebuilder:example=`my-database-1`
 	To string `json:"to"`
 
-	// time at which the new primary could be written.
+	// time at which the new primary accepted writes.
 	// +kubebuilder:example=`"2026-01-02T15:04:05Z"`
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`
 
-	// took is the time from the first failed check of the old primary until the new one could be written.
+	// took is the time from the first failed check of the old primary until the new primary accepted writes.
 	// +kubebuilder:example=`4s`
 	// +optional
 	Took string `json:"took,omitempty"`
 
-	// reason is the state in which it began, such as PrimaryLost.
+	// reason is the state in which the failover began, such as PrimaryLost.
 	// +kubebuilder:example=`PrimaryLost`
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }
 
-// MemberStatus is one member as the operator last saw it.
+// MemberStatus is the last observed state of one member.
 type MemberStatus struct {
-	// name of its pod.
+	// name of the member's pod.
 	// +kubebuilder:example=`my-database-0`
 	Name string `json:"name"`
 
-	// ordinal of its pod.
+	// ordinal of the member's pod.
 	// +kubebuilder:example=`0`
 	// +optional
 	Ordinal int32 `json:"ordinal"`
 
-	// role is Primary, Voter (its acknowledgements count), Reader (it follows, and none of its acknowledgements counts) or empty.
+	// role is Primary, Voter (a replica whose acknowledgements count), Reader (a replica whose acknowledgements do not count) or empty.
 	// +kubebuilder:example=`Primary`
 	// +optional
 	Role string `json:"role,omitempty"`
 
-	// state is Well, Starting, Empty (no data yet), Joining (it copies the data), Lagging, Down (no answer), Lost (its data is
-	// gone), Foreign (its volume has data of another member), Errant (it has transactions that the primary lacks) or Leaving.
+	// state is Well, Starting, Empty (no data yet), Joining (the member copies the data), Lagging, Down (no answer), Lost (the
+	// member has lost its data), Foreign (the volume has data of another member), Errant (the member has transactions that the
+	// primary lacks) or Leaving.
 	// +kubebuilder:example=`Well`
 	// +optional
 	State string `json:"state,omitempty"`
 
-	// position are the transactions that it had when this status was written, as a set of GTIDs, cut at 256 characters.
+	// position is the set of GTIDs that the member had when this status was written, cut at 256 characters.
 	// +kubebuilder:example=`3e11fa47-71ca-11e1-9e33-c80aa9429562:1-77`
 	// +optional
 	Position string `json:"position,omitempty"`
 
-	// lag behind the primary, in whole seconds, above a second.
+	// lag behind the primary, rounded down to 10 s. Only present in state Lagging.
 	// +kubebuilder:example=`12s`
 	// +optional
 	Lag string `json:"lag,omitempty"`
 
-	// version of MySQL that it runs.
+	// version of MySQL that the member runs.
 	// +kubebuilder:example=`8.4.9`
 	// +optional
 	Version string `json:"version,omitempty"`
 
-	// message is the reason why it is not healthy.
+	// message is the reason why the member is unhealthy.
 	// +kubebuilder:example=`no answer within 2s`
 	// +optional
 	Message string `json:"message,omitempty"`

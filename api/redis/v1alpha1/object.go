@@ -5,8 +5,8 @@ package v1alpha1
 
 import apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 
-// Object is a part of Kubernetes' own API that the CRD does not spell out. The operator checks it
-// strictly and names the field that is wrong in status.conditions.
+// Object is a part of Kubernetes' own API without a schema in the CRD. The operator checks the
+// part strictly and names an invalid field in status.conditions.
 //
 // +kubebuilder:pruning:PreserveUnknownFields
 // +kubebuilder:validation:Type=object

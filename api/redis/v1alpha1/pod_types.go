@@ -26,8 +26,8 @@ type Pod struct {
 	// +nullable
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// env sets variables of the Redis container. MAXMEMORY is the limit of the memory for data (such as
-	// 2gb). Default: without MAXMEMORY and without maxmemory in config, three quarters of the memory limit.
+	// env sets variables of the Redis container. MAXMEMORY is the maximum memory for data (such as 2gb).
+	// Default: three quarters of the memory limit, unless config has maxmemory.
 	// +kubebuilder:validation:MaxItems=200
 	// +kubebuilder:example=`[{name: MAXMEMORY, value: 2gb}]`
 	// +listType=atomic
@@ -35,19 +35,19 @@ type Pod struct {
 	// +nullable
 	Env []corev1.EnvVar `json:"env,omitempty"`
 
-	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
+	// affinity has the rules for the nodes that the pods prefer or need. The operator adds the rule of antiAffinity.
 	// +kubebuilder:example=`{podAntiAffinity: {}}`
 	// +optional
 	// +nullable
 	Affinity *Affinity `json:"affinity,omitempty"`
 
-	// nodeSelector are the labels that a node must have to run the pods.
+	// nodeSelector lists the labels that a node must have to run the pods.
 	// +kubebuilder:example=`{disk: ssd}`
 	// +optional
 	// +nullable
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// tolerations are the taints of nodes that the pods tolerate.
+	// tolerations list the node taints that the pods tolerate.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:example=`[{key: dedicated, operator: Exists}]`
 	// +listType=atomic
@@ -70,14 +70,14 @@ type Pod struct {
 	// +nullable
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// resources are the requests and limits of the Redis container. An amount of storage is the size of each
-	// volume, where storage.size is not given or 10Gi. Default: those of size.
+	// resources are the requests and limits of the Redis container. If storage.size is absent or 10Gi, an
+	// amount of storage here is the size of each volume. Default: the resources of size.
 	// +kubebuilder:example=`{requests: {memory: 2Gi}, limits: {memory: 4Gi}}`
 	// +optional
 	// +nullable
 	Resources *corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// updateStrategy selects who replaces pods that have to change.
+	// updateStrategy selects whether the operator or a person replaces outdated pods.
 	// +kubebuilder:example=`{type: OnDelete}`
 	// +optional
 	// +nullable
@@ -89,8 +89,9 @@ type Pod struct {
 	// +nullable
 	Volumes *Volumes `json:"volumes,omitempty"`
 
-	// configmap names a ConfigMap of this namespace whose key redis.conf holds settings. A server reads it
-	// when it starts; config wins over it. What the operator sets itself is left out.
+	// configmap names a ConfigMap of this namespace whose key redis.conf holds settings. A server reads
+	// these settings when it starts. Settings in config override them. Settings that the operator sets
+	// itself are ignored.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`redis-settings`
@@ -98,8 +99,8 @@ type Pod struct {
 	// +nullable
 	ConfigMap string `json:"configmap,omitempty"`
 
-	// monitorImage is the image of a sidecar of Redis that serves metrics on port 9121. It gets the
-	// variables of redis_exporter. Default: none; the word "string" is the same as none.
+	// monitorImage is the image of a sidecar of Redis that serves metrics on port 9121. The sidecar
+	// gets the variables of redis_exporter. Default: no sidecar; the word "string" also means none.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`docker.io/oliver006/redis_exporter:v1.74.0`
@@ -107,8 +108,8 @@ type Pod struct {
 	// +nullable
 	MonitorImage string `json:"monitorImage,omitempty"`
 
-	// initImage is the image of a container that runs before Redis and checks the volume; it needs a shell.
-	// Default: none; the word "string" is the same as none.
+	// initImage is the image of a container that runs before Redis and checks the volume. The image needs a
+	// shell. Default: no such container; the word "string" also means none.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`docker.io/library/busybox:1.37`
@@ -117,7 +118,7 @@ type Pod struct {
 	InitImage string `json:"initImage,omitempty"`
 
 	// middlewareImage is the image of Redis. Default: repository with version as its tag; the word
-	// "string" is the same as none.
+	// "string" also means the default.
 	// +kubebuilder:validation:MaxLength=1024
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`
 	// +kubebuilder:example=`registry.example.com/team/redis:7.0.15-1`
@@ -136,27 +137,27 @@ type Affinity struct {
 	// +nullable
 	NodeAffinity *corev1.NodeAffinity `json:"nodeAffinity,omitempty"`
 
-	// podAffinity selects pods that they prefer or need on the same node or in the same zone.
+	// podAffinity selects other pods that the pods prefer or need on the same node or in the same zone.
 	// +kubebuilder:example=`{preferredDuringSchedulingIgnoredDuringExecution: []}`
 	// +optional
 	// +nullable
 	PodAffinity *corev1.PodAffinity `json:"podAffinity,omitempty"`
 
-	// podAntiAffinity selects pods that they avoid there.
+	// podAntiAffinity selects other pods that the pods avoid on the same node or in the same zone.
 	// +kubebuilder:example=`{preferredDuringSchedulingIgnoredDuringExecution: []}`
 	// +optional
 	// +nullable
 	PodAntiAffinity *corev1.PodAntiAffinity `json:"podAntiAffinity,omitempty"`
 
-	// requiredDuringSchedulingIgnoredDuringExecution has the effect of the field in nodeAffinity, where it belongs:
-	// resources of an earlier operator have it here. Only one of both may be set.
+	// requiredDuringSchedulingIgnoredDuringExecution has the effect of the same field in nodeAffinity. Resources of
+	// an earlier operator have the field here. Only one of the two fields may be set.
 	// +kubebuilder:example=`{nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: In, values: [ssd]}]}]}`
 	// +optional
 	// +nullable
 	RequiredDuringSchedulingIgnoredDuringExecution *corev1.NodeSelector `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
 
-// PodUpdateStrategy selects who replaces pods that have to change.
+// PodUpdateStrategy selects whether the operator or a person replaces outdated pods.
 type PodUpdateStrategy struct {
 	// type is RollingUpdate (the operator replaces pods, one shard at a time, replicas first) or OnDelete
 	// (pods change when a person deletes them). Default: RollingUpdate.
@@ -171,16 +172,18 @@ type PodUpdateStrategy struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.persistentVolumeClaimName) || (has(self.type) && self.type == 'nfs')",fieldPath=".persistentVolumeClaimName",message="may only be set when type is 'nfs'"
 type Volumes struct {
-	// type is hostPath (a claim for each pod, as storage says; no path of a node is mounted) or nfs (the
-	// pods share the claim persistentVolumeClaimName, with a folder for each). Default: hostPath.
+	// type is hostPath (each pod has a claim according to storage; no path of a node is mounted) or nfs
+	// (the pods share the claim persistentVolumeClaimName, and each pod has a folder).
+	// Default: hostPath.
 	// +kubebuilder:validation:Pattern=`^(hostPath|nfs)$`
 	// +kubebuilder:example=`nfs`
 	// +optional
 	// +nullable
 	Type string `json:"type,omitempty"`
 
-	// persistentVolumeClaimName is the claim that all pods share. It must exist and be ReadWriteMany. A
-	// name that no claim can have, such as pvcName, is reported, and each pod gets its own claim.
+	// persistentVolumeClaimName is the claim that all pods share. It must exist and be ReadWriteMany.
+	// If the name is invalid for a claim, such as pvcName, the operator reports this and gives each pod
+	// its own claim.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:example=`shared-data`
 	// +optional
@@ -193,8 +196,8 @@ type Volumes struct {
 // +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",fieldPath=".storageClassName",message="may not be changed: a volume stays in its class"
 // +kubebuilder:validation:XValidation:rule="!has(self.autoGrow) || !has(self.size) || !isQuantity(string(self.size)) || !isQuantity(string(self.autoGrow.limit)) || !quantity(string(self.autoGrow.limit)).isLessThan(quantity(string(self.size)))",fieldPath=".autoGrow",message="limit must not be below size: a volume never shrinks"
 type Storage struct {
-	// size of each volume. It can grow if the storage class can expand volumes. A size below what a volume
-	// has is ignored and reported: volumes never shrink.
+	// size of each volume. It can grow if the storage class can expand volumes. A size below the size of a
+	// volume is ignored and reported: volumes never shrink.
 	// +kubebuilder:default="10Gi"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32

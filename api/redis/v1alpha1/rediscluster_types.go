@@ -13,8 +13,9 @@ import (
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
 
 // RedisCluster is a Redis Cluster: shards of a master and its replicas that
-// together serve 16,384 hash slots. The operator forms it, heals it, moves
-// slots when it grows or shrinks, and replaces its pods one shard at a time.
+// together serve 16,384 hash slots. The operator forms and repairs the cluster,
+// moves slots when the number of shards changes, and replaces the pods one
+// shard at a time.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -31,13 +32,13 @@ type RedisCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the cluster as it should be.
+	// spec is the desired state of the cluster.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{replicas: 6, version: 7.0.15}`
 	// +optional
 	Spec RedisClusterSpec `json:"spec"`
 
-	// status is the cluster as the operator last saw it.
+	// status is the last observed state of the cluster.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{phase: Running, ready: 6/6, slots: 16384}`
 	// +optional
@@ -60,11 +61,11 @@ type RedisClusterList struct {
 // +kubebuilder:validation:XValidation:rule="(has(self.credentialsSecret) ? self.credentialsSecret : \"\") == (has(oldSelf.credentialsSecret) ? oldSelf.credentialsSecret : \"\")",fieldPath=".credentialsSecret",message="may not be changed: nodes with different passwords could not replicate from each other"
 // +kubebuilder:validation:XValidation:rule="!has(self.restoreFrom) || has(oldSelf.restoreFrom)",fieldPath=".restoreFrom",message="may be given only when the cluster is created: data that is there is never replaced. Create another cluster with it"
 type RedisClusterSpec struct {
-	// replicas is the number of all pods. From 6 on, each shard is a master and a replica, so the number of
-	// shards is half of it; of an odd number, one pod is a second replica of the first shard. 3 to 5 pods are
-	// three shards, of which only the first ones have a replica. 1 is one pod with all slots, for development. A
-	// shard without a replica is not served while its pod is away, and its volume is the only copy of its data.
-	// 0 parks the cluster: no pod runs, and the data is kept.
+	// replicas is the number of all pods. With 6 or more, each shard has a master and a replica, so the number
+	// of shards is half of replicas; with an odd number, the first shard has a second replica. With 3 to 5 there
+	// are three shards, and only the first ones have a replica. With 1, one pod has all slots, for development.
+	// A shard without a replica is unavailable while its pod does not run, and its volume is the only copy of
+	// its data. 0 parks the cluster: no pod runs, and the data is kept.
 	// +kubebuilder:default=6
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=300
@@ -73,10 +74,10 @@ type RedisClusterSpec struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// progressDeadlineSeconds is the time in seconds within which the cluster must be as the spec wants it, after
-	// it was created or changed, or has failed. Later the condition Progressing is False with the reason
-	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator goes on all the same. Another
-	// change of the spec starts the time again. Default: none, no deadline.
+	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec, from its
+	// creation, a change or a failure on. After that, the condition Progressing is False with the reason
+	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator continues its work. Another
+	// change of the spec starts the time again. Default: no deadline.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=604800
 	// +kubebuilder:example=`600`
@@ -84,24 +85,25 @@ type RedisClusterSpec struct {
 	// +nullable
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 
-	// pause stops the operator from changing anything, in Kubernetes or in Redis. It goes on observing,
-	// and writes the status.
+	// pause stops the operator from changing anything in Kubernetes or in Redis. The operator still
+	// observes the cluster and writes the status.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
 	Pause bool `json:"pause,omitempty"`
 
 	// finalizers defines the fate of the data when the resource is deleted: retain (volumes, password and
-	// the record of the cluster stay, and a RedisCluster of the same name uses them again) or
-	// foreground (they are deleted with it). It never deletes a resource. Default: retain.
+	// the record of the cluster are kept, and a RedisCluster of the same name uses them again) or
+	// foreground (they are deleted with the resource). The field never deletes the resource itself.
+	// Default: retain.
 	// +kubebuilder:validation:Pattern=`^(retain|foreground)$`
 	// +kubebuilder:example=`foreground`
 	// +optional
 	// +nullable
 	Finalizers string `json:"finalizers,omitempty"`
 
-	// repository of the image, without its tag. With a / at its end it is put before middlewareImage.
-	// Default: docker.io/library/redis.
+	// repository of the image, without its tag. A repository that ends with / is a prefix of
+	// middlewareImage. Default: docker.io/library/redis.
 	// +kubebuilder:validation:MaxLength=512
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9][A-Za-z0-9._/:-]*$`
 	// +kubebuilder:example=`registry.example.com/library/redis`
@@ -109,8 +111,8 @@ type RedisClusterSpec struct {
 	// +nullable
 	Repository string `json:"repository,omitempty"`
 
-	// version of Redis: 6.2 or newer. It is the tag of the image, unless middlewareImage has one. An older
-	// one is reported and nothing is changed. Default: 7.0.15.
+	// version of Redis: 6.2 or newer. It is the tag of the image, unless middlewareImage has a tag. An
+	// older version is reported, and the operator changes nothing. Default: 7.0.15.
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern=`^[0-9]+([._-][A-Za-z0-9]+)*$`
 	// +kubebuilder:example=`7.2.5`
@@ -124,7 +126,7 @@ type RedisClusterSpec struct {
 	// +nullable
 	UpdateStrategy *UpdateStrategy `json:"updateStrategy,omitempty"`
 
-	// pod configures the pods: one entry, for all of them.
+	// pod configures all pods. The list has one entry.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:XValidation:rule="self.size() <= 1",message="pod must have one entry, which is for all pods"
 	// +kubebuilder:example=`[{resources: {limits: {memory: 4Gi}}}]`
@@ -133,15 +135,15 @@ type RedisClusterSpec struct {
 	// +nullable
 	Pod []Pod `json:"pod,omitempty"`
 
-	// storage is the volume of each pod. It is not used with one claim for all pods (volumes of type nfs).
+	// storage is the volume of each pod. It has no effect if all pods share one claim (volumes of type nfs).
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{size: 50Gi, storageClassName: fast}`
 	// +optional
 	Storage Storage `json:"storage,omitempty"`
 
-	// config are settings of Redis, as in redis.conf. A setting that Redis can change while it runs
-	// does not restart Redis; for others the pods are replaced, one shard at a time. A setting that is
-	// removed stays in effect until the server restarts.
+	// config are settings of Redis, as in redis.conf. If Redis can change a setting while it runs, the
+	// operator does not restart Redis. For other settings the operator replaces the pods, one shard at
+	// a time. A removed setting stays in effect until the server restarts.
 	// +kubebuilder:validation:MaxProperties=200
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[a-z][a-z0-9-]*$'))",message="the name of a setting must consist of small letters, digits and '-'"
 	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.matches('^(port|bind|bind-source-addr|protected-mode|dir|include|loadmodule|daemonize|supervised|pidfile|logfile|syslog-.*|unixsocket.*|user|aclfile|rename-command|requirepass|masterauth|masteruser|appendonly|appendfilename|appenddirname|dbfilename|databases|replicaof|slaveof|(replica|slave)-announce.*|cluster-(enabled|config-file|port|announce-.*|allow-replica-migration|preferred-endpoint-type|slave-.*|replica-no-failover)|tls-.*|enable-.*-command|enable-debug-.*)$'))",message="a setting that the operator sets itself, such as port, dir, appendonly, requirepass or cluster-enabled, may not be given"
@@ -150,16 +152,17 @@ type RedisClusterSpec struct {
 	// +nullable
 	Config map[string]Setting `json:"config,omitempty"`
 
-	// size is small, medium or large: the resources of each Redis container, unless pod gives them.
-	// Default: none, 100m to 1 CPU and 512Mi to 1Gi of memory.
+	// size is small, medium or large. It sets the resources of each Redis container, unless pod
+	// sets them. Default: 100m to 1 CPU and 512Mi to 1Gi of memory.
 	// +kubebuilder:validation:Pattern=`^(small|medium|large)$`
 	// +kubebuilder:example=`medium`
 	// +optional
 	// +nullable
 	Size string `json:"size,omitempty"`
 
-	// credentialsSecret names a Secret of this namespace whose key password is the password of the cluster.
-	// The password must not change while the cluster exists. Default: one that the operator generates and keeps.
+	// credentialsSecret names a Secret of this namespace whose key password is the password of the cluster. The
+	// password must not change while the cluster exists. Default: a Secret that the operator generates and
+	// keeps.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +kubebuilder:example=`redis-account`
@@ -167,16 +170,16 @@ type RedisClusterSpec struct {
 	// +nullable
 	CredentialsSecret string `json:"credentialsSecret,omitempty"`
 
-	// antiAffinity keeps the pods of a shard on different nodes: Soft (if it can be) or Hard (or else they
-	// are not scheduled). Default: Soft.
+	// antiAffinity keeps the pods of a shard on different nodes: Soft (if possible) or Hard (otherwise the
+	// pod is not scheduled). Default: Soft.
 	// +kubebuilder:validation:Pattern=`^(Soft|Hard)$`
 	// +kubebuilder:example=`Hard`
 	// +optional
 	// +nullable
 	AntiAffinity string `json:"antiAffinity,omitempty"`
 
-	// topologySpreadConstraints spread the pods over zones. One without a labelSelector is for the pods of
-	// each shard.
+	// topologySpreadConstraints spread the pods over zones. A constraint without a labelSelector applies
+	// to the pods of each shard.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:example=`[{maxSkew: 1, topologyKey: topology.kubernetes.io/zone, whenUnsatisfiable: ScheduleAnyway}]`
 	// +listType=atomic
@@ -190,22 +193,22 @@ type RedisClusterSpec struct {
 	// +nullable
 	PodTemplate *Object `json:"podTemplate,omitempty"`
 
-	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
-	// none.
+	// backup configures the store and the schedule of backups. A DataBackup makes a backup at any time. Default: no
+	// backups.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, schedule: "30 4 * * *"}`
 	// +optional
 	// +nullable
 	Backup *backupv1.ClusterBackup `json:"backup,omitempty"`
 
 	// restoreFrom is the backup from which a new cluster is made. It is read once, before the cluster is formed for the first time. Afterwards
-	// it has no effect, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
+	// it has no effect and need not be removed: pods no longer have access to the store. The cluster must have as many shards as the backup.
 	// +kubebuilder:example=`{destination: {claim: {name: backups}}, backup: latest}`
 	// +optional
 	// +nullable
 	RestoreFrom *backupv1.ClusterRestore `json:"restoreFrom,omitempty"`
 
-	// networkPolicy limits who may connect to Redis. Only pods of the cluster itself may connect to the
-	// cluster bus, whatever it says.
+	// networkPolicy limits the peers that may connect to Redis. Only pods of the cluster itself may
+	// ever connect to the cluster bus.
 	// +kubebuilder:default={}
 	// +kubebuilder:example=`{enabled: true}`
 	// +optional
@@ -239,7 +242,7 @@ type TLS struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.assignStrategies) || self.assignStrategies.size() == 0 || (has(self.type) && self.type == 'AssignReceive')",fieldPath=".assignStrategies",message="may only be set when type is 'AssignReceive'"
 type UpdateStrategy struct {
 	// type is AutoReceive (slots are spread evenly, and as few as possible move) or AssignReceive (each new
-	// shard gets what assignStrategies says). Default: AutoReceive.
+	// shard gets the slots in assignStrategies). Default: AutoReceive.
 	// +kubebuilder:validation:Pattern=`^(AutoReceive|AssignReceive)$`
 	// +kubebuilder:example=`AssignReceive`
 	// +optional
@@ -253,7 +256,7 @@ type UpdateStrategy struct {
 	// +nullable
 	Pipeline string `json:"pipeline,omitempty"`
 
-	// assignStrategies are the slots of new shards: the first entry is for the first new shard, and so on.
+	// assignStrategies select the slots of new shards: the first entry is for the first new shard, and so on.
 	// +kubebuilder:validation:MaxItems=500
 	// +kubebuilder:example=`[{slots: 1000, fromReplicas: "cache-0-0,cache-1-0"}]`
 	// +listType=atomic
@@ -270,17 +273,17 @@ type AssignStrategy struct {
 	// +kubebuilder:example=`1000`
 	Slots int32 `json:"slots"`
 
-	// fromReplicas are the masters that give them, as a comma-separated list of node ids or names of pods.
+	// fromReplicas lists the masters that give the slots: node ids or names of pods, separated by commas.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=4096
 	// +kubebuilder:example=`cache-0-0,cache-1-0`
 	FromReplicas string `json:"fromReplicas"`
 }
 
-// NetworkPolicy limits who may connect to Redis.
+// NetworkPolicy limits the peers that may connect to Redis.
 type NetworkPolicy struct {
 	// enabled lets only the cluster's own pods, the operator and allowFrom connect to Redis and to its
-	// metrics. While it is false every pod with the password may.
+	// metrics. While enabled is false, every pod with the password may connect.
 	// +kubebuilder:default=false
 	// +kubebuilder:example=`true`
 	// +optional
@@ -294,9 +297,8 @@ type NetworkPolicy struct {
 	// +nullable
 	AllowFrom []Object `json:"allowFrom,omitempty"`
 
-	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode. Only used
-	// with enabled. A client that a mesh's port admits reaches every port of the pod through it, also the cluster bus:
-	// docs/services.md.
+	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with enabled.
+	// Through the port of a mesh, a client can reach every port of the pod, also the cluster bus: see docs/services.md.
 	// +kubebuilder:validation:MaxItems=16
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535

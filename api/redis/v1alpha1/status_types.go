@@ -12,11 +12,11 @@ import (
 // Slots is the number of hash slots of a Redis Cluster.
 const Slots = 16384
 
-// AnnotationConsent on a RedisCluster lets the operator give lost slots to living masters, empty. Its
-// value is the id of the lost node, or ranges of slots, separated by commas.
+// AnnotationConsent on a RedisCluster lets the operator assign lost slots, without their data, to
+// running masters. Its value is the id of the lost node, or ranges of slots, separated by commas.
 const AnnotationConsent = "redis.middleware.hc.cn/accept-data-loss"
 
-// Phase is one word for where a RedisCluster stands.
+// Phase is one word for the state of a RedisCluster.
 type Phase string
 
 // The phases of a RedisCluster.
@@ -25,11 +25,11 @@ const (
 	PhaseNone Phase = "None"
 	// PhaseCreating: pods start, and the cluster is formed.
 	PhaseCreating Phase = "Creating"
-	// PhaseRunning: all slots are served, each shard has its replicas, and nothing is left to be done.
+	// PhaseRunning: all slots are served, each shard has its replicas, and no step is left.
 	PhaseRunning Phase = "Running"
 	// PhaseFailed: the operator cannot continue; the message has the reason and what a person can do.
 	PhaseFailed Phase = "Failed"
-	// PhaseScaling: shards come or go, or slots move.
+	// PhaseScaling: shards are added or removed, or slots move.
 	PhaseScaling Phase = "Scaling"
 	// PhaseUpgrading: pods are replaced or settings change.
 	PhaseUpgrading Phase = "Upgrading"
@@ -40,25 +40,25 @@ const (
 // The conditions of a RedisCluster. Reconciling and Stalled follow kstatus
 // (https://github.com/kubernetes-sigs/cli-utils/tree/master/pkg/kstatus): present only while true.
 const (
-	// ConditionReady is True when all slots are served, every shard has its replicas in step, and the
-	// spec is carried out.
+	// ConditionReady is True when all slots are served, every shard has its replicas in sync, and the
+	// cluster matches the spec.
 	ConditionReady = "Ready"
-	// ConditionProgressing is True while the operator brings the cluster to what the spec asks for.
+	// ConditionProgressing is True while the operator changes the cluster to match the spec.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is True while something that should be well is not.
+	// ConditionDegraded is True while a part of the cluster does not work.
 	ConditionDegraded = "Degraded"
 	// ConditionReconciling is kstatus's name for work in progress.
 	ConditionReconciling = "Reconciling"
-	// ConditionStalled is kstatus's name for work that cannot go on without a change from outside.
+	// ConditionStalled is kstatus's name for work that only a change by a user or another program can continue.
 	ConditionStalled = "Stalled"
 	// ConditionSpecIgnored is present, and True, while a part of the spec has no effect; the message names
 	// the part and the reason.
 	ConditionSpecIgnored = "SpecIgnored"
-	// ConditionColocated is present, and True, while a shard has all of its pods on one Kubernetes node.
+	// ConditionColocated is present, and True, while all pods of a shard are on one Kubernetes node.
 	ConditionColocated = "Colocated"
 )
 
-// The reasons that conditions carry, besides those of every kind (InvalidSpec, ApplyFailed ...).
+// The reasons of conditions, in addition to those of every kind (InvalidSpec, ApplyFailed ...).
 const (
 	ReasonAllServed      = "AllServed"
 	ReasonHealthy        = "Healthy"
@@ -75,11 +75,11 @@ const (
 	ReasonRefuses = "Refuses"
 	// ReasonStepFails: a step fails repeatedly, and is skipped for a while.
 	ReasonStepFails = "StepFails"
-	// ReasonProgressDeadlineExceeded: what was begun has not been finished within spec.progressDeadlineSeconds.
+	// ReasonProgressDeadlineExceeded: the work in progress has not ended within spec.progressDeadlineSeconds.
 	ReasonProgressDeadlineExceeded = "ProgressDeadlineExceeded"
 	// ReasonUnsupportedVersion: spec.version is older than 6.2.
 	ReasonUnsupportedVersion = "UnsupportedVersion"
-	// ReasonAgentMissing: the operator does not know the image of its agent, without which nothing is backed up or restored.
+	// ReasonAgentMissing: the operator does not know the image of its agent, which makes and restores backups.
 	ReasonAgentMissing = "AgentMissing"
 	// ReasonNotSupported: a field of the spec has no effect.
 	ReasonNotSupported = "NotSupported"
@@ -87,7 +87,7 @@ const (
 	ReasonSameNode = "SameNode"
 )
 
-// RedisClusterStatus is the cluster as the operator last saw it.
+// RedisClusterStatus is the last observed state of the cluster.
 type RedisClusterStatus struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
@@ -116,7 +116,7 @@ type RedisClusterStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 
-	// ready is the number of pods that are ready and work in the cluster, of those wanted: 6/6.
+	// ready is the number of pods that are ready and work in the cluster, and the number of wanted pods: 6/6.
 	// +kubebuilder:example=`6/6`
 	// +optional
 	Ready string `json:"ready,omitempty"`
@@ -158,15 +158,15 @@ type RedisClusterStatus struct {
 	// +optional
 	Backup *backupv1.ClusterBackupStatus `json:"backup,omitempty"`
 
-	// conditions are Ready, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling, Stalled, SpecIgnored and
-	// Colocated. Entries of an earlier operator, which listed pods here, are accepted and removed: pods are in instances.
+	// conditions are Ready, Progressing and Degraded, and with spec.backup BackupHealthy. Reconciling, Stalled, SpecIgnored and Colocated
+	// are present only while true. An earlier operator listed pods here: such entries are accepted and removed.
 	// +kubebuilder:example=`[{type: Ready, status: "True", reason: AllServed}]`
 	// +kubebuilder:validation:items:XPreserveUnknownFields
 	// +listType=atomic
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// instances are the pods and what their Redis is, by name.
+	// instances are the pods and the roles of their servers, by name.
 	// +kubebuilder:example=`[{name: cache-0-0, instance: "10.0.0.1:6379", type: master, slots: "0-5460", status: "True"}]`
 	// +listType=map
 	// +listMapKey=name
@@ -174,13 +174,13 @@ type RedisClusterStatus struct {
 	Instances []Instance `json:"instances,omitempty"`
 }
 
-// Instance is one pod of the cluster as the operator last saw it.
+// Instance is the last observed state of one pod of the cluster.
 type Instance struct {
 	// name of the pod.
 	// +kubebuilder:example=`cache-0-0`
 	Name string `json:"name"`
 
-	// instance is the address and port of its Redis.
+	// instance is the address and port of the pod's Redis.
 	// +kubebuilder:example=`10.0.0.1:6379`
 	// +optional
 	Instance string `json:"instance,omitempty"`
@@ -190,37 +190,37 @@ type Instance struct {
 	// +optional
 	Type string `json:"type,omitempty"`
 
-	// masterNodeId is the node id of the master that it replicates.
+	// masterNodeId is the node id of the master that the pod replicates.
 	// +kubebuilder:example=`07c37dfeb235213a872192d90877d0cd55635b91`
 	// +optional
 	MasterNodeID string `json:"masterNodeId,omitempty"`
 
-	// nodeId is the node id of its Redis.
+	// nodeId is the node id of the pod's Redis.
 	// +kubebuilder:example=`e7d1eecce10fd6bb5eb35b9f99a514335d9ba9ca`
 	// +optional
 	NodeID string `json:"nodeId,omitempty"`
 
-	// domainName is its name in DNS.
+	// domainName is the DNS name of the pod.
 	// +kubebuilder:example=`cache-0-0.cache-headless.default.svc`
 	// +optional
 	DomainName string `json:"domainName,omitempty"`
 
-	// slots that it owns, such as 0-5460.
+	// slots that the pod owns, such as 0-5460.
 	// +kubebuilder:example=`0-5460`
 	// +optional
 	Slots string `json:"slots,omitempty"`
 
-	// hostname is the name of the Kubernetes node that it runs on.
+	// hostname is the name of the Kubernetes node that the pod runs on.
 	// +kubebuilder:example=`worker-1`
 	// +optional
 	HostName string `json:"hostname,omitempty"`
 
-	// hostIP is the address of that node.
+	// hostIP is the address of the pod's node.
 	// +kubebuilder:example=`192.0.2.10`
 	// +optional
 	HostIP string `json:"hostIP,omitempty"`
 
-	// status is True while it is ready and works in the cluster, False otherwise.
+	// status is True while the pod is ready and works in the cluster, False otherwise.
 	// +kubebuilder:example=`True`
 	// +optional
 	Status string `json:"status,omitempty"`

@@ -9,7 +9,7 @@ import (
 	"d3os.com/d3os-operator/api/compat"
 )
 
-// CronTab runs an image on a schedule. It is a CronJob, or a Deployment if the schedule has seconds.
+// CronTab runs an image on a schedule, by a CronJob, or by a Deployment if the schedule has seconds.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -50,8 +50,8 @@ type CronTabList struct {
 // +kubebuilder:validation:XValidation:rule="self.cronSpec.matches('^(00? |([^ ]+ *){1,5}$)') || !has(self.successfulJobsHistoryLimit)",fieldPath=".successfulJobsHistoryLimit",message="may not be set with a schedule of seconds: its runs leave no Jobs. Remove it"
 // +kubebuilder:validation:XValidation:rule="self.cronSpec.matches('^(00? |([^ ]+ *){1,5}$)') || !has(self.failedJobsHistoryLimit)",fieldPath=".failedJobsHistoryLimit",message="may not be set with a schedule of seconds: its runs leave no Jobs. Remove it"
 type CronTabSpec struct {
-	// cronSpec is the schedule in cron syntax: minute, hour, day, month, day of the week. A sixth field in front of them is the second. If
-	// it is not 0, pods run all the time, and start command at each tick.
+	// cronSpec is the schedule in cron syntax: minute, hour, day, month, day of the week. An additional first field is the second. If the
+	// second is not 0, pods run all the time, and start command at each tick.
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(@(yearly|annually|monthly|weekly|daily|midnight|hourly)|[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4,5})$')",message="must have five fields, or six with the second first, or be a name such as @daily; a time zone belongs to timeZone"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^((.*[ ,-])?[0-9]{3,}.*|([^ ]+ +)?([^ ]*[,-])?([6-9][0-9])([,/-][^ ]*)?( +[^ ]+){4,5}|[^ ]+ +([^ ]+ +)?([^ ]*[,-])?(2[4-9]|[3-9][0-9])([,/-][^ ]*)?( +[^ ]+){3}|([^ ]+ +){2,3}([^ ]*[,-])?(00?|3[2-9]|[4-9][0-9])([,/-][^ ]*)?( +[^ ]+){2}|([^ ]+ +){3,4}([^ ]*[,-])?(00?|1[3-9]|[2-9][0-9])([,/-][^ ]*)? +[^ ]+|([^ ]+ +){4,5}([^ ]*[,-])?(0?[7-9]|[1-9][0-9])([,/-][^ ]*)?)$')",message="must have numbers in bounds: second and minute 0-59, hour 0-23, day 1-31, month 1-12, day of the week 0-6"
@@ -60,7 +60,7 @@ type CronTabSpec struct {
 
 	compat.Container `json:",inline"`
 
-	// replicas is the number of runs side by side at each tick: 0 to 100. 0 suspends the CronTab.
+	// replicas is the number of parallel runs at each tick: 0 to 100. 0 suspends the CronTab.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
@@ -68,7 +68,7 @@ type CronTabSpec struct {
 	// +optional
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// command replaces the image's entrypoint. It is required with a schedule of seconds, because it is started without the image's entrypoint.
+	// command replaces the image's entrypoint. It is required if the schedule has seconds, because such runs do not use the image's entrypoint.
 	// +kubebuilder:validation:MaxItems=100
 	// +kubebuilder:example=`[sh, -c, date]`
 	// +listType=atomic
@@ -97,15 +97,15 @@ type CronTabSpec struct {
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// concurrencyPolicy applies when the last run has not ended at the time of the next: Allow runs both, Forbid skips the next, Replace
-	// ends the last.
+	// concurrencyPolicy applies when a run is due while the previous run is active: Allow runs both, Forbid skips the new run, Replace
+	// ends the previous run.
 	// +kubebuilder:validation:Enum=Allow;Forbid;Replace
 	// +kubebuilder:default=Forbid
 	// +kubebuilder:example=`Replace`
 	// +optional
 	ConcurrencyPolicy string `json:"concurrencyPolicy,omitempty"`
 
-	// startingDeadlineSeconds is the maximum delay of a run in seconds; after that it is skipped. Default: any delay.
+	// startingDeadlineSeconds is the maximum delay of a run in seconds. A run with a longer delay is skipped. Default: any delay.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:example=`300`
 	// +optional
@@ -144,7 +144,7 @@ type CronTabStatus struct {
 	// +optional
 	LastScheduleTime *metav1.Time `json:"lastScheduleTime,omitempty"`
 
-	// lastSuccessfulTime is the time at which a run succeeded last. It is empty if the schedule has seconds.
+	// lastSuccessfulTime is the time at which the last successful run ended. It is empty if the schedule has seconds.
 	// +optional
 	LastSuccessfulTime *metav1.Time `json:"lastSuccessfulTime,omitempty"`
 }

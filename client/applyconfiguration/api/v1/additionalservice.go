@@ -13,8 +13,8 @@ import (
 // AdditionalServiceApplyConfiguration represents a declarative configuration of the AdditionalService type for use
 // with apply.
 //
-// AdditionalService is a service of the user's own. One that depends on mysql, redis, etcd, mongodb, eureka or uuc
-// finds their addresses, and the accounts of mysql and redis, in its environment.
+// AdditionalService is a service of the user's own. If the service depends on mysql, redis, etcd, mongodb, eureka
+// or uuc, its environment has their addresses, and the accounts of mysql and redis.
 type AdditionalServiceApplyConfiguration struct {
 	// name of the service and of its objects.
 	Name *string `json:"name,omitempty"`

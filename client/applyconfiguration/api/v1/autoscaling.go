@@ -14,9 +14,9 @@ type AutoscalingApplyConfiguration struct {
 	Min *int32 `json:"min,omitempty"`
 	// max is the highest number of pods.
 	Max *int32 `json:"max,omitempty"`
-	// cpu is the CPU usage to aim at, in percent of the request. Default: 80 if memory is not set.
+	// cpu is the target CPU usage, in percent of the request. Default: 80 if memory is not set.
 	CPU *int32 `json:"cpu,omitempty"`
-	// memory is the memory usage to aim at, in percent of the request.
+	// memory is the target memory usage, in percent of the request.
 	Memory *int32 `json:"memory,omitempty"`
 }
 

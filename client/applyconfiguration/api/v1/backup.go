@@ -14,26 +14,26 @@ import (
 //
 // Backup configures the backups of a database: their store and schedule.
 type BackupApplyConfiguration struct {
-	// destination is where backups are kept.
+	// destination is the bucket or the volume that holds the backups.
 	Destination *v1alpha1.BackupDestinationApplyConfiguration `json:"destination,omitempty"`
 	// encryption has the public keys with which backups are encrypted. Default: backups are not encrypted.
 	Encryption *v1alpha1.BackupEncryptionApplyConfiguration `json:"encryption,omitempty"`
-	// schedule of backups, in the format of cron. Default: none, only a DataBackup makes one.
+	// schedule of backups, in the format of cron. Default: none, and only a DataBackup makes a backup.
 	Schedule *string `json:"schedule,omitempty"`
-	// timeZone of the schedule, such as Europe/Berlin. Default: that of the cluster.
+	// timeZone of the schedule, such as Europe/Berlin. Default: the time zone of the cluster.
 	TimeZone *string `json:"timeZone,omitempty"`
-	// retention selects the backups that stay.
+	// retention selects the backups that are kept.
 	Retention *v1alpha1.BackupRetentionApplyConfiguration `json:"retention,omitempty"`
 	// pointInTime archives the server's binary log, so that any moment can be restored.
 	// Declaring it restarts the server once.
 	PointInTime *PointInTimeApplyConfiguration `json:"pointInTime,omitempty"`
-	// verify restores the newest backup to a volume that is thrown away, and checks it. Default: backups are not checked.
+	// verify restores the newest backup to a temporary volume, and checks the restored database. Default: backups are not checked.
 	Verify *BackupVerifyApplyConfiguration `json:"verify,omitempty"`
-	// maxLockWait limits the wait of a dump for its lock of all tables.
-	// Changes of tables wait too.
+	// maxLockWait is the maximum time for which a dump waits for the lock of
+	// all tables. Changes of tables wait during that time.
 	MaxLockWait *string `json:"maxLockWait,omitempty"`
-	// method is Dump, or Files of MySQL 8.0.17 or newer,
-	// copied by way of a volume of storage.size.
+	// method is Dump, or Files (the data files, copied through a volume of
+	// storage.size; needs MySQL 8.0.17 or newer).
 	Method *string `json:"method,omitempty"`
 	// resources (ResourceRequirements) of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory (1Gi with Files).
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`

@@ -12,17 +12,17 @@ import (
 // BackupStatusApplyConfiguration represents a declarative configuration of the BackupStatus type for use
 // with apply.
 //
-// BackupStatus describes the backups of a database as seen last. The store is the truth.
+// BackupStatus is the last observed state of a database's backups. The store is authoritative.
 type BackupStatusApplyConfiguration struct {
 	// lastSuccessful is the time when the newest backup was complete in the store.
 	LastSuccessful *metav1.Time `json:"lastSuccessful,omitempty"`
-	// lastID is the name of that backup in the store.
+	// lastID is the name of the newest backup in the store.
 	LastID *string `json:"lastID,omitempty"`
-	// warnings are those of that backup, at most five: what a restore of it will lack.
+	// warnings of the newest backup, at most five. Each names data that a restore will lack.
 	Warnings []string `json:"warnings,omitempty"`
 	// lastVerified is the time of the last successful check of a backup.
 	LastVerified *metav1.Time `json:"lastVerified,omitempty"`
-	// verifiedID is the name of that backup in the store.
+	// verifiedID is the name of the last successfully checked backup in the store.
 	VerifiedID *string `json:"verifiedID,omitempty"`
 }
 

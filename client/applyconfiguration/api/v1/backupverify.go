@@ -18,10 +18,10 @@ type BackupVerifyApplyConfiguration struct {
 	Schedule *string `json:"schedule,omitempty"`
 	// identitySecret names a Secret of this namespace whose key identities has a private key that opens the backups.
 	IdentitySecret *v1alpha1.SecretNameApplyConfiguration `json:"identitySecret,omitempty"`
-	// size of the volume that a backup is restored to; it has to have room for the whole database. Default: the size of
-	// the database's volume.
+	// size of the temporary volume, which must have room for the whole database. Default: the size of the database's
+	// volume.
 	Size *string `json:"size,omitempty"`
-	// storageClassName is the class of that volume. Default: the class of the database's volume.
+	// storageClassName is the class of the temporary volume. Default: the class of the database's volume.
 	StorageClassName *string `json:"storageClassName,omitempty"`
 }
 

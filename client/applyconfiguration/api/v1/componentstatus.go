@@ -13,7 +13,7 @@ import (
 // ComponentStatusApplyConfiguration represents a declarative configuration of the ComponentStatus type for use
 // with apply.
 //
-// ComponentStatus is one component as the operator last saw it.
+// ComponentStatus is the last observed state of one component.
 type ComponentStatusApplyConfiguration struct {
 	// name is the component's key in the spec.
 	Name *string `json:"name,omitempty"`
@@ -25,20 +25,20 @@ type ComponentStatusApplyConfiguration struct {
 	Ready *int32 `json:"ready,omitempty"`
 	// desired is the number of pods that should be ready.
 	Desired *int32 `json:"desired,omitempty"`
-	// revision is the digest of what was last applied for this component, without its number of pods.
+	// revision is the digest of the objects that were last applied for this component, without the number of pods.
 	Revision *string `json:"revision,omitempty"`
 	// message lists the objects that the component waits for, or names the unhealthy pod and the reason.
 	Message *string `json:"message,omitempty"`
 	// waitsFor are the components that must be ready before this one is created or updated. Empty
-	// when nothing holds it back.
+	// when the component waits for none.
 	WaitsFor []string `json:"waitsFor,omitempty"`
 	// culprit is the object to look at while phase is Degraded or Failed.
 	Culprit *CulpritApplyConfiguration `json:"culprit,omitempty"`
-	// failedFrom is the phase that the component had before it was Failed. It goes on from there once
-	// the error is gone.
+	// failedFrom is the phase that the component had before Failed. The component returns to this
+	// phase when the error no longer occurs.
 	FailedFrom *apiv1.Phase `json:"failedFrom,omitempty"`
-	// lastTransitionTime is the time of the last change of phase. Empty while phase was last written by an operator
-	// before 0.3.0.
+	// lastTransitionTime is the time of the last change of phase. Empty if an operator older than 0.3.0 wrote the
+	// phase.
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
 }
 

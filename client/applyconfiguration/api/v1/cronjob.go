@@ -13,36 +13,36 @@ import (
 // CronJobApplyConfiguration represents a declarative configuration of the CronJob type for use
 // with apply.
 //
-// CronJob is your own job that runs on a schedule. One that depends on mysql, redis, etcd, mongodb, eureka or uuc
-// finds their addresses, and the accounts of mysql and redis, in its environment.
+// CronJob is your own job that runs on a schedule. If the job depends on mysql, redis, etcd, mongodb, eureka or
+// uuc, its environment has their addresses, and the accounts of mysql and redis.
 type CronJobApplyConfiguration struct {
-	// name of the cron job: its component and its CronJob, or its Deployment if the schedule has seconds.
+	// name of the cron job, of its component, and of its CronJob (of its Deployment if the schedule has seconds).
 	Name *string `json:"name,omitempty"`
-	// schedule of the runs, in cron syntax: minute, hour, day, month, day of the week. A sixth field in front of them is the second. If it
-	// is not 0, one pod starts the command at each tick.
+	// schedule of the runs, in cron syntax: minute, hour, day, month, day of the week. An additional first field is the second. If the
+	// second is not 0, one pod runs all the time and starts the command at each tick.
 	Schedule *string `json:"schedule,omitempty"`
 	// image is the container image.
 	Image *string `json:"image,omitempty"`
 	// timeZone is the time zone of the schedule, a name such as Europe/Berlin. Default: the cluster's, or UTC if the schedule has seconds.
 	TimeZone *string `json:"timeZone,omitempty"`
-	// suspend stops future runs; one that is going on ends as usual. If the schedule has seconds, it gets SIGTERM, as its pod ends.
+	// suspend stops future runs. An active run ends as usual. If the schedule has seconds, an active run gets SIGTERM, because its pod ends.
 	Suspend *bool `json:"suspend,omitempty"`
-	// concurrencyPolicy applies when the last run has not ended at the time of the next: Allow runs both,
-	// Forbid skips the next, Replace ends the last.
+	// concurrencyPolicy applies when a run is due while the previous run is active: Allow runs both,
+	// Forbid skips the new run, Replace ends the previous run.
 	ConcurrencyPolicy *string `json:"concurrencyPolicy,omitempty"`
 	// successfulJobsHistoryLimit is the number of finished runs that are kept.
 	SuccessfulJobsHistoryLimit *int32 `json:"successfulJobsHistoryLimit,omitempty"`
 	// failedJobsHistoryLimit is the number of failed runs that are kept.
 	FailedJobsHistoryLimit *int32 `json:"failedJobsHistoryLimit,omitempty"`
-	// startingDeadlineSeconds is the maximum delay of a run in seconds; after that it is skipped. Default: none, any time.
+	// startingDeadlineSeconds is the maximum delay of a run in seconds. A run with a longer delay is skipped. Default: any delay.
 	StartingDeadlineSeconds *int64 `json:"startingDeadlineSeconds,omitempty"`
-	// activeDeadlineSeconds is the maximum duration of a run in seconds. Default: any time.
+	// activeDeadlineSeconds is the maximum duration of a run in seconds. Default: any duration.
 	ActiveDeadlineSeconds *int64 `json:"activeDeadlineSeconds,omitempty"`
 	// backoffLimit is the number of retries of a run.
 	BackoffLimit *int32 `json:"backoffLimit,omitempty"`
 	// restartPolicy is OnFailure (a failed container is started again in its pod) or Never (each try is a new pod).
 	RestartPolicy *corev1.RestartPolicy `json:"restartPolicy,omitempty"`
-	// dependsOn names the components that must be ready before this one is created or changed.
+	// dependsOn names the components that must be ready before this cron job is created or changed.
 	DependsOn                          []apiv1.ComponentName `json:"dependsOn,omitempty"`
 	ContainerFieldsApplyConfiguration  `json:""`
 	PodFieldsApplyConfiguration        `json:""`

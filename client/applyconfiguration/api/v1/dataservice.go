@@ -15,15 +15,16 @@ import (
 // with apply.
 //
 // DataService is a whole data platform: middleware (MySQL, the login centre
-// UUC, Eureka), eight back-end services and a web front end. Every component
-// is optional: what is declared is created, in order, and kept; what is taken
-// out is removed. Data and the credentials that open it outlive the resource.
+// UUC, Eureka), eight back-end services and a web front end. Every component is
+// optional. The operator creates the declared components in order and keeps
+// them running. A component that is removed from the spec is deleted. Data and
+// its credentials outlive the resource.
 type DataServiceApplyConfiguration struct {
 	metav1.TypeMetaApplyConfiguration    `json:""`
 	*metav1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the platform as it should be.
+	// spec is the desired state of the platform.
 	Spec *DataServiceSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the platform as the operator last saw it.
+	// status is the last observed state of the platform.
 	Status *DataServiceStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -8,29 +8,29 @@ package v1
 // DataServiceSpecApplyConfiguration represents a declarative configuration of the DataServiceSpec type for use
 // with apply.
 //
-// DataServiceSpec declares the components of a platform. A service needs its
-// middleware declared in the same resource, of kind ThirdParty if it runs
-// elsewhere. A field that is null counts as not given.
+// DataServiceSpec declares the components of a platform. The middleware of a
+// service must be declared in the same resource, with kind ThirdParty if the
+// middleware runs elsewhere. A field that is null counts as not given.
 type DataServiceSpecApplyConfiguration struct {
 	// mysql is the relational database of every back end. Its default kind is StatefulSet.
 	MySQL *MySQLApplyConfiguration `json:"mysql,omitempty"`
-	// uuc is the login and user centre. Its default kind is ThirdParty; with another kind it
-	// needs image and port.
+	// uuc is the login and user centre. Its default kind is ThirdParty; other kinds need
+	// image and port.
 	UUC *MiddlewareApplyConfiguration `json:"uuc,omitempty"`
 	// eureka is the service registry. Its default kind is Deployment.
 	Eureka *MiddlewareApplyConfiguration `json:"eureka,omitempty"`
-	// redis is a Redis Cluster. Services that name it in dependsOn find its nodes and its password in their
-	// environment. Its default kind is Managed.
+	// redis is a Redis Cluster. Services that name redis in dependsOn have its nodes and its password in
+	// their environment. Its default kind is Managed.
 	Redis *RedisApplyConfiguration `json:"redis,omitempty"`
-	// etcd is an etcd cluster. Services that name it in dependsOn find its address in their environment, and its
-	// client certificate in their pods. Its default kind is Managed.
+	// etcd is an etcd cluster. Services that name etcd in dependsOn have its address in their environment, and
+	// its client certificate in their pods. Its default kind is Managed.
 	Etcd *EtcdApplyConfiguration `json:"etcd,omitempty"`
-	// mongodb is a replica set of MongoDB, which MongoDB's own operator runs. Services that name it in dependsOn find its
-	// connection string in their environment. Its default kind is Managed.
+	// mongodb is a replica set of MongoDB, which MongoDB's own operator runs. Services that name mongodb in dependsOn
+	// have its connection string in their environment. Its default kind is Managed.
 	MongoDB *MongoDBApplyConfiguration `json:"mongodb,omitempty"`
 	// api-manager defines APIs, manages their life cycle and administers the gateway.
 	APIManager *ServiceApplyConfiguration `json:"api-manager,omitempty"`
-	// auth keeps users, roles and tenants, logs them in and issues tokens.
+	// auth stores users, roles and tenants, logs users in and issues tokens.
 	Auth *ServiceApplyConfiguration `json:"auth,omitempty"`
 	// ds-adapter runs APIs over SQL data sources.
 	DSAdapter *ServiceApplyConfiguration `json:"ds-adapter,omitempty"`
@@ -54,8 +54,8 @@ type DataServiceSpecApplyConfiguration struct {
 	Defaults *DefaultsApplyConfiguration `json:"defaults,omitempty"`
 	// networkPolicy limits who may connect to each component's pods.
 	NetworkPolicy *NetworkPolicyApplyConfiguration `json:"networkPolicy,omitempty"`
-	// paused stops the operator from writing anything but the status: until it is false again the
-	// operator creates, heals, updates and removes nothing.
+	// paused stops all writes of the operator except those of the status. While paused is true,
+	// the operator creates, repairs, updates and deletes nothing.
 	Paused *bool `json:"paused,omitempty"`
 	// hibernate stops all pods and keeps data and addresses. Default: false.
 	Hibernate *bool `json:"hibernate,omitempty"`

@@ -13,7 +13,7 @@ import (
 // DataServiceStatusApplyConfiguration represents a declarative configuration of the DataServiceStatus type for use
 // with apply.
 //
-// DataServiceStatus is the platform as the operator last saw it.
+// DataServiceStatus is the last observed state of the platform.
 type DataServiceStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that this status describes.
 	ObservedGeneration *int64 `json:"observedGeneration,omitempty"`
@@ -25,13 +25,14 @@ type DataServiceStatusApplyConfiguration struct {
 	// message lists the components in their order, those in progress in brackets
 	// (mysql->uuc->[eureka]->auth), or names the problem: component, pod and reason.
 	Message *string `json:"message,omitempty"`
-	// conditions are Ready, Progressing, Degraded and Paused, and while true Reconciling and Stalled; BackupHealthy and
-	// Recoverable where mysql.backup and its pointInTime are declared; DatabaseSwitch while mysql.name is not the database in use.
+	// conditions are Ready, Progressing, Degraded and Paused. Reconciling and Stalled are present only while true. BackupHealthy
+	// is present with mysql.backup, Recoverable with its pointInTime, and DatabaseSwitch while mysql.name is not the database in
+	// use.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// history lists the generations of the spec that the operator has kept and seen ready. Missing until the
-	// spec is changed under an operator of version 0.3.0 or newer.
+	// history has the latest generation of the spec that was kept, and the latest that was ready. Absent
+	// until the spec changes under an operator of version 0.3.0 or newer.
 	History *HistoryApplyConfiguration `json:"history,omitempty"`
-	// backup describes the backups of mysql. Absent where none are declared.
+	// backup describes the backups of mysql. Absent if no backups are declared.
 	Backup *BackupStatusApplyConfiguration `json:"backup,omitempty"`
 	// components are the declared components in their order.
 	Components []ComponentStatusApplyConfiguration `json:"components,omitempty"`

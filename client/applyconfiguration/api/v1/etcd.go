@@ -12,25 +12,26 @@ import (
 // EtcdApplyConfiguration represents a declarative configuration of the Etcd type for use
 // with apply.
 //
-// Etcd is an etcd cluster. The operator makes one EtcdCluster of it, with the name of the component, which manages
-// the members. The data outlives the DataService.
+// Etcd is an etcd cluster. The operator creates an EtcdCluster with the name of the component, and manages its
+// members. The data outlives the DataService.
 type EtcdApplyConfiguration struct {
 	ObjectNameApplyConfiguration `json:""`
-	// kind is Managed (the operator runs the cluster) or ThirdParty (it runs elsewhere; of the other fields,
-	// those for scheduling, labels and annotations are for the probe). Default: Managed.
+	// kind is Managed (the operator runs the cluster) or ThirdParty (the cluster runs elsewhere; scheduling,
+	// labels and annotations then apply to the probe pod). Default: Managed.
 	Kind *string `json:"kind,omitempty"`
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is kept.
-	// With an even number one member more runs. Without it a HorizontalPodAutoscaler or `kubectl scale` may set the
-	// number in the EtcdCluster. Default: 3 for a new cluster; a running one keeps its number.
+	// With an even number one member more runs. If replicas is not set, a HorizontalPodAutoscaler or `kubectl
+	// scale` may set the number in the EtcdCluster. Default: 3 for a new cluster; a running cluster keeps its
+	// number.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// image of etcd. With a tag or a digest, the image must have the etcd that version names. Without, version
-	// is the tag. Default: the built-in image.
+	// image of etcd. An image with a tag or a digest must contain the etcd that version names. Otherwise
+	// version is the tag. Default: the built-in image.
 	Image *string `json:"image,omitempty"`
-	// version of etcd, 3.4.0 or newer. A newer minor version is reached one minor at a time; an older one is
-	// refused. Default: that of this operator release.
+	// version of etcd, 3.4.0 or newer. An upgrade passes one minor version at a time. An older version is
+	// refused. Default: the version of this operator release.
 	Version *string `json:"version,omitempty"`
-	// size of each etcd container is small, medium, large, or custom (the amounts of resources). Default:
-	// 100m to 1 CPU and 256Mi to 1Gi of memory.
+	// size of each etcd container is small, medium, large, or custom (the amounts of resources).
+	// Default: 100m to 1 CPU and 256Mi to 1Gi of memory.
 	Size *apiv1.Size `json:"size,omitempty"`
 	// resources (ResourceRequirements) are the requests and limits for size custom.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
@@ -39,18 +40,18 @@ type EtcdApplyConfiguration struct {
 	// config are flags of etcd, without the dashes before their names. A change replaces the pods one by one. The
 	// flags that the operator sets itself are refused.
 	Config map[string]string `json:"config,omitempty"`
-	// tls configures the encryption of connections, between members and from clients. Default: they are not encrypted.
+	// tls configures the encryption of connections, between members and from clients. Default: connections are not encrypted.
 	TLS *EtcdTLSApplyConfiguration `json:"tls,omitempty"`
-	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
-	// scheduled). Default: Soft.
+	// antiAffinity keeps the members on different nodes: Soft (if possible) or Hard (otherwise the pod is
+	// not scheduled). Default: Soft.
 	AntiAffinity *string `json:"antiAffinity,omitempty"`
-	// recovery is the consent to go on with the data of one member after a quorum was lost for good.
+	// recovery consents to continue with the data of one member after a quorum was lost permanently.
 	Recovery *EtcdRecoveryApplyConfiguration `json:"recovery,omitempty"`
-	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
-	// none.
+	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes a backup at any time. Default: no
+	// backups.
 	Backup *ObjectApplyConfiguration `json:"backup,omitempty"`
 	// restoreFrom (ClusterRestore) is the backup from which a new cluster is made. It is read once, before the cluster is formed for the
-	// first time. Afterwards it has no effect, and may stay: pods do not have the store any more.
+	// first time. Afterwards it has no effect and need not be removed: pods no longer have access to the store.
 	RestoreFrom *ObjectApplyConfiguration `json:"restoreFrom,omitempty"`
 	// dependsOn names components that must be ready before etcd is created or changed.
 	DependsOn []apiv1.ComponentName `json:"dependsOn,omitempty"`

@@ -8,13 +8,13 @@ package v1
 // EtcdRecoveryApplyConfiguration represents a declarative configuration of the EtcdRecovery type for use
 // with apply.
 //
-// EtcdRecovery is the consent to go on with the data of one member of etcd. Writes that this member does not have are
+// EtcdRecovery consents to continue with the data of one member of etcd. Writes that this member does not have are
 // lost.
 type EtcdRecoveryApplyConfiguration struct {
-	// from is the pod whose data lives on, Best (the operator chooses the newest data of those that it can read)
-	// or Empty (no data is left: start again with an empty cluster).
+	// from is the pod whose data is used, Best (the operator uses the newest data that it can read) or Empty (no
+	// data is left: start again with an empty cluster).
 	From *string `json:"from,omitempty"`
-	// token is any text. The operator recovers once for each new one, and only while a quorum is lost.
+	// token is any text. The operator recovers once for each new text, and only while a quorum is lost.
 	Token *string `json:"token,omitempty"`
 }
 

@@ -10,15 +10,15 @@ package v1
 //
 // EtcdThirdParty is an etcd cluster that runs outside the platform. The operator creates an ExternalName Service
 // <name>-external for its first address, and a probe pod that runs the check. The component is ready while the probe pod
-// is.
+// is ready.
 type EtcdThirdPartyApplyConfiguration struct {
-	// url has the addresses of members of the cluster, all or some: http://host:port,host:port, or https://. Default
+	// url has the addresses of all or some members of the cluster: http://host:port,host:port, or https://. Default
 	// of the ports: 2379.
 	URL *string `json:"url,omitempty"`
-	// checkCMD is a shell command that succeeds while the cluster is well; the probe pod runs it.
-	// Default: a connection to one of the addresses.
+	// checkCMD is a shell command that the probe pod runs. It must succeed while the cluster
+	// works. Default: a connection to one of the addresses.
 	CheckCMD *string `json:"checkCMD,omitempty"`
-	// tlsSecret names a Secret with tls.crt, tls.key and ca.crt, with which services connect. Default: none.
+	// tlsSecret names a Secret with tls.crt, tls.key and ca.crt that services use to connect. Default: none.
 	TLSSecret *string `json:"tlsSecret,omitempty"`
 }
 

@@ -10,24 +10,25 @@ package v1
 //
 // EtcdTLS configures the encryption of etcd's connections.
 type EtcdTLSApplyConfiguration struct {
-	// mode is Off, Auto (the operator makes the certificates, and renews them) or Secrets (they are in Secrets of
-	// yours, each with tls.crt, tls.key and ca.crt).
+	// mode is Off, Auto (the operator makes and renews the certificates) or Secrets (you provide Secrets with the
+	// certificates, each with tls.crt, tls.key and ca.crt).
 	Mode *string `json:"mode,omitempty"`
-	// additionalNames are names and addresses, besides those of the Services and pods, in the certificate that
-	// clients see with mode Auto: those of a load balancer, or a wildcard such as *.etcd.example.com. A change is
-	// served without a restart.
+	// additionalNames are names and addresses for the certificate of the server in mode Auto, in addition to
+	// those of the Services and pods: the address of a load balancer, or a wildcard such as *.etcd.example.com. A
+	// change takes effect without a restart.
 	AdditionalNames []string `json:"additionalNames,omitempty"`
-	// rotation is any text. For each new one the operator replaces both certificate authorities of mode Auto, in
-	// steps and one pod at a time: members and clients trust the old and the new ones, then certificates are those
-	// of the new ones, then the old ones are dropped. It does so by itself after two thirds of their life.
+	// rotation is any text. A new text makes the operator replace both certificate authorities of mode Auto, one
+	// pod at a time, in three steps: members and clients trust the old and the new authorities; the new
+	// authorities sign all certificates; the old authorities are removed. The operator also does this after two
+	// thirds of the lifetime of the authorities.
 	Rotation *string `json:"rotation,omitempty"`
-	// serverSecret names the Secret with the certificate that clients see, and the authority of the clients'
+	// serverSecret names the Secret with the certificate of the server, and the authority of the clients'
 	// certificates.
 	ServerSecret *string `json:"serverSecret,omitempty"`
-	// peerSecret names the Secret with the certificate of members among each other.
+	// peerSecret names the Secret with the certificate for connections between members.
 	PeerSecret *string `json:"peerSecret,omitempty"`
-	// clientSecret names the Secret with the certificate of clients: of the operator, and of the services which
-	// name etcd in dependsOn.
+	// clientSecret names the Secret with the certificate of clients: the operator, and services that name etcd
+	// in dependsOn.
 	ClientSecret *string `json:"clientSecret,omitempty"`
 }
 

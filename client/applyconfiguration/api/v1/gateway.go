@@ -14,7 +14,7 @@ type GatewayApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// namespace of the Gateway. Default: the namespace of the DataService.
 	Namespace *string `json:"namespace,omitempty"`
-	// sectionName is the name of a listener. Default: all that accept the route.
+	// sectionName is the name of a listener. Default: all listeners that accept the route.
 	SectionName *string `json:"sectionName,omitempty"`
 }
 

@@ -8,7 +8,7 @@ package v1
 // HistoryApplyConfiguration represents a declarative configuration of the History type for use
 // with apply.
 //
-// History is about the ControllerRevisions that hold earlier specs.
+// History has the generations of the specs that ControllerRevisions hold.
 type HistoryApplyConfiguration struct {
 	// generation is the latest generation whose spec was accepted and kept.
 	Generation *int64 `json:"generation,omitempty"`

@@ -12,9 +12,9 @@ package v1
 type HTTPRouteApplyConfiguration struct {
 	// gateways carry the route (parentRefs).
 	Gateways []GatewayApplyConfiguration `json:"gateways,omitempty"`
-	// hosts are host names; each may start with a wildcard label. Default: those of the listeners.
+	// hosts are host names; each may start with a wildcard label. Default: the host names of the listeners.
 	Hosts []string `json:"hosts,omitempty"`
-	// path is the start of the paths whose requests go to the service.
+	// path is the path prefix of the requests that are routed to the service.
 	Path *string `json:"path,omitempty"`
 	// annotations of the HTTPRoute.
 	Annotations map[string]string `json:"annotations,omitempty"`

@@ -20,11 +20,12 @@ type ImportFromApplyConfiguration struct {
 	Port *int32 `json:"port,omitempty"`
 	// credentialsSecret names a Secret with the keys username and password.
 	CredentialsSecret *v1alpha1.SecretNameApplyConfiguration `json:"credentialsSecret,omitempty"`
-	// databases to copy. Default: all but the server's own.
+	// databases to copy. Default: all databases except the server's own.
 	Databases []string `json:"databases,omitempty"`
-	// caSecret names a Secret whose key ca.crt signs the server's certificate. Default: no certificate is verified.
+	// caSecret names a Secret whose key ca.crt has the authority that signed the server's certificate. Default: the certificate is not verified.
 	CASecret *v1alpha1.SecretNameApplyConfiguration `json:"caSecret,omitempty"`
-	// cutOver ends the import: services start if the copy is equal. Stop all writes to the server first. Default: the server is followed.
+	// cutOver ends the import: services start if the copy is equal. Stop all writes to the server first. Default: the copy keeps following the
+	// server.
 	CutOver *bool `json:"cutOver,omitempty"`
 }
 

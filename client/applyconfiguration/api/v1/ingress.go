@@ -12,7 +12,7 @@ package v1
 type IngressApplyConfiguration struct {
 	// host is the host name; it may start with a wildcard label.
 	Host *string `json:"host,omitempty"`
-	// path is the start of the paths whose requests go to the service.
+	// path is the path prefix of the requests that are routed to the service.
 	Path *string `json:"path,omitempty"`
 	// tlsSecret names the Secret with the certificate and key of the host. Default: none, plain HTTP.
 	TLSSecret *string `json:"tlsSecret,omitempty"`

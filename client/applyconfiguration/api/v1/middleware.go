@@ -18,8 +18,9 @@ import (
 type MiddlewareApplyConfiguration struct {
 	ObjectNameApplyConfiguration `json:""`
 	WorkloadApplyConfiguration   `json:""`
-	// kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3), which runs elsewhere.
-	// Default: mysql StatefulSet, eureka Deployment (several: StatefulSet), uuc ThirdParty.
+	// kind is Deployment (or 0), StatefulSet (1), DaemonSet (2), or ThirdParty (3: the middleware runs
+	// elsewhere). Default: StatefulSet for mysql, Deployment for eureka (StatefulSet for several pods),
+	// ThirdParty for uuc.
 	Kind *intstr.IntOrString `json:"kind,omitempty"`
 	// version is the tag of the built-in image; uuc has none. Default: the tag of this operator release.
 	Version *string `json:"version,omitempty"`

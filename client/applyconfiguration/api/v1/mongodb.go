@@ -16,33 +16,34 @@ import (
 // own operator for Kubernetes, which must be installed, runs the members. The data outlives the DataService.
 type MongoDBApplyConfiguration struct {
 	ObjectNameApplyConfiguration `json:""`
-	// kind is Managed (MongoDB's operator runs the replica set) or ThirdParty (it runs elsewhere; of the other fields,
-	// those for scheduling, labels and annotations are for the probe). Default: Managed.
+	// kind is Managed (MongoDB's operator runs the replica set) or ThirdParty (MongoDB runs elsewhere; scheduling,
+	// labels and annotations then apply to the probe pod). Default: Managed.
 	Kind *string `json:"kind,omitempty"`
-	// replicas is the number of members, all of which vote: 1 to 7. An even number tolerates no more losses than the odd one
-	// below it.
+	// replicas is the number of members, all of which vote: 1 to 7. An even number tolerates no more losses than the next
+	// lower odd number.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// version of MongoDB. MongoDB's operator must know it: 8.0 needs MongoDB Controllers for Kubernetes, or the Community operator
-	// 0.12. A newer major version is reached one major version at a time.
+	// 0.12. An upgrade passes one major version at a time.
 	Version *string `json:"version,omitempty"`
-	// image of mongod, with its tag, of the version that version names. Default: that of MongoDB's operator for the version.
+	// image of mongod, with its tag. It must contain the version that version names. Default: the image of MongoDB's operator for that version.
 	Image *string `json:"image,omitempty"`
-	// database is the database of the services. The account dataservice may read and write it, and administer its collections and indexes.
+	// database is the database of the services. The account dataservice may read and write this database, and administer its collections and indexes.
 	Database *string `json:"database,omitempty"`
-	// credentialsSecret names a Secret of this namespace whose key password is the password of the account dataservice. Default: one that
-	// the operator generates and keeps.
+	// credentialsSecret names a Secret of this namespace whose key password is the password of the account dataservice. Default: a Secret
+	// that the operator generates and keeps.
 	CredentialsSecret *string `json:"credentialsSecret,omitempty"`
-	// size of each mongod container is small, medium, large, or custom (the amounts of resources). Default:
-	// 100m to 1 CPU and 1Gi of memory.
+	// size of each mongod container is small, medium, large, or custom (the amounts of resources).
+	// Default: 100m to 1 CPU and 1Gi of memory.
 	Size *apiv1.Size `json:"size,omitempty"`
 	// resources (ResourceRequirements) are the requests and limits for size custom.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
-	// storage is the data volume of each pod. Its retention is Retain. A volume of 2G for logs is created next to it.
+	// storage is the data volume of each pod. Its retention is Retain. Each pod also has a volume of 2G for logs.
 	Storage *StorageApplyConfiguration `json:"storage,omitempty"`
-	// config are settings of mongod, as in its configuration file: objects, or dotted names. MongoDB's operator replaces the pods one by one.
+	// config are settings of mongod, as in its configuration file: objects, or dotted names. After a change, MongoDB's operator replaces the pods one
+	// by one.
 	Config *ObjectApplyConfiguration `json:"config,omitempty"`
-	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
-	// scheduled). Default: Soft.
+	// antiAffinity keeps the members on different nodes: Soft (if possible) or Hard (otherwise the pod is
+	// not scheduled). Default: Soft.
 	AntiAffinity *string `json:"antiAffinity,omitempty"`
 	// dependsOn names components that must be ready before mongodb is created or changed.
 	DependsOn []apiv1.ComponentName `json:"dependsOn,omitempty"`

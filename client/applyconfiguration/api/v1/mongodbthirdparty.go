@@ -9,16 +9,17 @@ package v1
 // with apply.
 //
 // MongoDBThirdParty is a MongoDB that runs outside the platform. The operator creates an ExternalName Service
-// <name>-external for its first host, and a probe pod that runs the check. The component is ready while the probe pod is.
+// <name>-external for its first host, and a probe pod that runs the check. The component is ready while the probe pod is
+// ready.
 type MongoDBThirdPartyApplyConfiguration struct {
 	// url is the connection string without an account: mongodb://host:port,host:port/database?options, or mongodb+srv://.
-	// Default of the ports: 27017. Services get it, unless secretRef is set.
+	// Default of the ports: 27017. Services get this string, unless secretRef is set.
 	URL *string `json:"url,omitempty"`
-	// checkCMD is a shell command that succeeds while MongoDB is well; the probe pod runs it.
-	// Default: a connection to one of the hosts.
+	// checkCMD is a shell command that the probe pod runs. It must succeed while MongoDB
+	// works. Default: a connection to one of the hosts.
 	CheckCMD *string `json:"checkCMD,omitempty"`
 	// secretRef names a Secret whose key connectionString.standard is the whole connection string, with the account. Services get
-	// it in place of url.
+	// this string instead of url.
 	SecretRef *ObjectReferenceApplyConfiguration `json:"secretRef,omitempty"`
 }
 

@@ -17,24 +17,25 @@ import (
 // MySQL is the relational database.
 type MySQLApplyConfiguration struct {
 	MiddlewareApplyConfiguration `json:""`
-	// acceptLoss consents to a loss by repeating its text. For a switch to the database in name, status.loses.accept of the
-	// DataRestore and the condition DatabaseSwitch have the text; for an import without its source, the condition Imported.
-	// Without it the database in use runs on. Default: no loss.
+	// acceptLoss consents to a loss of data by repeating a text. For a switch to the database in name, copy the text from
+	// status.loses.accept of the DataRestore or from the condition DatabaseSwitch. For an import without its source, copy
+	// the text from the condition Imported. Without acceptLoss the current database stays in use. Default: no loss.
 	AcceptLoss *string `json:"acceptLoss,omitempty"`
 	// replication makes mysql a MySQLCluster of `replica` members, 0 to 5. A replica above 1 has the same effect. A single server keeps
-	// its data in the change. There is no way back to one server: with replica 1 it is a MySQLCluster of one member. Default: one server.
+	// its data when it becomes a MySQLCluster. The change cannot be reversed: with replica 1 mysql is a MySQLCluster of one member.
+	// Default: one server.
 	Replication *MySQLReplicationApplyConfiguration `json:"replication,omitempty"`
-	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The settings of the
-	// server suit it, and an image of another series is refused before it starts. Data of another series is
-	// refused in any case. Default: the settings of 5.7, whatever server the image has.
+	// serverVersion is the release series of the server in the image, such as 5.7 or 8.0. The operator uses
+	// the settings of this series, and refuses to start an image of another series. Data of another series is
+	// always refused. Default: the settings of 5.7, for any image.
 	ServerVersion *string `json:"serverVersion,omitempty"`
 	// storage is the volume with the data, for kind StatefulSet or Deployment.
 	Storage *MySQLStorageApplyConfiguration `json:"storage,omitempty"`
-	// initScripts names ConfigMaps with .sql or .sh files. They run once, when the volume is still empty,
-	// after the built-in schemas were created, in the order of their file names.
+	// initScripts names ConfigMaps with .sql or .sh files. The files run once on an empty volume, after
+	// the built-in schemas are created, in the order of their names.
 	InitScripts []ObjectReferenceApplyConfiguration `json:"initScripts,omitempty"`
 	// credentialsSecret names a Secret of this namespace with the keys root-password, username and
-	// password; the database is created with these. Default: one that the operator generates and keeps.
+	// password of the new database. Default: a Secret that the operator generates and keeps.
 	CredentialsSecret *string `json:"credentialsSecret,omitempty"`
 	// databases are created in addition to the built-in ones. The services' account has all rights on
 	// them. Removing an entry does not drop the database.
@@ -42,14 +43,15 @@ type MySQLApplyConfiguration struct {
 	// users are accounts in addition to the services' own. The Secret <name>-users holds the password of
 	// each under its name. Removing an entry does not drop the account.
 	Users []DatabaseUserApplyConfiguration `json:"users,omitempty"`
-	// backup configures the store and the schedule of backups. Declaring it restarts the server once, for the account that
-	// makes the backups. Default: there are none.
+	// backup configures the store and the schedule of backups. Declaring it restarts the server once, to create the
+	// account that makes the backups. Default: no backups.
 	Backup *BackupApplyConfiguration `json:"backup,omitempty"`
-	// restoreFrom is the backup from which a new database is made. It is read while the volume is empty and was never used:
-	// it never changes data. Passwords are those of the Secrets, not those of the backup. Default: a new database is empty.
+	// restoreFrom is the backup from which a new database is made. It is read only while the volume was never used, so it
+	// never changes existing data. The passwords come from the Secrets, not from the backup. Default: a new database is
+	// empty.
 	RestoreFrom *RestoreFromApplyConfiguration `json:"restoreFrom,omitempty"`
-	// importFrom is a running server. A new database is copied from it, and follows it until cutOver. Services wait until then. With several
-	// members, one server makes the copy, and then becomes the first of them. Default: a new database is empty.
+	// importFrom is a running server. A new database is copied from that server, and follows it until cutOver. Services wait until cutOver.
+	// With several members, one server makes the copy and then becomes the first member. Default: a new database is empty.
 	ImportFrom *ImportFromApplyConfiguration `json:"importFrom,omitempty"`
 }
 

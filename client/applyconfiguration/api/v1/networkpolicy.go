@@ -9,7 +9,7 @@ package v1
 // with apply.
 //
 // NetworkPolicy limits who may connect to a component's pods: the components that depend on it or
-// call it, on its ports. A component that a nodePort, load balancer or ingress publishes accepts
+// call it, on its ports. A component with a nodePort, a load balancer or an ingress accepts
 // connections from anywhere.
 type NetworkPolicyApplyConfiguration struct {
 	// enabled creates a NetworkPolicy for each component.
@@ -17,9 +17,8 @@ type NetworkPolicyApplyConfiguration struct {
 	// allowFrom lists further peers (NetworkPolicyPeer) that may connect to every component, such as a
 	// monitoring namespace.
 	AllowFrom []ObjectApplyConfiguration `json:"allowFrom,omitempty"`
-	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode.
-	// Only used with enabled. A client that a mesh's port admits reaches every port of the pod through it:
-	// docs/services.md.
+	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with
+	// enabled. Through the port of a mesh, a client can reach every port of the pod: see docs/services.md.
 	AdditionalPorts []int32 `json:"additionalPorts,omitempty"`
 }
 

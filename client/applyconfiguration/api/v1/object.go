@@ -12,9 +12,9 @@ import (
 // ObjectApplyConfiguration represents a declarative configuration of the Object type for use
 // with apply.
 //
-// Object is a part of Kubernetes' own API that the CRD does not spell out: twelve copies of a
-// pod's schema would not fit into it. The operator checks it strictly and names the field that
-// is wrong in status.conditions.
+// Object is a part of Kubernetes' own API without a schema in the CRD: twelve copies of a
+// pod's schema would exceed the CRD's maximum size. The operator checks the part strictly and
+// names an invalid field in status.conditions.
 type ObjectApplyConfiguration struct {
 	apiextensionsv1.JSON `json:""`
 }

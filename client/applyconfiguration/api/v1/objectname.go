@@ -10,8 +10,8 @@ package v1
 //
 // ObjectName sets the name of a component's objects.
 type ObjectNameApplyConfiguration struct {
-	// name of the objects. For mysql, redis, etcd and mongodb it may not be changed while they run in the cluster. Default:
-	// the name of the component; mysql-dataservice for mysql.
+	// name of the objects. The name of mysql, redis, etcd or mongodb may not be changed while the component runs in the
+	// cluster. Default: the name of the component; mysql-dataservice for mysql.
 	Name *string `json:"name,omitempty"`
 }
 

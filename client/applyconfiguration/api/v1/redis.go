@@ -12,23 +12,25 @@ import (
 // RedisApplyConfiguration represents a declarative configuration of the Redis type for use
 // with apply.
 //
-// Redis is a Redis Cluster. The operator makes one RedisCluster of it, with the name of the
-// component, which manages the shards and slots.
+// Redis is a Redis Cluster. The operator creates a RedisCluster with the name of the
+// component, and manages its shards and slots.
 type RedisApplyConfiguration struct {
 	ObjectNameApplyConfiguration `json:""`
-	// kind is Managed (the operator runs the cluster) or ThirdParty (it runs elsewhere; of the other fields,
-	// those for scheduling, labels and annotations are for the probe). Default: Managed.
+	// kind is Managed (the operator runs the cluster) or ThirdParty (the cluster runs elsewhere; scheduling,
+	// labels and annotations then apply to the probe pod). Default: Managed.
 	Kind *string `json:"kind,omitempty"`
-	// replicas is the number of all pods. From 6 on, each shard is a master and a replica; an odd pod is a second replica of
-	// the first shard. 3 to 5 are three shards, not all with a replica; 1 is for development; 0 parks the cluster and keeps its data.
+	// replicas is the number of all pods. With 6 or more, each shard has a master and a replica; with an odd number, the first shard
+	// has a second replica. With 3 to 5 there are three shards, and some have no replica. 1 is for development. 0 parks the cluster
+	// and keeps its data.
 	Replicas *int32 `json:"replicas,omitempty"`
 	// image of Redis, with its tag. Default: the built-in image.
 	Image *string `json:"image,omitempty"`
-	// version of Redis, 6.2 or newer. It is the tag of the built-in image; with an image, it only names the version in
-	// it. An older one is reported and nothing is changed. Default: the version of this operator release.
+	// version of Redis, 6.2 or newer. It is the tag of the built-in image; with image set, it must name the version in
+	// that image. An older version is reported, and the operator changes nothing. Default: the version of this
+	// operator release.
 	Version *string `json:"version,omitempty"`
-	// size of each Redis container is small, medium, large, or custom (the amounts of resources). Default:
-	// 100m to 1 CPU and 512Mi to 1Gi of memory.
+	// size of each Redis container is small, medium, large, or custom (the amounts of resources).
+	// Default: 100m to 1 CPU and 512Mi to 1Gi of memory.
 	Size *apiv1.Size `json:"size,omitempty"`
 	// resources (ResourceRequirements) are the requests and limits for size custom.
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
@@ -38,22 +40,23 @@ type RedisApplyConfiguration struct {
 	// replaced, one shard at a time.
 	Config map[string]string `json:"config,omitempty"`
 	// credentialsSecret names a Secret of this namespace whose key password is the password of the cluster. The
-	// password must not change. Default: one that the operator generates and keeps.
+	// password must not change. Default: a Secret that the operator generates and keeps.
 	CredentialsSecret *string `json:"credentialsSecret,omitempty"`
-	// env sets variables of the Redis container. MAXMEMORY is the memory for data. Default: without it,
-	// three quarters of the memory limit.
+	// env sets variables of the Redis container. MAXMEMORY is the maximum memory for data.
+	// Default: MAXMEMORY is three quarters of the memory limit.
 	Env map[string]string `json:"env,omitempty"`
-	// antiAffinity keeps the pods of a shard on different nodes: Soft (if it can be) or Hard (or else they
-	// are not scheduled). Default: Soft.
+	// antiAffinity keeps the pods of a shard on different nodes: Soft (if possible) or Hard (otherwise the
+	// pod is not scheduled). Default: Soft.
 	AntiAffinity *string `json:"antiAffinity,omitempty"`
 	// monitorImage is the image of a sidecar of Redis that serves metrics on port 9121, such as
 	// redis_exporter. Default: none.
 	MonitorImage *string `json:"monitorImage,omitempty"`
-	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
-	// none.
+	// backup (ClusterBackup) configures the store and the schedule of backups. A DataBackup makes a backup at any time. Default: no
+	// backups.
 	Backup *ObjectApplyConfiguration `json:"backup,omitempty"`
 	// restoreFrom (ClusterRestore) is the backup from which a new cluster is made. It is read once, before the cluster is formed for the first
-	// time. Afterwards it has no effect, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
+	// time. Afterwards it has no effect and need not be removed: pods no longer have access to the store. The cluster must have as many shards
+	// as the backup.
 	RestoreFrom *ObjectApplyConfiguration `json:"restoreFrom,omitempty"`
 	// dependsOn names components that must be ready before redis is created or changed.
 	DependsOn []apiv1.ComponentName `json:"dependsOn,omitempty"`

@@ -10,16 +10,15 @@ package v1
 //
 // RedisThirdParty is a Redis Cluster that runs outside the platform. The operator creates an ExternalName
 // Service <name>-external for its first address, and a probe pod that runs the check. The component is ready
-// while the probe pod is.
+// while the probe pod is ready.
 type RedisThirdPartyApplyConfiguration struct {
-	// url has the addresses of nodes of the cluster, all or some: redis://host:port,host:port. Default of the
+	// url has the addresses of all or some nodes of the cluster: redis://host:port,host:port. Default of the
 	// ports: 6379.
 	URL *string `json:"url,omitempty"`
-	// checkCMD is a shell command that succeeds while the cluster is well; the probe pod runs it.
-	// Default: a connection to one of the addresses.
+	// checkCMD is a shell command that the probe pod runs. It must succeed while the cluster
+	// works. Default: a connection to one of the addresses.
 	CheckCMD *string `json:"checkCMD,omitempty"`
-	// username is the account of Redis' ACLs that services use. Prefer secretRef. Default: none, which is the
-	// account default.
+	// username is the Redis ACL user that services use. Prefer secretRef. Default: the user named default.
 	Username *string `json:"username,omitempty"`
 	// password of the account. Everyone who may read the DataService can read it: prefer secretRef.
 	Password *string `json:"password,omitempty"`

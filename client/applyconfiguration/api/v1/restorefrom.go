@@ -12,11 +12,11 @@ import (
 // RestoreFromApplyConfiguration represents a declarative configuration of the RestoreFrom type for use
 // with apply.
 //
-// RestoreFrom selects the backup that a new database is made of.
+// RestoreFrom selects the backup from which a new database is made.
 type RestoreFromApplyConfiguration struct {
-	// destination is where the backup is kept: the folder of the other database, with its prefix.
+	// destination is the bucket or the volume that holds the backup, with the prefix of the database that was backed up.
 	Destination *v1alpha1.BackupDestinationApplyConfiguration `json:"destination,omitempty"`
-	// backup is the ID of the backup, or latest: with toTime, the newest backup before that moment.
+	// backup is the ID of the backup, or latest (the newest backup; with toTime, the newest backup before toTime).
 	Backup *string `json:"backup,omitempty"`
 	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
 	ToTime *string `json:"toTime,omitempty"`

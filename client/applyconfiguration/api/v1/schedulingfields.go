@@ -15,11 +15,11 @@ type SchedulingFieldsApplyConfiguration struct {
 	ImagePullSecrets []ObjectApplyConfiguration `json:"imagePullSecrets,omitempty"`
 	// labels are additional labels of the objects and pods.
 	Labels map[string]string `json:"labels,omitempty"`
-	// nodeSelector are the labels that a node must have to run the pods.
+	// nodeSelector lists the labels that a node must have to run the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// affinity (Affinity) is where pods prefer or have to run.
+	// affinity (Affinity) has the rules for the nodes that the pods prefer or need.
 	Affinity *ObjectApplyConfiguration `json:"affinity,omitempty"`
-	// tolerations (Toleration) are the taints of nodes that the pods tolerate.
+	// tolerations (Toleration) list the node taints that the pods tolerate.
 	Tolerations []ObjectApplyConfiguration `json:"tolerations,omitempty"`
 	// topologySpreadConstraints spread the pods over nodes or zones.
 	TopologySpreadConstraints []ObjectApplyConfiguration `json:"topologySpreadConstraints,omitempty"`

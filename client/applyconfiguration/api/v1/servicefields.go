@@ -17,11 +17,11 @@ type ServiceFieldsApplyConfiguration struct {
 	// ports (Port) are further ports of the container and the Service. An entry with the number of port
 	// replaces the main port.
 	Ports []ObjectApplyConfiguration `json:"ports,omitempty"`
-	// sessionAffinity is None (any pod serves a client) or ClientIP (one client is served by one pod).
+	// sessionAffinity is None (any pod serves a client) or ClientIP (the same pod serves all requests of a client).
 	SessionAffinity *corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
 	// strategy is RollingUpdate (replaces pods gradually) or Recreate (stops all pods first; kind Deployment only).
 	Strategy *string `json:"strategy,omitempty"`
-	// rollingUpdate limits the pods that an update replaces at once. Default: one pod more, none less.
+	// rollingUpdate limits the pods that an update replaces at once. Default: one additional pod, and no missing pod.
 	RollingUpdate *ObjectApplyConfiguration `json:"rollingUpdate,omitempty"`
 	// minReadySeconds is the time in seconds for which a new pod must be ready before it counts as available. Default: 0.
 	MinReadySeconds *int32 `json:"minReadySeconds,omitempty"`

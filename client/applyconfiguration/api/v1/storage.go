@@ -15,14 +15,14 @@ import (
 //
 // Storage is a persistent volume.
 type StorageApplyConfiguration struct {
-	// size of the volume. It can grow if the storage class can expand volumes. A size below what the
-	// volume has is ignored and reported (VolumeNotResized): volumes never shrink.
+	// size of the volume. It can grow if the storage class can expand volumes. A size below the size
+	// of the volume is ignored and reported (VolumeNotResized): volumes never shrink.
 	Size *resource.Quantity `json:"size,omitempty"`
 	// storageClassName is the storage class of the volume; it cannot be changed later. Default: the
 	// cluster's default class.
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// retention is Retain (data and credentials outlive the DataService; a new one of the same name uses
-	// them again) or Delete (they are deleted with it).
+	// retention is Retain (data and credentials outlive the DataService; a new DataService of the same
+	// name uses them again) or Delete (data and credentials are deleted with the DataService).
 	Retention *apiv1.RetentionPolicy `json:"retention,omitempty"`
 }
 

@@ -10,12 +10,12 @@ package v1
 //
 // ThirdParty is middleware that runs outside the platform. The operator creates an ExternalName
 // Service with the component's name, and a probe pod that runs the check. The component is ready
-// while the probe pod is.
+// while the probe pod is ready.
 type ThirdPartyApplyConfiguration struct {
 	// url is the address: mysql://host:port for mysql, http:// or https:// for eureka and uuc.
 	URL *string `json:"url,omitempty"`
-	// checkCMD is a shell command that succeeds while the middleware is well; the probe pod runs it.
-	// Default: a request to the url.
+	// checkCMD is a shell command that the probe pod runs. It must succeed while the middleware
+	// works. Default: a request to the url.
 	CheckCMD *string `json:"checkCMD,omitempty"`
 	// username is the account that services use at mysql. Prefer secretRef.
 	Username *string `json:"username,omitempty"`

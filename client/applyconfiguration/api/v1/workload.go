@@ -16,18 +16,18 @@ import (
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
 // Workload are the fields of every component, middleware or service.
 type WorkloadApplyConfiguration struct {
-	// image of the container. Default: the built-in image of the component; an additional service has none
-	// and must set it.
+	// image of the container. Default: the built-in image of the component; an additional service has no
+	// default and must set an image.
 	Image *string `json:"image,omitempty"`
 	// port of the container and its Service. Default: the built-in port of the component; an additional
-	// service has none.
+	// service has no default.
 	Port *int32 `json:"port,omitempty"`
 	// nodePort opens this port on every node. Default: 0, none.
 	NodePort *int32 `json:"nodePort,omitempty"`
-	// replica is the number of pods. Default: 1, or an autoscaler's.
+	// replica is the number of pods. Default: 1, or the number that an autoscaler sets.
 	Replica *int32 `json:"replica,omitempty"`
-	// dependsOn names components that must be ready before this one is created or changed, besides the
-	// built-in order.
+	// dependsOn names components that must be ready before this component is created or changed, in
+	// addition to the built-in order.
 	DependsOn []apiv1.ComponentName `json:"dependsOn,omitempty"`
 	// serviceType is ClusterIP (inside the cluster), NodePort (a port on every node), LoadBalancer, or
 	// Headless (without an address). Default: ClusterIP, or NodePort with a nodePort.

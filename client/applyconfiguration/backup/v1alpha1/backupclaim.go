@@ -10,10 +10,10 @@ package v1alpha1
 //
 // BackupClaim is a claim of this namespace.
 type BackupClaimApplyConfiguration struct {
-	// name of the claim. It has to exist.
+	// name of the claim, which must exist.
 	Name *string `json:"name,omitempty"`
-	// folder on the volume. Two sources of backups must not share one. Default: the whole volume for a DataService, and <namespace>/<name of
-	// the resource>/<etcd, redis or mysql.cluster> for others.
+	// folder on the volume. Two sources of backups must not share a folder. Default: the whole volume for a DataService, and
+	// <namespace>/<name of the resource>/<etcd, redis or mysql.cluster> for others.
 	Folder *string `json:"folder,omitempty"`
 }
 

@@ -8,9 +8,9 @@ package v1alpha1
 // BackupDestinationApplyConfiguration represents a declarative configuration of the BackupDestination type for use
 // with apply.
 //
-// BackupDestination is where backups are kept: in a bucket or on a volume.
+// BackupDestination is the bucket or the volume that holds backups.
 type BackupDestinationApplyConfiguration struct {
-	// s3 is a bucket of a store that speaks S3's protocol.
+	// s3 is a bucket of a store with the S3 protocol.
 	S3 *S3ApplyConfiguration `json:"s3,omitempty"`
 	// claim is a volume, such as a share of NFS. It should not be in the storage system that holds the database.
 	Claim *BackupClaimApplyConfiguration `json:"claim,omitempty"`

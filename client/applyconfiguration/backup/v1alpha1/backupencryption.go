@@ -8,10 +8,10 @@ package v1alpha1
 // BackupEncryptionApplyConfiguration represents a declarative configuration of the BackupEncryption type for use
 // with apply.
 //
-// BackupEncryption says for whom backups are encrypted.
+// BackupEncryption selects the keys that open encrypted backups.
 type BackupEncryptionApplyConfiguration struct {
-	// recipients are public keys of age. Any one of the private keys opens a backup; the cluster needs none of them to
-	// make one.
+	// recipients are public keys of age. Each of the private keys opens a backup. The cluster makes backups without a
+	// private key.
 	Recipients []string `json:"recipients,omitempty"`
 }
 

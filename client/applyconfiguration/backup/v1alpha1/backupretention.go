@@ -8,14 +8,14 @@ package v1alpha1
 // BackupRetentionApplyConfiguration represents a declarative configuration of the BackupRetention type for use
 // with apply.
 //
-// BackupRetention selects the backups that stay. A backup is removed when it is neither among the newest nor young enough. The newest verified
-// backup and all newer ones always stay.
+// BackupRetention selects the backups that are kept. A backup is deleted when it is neither among the newest (keep) nor young enough
+// (keepFor). The newest verified backup and all later backups are always kept.
 type BackupRetentionApplyConfiguration struct {
-	// keep is the number of the newest good backups that stay.
+	// keep is the number of newest good backups that are kept.
 	Keep *int32 `json:"keep,omitempty"`
-	// keepFor is the time for which each backup stays. Default: only keep counts.
+	// keepFor is the time for which each backup is kept. Default: only keep applies.
 	KeepFor *string `json:"keepFor,omitempty"`
-	// atLeast is the number of good backups that always stay, regardless of keep and keepFor.
+	// atLeast is the number of good backups that are always kept, regardless of keep and keepFor.
 	AtLeast *int32 `json:"atLeast,omitempty"`
 }
 

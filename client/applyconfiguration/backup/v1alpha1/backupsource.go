@@ -15,7 +15,7 @@ type BackupSourceApplyConfiguration struct {
 	// name of the resource.
 	Name *string `json:"name,omitempty"`
 	// component of the resource that holds the data: mysql of a DataService or a MySQLCluster, etcd of an EtcdCluster, redis of a RedisCluster.
-	// Default: that of the kind.
+	// Default: the component of the kind.
 	Component *string `json:"component,omitempty"`
 }
 

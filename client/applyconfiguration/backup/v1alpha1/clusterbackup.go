@@ -14,17 +14,18 @@ import (
 //
 // ClusterBackup configures the backups of a cluster: their store and schedule.
 type ClusterBackupApplyConfiguration struct {
-	// destination is where backups are kept.
+	// destination is the bucket or the volume that holds the backups.
 	Destination *BackupDestinationApplyConfiguration `json:"destination,omitempty"`
 	// encryption has the public keys with which backups are encrypted. Default: backups are not encrypted.
 	Encryption *BackupEncryptionApplyConfiguration `json:"encryption,omitempty"`
-	// schedule of backups, in the format of cron. Default: none, only a DataBackup makes one.
+	// schedule of backups, in the format of cron. Default: none, and only a DataBackup makes a backup.
 	Schedule *string `json:"schedule,omitempty"`
-	// timeZone of the schedule, such as Europe/Berlin. Default: that of the cluster.
+	// timeZone of the schedule, such as Europe/Berlin. Default: the time zone of the cluster.
 	TimeZone *string `json:"timeZone,omitempty"`
-	// retention selects the backups that stay. A job removes the others once an hour.
+	// retention selects the backups that are kept. A job deletes the other backups once an hour.
 	Retention *BackupRetentionApplyConfiguration `json:"retention,omitempty"`
-	// resources are the requests and limits of the pods that make backups. Default: 100m to 1 CPU, 128Mi to 512Mi of memory; to 1Gi for a MySQLCluster.
+	// resources are the requests and limits of the pods that make backups. Default: 100m to 1 CPU, and 128Mi to 512Mi of memory (to 1Gi for a
+	// MySQLCluster).
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// podTemplate (PodTemplateSpec) is merged last into the pods that make, check and remove backups, and into the pod of the archive. The container
 	// that does the work is called backup. The init container agent brings the agent.

@@ -12,13 +12,13 @@ import (
 // ClusterBackupStatusApplyConfiguration represents a declarative configuration of the ClusterBackupStatus type for use
 // with apply.
 //
-// ClusterBackupStatus describes the backups of a cluster. Times change with a backup, and never go back.
+// ClusterBackupStatus describes the backups of a cluster. Its times change with a backup, and never decrease.
 type ClusterBackupStatusApplyConfiguration struct {
 	// lastSuccessful is the time when the last backup ended.
 	LastSuccessful *v1.Time `json:"lastSuccessful,omitempty"`
-	// lastID is its ID.
+	// lastID is the ID of the last backup.
 	LastID *string `json:"lastID,omitempty"`
-	// warnings are those of that backup, at most five: what a restore of it will lack.
+	// warnings of the last backup, at most five. Each names data that a restore will lack.
 	Warnings []string `json:"warnings,omitempty"`
 }
 

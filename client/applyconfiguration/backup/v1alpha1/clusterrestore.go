@@ -8,9 +8,9 @@ package v1alpha1
 // ClusterRestoreApplyConfiguration represents a declarative configuration of the ClusterRestore type for use
 // with apply.
 //
-// ClusterRestore selects the backup that a new cluster is made of.
+// ClusterRestore selects the backup from which a new cluster is made.
 type ClusterRestoreApplyConfiguration struct {
-	// destination is where the backup is kept: the folder of the other cluster, with its prefix.
+	// destination is the bucket or the volume that holds the backup, with the prefix of the cluster that was backed up.
 	Destination *BackupDestinationApplyConfiguration `json:"destination,omitempty"`
 	// backup is the ID of the backup, or latest.
 	Backup *string `json:"backup,omitempty"`

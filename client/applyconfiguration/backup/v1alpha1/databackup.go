@@ -14,15 +14,15 @@ import (
 // DataBackupApplyConfiguration represents a declarative configuration of the DataBackup type for use
 // with apply.
 //
-// DataBackup makes one backup now, by a Job, to the store in spec.mysql.backup of its DataService, or in spec.backup of its
-// EtcdCluster, MySQLCluster or RedisCluster. The store holds the backup and its list of contents: this resource is the record of the run. Deleting the
-// resource deletes no data; the retention of that backup does.
+// DataBackup makes one backup now, by a Job. The store is in spec.mysql.backup of the DataService, or in spec.backup of the EtcdCluster, MySQLCluster
+// or RedisCluster. The store holds the backup and its list of contents; this resource is the record of the run. Deleting the resource deletes no
+// data: only the retention in the spec deletes backups.
 type DataBackupApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
 	// spec selects the resource to back up.
 	Spec *DataBackupSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the backup as the operator last saw it.
+	// status is the last observed state of the backup.
 	Status *DataBackupStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -14,7 +14,7 @@ import (
 // DataBackupStatusApplyConfiguration represents a declarative configuration of the DataBackupStatus type for use
 // with apply.
 //
-// DataBackupStatus is a backup as the operator last saw it.
+// DataBackupStatus is the last observed state of a backup.
 type DataBackupStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
@@ -29,11 +29,11 @@ type DataBackupStatusApplyConfiguration struct {
 	Job *string `json:"job,omitempty"`
 	// id is the name of the backup in the store.
 	ID *string `json:"id,omitempty"`
-	// startedAt is the time when the Job was made.
+	// startedAt is the time when the Job was created.
 	StartedAt *v1.Time `json:"startedAt,omitempty"`
 	// completedAt is the time when the backup was complete in the store, or when it failed.
 	CompletedAt *v1.Time `json:"completedAt,omitempty"`
-	// duration of the backup. Loading it again takes several times as long.
+	// duration of the backup. A restore takes several times as long.
 	Duration *string `json:"duration,omitempty"`
 	// size is storedBytes in a readable form.
 	Size *string `json:"size,omitempty"`
@@ -41,20 +41,20 @@ type DataBackupStatusApplyConfiguration struct {
 	Bytes *int64 `json:"bytes,omitempty"`
 	// storedBytes is the size of the backup in the store, in bytes.
 	StoredBytes *int64 `json:"storedBytes,omitempty"`
-	// tables is the number of tables in the backup; of a RedisCluster, shards; of an EtcdCluster, none.
+	// tables is the number of tables in the backup; for a RedisCluster, of shards. Absent for an EtcdCluster.
 	Tables *int32 `json:"tables,omitempty"`
-	// rows is the number of rows in the backup, of all tables; of an EtcdCluster or a RedisCluster, keys.
+	// rows is the number of rows of all tables in the backup; for an EtcdCluster or a RedisCluster, of keys.
 	Rows *int64 `json:"rows,omitempty"`
-	// revision is a revision of etcd. The backup has at least all writes up to it, and with them every write that was
-	// acknowledged before the backup began.
+	// revision is a revision of etcd. The backup has at least all writes up to this revision, which include every
+	// write that was acknowledged before the backup began.
 	Revision *int64 `json:"revision,omitempty"`
 	// serverVersion is the version of the server when the backup was made.
 	ServerVersion *string `json:"serverVersion,omitempty"`
-	// position is where in the server's binary log the backup was made. Absent where the server keeps none.
+	// position is the place in the server's binary log at which the backup was made. Absent for a server without a binary log.
 	Position *PositionApplyConfiguration `json:"position,omitempty"`
 	// warnings are limits of a backup that succeeded, such as tables that no snapshot covers.
 	Warnings []string `json:"warnings,omitempty"`
-	// conditions are Ready, and while true Reconciling and Stalled.
+	// conditions are Ready, and Reconciling and Stalled only while true.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

@@ -10,21 +10,21 @@ package v1alpha1
 //
 // DataRestoreSpec selects the backup to restore.
 type DataRestoreSpecApplyConfiguration struct {
-	// of names the data. spec.mysql.backup of the DataService defines where its backups are.
+	// of names the data. The store of its backups is in spec.mysql.backup of the DataService.
 	Of *SourceApplyConfiguration `json:"of,omitempty"`
-	// backup is the ID of the backup, or latest: with toTime, the newest backup before that moment.
+	// backup is the ID of the backup, or latest (the newest backup; with toTime, the newest backup before toTime).
 	Backup *string `json:"backup,omitempty"`
 	// toTime is the moment up to which the archive is replayed, or latest. Default: the moment of the backup.
 	ToTime *string `json:"toTime,omitempty"`
-	// toPosition is the place in the binary log up to which the archive is replayed, FILE:OFFSET, instead of toTime. A restore names it where a
-	// time stands for two states. backup must be an ID: positions are of one log.
+	// toPosition is the place in the binary log up to which the archive is replayed, FILE:OFFSET, instead of toTime. If toTime is ambiguous,
+	// the message of the restore names the position. backup must be an ID, because a position is valid in one log only.
 	ToPosition *string `json:"toPosition,omitempty"`
-	// databaseName is the value of spec.mysql.name with which a DataService takes the restored database. The volume is the claim
-	// data-<databaseName>-0, and stays when the DataRestore is deleted. No claim of that name may exist. Default: none, a
+	// databaseName is the value of spec.mysql.name with which a DataService uses the restored database. The volume is the claim
+	// data-<databaseName>-0, and is kept when the DataRestore is deleted. No claim of that name may exist. Default: none, a
 	// rehearsal; the volume is deleted with the DataRestore.
 	DatabaseName *string `json:"databaseName,omitempty"`
-	// image is the image of the server that loads the backup, such as a newer version for a rehearsal of an upgrade. Default:
-	// that of the database.
+	// image is the image of the server that loads the backup, such as a newer version for a rehearsal of an upgrade.
+	// Default: the image of the database.
 	Image *string `json:"image,omitempty"`
 	// storage is the volume to restore to. Default: like the volume of the database.
 	Storage *RestoreStorageApplyConfiguration `json:"storage,omitempty"`

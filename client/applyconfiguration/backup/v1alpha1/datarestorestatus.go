@@ -14,7 +14,7 @@ import (
 // DataRestoreStatusApplyConfiguration represents a declarative configuration of the DataRestoreStatus type for use
 // with apply.
 //
-// DataRestoreStatus is a restore as the operator last saw it.
+// DataRestoreStatus is the last observed state of a restore.
 type DataRestoreStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
@@ -27,37 +27,37 @@ type DataRestoreStatusApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 	// claim is the volume of the restore.
 	Claim *string `json:"claim,omitempty"`
-	// claimUID is the UID of that claim.
+	// claimUID is the UID of the claim.
 	ClaimUID *string `json:"claimUID,omitempty"`
 	// job is the UID of the Job that restores.
 	Job *string `json:"job,omitempty"`
 	// id is the backup that is restored.
 	ID *string `json:"id,omitempty"`
-	// startedAt is the time when the Job was made.
+	// startedAt is the time when the Job was created.
 	StartedAt *v1.Time `json:"startedAt,omitempty"`
-	// completedAt is the time when the database was restored and checked, or when that failed.
+	// completedAt is the time when the database was restored and checked, or when the restore failed.
 	CompletedAt *v1.Time `json:"completedAt,omitempty"`
 	// duration of the restore.
 	Duration *string `json:"duration,omitempty"`
-	// bytes counts those of the backup's dump, not compressed.
+	// bytes is the size of the backup's dump, in bytes before compression.
 	Bytes *int64 `json:"bytes,omitempty"`
 	// tables is the number of tables that were checked.
 	Tables *int32 `json:"tables,omitempty"`
 	// rows is the number of rows in all tables.
 	Rows *int64 `json:"rows,omitempty"`
-	// serverVersion is that of the server that made the backup.
+	// serverVersion is the version of the server when the backup was made.
 	ServerVersion *string `json:"serverVersion,omitempty"`
-	// restoredTo is the moment of the last transaction that is there: that of the archive, or when the backup began.
+	// restoredTo is the moment of the last restored transaction: of the archive, or the start of the backup.
 	RestoredTo *v1.Time `json:"restoredTo,omitempty"`
-	// transactions counts those that were applied after the backup was loaded.
+	// transactions is the number of transactions that were applied after the backup was loaded.
 	Transactions *int64 `json:"transactions,omitempty"`
-	// position is where in the binary log of the running server the restored data stands. Absent where that keeps none.
+	// position is the place in the running server's binary log up to which data was restored. Absent for a server without a binary log.
 	Position *PositionApplyConfiguration `json:"position,omitempty"`
-	// loses is the data of the running database that the restored one lacks: a switch loses it.
+	// loses describes the data of the running database that the restored database lacks. A switch loses that data.
 	Loses *LossApplyConfiguration `json:"loses,omitempty"`
 	// warnings are limits of the backup, such as tables that no snapshot covers.
 	Warnings []string `json:"warnings,omitempty"`
-	// conditions are Ready, and while true Reconciling and Stalled.
+	// conditions are Ready, and Reconciling and Stalled only while true.
 	Conditions []metav1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 }
 

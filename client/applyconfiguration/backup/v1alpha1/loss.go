@@ -12,19 +12,18 @@ import (
 // LossApplyConfiguration represents a declarative configuration of the Loss type for use
 // with apply.
 //
-// Loss is the data of a database that was committed after the moment to which another one was restored.
+// Loss describes the data that was committed in the running database after the moment of the restore.
 type LossApplyConfiguration struct {
-	// summary says it in a few words. What is committed after countedTo comes on top of it.
+	// summary describes the loss in a few words. Transactions after countedTo are lost in addition.
 	Summary *string `json:"summary,omitempty"`
-	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. It has no end: what is committed until
-	// the switch is lost, too.
+	// accept is the text that spec.mysql.acceptLoss of the DataService has to repeat for a switch. The text names no end, because
+	// transactions until the switch are lost, too.
 	Accept *string `json:"accept,omitempty"`
-	// transactions counts those that the archive has beyond that moment. Absent where it is not known, because there is
-	// no archive.
+	// transactions is the number of lost transactions in the archive. Absent without an archive.
 	Transactions *int64 `json:"transactions,omitempty"`
-	// since is the time when the first of them was committed. Absent if there is none: then countedTo has the time.
+	// since is the time when the first lost transaction was committed. Absent without a lost transaction: see countedTo.
 	Since *v1.Time `json:"since,omitempty"`
-	// countedTo is the time up to which the archive was counted, by the server's clock.
+	// countedTo is the time of the end of the count, by the server's clock.
 	CountedTo *v1.Time `json:"countedTo,omitempty"`
 }
 

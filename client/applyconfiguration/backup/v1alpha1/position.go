@@ -14,7 +14,7 @@ type PositionApplyConfiguration struct {
 	File *string `json:"file,omitempty"`
 	// offset within the file.
 	Offset *int64 `json:"offset,omitempty"`
-	// gtid is the position that the server had executed, in its own form. Empty if it has none.
+	// gtid is the set of transactions that the server had executed, in the server's own form. Empty for a server without GTIDs.
 	GTID *string `json:"gtid,omitempty"`
 }
 

@@ -14,12 +14,12 @@ import (
 //
 // RestoreStorage is the volume of a restore.
 type RestoreStorageApplyConfiguration struct {
-	// size of the volume. It may be less than the size of the database's volume. Default: that size.
+	// size of the volume. It may be less than the size of the database's volume. Default: the size of the database's volume.
 	Size *resource.Quantity `json:"size,omitempty"`
 	// storageClassName is the class of the volume. Default: the class of the database's volume.
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may; the class must belong to a
-	// CSI driver that can do so). Default: the mode of the database's volume.
+	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may use the volume; the CSI
+	// driver of the class must support this mode). Default: the mode of the database's volume.
 	AccessMode *string `json:"accessMode,omitempty"`
 }
 

@@ -8,23 +8,23 @@ package v1alpha1
 // S3ApplyConfiguration represents a declarative configuration of the S3 type for use
 // with apply.
 //
-// S3 is a bucket of a store that speaks S3's protocol.
+// S3 is a bucket of a store with the S3 protocol.
 type S3ApplyConfiguration struct {
 	// endpoint is the address of the store.
 	Endpoint *string `json:"endpoint,omitempty"`
-	// bucket has to exist.
+	// bucket is the name of the bucket, which must exist.
 	Bucket *string `json:"bucket,omitempty"`
-	// prefix is a folder in the bucket. Two sources of backups must not share one. Default: <namespace>/<name of
-	// the resource>/<mysql, etcd or redis>, and mysql.cluster for a MySQLCluster.
+	// prefix is a folder in the bucket. Two sources of backups must not share a folder.
+	// Default: <namespace>/<name of the resource>/<mysql, etcd or redis>, and mysql.cluster for a MySQLCluster.
 	Prefix *string `json:"prefix,omitempty"`
-	// region of the bucket, for stores that ask for it.
+	// region of the bucket, for stores that require a region.
 	Region *string `json:"region,omitempty"`
 	// pathStyle puts the bucket into the path of an address and not into its host name.
 	PathStyle *bool `json:"pathStyle,omitempty"`
-	// credentialsSecret names a Secret of this namespace with the keys accessKey and secretKey, and sessionToken for a key that has one.
-	// Default: the service account that podTemplate names gives the credentials (IRSA, EKS Pod Identity).
+	// credentialsSecret names a Secret of this namespace with the keys accessKey and secretKey, and sessionToken for temporary
+	// credentials. Default: the credentials of the service account in podTemplate (IRSA, EKS Pod Identity).
 	CredentialsSecret *SecretNameApplyConfiguration `json:"credentialsSecret,omitempty"`
-	// encryption asks the store to encrypt objects, for buckets that demand it. Default: the settings of the bucket.
+	// encryption asks the store to encrypt objects, for buckets that require encryption. Default: the settings of the bucket.
 	Encryption *StoreEncryptionApplyConfiguration `json:"encryption,omitempty"`
 	// caSecret names a Secret of this namespace whose key ca.crt has certificates of authorities to trust for the
 	// store, in addition to those of the image.

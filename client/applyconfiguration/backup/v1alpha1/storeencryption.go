@@ -12,7 +12,7 @@ package v1alpha1
 type StoreEncryptionApplyConfiguration struct {
 	// algorithm is AES256 (with a key of the store) or KMS.
 	Algorithm *string `json:"algorithm,omitempty"`
-	// key of the store's key management, for KMS. Default: that of the bucket.
+	// key of the store's key management, for KMS. Default: the key of the bucket.
 	Key *string `json:"key,omitempty"`
 }
 

@@ -13,7 +13,7 @@ type CompactionApplyConfiguration struct {
 	// mode is periodic (history older than retention is dropped) or revision (all but the last retention
 	// revisions are dropped).
 	Mode *string `json:"mode,omitempty"`
-	// retention is the history that is kept: a duration (a number alone is hours), or a number of revisions.
+	// retention is the length of the history that is kept: a duration (a number alone means hours), or a number of revisions.
 	Retention *string `json:"retention,omitempty"`
 }
 

@@ -15,15 +15,15 @@ import (
 // with apply.
 //
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
-// EtcdCluster is an etcd cluster: voting members, each with its own
-// volume. The operator forms it, heals it, replaces lost members, adds and removes
-// members one at a time, and upgrades it minor by minor.
+// EtcdCluster is an etcd cluster: voting members, each with its own volume. The
+// operator forms and repairs the cluster, replaces lost members, adds and removes
+// members one at a time, and upgrades one minor version at a time.
 type EtcdClusterApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the cluster as it should be.
+	// spec is the desired state of the cluster.
 	Spec *EtcdClusterSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the cluster as the operator last saw it.
+	// status is the last observed state of the cluster.
 	Status *EtcdClusterStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -18,13 +18,13 @@ import (
 // EtcdClusterSpec is the desired state of an etcd cluster. A field that is null counts as not given.
 type EtcdClusterSpecApplyConfiguration struct {
 	// replicas is the number of members that vote: 0 to 9. 0 parks the cluster: no pod runs, and the data is
-	// kept. With an even number one member more runs, because an even number survives no more losses than the odd
-	// number below it. A HorizontalPodAutoscaler may set it.
+	// kept. With an even number one member more runs, because an even number survives no more losses than the
+	// next lower odd number. A HorizontalPodAutoscaler may set replicas.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// progressDeadlineSeconds is the time in seconds within which the cluster must be as the spec wants it, after
-	// it was created or changed, or has failed. Later the condition Progressing is False with the reason
-	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator goes on all the same. Another
-	// change of the spec starts the time again. Default: none, no deadline.
+	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec, from its
+	// creation, a change or a failure on. After that, the condition Progressing is False with the reason
+	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator continues its work. Another
+	// change of the spec starts the time again. Default: no deadline.
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
 	// storage is the size of each member's volume. It can grow if the storage class can expand volumes; it may
 	// not shrink.
@@ -34,31 +34,31 @@ type EtcdClusterSpecApplyConfiguration struct {
 	StorageAutoGrow *backupv1alpha1.AutoGrowApplyConfiguration `json:"storageAutoGrow,omitempty"`
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	StorageClassName *string `json:"storageClassName,omitempty"`
-	// version of etcd, 3.4.0 or newer. It is the tag of the image, after a v, unless image has one. A newer minor
-	// version is reached one minor at a time; an older one is refused. Default: 3.6.16.
+	// version of etcd, 3.4.0 or newer. With a v before it, it is the tag of the image, unless image has a tag. An
+	// upgrade passes one minor version at a time. An older version is refused. Default: 3.6.16.
 	Version *string `json:"version,omitempty"`
 	// registry replaces the host of the default image: REGISTRY/etcd-development/etcd. Default: gcr.io.
 	Registry *string `json:"registry,omitempty"`
-	// image of etcd. With a tag or a digest, the image must have the etcd that version names. Without, version
-	// is the tag. Default: gcr.io/etcd-development/etcd.
+	// image of etcd. An image with a tag or a digest must contain the etcd that version names. Otherwise
+	// version is the tag. Default: gcr.io/etcd-development/etcd.
 	Image *string `json:"image,omitempty"`
 	// imagePullSecrets are the credentials for pulling images.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// size is small, medium or large: the resources of each etcd container, unless resources gives them.
-	// Default: none, 100m to 1 CPU and 256Mi to 1Gi of memory.
+	// size is small, medium or large. It sets the resources of each etcd container, unless resources is
+	// set. Default: 100m to 1 CPU and 256Mi to 1Gi of memory.
 	Size *string `json:"size,omitempty"`
-	// resources are the requests and limits of the etcd container. Default: those of size.
+	// resources are the requests and limits of the etcd container. Default: the resources of size.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
-	// scheduled). Default: Soft.
+	// antiAffinity keeps the members on different nodes: Soft (if possible) or Hard (otherwise the pod is
+	// not scheduled). Default: Soft.
 	AntiAffinity *string `json:"antiAffinity,omitempty"`
-	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
+	// affinity has the rules for the nodes that the pods prefer or need. The operator adds the rule of antiAffinity.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
-	// nodeSelector are the labels that a node must have to run the pods.
+	// nodeSelector lists the labels that a node must have to run the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// tolerations are the taints of nodes that the pods tolerate.
+	// tolerations list the node taints that the pods tolerate.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
-	// topologySpreadConstraints spread the pods over zones. One without a labelSelector is for the cluster's pods.
+	// topologySpreadConstraints spread the pods over zones. A constraint without a labelSelector applies to the cluster's pods.
 	TopologySpreadConstraints []v1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	// podTemplate (PodTemplateSpec) is merged into the pod template last, for everything that has no field here.
 	PodTemplate *ObjectApplyConfiguration `json:"podTemplate,omitempty"`
@@ -68,22 +68,22 @@ type EtcdClusterSpecApplyConfiguration struct {
 	TLS *TLSApplyConfiguration `json:"tls,omitempty"`
 	// maintenance configures compaction and defragmentation.
 	Maintenance *MaintenanceApplyConfiguration `json:"maintenance,omitempty"`
-	// recovery is the consent to go on with the data of one member after a quorum was lost for good. Writes that
-	// this member does not have are lost. Without it the operator waits for the members to come back.
+	// recovery consents to continue with the data of one member after a quorum was lost permanently. Writes that
+	// this member does not have are lost. Without recovery the operator waits until enough members answer again.
 	Recovery *RecoveryApplyConfiguration `json:"recovery,omitempty"`
-	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
-	// none.
+	// backup configures the store and the schedule of backups. A DataBackup makes a backup at any time. Default: no
+	// backups.
 	Backup *backupv1alpha1.ClusterBackupApplyConfiguration `json:"backup,omitempty"`
 	// restoreFrom is the backup from which a new cluster is made. It is read once, before the cluster is formed for the
-	// first time. Afterwards it has no effect, and may stay: pods do not have the store any more.
+	// first time. Afterwards it has no effect and need not be removed: pods no longer have access to the store.
 	RestoreFrom *backupv1alpha1.ClusterRestoreApplyConfiguration `json:"restoreFrom,omitempty"`
-	// replacement configures when a member is given up. An empty member that gets its data from the others replaces it.
+	// replacement configures when the operator replaces a crashing member by an empty member, which copies the data from the others.
 	Replacement *ReplacementApplyConfiguration `json:"replacement,omitempty"`
-	// networkPolicy limits who may connect as a client. Only pods of the cluster itself may connect as members,
-	// whatever it says.
+	// networkPolicy limits the peers that may connect as clients. Only pods of the cluster itself may ever
+	// connect as members.
 	NetworkPolicy *NetworkPolicyApplyConfiguration `json:"networkPolicy,omitempty"`
-	// paused stops the operator from changing anything, in Kubernetes or in etcd. It goes on observing, and
-	// writes the status and how far each member's data goes.
+	// paused stops the operator from changing anything in Kubernetes or in etcd. The operator still
+	// observes the cluster, writes the status, and records the position of each member's data.
 	Paused *bool `json:"paused,omitempty"`
 }
 

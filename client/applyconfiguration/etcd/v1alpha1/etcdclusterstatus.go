@@ -14,7 +14,7 @@ import (
 // EtcdClusterStatusApplyConfiguration represents a declarative configuration of the EtcdClusterStatus type for use
 // with apply.
 //
-// EtcdClusterStatus is the cluster as the operator last saw it.
+// EtcdClusterStatus is the last observed state of the cluster.
 type EtcdClusterStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
@@ -30,20 +30,20 @@ type EtcdClusterStatusApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// readyReplicas is the number of members that vote and answer.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// ready is readyReplicas of those wanted: 3/3.
+	// ready is readyReplicas and the number of wanted voters: 3/3.
 	Ready *string `json:"ready,omitempty"`
 	// selector selects the pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`
 	// clusterID is the id of the cluster, in hexadecimal. It never changes.
 	ClusterID *string `json:"clusterID,omitempty"`
-	// leader is the pod of the leader. Empty while there is none.
+	// leader is the pod of the leader. Empty without a leader.
 	Leader *string `json:"leader,omitempty"`
 	// version is the lowest version of etcd that a member runs.
 	Version *string `json:"version,omitempty"`
 	// targetVersion is the version to which the members are being upgraded. It may be a step on the way to the
 	// version of the spec.
 	TargetVersion *string `json:"targetVersion,omitempty"`
-	// endpoints are where clients connect, separated by commas.
+	// endpoints are the addresses for clients, separated by commas.
 	Endpoints *string `json:"endpoints,omitempty"`
 	// step is the current step on the cluster, such as AddLearner. Empty without a step.
 	Step *string `json:"step,omitempty"`
@@ -54,10 +54,10 @@ type EtcdClusterStatusApplyConfiguration struct {
 	Notes []string `json:"notes,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *backupv1alpha1.ClusterBackupStatusApplyConfiguration `json:"backup,omitempty"`
-	// conditions are Ready, Available, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling
-	// and Stalled.
+	// conditions are Ready, Available, Progressing and Degraded, and with spec.backup BackupHealthy. Reconciling and
+	// Stalled are present only while true.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// members are those on etcd's own list, and pods that are to become members.
+	// members are the members in etcd's own list, and pods that will become members.
 	Members []MemberStatusApplyConfiguration `json:"members,omitempty"`
 }
 

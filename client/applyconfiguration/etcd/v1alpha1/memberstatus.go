@@ -8,22 +8,23 @@ package v1alpha1
 // MemberStatusApplyConfiguration represents a declarative configuration of the MemberStatus type for use
 // with apply.
 //
-// MemberStatus is one member as the operator last saw it.
+// MemberStatus is the last observed state of one member.
 type MemberStatusApplyConfiguration struct {
-	// name of its pod, or the member's own name if it has no pod.
+	// name of the member's pod; without a pod, the name in etcd.
 	Name *string `json:"name,omitempty"`
 	// id of the member, in hexadecimal. Empty while the pod is not a member yet.
 	ID *string `json:"id,omitempty"`
-	// ordinal of its pod; -1 for a member without a pod.
+	// ordinal of the member's pod; -1 without a pod.
 	Ordinal *int32 `json:"ordinal,omitempty"`
-	// state is Voter (it votes, and answers), Learner (it is getting the data), Starting, Down (it votes and does
-	// not answer), Lost (its data is gone) or Unknown (none of the pods is this member).
+	// state is Voter (the member votes and answers), Learner (the member copies the data), Starting, Down (the
+	// member votes and does not answer), Lost (the member has lost its data) or Unknown (no pod belongs to this
+	// member).
 	State *string `json:"state,omitempty"`
-	// version of etcd that it runs.
+	// version of etcd that the member runs.
 	Version *string `json:"version,omitempty"`
-	// dbSize is the size of its database file, rounded to MiB.
+	// dbSize is the size of the member's database file, rounded to MiB.
 	DBSize *string `json:"dbSize,omitempty"`
-	// message is the reason why it is not healthy.
+	// message is the reason why the member is unhealthy.
 	Message *string `json:"message,omitempty"`
 }
 

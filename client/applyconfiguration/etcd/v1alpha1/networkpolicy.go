@@ -8,16 +8,15 @@ package v1alpha1
 // NetworkPolicyApplyConfiguration represents a declarative configuration of the NetworkPolicy type for use
 // with apply.
 //
-// NetworkPolicy limits who may connect as a client.
+// NetworkPolicy limits the peers that may connect as clients.
 type NetworkPolicyApplyConfiguration struct {
 	// enabled lets only the cluster's own pods, the operator and allowFrom connect to clients' port and to the
-	// metrics. While it is false every pod may.
+	// metrics. While enabled is false, every pod may connect.
 	Enabled *bool `json:"enabled,omitempty"`
 	// allowFrom lists further peers (NetworkPolicyPeer) that may connect, such as the namespaces of clients.
 	AllowFrom []ObjectApplyConfiguration `json:"allowFrom,omitempty"`
-	// additionalPorts lists further TCP ports that the same peers may connect to, such as 15008 of Istio in ambient mode. Only used
-	// with enabled. A client that a mesh's port admits reaches every port of the pod through it, also that of members:
-	// docs/services.md.
+	// additionalPorts lists further TCP ports for the same peers, such as 15008 of Istio in ambient mode. Only used with enabled.
+	// Through the port of a mesh, a client can reach every port of the pod, also the port for members: see docs/services.md.
 	AdditionalPorts []int32 `json:"additionalPorts,omitempty"`
 }
 

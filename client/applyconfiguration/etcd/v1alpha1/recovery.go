@@ -8,12 +8,12 @@ package v1alpha1
 // RecoveryApplyConfiguration represents a declarative configuration of the Recovery type for use
 // with apply.
 //
-// Recovery is the consent to go on with the data of one member.
+// Recovery consents to continue with the data of one member.
 type RecoveryApplyConfiguration struct {
-	// from is the pod whose data lives on, Best (the operator chooses the newest data of those that it can read)
-	// or Empty (no data is left: start again with an empty cluster).
+	// from is the pod whose data is used, Best (the operator uses the newest data that it can read) or Empty (no
+	// data is left: start again with an empty cluster).
 	From *string `json:"from,omitempty"`
-	// token is any text. The operator recovers once for each new one, and only while a quorum is lost.
+	// token is any text. The operator recovers once for each new text, and only while a quorum is lost.
 	Token *string `json:"token,omitempty"`
 }
 

@@ -8,10 +8,10 @@ package v1alpha1
 // ReplacementApplyConfiguration represents a declarative configuration of the Replacement type for use
 // with apply.
 //
-// Replacement configures when a member is given up.
+// Replacement configures when the operator replaces a crashing member.
 type ReplacementApplyConfiguration struct {
-	// after is the time for which a member may keep crashing before it is given up. Its volume is deleted then, and
-	// the member that replaces it gets its data from the others. 0s is never.
+	// after is the time for which a member may keep crashing. After that, the operator deletes the volume of the
+	// member, and the new member copies the data from the others. 0s means never.
 	After *string `json:"after,omitempty"`
 }
 

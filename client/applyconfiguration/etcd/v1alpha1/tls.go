@@ -14,23 +14,26 @@ import (
 //
 // TLS configures the encryption of connections.
 type TLSApplyConfiguration struct {
-	// mode is Off (connections are not encrypted, and everyone who reaches etcd may read and write), Auto (the operator
-	// makes two certificate authorities, for clients and for members, and renews the certificates) or Secrets
+	// mode is Off (connections are not encrypted, and every client that can connect may read and write), Auto (the
+	// operator makes two certificate authorities, for clients and for members, and renews the certificates) or Secrets
 	// (you provide the certificates in Secrets).
 	Mode *etcdv1alpha1.TLSMode `json:"mode,omitempty"`
-	// additionalNames are names and addresses, besides those of the Services and pods, in the certificate that
-	// clients see with mode Auto: those of a load balancer, or a wildcard such as *.etcd.example.com. A change is
-	// served without a restart.
+	// additionalNames are names and addresses for the certificate of the server in mode Auto, in addition to
+	// those of the Services and pods: the address of a load balancer, or a wildcard such as *.etcd.example.com. A
+	// change takes effect without a restart.
 	AdditionalNames []string `json:"additionalNames,omitempty"`
-	// rotation is any text. For each new one the operator replaces both certificate authorities of mode Auto, in
-	// steps and one pod at a time: members and clients trust the old and the new ones, then certificates are those
-	// of the new ones, then the old ones are dropped. It does so by itself after two thirds of their life.
+	// rotation is any text. A new text makes the operator replace both certificate authorities of mode Auto, one
+	// pod at a time, in three steps: members and clients trust the old and the new authorities; the new
+	// authorities sign all certificates; the old authorities are removed. The operator also does this after two
+	// thirds of the lifetime of the authorities.
 	Rotation *string `json:"rotation,omitempty"`
-	// serverSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate that clients see, and the
-	// authority of the clients' certificates. It must be valid for the names that docs/etcd.md lists.
+	// serverSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of the server, and the
+	// authority of the clients' certificates. The certificate must be valid for the names that docs/etcd.md
+	// lists.
 	ServerSecret *string `json:"serverSecret,omitempty"`
-	// peerSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of members among each other.
-	// Its authority should sign nothing else: any client with a certificate of it can act as a member.
+	// peerSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate for connections between
+	// members. Its authority should sign nothing else: any client with a certificate of this authority can act
+	// as a member.
 	PeerSecret *string `json:"peerSecret,omitempty"`
 	// clientSecret names a Secret with tls.crt, tls.key and ca.crt: the certificate of the operator, and the
 	// authority of the server's certificate.

@@ -16,10 +16,10 @@ import (
 // Backup configures the backups of a database, their checks, and the archive of its transactions.
 type BackupApplyConfiguration struct {
 	backupv1alpha1.ClusterBackupApplyConfiguration `json:""`
-	// pointInTime archives all transactions, so that each moment from a backup on can be restored. Default: there is no archive.
+	// pointInTime archives all transactions, so that any moment after a backup can be restored. Default: no archive.
 	PointInTime *PointInTimeApplyConfiguration `json:"pointInTime,omitempty"`
-	// verify restores the newest backup, and what was archived since, to a volume that is thrown away, and checks it. Default: backups are not
-	// checked.
+	// verify restores the newest backup and the archive after it to a temporary volume, and checks the restored database. Default: backups are
+	// not checked.
 	Verify *BackupVerifyApplyConfiguration `json:"verify,omitempty"`
 }
 

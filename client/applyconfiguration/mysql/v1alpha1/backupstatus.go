@@ -13,15 +13,15 @@ import (
 // BackupStatusApplyConfiguration represents a declarative configuration of the BackupStatus type for use
 // with apply.
 //
-// BackupStatus describes the backups of a database. Times change with a backup or a check, and never go back.
+// BackupStatus describes the backups of a database. Its times change with a backup or a check, and never decrease.
 type BackupStatusApplyConfiguration struct {
 	backupv1alpha1.ClusterBackupStatusApplyConfiguration `json:""`
-	// lastVerified is the time when the last check ended that found a backup good.
+	// lastVerified is the time when the last successful check of a backup ended.
 	LastVerified *v1.Time `json:"lastVerified,omitempty"`
-	// verifiedID is the ID of that backup.
+	// verifiedID is the ID of the last successfully checked backup.
 	VerifiedID *string `json:"verifiedID,omitempty"`
-	// since is the time when the first backup of members that were one server of a DataService ended. Moments before it are in the backups of
-	// that server only.
+	// since is set if the members were a single server of a DataService before. It is the time when their first backup ended. Only the
+	// backups of the single server have earlier moments.
 	Since *v1.Time `json:"since,omitempty"`
 }
 

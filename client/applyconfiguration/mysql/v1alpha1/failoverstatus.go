@@ -16,13 +16,13 @@ import (
 type FailoverStatusApplyConfiguration struct {
 	// from is the pod of the lost primary.
 	From *string `json:"from,omitempty"`
-	// to is the pod of the new one.
+	// to is the pod of the new primary.
 	To *string `json:"to,omitempty"`
-	// time at which the new primary could be written.
+	// time at which the new primary accepted writes.
 	Time *v1.Time `json:"time,omitempty"`
-	// took is the time from the first failed check of the old primary until the new one could be written.
+	// took is the time from the first failed check of the old primary until the new primary accepted writes.
 	Took *string `json:"took,omitempty"`
-	// reason is the state in which it began, such as PrimaryLost.
+	// reason is the state in which the failover began, such as PrimaryLost.
 	Reason *string `json:"reason,omitempty"`
 }
 

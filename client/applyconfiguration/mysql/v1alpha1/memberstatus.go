@@ -8,24 +8,25 @@ package v1alpha1
 // MemberStatusApplyConfiguration represents a declarative configuration of the MemberStatus type for use
 // with apply.
 //
-// MemberStatus is one member as the operator last saw it.
+// MemberStatus is the last observed state of one member.
 type MemberStatusApplyConfiguration struct {
-	// name of its pod.
+	// name of the member's pod.
 	Name *string `json:"name,omitempty"`
-	// ordinal of its pod.
+	// ordinal of the member's pod.
 	Ordinal *int32 `json:"ordinal,omitempty"`
-	// role is Primary, Voter (its acknowledgements count), Reader (it follows, and none of its acknowledgements counts) or empty.
+	// role is Primary, Voter (a replica whose acknowledgements count), Reader (a replica whose acknowledgements do not count) or empty.
 	Role *string `json:"role,omitempty"`
-	// state is Well, Starting, Empty (no data yet), Joining (it copies the data), Lagging, Down (no answer), Lost (its data is
-	// gone), Foreign (its volume has data of another member), Errant (it has transactions that the primary lacks) or Leaving.
+	// state is Well, Starting, Empty (no data yet), Joining (the member copies the data), Lagging, Down (no answer), Lost (the
+	// member has lost its data), Foreign (the volume has data of another member), Errant (the member has transactions that the
+	// primary lacks) or Leaving.
 	State *string `json:"state,omitempty"`
-	// position are the transactions that it had when this status was written, as a set of GTIDs, cut at 256 characters.
+	// position is the set of GTIDs that the member had when this status was written, cut at 256 characters.
 	Position *string `json:"position,omitempty"`
-	// lag behind the primary, in whole seconds, above a second.
+	// lag behind the primary, rounded down to 10 s. Only present in state Lagging.
 	Lag *string `json:"lag,omitempty"`
-	// version of MySQL that it runs.
+	// version of MySQL that the member runs.
 	Version *string `json:"version,omitempty"`
-	// message is the reason why it is not healthy.
+	// message is the reason why the member is unhealthy.
 	Message *string `json:"message,omitempty"`
 }
 

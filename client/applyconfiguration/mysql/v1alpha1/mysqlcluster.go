@@ -16,14 +16,15 @@ import (
 //
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
 // MySQLCluster is a replicated MySQL database: a primary and its replicas, each with its
-// own volume. The operator forms it, replaces a lost primary without losing an acknowledged
-// transaction, copies the data to members without any, and replaces pods one at a time.
+// own volume. The operator forms the database, replaces a lost primary without losing an
+// acknowledged transaction, copies the data to empty members, and replaces pods one at a
+// time.
 type MySQLClusterApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the database as it should be.
+	// spec is the desired state of the database.
 	Spec *MySQLClusterSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the database as the operator last saw it.
+	// status is the last observed state of the database.
 	Status *MySQLClusterStatusApplyConfiguration `json:"status,omitempty"`
 }
 

@@ -16,65 +16,65 @@ import (
 // MySQLClusterSpec is the desired state of a replicated MySQL database. A field that is null counts as not given.
 type MySQLClusterSpecApplyConfiguration struct {
 	// replicas is the number of members: 0 to 5. 0 parks the database: no pod runs, and the data is kept. With 1
-	// there is no copy. Of 3, two copies acknowledge; a fourth and a fifth only read.
+	// there is no copy. With 3 or more, two copies acknowledge; a fourth and a fifth member only serve reads.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// image of MySQL 8.4 or newer. A newer version is reached one member at a time, the primary last.
+	// image of MySQL 8.4 or newer. An upgrade replaces one member at a time, the primary last.
 	// Default: docker.io/library/mysql:8.4.9.
 	Image *string `json:"image,omitempty"`
 	// imagePullSecrets are the credentials for pulling images.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// replication configures who may be the primary, and when.
+	// replication configures which member may be the primary, and when.
 	Replication *ReplicationApplyConfiguration `json:"replication,omitempty"`
 	// storage is the volume of each member.
 	Storage *StorageApplyConfiguration `json:"storage,omitempty"`
-	// credentialsSecret names a Secret of this namespace with the keys root-password, username and password: of root,
-	// who logs in inside the pods, and of the account of the clients. A changed password is used without a restart.
-	// Default: one that the operator generates and keeps.
+	// credentialsSecret names a Secret of this namespace with the key root-password of root, who logs in only inside
+	// the pods, and the keys username and password of the clients' account. A changed password takes effect without a
+	// restart. Default: a Secret that the operator generates and keeps.
 	CredentialsSecret *string `json:"credentialsSecret,omitempty"`
-	// databases are created if they do not exist. The account of the clients has all rights on them, and no
-	// rights on other databases. Removing an entry does not drop the database.
+	// databases are created if they do not exist. The clients' account has all rights on these databases,
+	// and no rights on others. Removing an entry does not drop the database.
 	Databases []mysqlv1alpha1.DatabaseName `json:"databases,omitempty"`
-	// users are further accounts. They are created while the database runs, and get the passwords of usersSecret. Removing an entry
-	// does not drop the account, nor a right that it has.
+	// users are further accounts, with the passwords of usersSecret. The operator creates them while the database runs. Removing an
+	// entry drops neither the account nor its rights.
 	Users []UserApplyConfiguration `json:"users,omitempty"`
-	// usersSecret names a Secret of this namespace that has a password under the name of each of users. A changed password is used without a
-	// restart. Default: <name>-users.
+	// usersSecret names a Secret of this namespace. For each account in users it has a key with the account's name and password. A changed
+	// password takes effect without a restart. Default: <name>-users.
 	UsersSecret *string `json:"usersSecret,omitempty"`
 	// config are options of mysqld, by name, as in my.cnf. A change replaces the pods one by one, the primary last.
 	Config map[string]mysqlv1alpha1.Option `json:"config,omitempty"`
-	// size is small, medium or large: the resources of each MySQL container, unless resources gives them, and its
-	// innodb_buffer_pool_size. Default: none, 100m to 1 CPU, 1500Mi to 2000Mi of memory and a pool of 768M.
+	// size is small, medium or large. It sets innodb_buffer_pool_size and, unless resources is set, the resources
+	// of each MySQL container. Default: 100m to 1 CPU, 1500Mi to 2000Mi of memory and a buffer pool of 768M.
 	Size *string `json:"size,omitempty"`
-	// resources are the requests and limits of the MySQL container. Default: those of size.
+	// resources are the requests and limits of the MySQL container. Default: the resources of size.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
 	// service configures the Service of the primary.
 	Service *ServiceApplyConfiguration `json:"service,omitempty"`
-	// antiAffinity keeps the members on different nodes: Soft (if it can be) or Hard (or else they are not
-	// scheduled). Default: Soft.
+	// antiAffinity keeps the members on different nodes: Soft (if possible) or Hard (otherwise the pod is
+	// not scheduled). Default: Soft.
 	AntiAffinity *string `json:"antiAffinity,omitempty"`
-	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
+	// affinity has the rules for the nodes that the pods prefer or need. The operator adds the rule of antiAffinity.
 	Affinity *v1.Affinity `json:"affinity,omitempty"`
-	// nodeSelector are the labels that a node must have to run the pods.
+	// nodeSelector lists the labels that a node must have to run the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// tolerations are the taints of nodes that the pods tolerate.
+	// tolerations list the node taints that the pods tolerate.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
-	// topologySpreadConstraints spread the pods over zones. One without a labelSelector is for the database's pods.
+	// topologySpreadConstraints spread the pods over zones. A constraint without a labelSelector applies to the database's pods.
 	TopologySpreadConstraints []v1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	// podTemplate (PodTemplateSpec) is merged into the pod template last, for everything that has no field here.
 	PodTemplate *ObjectApplyConfiguration `json:"podTemplate,omitempty"`
-	// timeZone is the time zone of the servers. Default: that of the image, UTC.
+	// timeZone is the time zone of the servers. Default: the time zone of the image, UTC.
 	TimeZone *string `json:"timeZone,omitempty"`
-	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. The pod that makes or checks one has a
-	// volume of storage.size. Default: there are no backups.
+	// backup configures the store and the schedule of backups. A DataBackup makes a backup at any time. A pod that makes or checks a
+	// backup has a volume of storage.size. Default: no backups.
 	Backup *BackupApplyConfiguration `json:"backup,omitempty"`
 	// restoreFrom is the backup from which a new database is made. It is read once, before the database is formed for the
 	// first time. Default: a new database is empty.
 	RestoreFrom *RestoreFromApplyConfiguration `json:"restoreFrom,omitempty"`
-	// networkPolicy limits who may connect as a client. Only pods of the database itself, pods that make its backups and the operator may connect
-	// to its agents, whatever it says.
+	// networkPolicy limits the peers that may connect as clients. Only the database's own pods, the pods of its backups and the operator may ever
+	// connect to its agents.
 	NetworkPolicy *NetworkPolicyApplyConfiguration `json:"networkPolicy,omitempty"`
-	// paused stops the operator from changing anything, in Kubernetes or in MySQL: it does not replace a lost primary
-	// either. It goes on observing, and writes the status.
+	// paused stops the operator from changing anything in Kubernetes or in MySQL, and from replacing a lost primary.
+	// The operator still observes the database and writes the status.
 	Paused *bool `json:"paused,omitempty"`
 }
 

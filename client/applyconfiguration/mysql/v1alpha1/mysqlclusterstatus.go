@@ -13,7 +13,7 @@ import (
 // MySQLClusterStatusApplyConfiguration represents a declarative configuration of the MySQLClusterStatus type for use
 // with apply.
 //
-// MySQLClusterStatus is the database as the operator last saw it.
+// MySQLClusterStatus is the last observed state of the database.
 type MySQLClusterStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
@@ -29,7 +29,7 @@ type MySQLClusterStatusApplyConfiguration struct {
 	Replicas *int32 `json:"replicas,omitempty"`
 	// readyReplicas is the number of members that serve, or follow the primary without lag.
 	ReadyReplicas *int32 `json:"readyReplicas,omitempty"`
-	// ready is readyReplicas of those wanted: 3/3.
+	// ready is readyReplicas and the number of wanted members: 3/3.
 	Ready *string `json:"ready,omitempty"`
 	// selector selects the pods, for the scale subresource.
 	Selector *string `json:"selector,omitempty"`
@@ -37,22 +37,22 @@ type MySQLClusterStatusApplyConfiguration struct {
 	Primary *string `json:"primary,omitempty"`
 	// epoch grows with each change of the primary.
 	Epoch *int64 `json:"epoch,omitempty"`
-	// voters are the pods whose copies count: one of them has each acknowledged transaction, and can become the primary.
-	// Empty: the primary is alone.
+	// voters are the pods whose copies acknowledge. Each acknowledged transaction is on one of these copies, which can
+	// become the primary. Empty: the primary has no such copy.
 	Voters []string `json:"voters,omitempty"`
 	// version is the lowest version of MySQL that a member runs.
 	Version *string `json:"version,omitempty"`
-	// endpoint is where clients read and write.
+	// endpoint is the address at which clients read and write.
 	Endpoint *string `json:"endpoint,omitempty"`
-	// readEndpoint is where clients may read what is up to spec.replication.maxLag old.
+	// readEndpoint is the address for reads of data that is up to spec.replication.maxLag old.
 	ReadEndpoint *string `json:"readEndpoint,omitempty"`
 	// step is the current step on the database, such as Promise. Empty without a step.
 	Step *string `json:"step,omitempty"`
 	// state sums up the answers of all members: Fresh, Healthy, Joining, Growing, VoterBad, PrimaryLost, Switching, QuorumLost,
 	// Lost and others that docs/mysqlcluster.md lists.
 	State *string `json:"state,omitempty"`
-	// lossToken is the value of spec.replication.acceptLoss that consents to go on with the best copy that is left. Empty while
-	// no data is known to be lost, and while notes have one for each of several copies.
+	// lossToken is the value of spec.replication.acceptLoss that consents to continue with the best remaining copy. Empty while
+	// no loss is known, and while notes have a token for each of several copies.
 	LossToken *string `json:"lossToken,omitempty"`
 	// lastFailover describes the last change of the primary that was not planned.
 	LastFailover *FailoverStatusApplyConfiguration `json:"lastFailover,omitempty"`
@@ -60,8 +60,9 @@ type MySQLClusterStatusApplyConfiguration struct {
 	Notes []string `json:"notes,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *BackupStatusApplyConfiguration `json:"backup,omitempty"`
-	// conditions are Ready, Available, Redundant, Progressing and Degraded, with spec.backup BackupHealthy, with
-	// spec.backup.pointInTime Recoverable, and while true Quarantined, Reconciling and Stalled.
+	// conditions are Ready, Available, Redundant, Progressing and Degraded, with spec.backup BackupHealthy, and
+	// with spec.backup.pointInTime Recoverable. Quarantined, Reconciling and Stalled are present only while
+	// true.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
 	// members are the pods, by ordinal.
 	Members []MemberStatusApplyConfiguration `json:"members,omitempty"`

@@ -12,8 +12,8 @@ import (
 // ObjectApplyConfiguration represents a declarative configuration of the Object type for use
 // with apply.
 //
-// Object is a part of Kubernetes' own API that the CRD does not spell out. The operator checks it
-// strictly and names the field that is wrong in status.conditions.
+// Object is a part of Kubernetes' own API without a schema in the CRD. The operator checks the
+// part strictly and names an invalid field in status.conditions.
 type ObjectApplyConfiguration struct {
 	v1.JSON `json:""`
 }

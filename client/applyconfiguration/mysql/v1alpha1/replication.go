@@ -12,22 +12,22 @@ import (
 // ReplicationApplyConfiguration represents a declarative configuration of the Replication type for use
 // with apply.
 //
-// Replication configures who may be the primary, and when.
+// Replication configures which member may be the primary, and when.
 type ReplicationApplyConfiguration struct {
-	// whenAlone is Write (the primary goes on without a copy, after that was recorded: no other member can be promoted until one
-	// has caught up) or Block (commits wait until a copy acknowledges).
+	// whenAlone is Write (the primary accepts writes without a copy, after the operator recorded this; no other member can be
+	// promoted until a copy has caught up) or Block (commits wait until a copy acknowledges).
 	WhenAlone *mysqlv1alpha1.WhenAlone `json:"whenAlone,omitempty"`
-	// failover is Automatic (a lost primary is replaced as soon as that is proven to lose nothing) or Manual (a lost primary is
-	// replaced when primary names another member).
+	// failover is Automatic (the operator replaces a lost primary when the replacement provably loses nothing) or Manual (the
+	// operator replaces a lost primary when primary names another member).
 	Failover *mysqlv1alpha1.Failover `json:"failover,omitempty"`
-	// primary is the ordinal of the member that should be the primary. The operator switches to it while that is safe, and back
-	// to it after a failover. Default: any member.
+	// primary is the ordinal of the member that should be the primary. The operator switches to this member when the switch is
+	// safe, also after a failover. Default: any member.
 	Primary *int32 `json:"primary,omitempty"`
-	// maxLag is the delay of a replica above which it neither acknowledges nor is behind the Service for reads. Whole
-	// seconds count.
+	// maxLag is the maximum delay of a replica, in whole seconds. A replica with a longer delay does not acknowledge
+	// transactions, and the Service for reads excludes it.
 	MaxLag *string `json:"maxLag,omitempty"`
-	// acceptLoss repeats status.lossToken, or one of status.notes where no copy has all transactions of the others: the consent to go
-	// on with a copy that is left, after all copies with every acknowledged transaction were lost. Each loss has another token.
+	// acceptLoss consents to continue with a remaining copy after all copies with every acknowledged transaction were lost. It
+	// repeats status.lossToken, or a token in status.notes if no copy has all transactions of the others. Each loss has a new token.
 	AcceptLoss *string `json:"acceptLoss,omitempty"`
 }
 

@@ -12,10 +12,10 @@ import (
 // RestoreFromApplyConfiguration represents a declarative configuration of the RestoreFrom type for use
 // with apply.
 //
-// RestoreFrom selects the backup that a new database is made of, and the moment up to which the archive is replayed behind it.
+// RestoreFrom selects the backup from which a new database is made, and the moment up to which the archive is replayed.
 type RestoreFromApplyConfiguration struct {
 	backupv1alpha1.ClusterRestoreApplyConfiguration `json:""`
-	// toTime is the moment up to which the archive is replayed, or latest. Without an ID in backup, it begins with the newest backup before that.
+	// toTime is the moment up to which the archive is replayed, or latest. If backup has no ID, the newest backup before that moment is used.
 	// Default: the moment of the backup.
 	ToTime *string `json:"toTime,omitempty"`
 }

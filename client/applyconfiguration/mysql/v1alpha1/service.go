@@ -16,7 +16,7 @@ import (
 type ServiceApplyConfiguration struct {
 	// type of the Service.
 	Type *mysqlv1alpha1.ServiceType `json:"type,omitempty"`
-	// annotations are added to those of the Service, such as those that a load balancer reads.
+	// annotations are additional annotations of the Service, for example for a load balancer.
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 

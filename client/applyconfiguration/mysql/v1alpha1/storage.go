@@ -13,10 +13,10 @@ import (
 // StorageApplyConfiguration represents a declarative configuration of the Storage type for use
 // with apply.
 //
-// Storage is the volume of each member. It is kept when its member, or the database, is removed.
+// Storage is the volume of each member. The volume is kept when the member or the database is removed.
 type StorageApplyConfiguration struct {
-	// size of each volume. It can grow if the storage class can expand volumes; it may not shrink. A member that gets
-	// another copy needs room for the data twice.
+	// size of each volume. It can grow if the storage class can expand volumes; it may not shrink. A member whose
+	// data is copied again needs room for the data twice.
 	Size *resource.Quantity `json:"size,omitempty"`
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	StorageClassName *string `json:"storageClassName,omitempty"`

@@ -16,12 +16,12 @@ import (
 type AffinityApplyConfiguration struct {
 	// nodeAffinity selects nodes that pods prefer or need.
 	NodeAffinity *v1.NodeAffinity `json:"nodeAffinity,omitempty"`
-	// podAffinity selects pods that they prefer or need on the same node or in the same zone.
+	// podAffinity selects other pods that the pods prefer or need on the same node or in the same zone.
 	PodAffinity *v1.PodAffinity `json:"podAffinity,omitempty"`
-	// podAntiAffinity selects pods that they avoid there.
+	// podAntiAffinity selects other pods that the pods avoid on the same node or in the same zone.
 	PodAntiAffinity *v1.PodAntiAffinity `json:"podAntiAffinity,omitempty"`
-	// requiredDuringSchedulingIgnoredDuringExecution has the effect of the field in nodeAffinity, where it belongs:
-	// resources of an earlier operator have it here. Only one of both may be set.
+	// requiredDuringSchedulingIgnoredDuringExecution has the effect of the same field in nodeAffinity. Resources of
+	// an earlier operator have the field here. Only one of the two fields may be set.
 	RequiredDuringSchedulingIgnoredDuringExecution *v1.NodeSelector `json:"requiredDuringSchedulingIgnoredDuringExecution,omitempty"`
 }
 

@@ -12,7 +12,7 @@ package v1alpha1
 type AssignStrategyApplyConfiguration struct {
 	// slots is the number of slots that the shard gets.
 	Slots *int32 `json:"slots,omitempty"`
-	// fromReplicas are the masters that give them, as a comma-separated list of node ids or names of pods.
+	// fromReplicas lists the masters that give the slots: node ids or names of pods, separated by commas.
 	FromReplicas *string `json:"fromReplicas,omitempty"`
 }
 

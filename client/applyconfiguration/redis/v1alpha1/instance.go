@@ -12,27 +12,27 @@ import (
 // InstanceApplyConfiguration represents a declarative configuration of the Instance type for use
 // with apply.
 //
-// Instance is one pod of the cluster as the operator last saw it.
+// Instance is the last observed state of one pod of the cluster.
 type InstanceApplyConfiguration struct {
 	// name of the pod.
 	Name *string `json:"name,omitempty"`
-	// instance is the address and port of its Redis.
+	// instance is the address and port of the pod's Redis.
 	Instance *string `json:"instance,omitempty"`
 	// type is master or slave. Empty while it is not known.
 	Type *string `json:"type,omitempty"`
-	// masterNodeId is the node id of the master that it replicates.
+	// masterNodeId is the node id of the master that the pod replicates.
 	MasterNodeID *string `json:"masterNodeId,omitempty"`
-	// nodeId is the node id of its Redis.
+	// nodeId is the node id of the pod's Redis.
 	NodeID *string `json:"nodeId,omitempty"`
-	// domainName is its name in DNS.
+	// domainName is the DNS name of the pod.
 	DomainName *string `json:"domainName,omitempty"`
-	// slots that it owns, such as 0-5460.
+	// slots that the pod owns, such as 0-5460.
 	Slots *string `json:"slots,omitempty"`
-	// hostname is the name of the Kubernetes node that it runs on.
+	// hostname is the name of the Kubernetes node that the pod runs on.
 	HostName *string `json:"hostname,omitempty"`
-	// hostIP is the address of that node.
+	// hostIP is the address of the pod's node.
 	HostIP *string `json:"hostIP,omitempty"`
-	// status is True while it is ready and works in the cluster, False otherwise.
+	// status is True while the pod is ready and works in the cluster, False otherwise.
 	Status *string `json:"status,omitempty"`
 	// reason is one word for why status is False.
 	Reason *string `json:"reason,omitempty"`

@@ -18,37 +18,38 @@ type PodApplyConfiguration struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	// annotations are additional annotations of the pods.
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// env sets variables of the Redis container. MAXMEMORY is the limit of the memory for data (such as
-	// 2gb). Default: without MAXMEMORY and without maxmemory in config, three quarters of the memory limit.
+	// env sets variables of the Redis container. MAXMEMORY is the maximum memory for data (such as 2gb).
+	// Default: three quarters of the memory limit, unless config has maxmemory.
 	Env []v1.EnvVar `json:"env,omitempty"`
-	// affinity is where pods prefer or have to run. The operator adds the rule of antiAffinity to it.
+	// affinity has the rules for the nodes that the pods prefer or need. The operator adds the rule of antiAffinity.
 	Affinity *AffinityApplyConfiguration `json:"affinity,omitempty"`
-	// nodeSelector are the labels that a node must have to run the pods.
+	// nodeSelector lists the labels that a node must have to run the pods.
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-	// tolerations are the taints of nodes that the pods tolerate.
+	// tolerations list the node taints that the pods tolerate.
 	Tolerations []v1.Toleration `json:"tolerations,omitempty"`
 	// priorityClassName is the priority class of the pods.
 	PriorityClassName *string `json:"priorityClassName,omitempty"`
 	// imagePullSecrets are the credentials for pulling images.
 	ImagePullSecrets []v1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
-	// resources are the requests and limits of the Redis container. An amount of storage is the size of each
-	// volume, where storage.size is not given or 10Gi. Default: those of size.
+	// resources are the requests and limits of the Redis container. If storage.size is absent or 10Gi, an
+	// amount of storage here is the size of each volume. Default: the resources of size.
 	Resources *v1.ResourceRequirements `json:"resources,omitempty"`
-	// updateStrategy selects who replaces pods that have to change.
+	// updateStrategy selects whether the operator or a person replaces outdated pods.
 	UpdateStrategy *PodUpdateStrategyApplyConfiguration `json:"updateStrategy,omitempty"`
 	// volumes configure the storage of the data.
 	Volumes *VolumesApplyConfiguration `json:"volumes,omitempty"`
-	// configmap names a ConfigMap of this namespace whose key redis.conf holds settings. A server reads it
-	// when it starts; config wins over it. What the operator sets itself is left out.
+	// configmap names a ConfigMap of this namespace whose key redis.conf holds settings. A server reads
+	// these settings when it starts. Settings in config override them. Settings that the operator sets
+	// itself are ignored.
 	ConfigMap *string `json:"configmap,omitempty"`
-	// monitorImage is the image of a sidecar of Redis that serves metrics on port 9121. It gets the
-	// variables of redis_exporter. Default: none; the word "string" is the same as none.
+	// monitorImage is the image of a sidecar of Redis that serves metrics on port 9121. The sidecar
+	// gets the variables of redis_exporter. Default: no sidecar; the word "string" also means none.
 	MonitorImage *string `json:"monitorImage,omitempty"`
-	// initImage is the image of a container that runs before Redis and checks the volume; it needs a shell.
-	// Default: none; the word "string" is the same as none.
+	// initImage is the image of a container that runs before Redis and checks the volume. The image needs a
+	// shell. Default: no such container; the word "string" also means none.
 	InitImage *string `json:"initImage,omitempty"`
 	// middlewareImage is the image of Redis. Default: repository with version as its tag; the word
-	// "string" is the same as none.
+	// "string" also means the default.
 	MiddlewareImage *string `json:"middlewareImage,omitempty"`
 }
 

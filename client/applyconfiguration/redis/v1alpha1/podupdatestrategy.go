@@ -8,7 +8,7 @@ package v1alpha1
 // PodUpdateStrategyApplyConfiguration represents a declarative configuration of the PodUpdateStrategy type for use
 // with apply.
 //
-// PodUpdateStrategy selects who replaces pods that have to change.
+// PodUpdateStrategy selects whether the operator or a person replaces outdated pods.
 type PodUpdateStrategyApplyConfiguration struct {
 	// type is RollingUpdate (the operator replaces pods, one shard at a time, replicas first) or OnDelete
 	// (pods change when a person deletes them). Default: RollingUpdate.

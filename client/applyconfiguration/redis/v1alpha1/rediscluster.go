@@ -16,14 +16,15 @@ import (
 //
 // CRD enums reject null, so optional fields without a default use a pattern that lists their values.
 // RedisCluster is a Redis Cluster: shards of a master and its replicas that
-// together serve 16,384 hash slots. The operator forms it, heals it, moves
-// slots when it grows or shrinks, and replaces its pods one shard at a time.
+// together serve 16,384 hash slots. The operator forms and repairs the cluster,
+// moves slots when the number of shards changes, and replaces the pods one
+// shard at a time.
 type RedisClusterApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`
-	// spec is the cluster as it should be.
+	// spec is the desired state of the cluster.
 	Spec *RedisClusterSpecApplyConfiguration `json:"spec,omitempty"`
-	// status is the cluster as the operator last saw it.
+	// status is the last observed state of the cluster.
 	Status *RedisClusterStatusApplyConfiguration `json:"status,omitempty"`
 }
 

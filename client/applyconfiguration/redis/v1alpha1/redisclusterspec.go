@@ -16,62 +16,64 @@ import (
 //
 // RedisClusterSpec is the desired state of a Redis Cluster. A field that is null counts as not given.
 type RedisClusterSpecApplyConfiguration struct {
-	// replicas is the number of all pods. From 6 on, each shard is a master and a replica, so the number of
-	// shards is half of it; of an odd number, one pod is a second replica of the first shard. 3 to 5 pods are
-	// three shards, of which only the first ones have a replica. 1 is one pod with all slots, for development. A
-	// shard without a replica is not served while its pod is away, and its volume is the only copy of its data.
-	// 0 parks the cluster: no pod runs, and the data is kept.
+	// replicas is the number of all pods. With 6 or more, each shard has a master and a replica, so the number
+	// of shards is half of replicas; with an odd number, the first shard has a second replica. With 3 to 5 there
+	// are three shards, and only the first ones have a replica. With 1, one pod has all slots, for development.
+	// A shard without a replica is unavailable while its pod does not run, and its volume is the only copy of
+	// its data. 0 parks the cluster: no pod runs, and the data is kept.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// progressDeadlineSeconds is the time in seconds within which the cluster must be as the spec wants it, after
-	// it was created or changed, or has failed. Later the condition Progressing is False with the reason
-	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator goes on all the same. Another
-	// change of the spec starts the time again. Default: none, no deadline.
+	// progressDeadlineSeconds is the time in seconds within which the cluster must match the spec, from its
+	// creation, a change or a failure on. After that, the condition Progressing is False with the reason
+	// ProgressDeadlineExceeded, and Degraded is True with the cause. The operator continues its work. Another
+	// change of the spec starts the time again. Default: no deadline.
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
-	// pause stops the operator from changing anything, in Kubernetes or in Redis. It goes on observing,
-	// and writes the status.
+	// pause stops the operator from changing anything in Kubernetes or in Redis. The operator still
+	// observes the cluster and writes the status.
 	Pause *bool `json:"pause,omitempty"`
 	// finalizers defines the fate of the data when the resource is deleted: retain (volumes, password and
-	// the record of the cluster stay, and a RedisCluster of the same name uses them again) or
-	// foreground (they are deleted with it). It never deletes a resource. Default: retain.
+	// the record of the cluster are kept, and a RedisCluster of the same name uses them again) or
+	// foreground (they are deleted with the resource). The field never deletes the resource itself.
+	// Default: retain.
 	Finalizers *string `json:"finalizers,omitempty"`
-	// repository of the image, without its tag. With a / at its end it is put before middlewareImage.
-	// Default: docker.io/library/redis.
+	// repository of the image, without its tag. A repository that ends with / is a prefix of
+	// middlewareImage. Default: docker.io/library/redis.
 	Repository *string `json:"repository,omitempty"`
-	// version of Redis: 6.2 or newer. It is the tag of the image, unless middlewareImage has one. An older
-	// one is reported and nothing is changed. Default: 7.0.15.
+	// version of Redis: 6.2 or newer. It is the tag of the image, unless middlewareImage has a tag. An
+	// older version is reported, and the operator changes nothing. Default: 7.0.15.
 	Version *string `json:"version,omitempty"`
 	// updateStrategy configures how slots move to new shards.
 	UpdateStrategy *UpdateStrategyApplyConfiguration `json:"updateStrategy,omitempty"`
-	// pod configures the pods: one entry, for all of them.
+	// pod configures all pods. The list has one entry.
 	Pod []PodApplyConfiguration `json:"pod,omitempty"`
-	// storage is the volume of each pod. It is not used with one claim for all pods (volumes of type nfs).
+	// storage is the volume of each pod. It has no effect if all pods share one claim (volumes of type nfs).
 	Storage *StorageApplyConfiguration `json:"storage,omitempty"`
-	// config are settings of Redis, as in redis.conf. A setting that Redis can change while it runs
-	// does not restart Redis; for others the pods are replaced, one shard at a time. A setting that is
-	// removed stays in effect until the server restarts.
+	// config are settings of Redis, as in redis.conf. If Redis can change a setting while it runs, the
+	// operator does not restart Redis. For other settings the operator replaces the pods, one shard at
+	// a time. A removed setting stays in effect until the server restarts.
 	Config map[string]redisv1alpha1.Setting `json:"config,omitempty"`
-	// size is small, medium or large: the resources of each Redis container, unless pod gives them.
-	// Default: none, 100m to 1 CPU and 512Mi to 1Gi of memory.
+	// size is small, medium or large. It sets the resources of each Redis container, unless pod
+	// sets them. Default: 100m to 1 CPU and 512Mi to 1Gi of memory.
 	Size *string `json:"size,omitempty"`
-	// credentialsSecret names a Secret of this namespace whose key password is the password of the cluster.
-	// The password must not change while the cluster exists. Default: one that the operator generates and keeps.
+	// credentialsSecret names a Secret of this namespace whose key password is the password of the cluster. The
+	// password must not change while the cluster exists. Default: a Secret that the operator generates and
+	// keeps.
 	CredentialsSecret *string `json:"credentialsSecret,omitempty"`
-	// antiAffinity keeps the pods of a shard on different nodes: Soft (if it can be) or Hard (or else they
-	// are not scheduled). Default: Soft.
+	// antiAffinity keeps the pods of a shard on different nodes: Soft (if possible) or Hard (otherwise the
+	// pod is not scheduled). Default: Soft.
 	AntiAffinity *string `json:"antiAffinity,omitempty"`
-	// topologySpreadConstraints spread the pods over zones. One without a labelSelector is for the pods of
-	// each shard.
+	// topologySpreadConstraints spread the pods over zones. A constraint without a labelSelector applies
+	// to the pods of each shard.
 	TopologySpreadConstraints []v1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
 	// podTemplate (PodTemplateSpec) is merged into the pod template last, for everything that has no field here.
 	PodTemplate *ObjectApplyConfiguration `json:"podTemplate,omitempty"`
-	// backup configures the store and the schedule of backups. A DataBackup makes one at any time. Default: there are
-	// none.
+	// backup configures the store and the schedule of backups. A DataBackup makes a backup at any time. Default: no
+	// backups.
 	Backup *backupv1alpha1.ClusterBackupApplyConfiguration `json:"backup,omitempty"`
 	// restoreFrom is the backup from which a new cluster is made. It is read once, before the cluster is formed for the first time. Afterwards
-	// it has no effect, and may stay: pods do not have the store any more. The cluster must have as many shards as the backup.
+	// it has no effect and need not be removed: pods no longer have access to the store. The cluster must have as many shards as the backup.
 	RestoreFrom *backupv1alpha1.ClusterRestoreApplyConfiguration `json:"restoreFrom,omitempty"`
-	// networkPolicy limits who may connect to Redis. Only pods of the cluster itself may connect to the
-	// cluster bus, whatever it says.
+	// networkPolicy limits the peers that may connect to Redis. Only pods of the cluster itself may
+	// ever connect to the cluster bus.
 	NetworkPolicy *NetworkPolicyApplyConfiguration `json:"networkPolicy,omitempty"`
 	// tls is reserved: connections are not encrypted yet.
 	TLS *TLSApplyConfiguration `json:"tls,omitempty"`

@@ -14,7 +14,7 @@ import (
 // RedisClusterStatusApplyConfiguration represents a declarative configuration of the RedisClusterStatus type for use
 // with apply.
 //
-// RedisClusterStatus is the cluster as the operator last saw it.
+// RedisClusterStatus is the last observed state of the cluster.
 type RedisClusterStatusApplyConfiguration struct {
 	// observedGeneration is the generation of the spec that this status describes. -1 while the operator
 	// has not seen the resource.
@@ -27,7 +27,7 @@ type RedisClusterStatusApplyConfiguration struct {
 	Message *string `json:"message,omitempty"`
 	// replicas is the number of pods that exist.
 	Replicas *int32 `json:"replicas,omitempty"`
-	// ready is the number of pods that are ready and work in the cluster, of those wanted: 6/6.
+	// ready is the number of pods that are ready and work in the cluster, and the number of wanted pods: 6/6.
 	Ready *string `json:"ready,omitempty"`
 	// slots is the number of hash slots that are served, of 16384.
 	Slots *int32 `json:"slots,omitempty"`
@@ -44,10 +44,10 @@ type RedisClusterStatusApplyConfiguration struct {
 	Notes []string `json:"notes,omitempty"`
 	// backup describes the backups. Only present where spec.backup is declared.
 	Backup *backupv1alpha1.ClusterBackupStatusApplyConfiguration `json:"backup,omitempty"`
-	// conditions are Ready, Progressing and Degraded, with spec.backup BackupHealthy, and while true Reconciling, Stalled, SpecIgnored and
-	// Colocated. Entries of an earlier operator, which listed pods here, are accepted and removed: pods are in instances.
+	// conditions are Ready, Progressing and Degraded, and with spec.backup BackupHealthy. Reconciling, Stalled, SpecIgnored and Colocated
+	// are present only while true. An earlier operator listed pods here: such entries are accepted and removed.
 	Conditions []v1.ConditionApplyConfiguration `json:"conditions,omitempty"`
-	// instances are the pods and what their Redis is, by name.
+	// instances are the pods and the roles of their servers, by name.
 	Instances []InstanceApplyConfiguration `json:"instances,omitempty"`
 }
 

@@ -15,8 +15,8 @@ import (
 //
 // Storage is the volume of each pod.
 type StorageApplyConfiguration struct {
-	// size of each volume. It can grow if the storage class can expand volumes. A size below what a volume
-	// has is ignored and reported: volumes never shrink.
+	// size of each volume. It can grow if the storage class can expand volumes. A size below the size of a
+	// volume is ignored and reported: volumes never shrink.
 	Size *resource.Quantity `json:"size,omitempty"`
 	// storageClassName is the storage class of the volumes. Default: the cluster's default class.
 	StorageClassName *string `json:"storageClassName,omitempty"`

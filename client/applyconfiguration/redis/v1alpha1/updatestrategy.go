@@ -11,11 +11,11 @@ package v1alpha1
 // UpdateStrategy configures how slots move to new shards.
 type UpdateStrategyApplyConfiguration struct {
 	// type is AutoReceive (slots are spread evenly, and as few as possible move) or AssignReceive (each new
-	// shard gets what assignStrategies says). Default: AutoReceive.
+	// shard gets the slots in assignStrategies). Default: AutoReceive.
 	Type *string `json:"type,omitempty"`
 	// pipeline is the number of keys that one MIGRATE command moves: "1" to "1000". Default: "100".
 	Pipeline *string `json:"pipeline,omitempty"`
-	// assignStrategies are the slots of new shards: the first entry is for the first new shard, and so on.
+	// assignStrategies select the slots of new shards: the first entry is for the first new shard, and so on.
 	AssignStrategies []AssignStrategyApplyConfiguration `json:"assignStrategies,omitempty"`
 }
 
