@@ -84,7 +84,7 @@ func KeepAgent(part *reconcile.Part, owner object.Owner, in reconcile.Inputs) er
 	switch {
 	case image == "" && isUnknown:
 		part.Doubt = &reconcile.Doubt{Hold: true, Culprit: health.Culprit{Kind: "Deployment", Name: planned.GetName(), Reason: "AgentUnknown",
-			Message: "the operator does not know the image of its agent, which starts the runs: set RELATED_IMAGE_AGENT in the operator's Deployment"}}
+			Message: "the operator does not know the image of the agent that starts the runs: set RELATED_IMAGE_AGENT in the operator's Deployment"}}
 		return nil
 	case image == "" || image == agentImage(planned):
 		return nil

@@ -198,7 +198,7 @@ func (p Pair) parse() (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	}
 	key, ok := secret.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, nil, errors.New("the key is of another kind than the operator makes")
+		return nil, nil, errors.New("the key has an algorithm that the operator does not use")
 	}
 	return cert, key, nil
 }

@@ -52,7 +52,7 @@ func (w *Wait) Message(limit int) string {
 		return "the rollout of this version of the operator has stopped: " + named + " is Degraded since the operator changed it: " +
 			"repair it, pause it, or install another version; until then the operator changes no further DataService"
 	}
-	return fmt.Sprintf("this version of the operator changes it, which waits for its turn (--max-rollouts=%d); being changed at the last check: %s", limit, named)
+	return fmt.Sprintf("this version of the operator changes the resource, and the change waits for its turn (--max-rollouts=%d); being changed at the last check: %s", limit, named)
 }
 
 // Gate gives turns. It is safe for concurrent use.

@@ -77,7 +77,7 @@ func (r rollouts) look(all []dsv1.DataService, now time.Time) (names []string, u
 // conditionFor returns OLM's condition for the rollouts that block an upgrade.
 func conditionFor(names []string) metav1.Condition {
 	if len(names) == 0 {
-		return metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonIdle, Message: "no rollout of a DataService stands in the way"}
+		return metav1.Condition{Status: metav1.ConditionTrue, Reason: reasonIdle, Message: "no rollout of a DataService blocks an upgrade"}
 	}
 	listed := strings.Join(names[:min(len(names), namedAtMost)], ", ")
 	if more := len(names) - namedAtMost; more > 0 {

@@ -134,7 +134,7 @@ func (p *play) is(status metav1.ConditionStatus, message string, sets int) {
 	assert.Equal(p.t, p.sets, sets)
 }
 
-const idle = "no rollout of a DataService stands in the way"
+const idle = "no rollout of a DataService blocks an upgrade"
 
 func TestWithoutDataServices(t *testing.T) {
 	playing(t, func(p *play) {
@@ -289,7 +289,7 @@ func TestInProgress(t *testing.T) {
 func TestMessageNamesAFew(t *testing.T) {
 	var names []string
 	for i, want := range []string{
-		"no rollout of a DataService stands in the way",
+		"no rollout of a DataService blocks an upgrade",
 		"1 DataService is being rolled out: data/a0",
 		"2 DataServices are being rolled out: data/a0, data/a1",
 		"3 DataServices are being rolled out: data/a0, data/a1, data/a2",

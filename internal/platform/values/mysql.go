@@ -129,7 +129,7 @@ func mysqlImage(in Input, m *dsv1.MySQL) string {
 var notReplicated = []struct{ field, instead string }{
 	{"initScripts", "run the scripts in the database: after a loss of the primary it could not be proven that they ran exactly once"},
 	{"acceptLoss", "it is for switches between databases of one server; replication.acceptLoss is that of several members"},
-	{"command", ""}, {"args", "use config"}, {"configFiles", "use config"}, {"probes", ""}, {"nodePort", "use serviceType NodePort, and look which port it got"}, {"serviceLabels", ""},
+	{"command", ""}, {"args", "use config"}, {"configFiles", "use config"}, {"probes", ""}, {"nodePort", "use serviceType NodePort, and read the assigned port from the Service"}, {"serviceLabels", ""},
 	{"env", inTemplate}, {"envs", inTemplate}, {"envFrom", inTemplate}, {"volumes", inTemplate}, {"volumeMounts", inTemplate}, {"initContainers", inTemplate},
 	{"sidecars", inTemplate}, {"serviceAccountName", inTemplate}, {"securityContext", inTemplate}, {"podSecurityContext", inTemplate},
 }
