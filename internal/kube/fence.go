@@ -147,7 +147,7 @@ func (l *fencedLock) write(ctx context.Context, lease resourcelock.LeaderElectio
 		l.fence.set(begun) // even if the write fails
 		// A replica that lost the lease must not release it: the release would clear the lease of the new leader.
 		if l.holder != l.Identity() {
-			return fmt.Errorf("the lease is not given back: %q holds it, so there is nothing to do", l.holder)
+			return fmt.Errorf("the lease is not released: %q holds it, so nothing has to be done", l.holder)
 		}
 	}
 	if err := do(ctx, lease); err != nil {
