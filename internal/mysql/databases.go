@@ -132,7 +132,7 @@ func (d *Databases) lookLive(in reconcile.Inputs) error {
 			continue
 		}
 		if !d.spec.Owner.Names(live) {
-			return reconcile.SpecErrorOf(fmt.Errorf("ConfigMap %s is not this DataService's, but %s's: spec.mysql.name has to be another one", live.GetName(), object.OwnerText(live)))
+			return reconcile.SpecErrorOf(fmt.Errorf("ConfigMap %s belongs to %s, not to this DataService: set spec.mysql.name to another name", live.GetName(), object.OwnerText(live)))
 		}
 		if _, _, is := ReadRecord(live); is {
 			d.records[database] = live
