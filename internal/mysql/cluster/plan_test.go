@@ -230,7 +230,7 @@ func TestSecretsStay(t *testing.T) {
 	assert.NilError(t, err)
 	live["Secret/db-ca"] = foreign["db-ca"]
 	_, err = secrets(t, testPlanner(t, &today), mc, live, true)
-	assert.ErrorContains(t, err, "put the former one back")
+	assert.ErrorContains(t, err, "restore the former Secret")
 
 	mc.Spec.CredentialsSecret, mc.Generation = "account", 2
 	own, err := secrets(t, p, mc, there{}, false)

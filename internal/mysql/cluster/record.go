@@ -11,5 +11,5 @@ import (
 // records are the records of databases, in annotations of the ConfigMaps <name>-replication.
 var records = database.Records[replication.Record]{
 	Annotation: "d3os-product.com.d3os/record", Suffix: "-replication",
-	Advice: "restore the annotation from a backup of the ConfigMap: without it no member becomes the primary",
+	Advice: "restore the annotation from a backup of the ConfigMap: without the annotation no member becomes the primary",
 }

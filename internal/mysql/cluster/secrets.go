@@ -60,7 +60,7 @@ var passwordKeys = map[string][]string{
 type ForeignError struct{ Secret, Leaf string }
 
 func (e *ForeignError) Error() string {
-	return fmt.Sprintf("Secret %s has another certificate authority than the running members trust (it did not sign Secret %s): put the former one back", e.Secret, e.Leaf)
+	return fmt.Sprintf("Secret %s has another certificate authority than the running members trust (it did not sign Secret %s): restore the former Secret", e.Secret, e.Leaf)
 }
 
 // keeper plans the generated Secrets of databases. It is safe for concurrent use.

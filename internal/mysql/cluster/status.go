@@ -229,7 +229,7 @@ func (v *view) waitsFor() string {
 		return text
 	}
 	if v.observed.Lagging {
-		return "waiting for Kubernetes to look at the changed StatefulSet"
+		return "waiting for Kubernetes to process the changed StatefulSet"
 	}
 	for i := range v.observed.Members {
 		if m := v.observed.member(v.mc, i, v.decided); m.State != stateWell {
