@@ -15,6 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
+// RunFailed is in the note on a cron job whose last run failed.
+const RunFailed = "did not succeed"
+
 // lastRun describes the last run of a cron job: its time, and whether it succeeded. Times are UTC.
 func lastRun(object *unstructured.Unstructured) string {
 	job := &batchv1.CronJob{}
@@ -34,7 +37,7 @@ func lastRun(object *unstructured.Unstructured) string {
 	case status.LastSuccessfulTime != nil && !status.LastSuccessfulTime.Before(status.LastScheduleTime):
 		return fmt.Sprintf("%s; last run %s, succeeded", schedule, status.LastScheduleTime.UTC().Format(layout))
 	default:
-		return fmt.Sprintf("%s; last run %s, did not succeed: `kubectl logs job/%s` shows why", schedule, status.LastScheduleTime.UTC().Format(layout), lastJob(job))
+		return fmt.Sprintf("%s; last run %s, %s: `kubectl logs job/%s` shows why", schedule, status.LastScheduleTime.UTC().Format(layout), RunFailed, lastJob(job))
 	}
 }
 

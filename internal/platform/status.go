@@ -13,6 +13,7 @@ import (
 
 	dsv1 "d3os.com/d3os-operator/api/v1"
 	"d3os.com/d3os-operator/internal/backup"
+	"d3os.com/d3os-operator/internal/health"
 	"d3os.com/d3os-operator/internal/mysql"
 	"d3os.com/d3os-operator/internal/reconcile"
 )
@@ -166,7 +167,11 @@ func message(seen StatusInput, next dsv1.DataServiceStatus) string {
 	case seen.Failure != nil:
 		return seen.Failure.Message
 	case seen.Paused:
-		return "paused: nothing is changed until spec.paused is false"
+		const paused = "paused: nothing is changed until spec.paused is false"
+		if problem := problems(next.Components); problem != "" {
+			return problem + "; " + paused
+		}
+		return paused
 	case len(next.Components) == 0:
 		return "no component is declared"
 	case seen.Hibernation != nil && seen.Hibernation.Waits != "":
@@ -191,6 +196,11 @@ func progress(seen StatusInput, next dsv1.DataServiceStatus) string {
 		// claim that differs from the spec.
 		if inWork(c.Phase) && c.Message != "" || strings.HasPrefix(c.Message, "PersistentVolumeClaim ") || strings.HasPrefix(c.Message, "HorizontalPodAutoscaler ") {
 			return c.Name + ": " + c.Message + "; " + Arrows(next.Components)
+		}
+	}
+	for _, c := range next.Components {
+		if c.Kind == cronJob && strings.Contains(c.Message, health.RunFailed) {
+			return fmt.Sprintf("%s: CronJob %s: RunFailed: %s; %s", c.Name, c.Name, c.Message, Arrows(next.Components))
 		}
 	}
 	for _, c := range seen.Components {

@@ -63,6 +63,7 @@ type Step struct {
 	Event  *map[string]any `json:"event"`
 	Ready  bool            `json:"ready"` // wait until the platform is ready
 	Stop   string          `json:"stop"`  // operator
+	Start  string          `json:"start"` // operator
 	Lose   string          `json:"lose"`  // the name of a claim: its PersistentVolume is deleted
 	End    string          `json:"end"`   // a component: its pod on the node without a kubelet gets a second to end
 }

@@ -107,6 +107,19 @@ type scene struct {
 	created bool
 }
 
+// start starts an operator.
+func (s *scene) start() {
+	s.op = s.Start(func(_ *rest.Config, o *manager.Options) {
+		agent := s.Agent
+		if len(s.Ask) > 0 && strings.Contains(s.Ask[0], "/") { // no etcd and no backup without the agent
+			agent = "registry.example/agent:v1"
+		}
+		if agent != "" {
+			o.Images = map[string]string{values.AgentImage: agent}
+		}
+	})
+}
+
 func (s *scene) play() {
 	for _, o := range s.Before {
 		s.create(o)
@@ -118,15 +131,7 @@ func (s *scene) play() {
 		}
 	}
 	if !s.Down {
-		s.op = s.Start(func(_ *rest.Config, o *manager.Options) {
-			agent := s.Agent
-			if len(s.Ask) > 0 && strings.Contains(s.Ask[0], "/") { // no etcd and no backup without the agent
-				agent = "registry.example/agent:v1"
-			}
-			if agent != "" {
-				o.Images = map[string]string{values.AgentImage: agent}
-			}
-		})
+		s.start()
 	}
 	s.asked = theOne
 	if len(s.Ask) > 0 && strings.Contains(s.Ask[0], "/") {
@@ -215,6 +220,8 @@ func (s *scene) step(step *why.Step) {
 		s.Stage.Ready(theOne)
 	case step.Stop != "":
 		s.op.Stop()
+	case step.Start != "":
+		s.start()
 	case step.Lose != "":
 		s.lose(step.Lose)
 	case step.End != "":
