@@ -131,4 +131,4 @@ verify-bench: bench
 verify-load:
 	@$(MAKE) bench $(if $(FULL),LOAD=100$(comma)300$(comma)1000,LOAD=100 ARGS='-clusters 5 $(ARGS)')
 bench: cluster-tools $(REDIS)/redis-server ## Measure the operator with many DataServices (LOAD=100,300,1000: what grows with their number, an hour or more).
-	$(ON_CLUSTER) go run ./test/bench $(if $(LOAD),-only middleware$(comma)load -sizes '$(LOAD)') $(ARGS)
+	$(ON_CLUSTER) go run ./test/bench $(if $(LOAD),-only middleware$(comma)tenants$(comma)load -sizes '$(LOAD)') $(ARGS)

@@ -190,8 +190,10 @@ type flags struct {
 	runs int
 	// clusters is the number of RedisClusters of 6 in the section middleware.
 	clusters int
-	only     []string
-	sizes    []int // numbers of DataServices of the section load, ascending
+	// large, pods and small are the numbers of the section tenants: RedisClusters, pods of each, and DataServices beside them.
+	large, pods, small int
+	only               []string
+	sizes              []int // numbers of DataServices of the section load, ascending
 }
 
 // most returns the maximum number of DataServices.
@@ -205,6 +207,8 @@ func (f flags) most() int {
 			most = max(most, middlewareServices)
 		case "status":
 			most = max(most, platforms)
+		case "tenants":
+			most = max(most, f.small)
 		}
 	}
 	return most
@@ -224,6 +228,7 @@ var sections = []section{
 	{"latency", "Latency, one DataService", latency{}.run, false},
 	{"status", "kubectl dataservice status, 100 DataServices", status{}.run, false},
 	{"middleware", "RedisClusters with real servers beside DataServices", middleware{}.run, true},
+	{"tenants", "Small DataServices beside large RedisClusters", tenants{}.run, true},
 	{"load", "Load: create, change, restart beside, delete", load{}.run, true},
 }
 
@@ -252,7 +257,10 @@ func parseFlags(args []string) (flags, error) {
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)
 	set.IntVar(&f.runs, "runs", 3, "how often what concerns one DataService is repeated")
 	set.IntVar(&f.clusters, "clusters", 20, "how many RedisClusters the section middleware has")
-	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but middleware and load)")
+	set.IntVar(&f.large, "large", 8, "how many large RedisClusters the section tenants has")
+	set.IntVar(&f.pods, "pods", 300, "how many pods each of them has")
+	set.IntVar(&f.small, "small", 100, "how many small DataServices the section tenants has")
+	only := set.String("only", "", "comma-separated sections to run: "+strings.Join(names, ", ")+" (default: all but middleware, tenants and load)")
 	f.sizes = []int{100}
 	set.Func("sizes", "comma-separated numbers of DataServices of the section load (default: 100)", func(list string) (err error) {
 		f.sizes, err = parseSizes(list)
@@ -264,8 +272,8 @@ func parseFlags(args []string) (flags, error) {
 	if set.NArg() > 0 {
 		return f, fmt.Errorf("unexpected argument %q", set.Arg(0))
 	}
-	if min(f.runs, f.clusters) < 1 {
-		return f, errors.New("-runs and -clusters must be at least 1")
+	if min(f.runs, f.clusters, f.large, f.pods, f.small) < 1 {
+		return f, errors.New("-runs, -clusters, -large, -pods and -small must be at least 1")
 	}
 	f.only = usual
 	if *only != "" {
