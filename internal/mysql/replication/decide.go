@@ -29,6 +29,10 @@ func Decide(want Want, o Observation) Decision {
 	switch {
 	case c.want.Replicas == 0:
 		return c.finish(c.say(StateParked, "no member is wanted: the volumes keep their data"))
+	case c.isOlder() != nil:
+		m := c.isOlder()
+		return c.finish(c.say(StateRecordLost, "the record has revision %d, and member %d has an order of revision %d: restore the latest record, or restore a backup",
+			c.record.Revision, m.Ordinal, m.Revision))
 	case !c.record.Formed:
 		if d := c.broken(); d != nil {
 			return c.finish(d)
@@ -43,6 +47,17 @@ func Decide(want Want, o Observation) Decision {
 		}
 	}
 	return c.finish(c.say(StateHealthy, ""))
+}
+
+// isOlder returns a member with an order of a later record than this one, or nil. An older record that was restored may name voters that lack
+// acknowledged transactions.
+func (c *cluster) isOlder() *Member {
+	for _, m := range c.members {
+		if c.record.Formed && m.Answers && m.Volume != VolumeForeign && m.Revision > c.record.Revision {
+			return &m
+		}
+	}
+	return nil
 }
 
 func (c *cluster) finish(d *Decision) Decision {

@@ -620,6 +620,7 @@ func TestDecide(t *testing.T) {
 			}
 		}, StateFresh, ""},
 		"the record is lost": {func(o *Observation, _ *Want) { o.Record = Record{} }, StateRecordLost, ""},
+		"an older record":    {func(o *Observation, _ *Want) { o.Record.Revision-- }, StateRecordLost, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

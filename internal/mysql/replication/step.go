@@ -84,7 +84,7 @@ type State string
 // The states, from the decision table of mysql-ha.
 const (
 	StateFresh         State = "Fresh"         // nothing was formed
-	StateRecordLost    State = "RecordLost"    // data exists without a record: a user must act
+	StateRecordLost    State = "RecordLost"    // data exists without its latest record: a user must act
 	StateSwitching     State = "Switching"     // a higher epoch was promised
 	StateDiverged      State = "Diverged"      // two candidates each have transactions that the other lacks: a user must act
 	StatePrimaryLost   State = "PrimaryLost"   // the primary is lost and is being replaced

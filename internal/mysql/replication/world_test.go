@@ -352,7 +352,7 @@ func (w *world) take(s mStep, broken rules) error {
 		m.uid++
 		return nil
 	}
-	if s.epoch < m.promised || s.revision < m.revision && !broken.anyRevision {
+	if s.epoch < m.promised || s.action != ActionPromise && s.revision < m.revision && !broken.anyRevision { // a promise has no revision
 		return errRefused
 	}
 	switch s.action { //nolint:exhaustive // the others are above, or change nothing here
