@@ -17,8 +17,8 @@ import (
 // MySQLStorage is the volume of a database.
 type MySQLStorageApplyConfiguration struct {
 	GrowingStorageApplyConfiguration `json:""`
-	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may: Kubernetes then never lets
-	// two servers have it, even on one node; the storage class must belong to a CSI driver that can do so). It cannot be
+	// accessMode is ReadWriteOnce (one node may use the volume) or ReadWriteOncePod (one pod may use the volume, so that two
+	// servers never share it, even on one node; the CSI driver of the storage class must support this mode). It cannot be
 	// changed later. Default: ReadWriteOnce.
 	AccessMode *string `json:"accessMode,omitempty"`
 }

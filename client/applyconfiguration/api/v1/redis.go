@@ -36,8 +36,8 @@ type RedisApplyConfiguration struct {
 	Resources *ObjectApplyConfiguration `json:"resources,omitempty"`
 	// storage is the volume of each pod.
 	Storage *GrowingStorageApplyConfiguration `json:"storage,omitempty"`
-	// config are settings of Redis, as in redis.conf. Most are set while Redis runs; for others the pods are
-	// replaced, one shard at a time.
+	// config are settings of Redis, as in redis.conf. Most settings are changed while Redis runs; for the
+	// others the operator replaces the pods, one shard at a time.
 	Config map[string]string `json:"config,omitempty"`
 	// credentialsSecret names a Secret of this namespace whose key password is the password of the cluster. The
 	// password must not change. Default: a Secret that the operator generates and keeps.
