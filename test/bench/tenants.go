@@ -26,6 +26,8 @@ const (
 	tenantsNamespace = label + "-tenants"
 	// tenantsMemory bounds the operator's peak memory beside large resources, in MiB.
 	tenantsMemory = 512
+	// smallName is the name of each small DataService, and of its service.
+	smallName = "small"
 	// templateBytes is the size of the podTemplate of a large RedisCluster.
 	templateBytes = 3300
 )
@@ -83,8 +85,8 @@ func (s tenants) run(ctx context.Context, b *bench) error {
 func (b *bench) smallOnes(ctx context.Context) (services []*dsv1.DataService, err error) {
 	var names []string
 	for i := range b.small {
-		ds, err := plan.Parse([]byte(`{apiVersion: d3os-product.com.d3os/v1, kind: DataService, metadata: {name: small},
-			spec: {additionalServices: [{name: ` + victim + `, image: registry.example.com/small, port: 8080}]}}`))
+		ds, err := plan.Parse([]byte(`{apiVersion: d3os-product.com.d3os/v1, kind: DataService, metadata: {name: ` + smallName + `},
+			spec: {additionalServices: [{name: ` + smallName + `, image: registry.example.com/small, port: 8080}]}}`))
 		if err != nil {
 			return nil, err
 		}
@@ -161,7 +163,7 @@ func (tenants) beside(ctx context.Context, b *bench, owned *tracker, small []*ds
 // healService deletes the Service of a small DataService, and returns the time until a watch sees another one.
 func (b *bench) healService(ctx context.Context, owned *tracker, namespace string) (time.Duration, error) {
 	service := &corev1.Service{}
-	if err := b.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: victim}, service); err != nil {
+	if err := b.client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: smallName}, service); err != nil {
 		return 0, err
 	}
 	if err := b.client.Delete(ctx, service); err != nil {
@@ -169,7 +171,7 @@ func (b *bench) healService(ctx context.Context, owned *tracker, namespace strin
 	}
 	begun := time.Now()
 	err := owned.await(ctx, func(objects map[string]client.Object) error {
-		again, ok := objects[key("Service", namespace, victim)]
+		again, ok := objects[key("Service", namespace, smallName)]
 		if !ok || again.GetUID() == service.UID {
 			return errors.New("the deleted Service of " + namespace + " is not back")
 		}
