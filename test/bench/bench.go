@@ -190,7 +190,7 @@ type flags struct {
 	runs int
 	// clusters is the number of RedisClusters of 6 in the section middleware.
 	clusters int
-	// large, pods and small are the numbers of the section tenants: RedisClusters, pods of each, and DataServices beside them.
+	// large, pods and small are the numbers of the section tenants: RedisClusters, pods of each, and DataServices next to them.
 	large, pods, small int
 	only               []string
 	sizes              []int // numbers of DataServices of the section load, ascending

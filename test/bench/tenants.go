@@ -24,7 +24,7 @@ import (
 const (
 	// tenantsNamespace is the namespace of the large RedisClusters.
 	tenantsNamespace = label + "-tenants"
-	// tenantsMemory bounds the operator's peak memory beside large resources, in MiB.
+	// tenantsMemory bounds the operator's peak memory next to large resources, in MiB.
 	tenantsMemory = 512
 	// smallName is the name of each small DataService, and of its service.
 	smallName = "small"
@@ -66,7 +66,7 @@ func (s tenants) run(ctx context.Context, b *bench) error {
 			{"while large ones are created", func(rc *redisv1.RedisCluster) error { return b.client.Create(ctx, rc) }},
 			{"while large ones are changed", func(rc *redisv1.RedisCluster) error { return b.changeLarge(ctx, rc) }},
 		} {
-			took, err := s.beside(ctx, b, owned, small, large, phase.do)
+			took, err := s.whileLargeChange(ctx, b, owned, small, large, phase.do)
 			if err != nil {
 				return fmt.Errorf("%s: %w", phase.name, err)
 			}
@@ -121,9 +121,9 @@ func (b *bench) changeLarge(ctx context.Context, rc *redisv1.RedisCluster) error
 	return b.client.Patch(ctx, rc, client.MergeFrom(before))
 }
 
-// beside does something with all large RedisClusters at once, and deletes Services of small DataServices one after the other until the operator
+// whileLargeChange does something with all large RedisClusters at once, and deletes Services of small DataServices one after the other until the operator
 // has written the StatefulSets of all large ones. It returns how long each Service was away.
-func (tenants) beside(ctx context.Context, b *bench, owned *tracker, small []*dsv1.DataService, large []*redisv1.RedisCluster, do func(*redisv1.RedisCluster) error) (took []time.Duration, err error) {
+func (tenants) whileLargeChange(ctx context.Context, b *bench, owned *tracker, small []*dsv1.DataService, large []*redisv1.RedisCluster, do func(*redisv1.RedisCluster) error) (took []time.Duration, err error) {
 	seen, err := b.track(ctx, cache.Options{}, &redisv1.RedisCluster{})
 	if err != nil {
 		return nil, err

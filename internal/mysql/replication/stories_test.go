@@ -55,7 +55,7 @@ func (s *teller) happens(lines ...string) {
 	}
 }
 
-// move makes the first move that is told happen, or fault if faults can happen.
+// move makes the first move, or with faults the first fault, that is accepts. It reports whether there was one.
 func (s *teller) move(is func(how string) bool, faults bool) (moved bool) {
 	now := s.world
 	visit := func(how string, next world, harm string) {
