@@ -22,7 +22,7 @@ import (
 // 15 KB.
 func TestTheCRDFitsIntoAnAnnotation(t *testing.T) {
 	t.Parallel()
-	crdFits(t, crdFile, 94)
+	crdFits(t, crdFile, 96)
 }
 
 func TestNamesAndColumns(t *testing.T) {
