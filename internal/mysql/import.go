@@ -7,10 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,14 +20,6 @@ import (
 
 // importPort is the port of the agent during an import.
 const importPort = "8080"
-
-// maxImport bounds the answer of the agent.
-const maxImport = 64 << 10
-
-// askImport asks agents. It follows no redirection and no proxy: the address is the address of a pod.
-var askImport = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error {
-	return http.ErrUseLastResponse
-}}
 
 // SeeImport observes the import of the database in use; nil for none. pods are the database's pods. It queries only a pod that the
 // database's StatefulSet controls.
@@ -48,26 +36,10 @@ func (d *Databases) SeeImport(ctx context.Context, pods []*corev1.Pod) (*Import,
 	if err != nil || set == nil || !metav1.IsControlledBy(i.Pod, set) || i.Pod.Status.PodIP == "" {
 		return i, err
 	}
-	i.State = askState(ctx, "http://"+net.JoinHostPort(i.Pod.Status.PodIP, importPort)+contract.PathState)
+	if state := reconcile.StateOf[contract.Import](ctx, i.Pod.Status.PodIP, importPort); state != nil && state.Phase != "" {
+		i.State = state
+	}
 	return i, nil
-}
-
-// askState returns the answer of an agent; nil for none.
-func askState(ctx context.Context, url string) *contract.Import {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil
-	}
-	response, err := askImport.Do(request)
-	if err != nil {
-		return nil
-	}
-	defer response.Body.Close()
-	state := &contract.Import{}
-	if response.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(response.Body, maxImport)).Decode(state) != nil || state.Phase == "" {
-		return nil
-	}
-	return state
 }
 
 // Steps returns the write that requests the cut-over of a pod, or withdraws the request.

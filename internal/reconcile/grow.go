@@ -5,11 +5,7 @@ package reconcile
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,16 +23,13 @@ import (
 const (
 	// volumeContainer is the container of a pod that reports the use of a volume.
 	volumeContainer = "d3os-volume"
+	// reportedVolume is the volume of the pod that it reports, in the charts (common.volumeReport). Pods of the cache have no containers.
+	reportedVolume = "data"
 	// volumesSeen is the interval between two measurements of the volumes of a part at rest.
 	volumesSeen = 30 * time.Second
 	// measuredAtOnce bounds the pods of a part that are queried in parallel.
 	measuredAtOnce = 16
 )
-
-// askVolume queries the containers that report the use of volumes. It follows no redirection and no proxy: the address is the address of a pod.
-var askVolume = &http.Client{Timeout: 2 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error {
-	return http.ErrUseLastResponse
-}}
 
 // growVolumes measures the volumes of the parts with a growth.Policy, and grows those that are nearly full. It needs no server of a part: a
 // volume grows while its server cannot run.
@@ -110,7 +103,7 @@ func measure(ctx context.Context, pods []*corev1.Pod) []*contract.Volume {
 	var all workers.Group
 	all.SetLimit(measuredAtOnce)
 	for i, pod := range pods {
-		all.Go(func() { uses[i] = useOf(ctx, pod.Status.PodIP) })
+		all.Go(func() { uses[i] = StateOf[contract.Volume](ctx, pod.Status.PodIP, contract.VolumePort) })
 	}
 	all.Wait()
 	return uses
@@ -147,38 +140,12 @@ func reportsVolume(pod *corev1.Pod) bool {
 	return false
 }
 
-// maxVolume bounds the bytes of an answer.
-const maxVolume = 4 << 10
-
-func useOf(ctx context.Context, ip string) *contract.Volume {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(ip, contract.VolumePort)+contract.PathState, http.NoBody)
-	if err != nil {
-		return nil
-	}
-	response, err := askVolume.Do(request)
-	if err != nil {
-		return nil
-	}
-	defer response.Body.Close()
-	use := &contract.Volume{}
-	if response.StatusCode != http.StatusOK || json.NewDecoder(io.LimitReader(response.Body, maxVolume)).Decode(use) != nil {
-		return nil
-	}
-	return use
-}
-
 // reportedClaim returns the claim of the volume that a pod reports, or nil if the owner does not have it. A claim that is being deleted does not
 // count.
 func (e *Engine) reportedClaim(ctx context.Context, owner object.Owner, pod *corev1.Pod) (*unstructured.Unstructured, error) {
-	mounted := ""
-	for i := range pod.Spec.Containers {
-		if c := &pod.Spec.Containers[i]; c.Name == volumeContainer && len(c.VolumeMounts) > 0 {
-			mounted = c.VolumeMounts[0].Name
-		}
-	}
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
-		if v.Name != mounted || v.PersistentVolumeClaim == nil {
+		if v.Name != reportedVolume || v.PersistentVolumeClaim == nil {
 			continue
 		}
 		claim, err := e.Lookup(ctx, owner, object.ClaimKind.Kind, v.PersistentVolumeClaim.ClaimName)

@@ -74,8 +74,8 @@ func TestVolumesGrow(t *testing.T) {
 		return corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(set, appsv1.SchemeGroupVersion.WithKind("StatefulSet"))}},
 			Spec: corev1.PodSpec{
-				Containers: []corev1.Container{{Name: "mysql"}, {Name: volumeContainer, VolumeMounts: []corev1.VolumeMount{{Name: "data"}}}},
-				Volumes:    []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
+				// no containers: the cache drops them (kube, slimPod)
+				Volumes: []corev1.Volume{{Name: "data", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}},
 			},
 			Status: corev1.PodStatus{PodIP: ip, ContainerStatuses: []corev1.ContainerStatus{
 				{Name: "mysql", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}},

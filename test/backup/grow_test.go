@@ -28,7 +28,7 @@ func TestFullVolumeGrows(t *testing.T) {
 	s.Ready(platform)
 	want := s.fill()
 	s.Must(s.pods.FillVolume(s.Ctx, "data-db-0"))
-	s.Must(s.pods.Kill("db-0", syscall.SIGKILL, "mysql"))
+	s.Must(s.pods.Kill("db-0", syscall.SIGKILL, "db"))
 	size := func() string {
 		return harness.Lookup[*corev1.PersistentVolumeClaim](s.Journal, "data-db-0").Spec.Resources.Requests.Storage().String()
 	}

@@ -167,14 +167,14 @@ func (e *Emulator) Stop() error {
 	for name := range e.nodes {
 		errs = append(errs, client.IgnoreNotFound(e.api.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{})))
 	}
-	if e.guard != nil {
+	for claim := range maps.Clone(e.bounded.sizes) {
+		e.bounded.unmount(claim, e.claimFolder(claim))
+	}
+	if e.guard != nil { // it removes the folders, which must not be mounts
 		errs = append(errs, e.guard.End())
 	}
 	if e.network != nil { // the listeners on its addresses are closed
 		errs = append(errs, e.network.Release())
-	}
-	for claim := range maps.Clone(e.bounded.sizes) {
-		e.bounded.unmount(claim, e.claimFolder(claim))
 	}
 	return errors.Join(append(errs, os.RemoveAll(e.dir))...)
 }
