@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// The use of a volume is that of its file system, and a folder that is gone is an error that names it.
+// The agent reports the use of the file system. The error about a missing folder names the folder.
 func TestVolume(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()

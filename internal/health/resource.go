@@ -34,8 +34,8 @@ func isCustom(object *unstructured.Unstructured) bool {
 	return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io")
 }
 
-// addCustom judges a custom resource by its own conditions. Stalled and Degraded are problems. Without these, the resource is settled when
-// it is Ready in its latest generation. A resource without conditions is not settled, unlike in kstatus.
+// addCustom judges a custom resource by its own conditions. Stalled and Degraded are problems. Without these conditions, the resource is
+// settled when it is Ready in its latest generation. A resource without conditions is not settled, unlike in kstatus.
 func (s *State) addCustom(object *unstructured.Unstructured) {
 	s.countCustom(object)
 	culprit := Culprit{Kind: object.GetKind(), Name: object.GetName()}

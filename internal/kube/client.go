@@ -115,7 +115,7 @@ func kindOf(of runtime.Object) string {
 	return strings.TrimSuffix(fmt.Sprintf("%T", of), "List") + " " + kind.Group + " " + strings.TrimSuffix(kind.Kind, "List")
 }
 
-// lags reports whether a read was ended by its own time limit, and not by the time limit of the reconciliation.
+// lags reports whether the time limit of a read ended it. The time limit of the reconciliation does not count.
 func lags(ctx context.Context, err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil
 }

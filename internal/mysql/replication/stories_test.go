@@ -181,7 +181,7 @@ func TestStories(t *testing.T) {
 			return Decide(want, o)
 		})
 		if control.passes(); control.harm == "" {
-			t.Error("revisions that nobody compares lose nothing: the story does not find it")
+			t.Error("without the comparison of revisions, the story finds no loss")
 		}
 	})
 	t.Run("the operator ends after a promise", func(t *testing.T) {
