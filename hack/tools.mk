@@ -1,6 +1,6 @@
 # Every tool is pinned by a go.mod under hack/tools and built from source. hack/tool.sh keeps it in the user's cache, by
 # version, and links it into bin/tools: a second clone builds nothing. Nothing is downloaded as a binary, except Debian's
-# Redis, MariaDB, MySQL, Prometheus, nginx and oldest etcd, which only tests run.
+# Redis, MariaDB, MySQL, Prometheus, nginx, curl and oldest etcd, which only tests run.
 
 TOOLS ?= $(CURDIR)/bin/tools
 
@@ -65,7 +65,7 @@ MARIADB        := $(TOOLS)/mariadb
 MYSQL          := $(TOOLS)/mysql
 # A folder with prometheus and promtool, likewise.
 PROMETHEUS     := $(TOOLS)/prometheus
-# A folder with nginx, likewise.
+# A folder with nginx and curl, likewise.
 NGINX          := $(TOOLS)/nginx
 # A gateway of S3's protocol to a folder, for the tests of backups on real pods.
 VERSITYGW      := $(TOOLS)/versitygw

@@ -7,12 +7,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"gotest.tools/v3/assert"
 	is "gotest.tools/v3/assert/cmp"
 
 	"d3os.com/d3os-operator/internal/platform/component"
+	"d3os.com/d3os-operator/test/harness/process"
 )
 
 // A third party with http:// is healthy if it answers with a status below 500, even if it refuses HEAD.
@@ -22,6 +24,8 @@ func TestCheckOfHTTP(t *testing.T) {
 	command, _ := at(deployment, "spec", "template", "spec", "containers", 0, "readinessProbe", "exec", "command").([]any)
 	assert.Equal(t, len(command), 3, "%v", deployment)
 	script, _ := command[2].(string)
+	curl, err := process.Program("NGINX", "nginx", "curl")
+	assert.NilError(t, err)
 	for _, test := range []struct {
 		head, get int
 		want      string // of standard error; "" for a success
@@ -34,7 +38,7 @@ func TestCheckOfHTTP(t *testing.T) {
 		}))
 		check := func() (string, error) {
 			cmd := exec.Command("/bin/sh", "-c", script)
-			cmd.Env = []string{"PATH=/usr/bin:/bin", "CHECK_URL=" + server.URL}
+			cmd.Env = []string{"PATH=" + filepath.Dir(curl) + ":/usr/bin:/bin", "CHECK_URL=" + server.URL}
 			out, err := cmd.CombinedOutput()
 			return string(out), err
 		}

@@ -58,8 +58,8 @@ func clusterFaults(kind, set, container string, paused fields, create func(w *wo
 
 // etcdFaults trigger the other alerts about EtcdClusters.
 var etcdFaults = map[string]func(w *world, namespace string){
-	"EtcdClusterFailed": func(w *world, namespace string) { // the tag of the image is of another version
-		w.etcd(namespace, fields{"version": "3.6.16", "image": "registry.example/etcd:v3.4.44"})
+	"EtcdClusterFailed": func(w *world, namespace string) { // the CRD accepts each field of a pod template, Kubernetes has no such field
+		w.etcd(namespace, fields{"podTemplate": fields{"spec": fields{"hostnames": "a"}}})
 	},
 	"EtcdClusterVolumeFilling": func(w *world, namespace string) {
 		w.members(namespace, 3)
