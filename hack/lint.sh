@@ -2,6 +2,16 @@
 # Runs golangci-lint, gosec included, on the code of every module, also after one has findings.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+# golangci-lint keys its results by the paths of files. At one path, the results of another clone are used: for cmd/agent that takes
+# 1 s of processor time instead of 22.
+link=${XDG_CACHE_HOME:-$HOME/.cache}/d3os-operator/lint
+mkdir -p "${link%/*}"
+exec 9>"$link.lock"
+flock 9
+ln -sfn "$(pwd -P)" "$link"
+cd "$link"
+
 code=0
 for module in $(hack/modules.sh); do
 	echo "golangci-lint: $module"
