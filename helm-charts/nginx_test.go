@@ -159,7 +159,7 @@ func TestConsoleDuringAnUpdate(t *testing.T) {
 	for range 3 {
 		former := stop
 		stop = begin()
-		time.Sleep(time.Duration(seconds) * time.Second)
+		time.Sleep(time.Duration(seconds) * time.Second) // the pause of a pod that ends: a longer sleep is as good
 		former()
 	}
 	made, failed := end(requests)
