@@ -164,11 +164,11 @@ func TestReviewedChangesOfRules(t *testing.T) {
 	assert.Assert(t, err != nil && strings.Contains(string(data), "is not one between these CRDs: take it out"), "%s", data)
 }
 
-// stub writes a program that appends its working directory and its arguments to a file. It returns the program's folder and the file.
+// stub writes a program that appends its working directory, with links resolved, and its arguments to a file. It returns the program's folder and the file.
 func stub(t *testing.T, name string) (folder, calls string) {
 	t.Helper()
 	folder, calls = t.TempDir(), filepath.Join(t.TempDir(), "calls")
-	program := "#!/bin/sh\necho \"$PWD $*\" >>'" + calls + "'\n"
+	program := "#!/bin/sh\necho \"$(pwd -P) $*\" >>'" + calls + "'\n"
 	assert.NilError(t, os.WriteFile(filepath.Join(folder, name), []byte(program), 0o700))
 	return folder, calls
 }
