@@ -17,8 +17,8 @@ import (
 	"gotest.tools/v3/assert"
 )
 
-// unplain matches the habits of docs/develop/style.md in comments and string literals of Go code: a definition by a question word,
-// code that talks, an unnamed actor, and words that English has no use for.
+// unplain matches the habits of docs/develop/style.md in comments and string literals of Go code: a definition by a question word, code
+// that talks, an unnamed actor, and superfluous words.
 var unplain = regexp.MustCompile(`(?i)\b(` + strings.Join([]string{
 	`(is|are|was|were) (what|how|when|whether|who|whom|which|why)`,
 	`(says?|knows?|asks?|tells?) (what|how|when|whether|where|who|whom|which|why|so|of|nothing|no)`,

@@ -25,7 +25,7 @@ func read(t *testing.T, name string) string {
 type block struct {
 	language string
 	lines    []string
-	screen   string // the golden file that it shows, if it names one
+	screen   string // the golden file that the block shows; empty for none
 }
 
 var named = regexp.MustCompile(`^<!-- screen: (\S+) -->$`)
@@ -123,7 +123,7 @@ func TestTheTourIsTheQuickstart(t *testing.T) {
 	assert.DeepEqual(t, all[first:last+1], toured)
 }
 
-// The Chinese first page has the commands, examples, screens and links of the English one.
+// The Chinese first page has the commands, examples, screens and links of the English first page.
 func TestTheChineseReadme(t *testing.T) {
 	t.Parallel()
 	const english, chinese = "README.md", "README.zh-CN.md"
