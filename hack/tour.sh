@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# make tour: a walk through a platform that runs, with the kubectl plugin. A broken image is rolled out, explained and taken back.
+# make tour: shows the kubectl plugin on a running platform. It rolls out a broken image, explains the fault and rolls back.
 #
 #   hack/tour.sh NAMESPACE NAME FILE
 #
-# NAME is a DataService that is ready, FILE its manifest. kubectl, with the plugin in the PATH, knows the cluster. On a
-# terminal each step waits for Enter. Every change is taken back, also when the tour is broken off.
+# NAME is a ready DataService, and FILE its manifest. kubectl must have access to the cluster, with the plugin in the PATH. On a terminal,
+# each step waits for Enter. Every change is reverted, also if the user interrupts the tour.
 set -euo pipefail
 
 namespace=$1 name=$2 file=$3
@@ -12,14 +12,14 @@ waits=60s
 
 if [[ -t 1 ]]; then bold=$'\e[1m' green=$'\e[32m' off=$'\e[0m'; else bold='' green='' off=''; fi
 
-# Flags stand last: kubectl takes none before the name of a plugin.
+# Flags come last: kubectl accepts no flags before the name of a plugin.
 flags=()
 [[ $namespace == default ]] || flags=(--namespace "$namespace")
 k() { kubectl "$@" "${flags[@]}"; }
 
 say() { printf '\n%s%s%s\n' "$bold" "$*" "$off"; }
 
-# show COMMAND...: prints a command, and runs it. Exit code 1 of the plugin is an answer (no), and no error.
+# show COMMAND...: prints a command, and runs it. Exit code 1 of the plugin means no, and is not an error.
 show() {
 	printf '%s$ kubectl' "$green"
 	set -- "$@" "${flags[@]}"
@@ -48,30 +48,30 @@ trap clean_up EXIT
 k wait dataservice "$name" --for=condition=Ready --timeout="$waits" >/dev/null || { echo "tour.sh: the platform is not ready; start it with make demo" >&2; exit 1; }
 [[ ! -t 0 || ! -t 1 ]] || echo 'Press Enter to run a command, Ctrl-C to leave.'
 
-say '1. Is it well? One screen: what runs, since when, and what is wrong.'
+say '1. Read the status: the components with their phases, times and problems.'
 show dataservice status "$name"
 
-say '2. Break it: an image that does not exist. The old pod of proxy goes on serving.'
+say '2. Break the platform with an image that does not exist. The old pod of proxy keeps serving.'
 broken=yes
 show patch dataservice "$name" --type merge --patch '{"spec":{"proxy":{"image":"registry.example.com/does-not-exist:v1"}}}'
 show wait dataservice "$name" --for=condition=Degraded --timeout="$waits"
 until_image_fails
 
-say '3. Why is it not well? The first line is the cause, the second the object to look at.'
+say '3. Find the cause. The first line has the cause, the second line the object to look at.'
 show dataservice why "$name"
 
-say '4. What would the file change in the cluster? Nothing is written by asking.'
+say '4. Compare the file with the cluster. The command writes nothing.'
 show dataservice diff --filename "$file" --summary
 
-say '5. Which specs did it have, and which of them was good?'
+say '5. List the earlier specs and their states.'
 show dataservice history "$name"
 
-say '6. Go back to the last good one. (Without --yes it asks.)'
+say '6. Return to the last good spec. (Without --yes the command asks.)'
 show dataservice rollback "$name" --yes
 show wait dataservice "$name" --for=condition=Ready --timeout="$waits"
 broken=''
 
-say '7. Delete what it is made of, and it comes back.'
+say '7. Delete an object. The operator creates it again.'
 show delete deployment auth
 show wait deployment auth --for=create --timeout="$waits"
 show wait dataservice "$name" --for=condition=Ready --timeout="$waits"

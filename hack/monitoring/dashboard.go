@@ -17,7 +17,7 @@ import (
 	"github.com/grafana/grafana-foundation-sdk/go/timeseries"
 )
 
-// A panel has this width, of 24 columns, and this number of rows.
+// The width of a panel (a row has 24 columns), and its height in rows.
 const (
 	full, half, quarter = 24, 12, 6
 	low, high           = 4, 8
@@ -56,7 +56,7 @@ func variable(name, query string) *dashboard.QueryVariableBuilder {
 		Multi(true).IncludeAll(true).AllValue(".*")
 }
 
-// All replicas of the operator report the same series. max by (…) counts each once.
+// All replicas of the operator report the same series. max by (…) counts each series once.
 const (
 	these = `namespace=~"$namespace", dataservice=~"$dataservice"`
 	parts = these + `, component=~"$component"`
@@ -68,13 +68,13 @@ func fleet(b *dashboard.DashboardBuilder) {
 	b.WithPanel(count("Components that are not ready",
 		`sum(max by (namespace, dataservice, component) (1 - dataservice_component_ready))`, "components", quarter))
 	b.WithPanel(count("Alerts firing", `count(ALERTS{alertname=~"(DataService|RedisCluster|EtcdCluster|MySQLCluster|D3OSOperator).*", alertstate="firing"}) or vector(0)`, "alerts", quarter))
-	b.WithPanel(table.NewPanelBuilder().Title("Not ready, and why").Datasource(source).Span(full).Height(high).
+	b.WithPanel(table.NewPanelBuilder().Title("DataServices that are not ready, with the reason").Datasource(source).Span(full).Height(high).
 		NoValue("All are ready.").
 		WithTarget(prometheus.NewDataqueryBuilder().Instant().Format(prometheus.PromQueryFormatTable).
 			Expr(`max by (namespace, dataservice, reason) (dataservice_condition{condition="Ready"}) == 0`)))
 	b.WithPanel(lines("Time until Ready", "s", half, query{`histogram_quantile(0.5, sum by (le) (rate(dataservice_time_to_ready_seconds_bucket[$__rate_interval])))`, "half"},
 		query{`histogram_quantile(0.95, sum by (le) (rate(dataservice_time_to_ready_seconds_bucket[$__rate_interval])))`, "95 %"}))
-	b.WithPanel(lines("Progressing for", "s", half,
+	b.WithPanel(lines("Time of Progressing", "s", half,
 		query{`(time() - max by (namespace, dataservice) (dataservice_condition_since_seconds{condition="Progressing"})) and on (namespace, dataservice) (max by (namespace, dataservice) (dataservice_condition{condition="Progressing"}) == 1) or vector(0)`, "{{namespace}}/{{dataservice}}"}))
 }
 
@@ -84,18 +84,18 @@ func platform(b *dashboard.DashboardBuilder) {
 	b.WithPanel(states("Components", `max by (namespace, dataservice, component) (dataservice_component_ready{`+parts+`})`, "{{dataservice}} {{component}}"))
 	b.WithPanel(lines("Pods: ready and desired", "short", half,
 		query{`max by (namespace, dataservice, component, state) (dataservice_component_pods{` + parts + `})`, "{{dataservice}} {{component}} {{state}}"}))
-	b.WithPanel(lines("In this phase for", "s", half,
+	b.WithPanel(lines("Time in the present phase", "s", half,
 		query{`time() - max by (namespace, dataservice, component) (dataservice_component_since_seconds{` + parts + `})`, "{{dataservice}} {{component}}"}))
 }
 
 func backup(b *dashboard.DashboardBuilder) {
 	b.WithRow(dashboard.NewRowBuilder("Backups"))
-	b.WithPanel(states("Backups are well, and the latest moments can be restored",
+	b.WithPanel(states("Conditions BackupHealthy and Recoverable",
 		`max by (namespace, dataservice, condition) (dataservice_condition{condition=~"BackupHealthy|Recoverable", `+these+`})`, "{{namespace}}/{{dataservice}} {{condition}}"))
-	b.WithPanel(lines("Since the last backup, and the last that was verified", "s", half,
+	b.WithPanel(lines("Time since the last backup and the last successful check", "s", half,
 		query{`time() - max by (namespace, dataservice, what) (dataservice_backup_last_timestamp_seconds{` + these + `})`, "{{namespace}}/{{dataservice}} {{what}}"},
 		query{`max by (namespace, dataservice, what) (dataservice_backup_period_seconds{` + these + `})`, "{{namespace}}/{{dataservice}} {{what}}: period"}))
-	b.WithPanel(lines("Since the last backup of a cluster", "s", half,
+	b.WithPanel(lines("Time since the last backup of a cluster", "s", half,
 		query{`time() - max by (namespace, etcdcluster) (etcdcluster_backup_last_timestamp_seconds{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} (etcd)"},
 		query{`time() - max by (namespace, rediscluster) (rediscluster_backup_last_timestamp_seconds{namespace=~"$namespace"})`, "{{namespace}}/{{rediscluster}} (Redis)"},
 		query{`time() - max by (namespace, mysqlcluster) (mysqlcluster_backup_last_timestamp_seconds{namespace=~"$namespace"})`, "{{namespace}}/{{mysqlcluster}} (MySQL)"}))
@@ -104,24 +104,24 @@ func backup(b *dashboard.DashboardBuilder) {
 func etcd(b *dashboard.DashboardBuilder) {
 	b.WithRow(dashboard.NewRowBuilder("EtcdCluster"))
 	b.WithPanel(states("Phase", `max by (namespace, etcdcluster, phase) (etcdcluster_phase{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{phase}}"))
-	b.WithPanel(lines("Members: those that vote and answer, and all", "short", half,
+	b.WithPanel(lines("Members: healthy voters, and all members", "short", half,
 		query{`max by (namespace, etcdcluster, state) (etcdcluster_component_pods{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{state}}"}))
 	b.WithPanel(lines("Members by state", "short", half,
 		query{`max by (namespace, etcdcluster, state) (etcdcluster_members{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{state}}"}))
 	b.WithPanel(states("Step", `max by (namespace, etcdcluster, step) (etcdcluster_step{namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{step}}"))
-	b.WithPanel(states("A quorum answers, certificates are valid, and backups are well",
+	b.WithPanel(states("Conditions Available, CertificatesValid and BackupHealthy",
 		`max by (namespace, etcdcluster, condition) (etcdcluster_condition{condition=~"Available|CertificatesValid|BackupHealthy", namespace=~"$namespace"})`, "{{namespace}}/{{etcdcluster}} {{condition}}"))
 }
 
 func mysql(b *dashboard.DashboardBuilder) {
 	b.WithRow(dashboard.NewRowBuilder("MySQLCluster"))
 	b.WithPanel(states("Phase", `max by (namespace, mysqlcluster, phase) (mysqlcluster_phase{namespace=~"$namespace"})`, "{{namespace}}/{{mysqlcluster}} {{phase}}"))
-	b.WithPanel(lines("Members: those that are well, and all", "short", half,
+	b.WithPanel(lines("Members: healthy, and all", "short", half,
 		query{`max by (namespace, mysqlcluster, state) (mysqlcluster_component_pods{namespace=~"$namespace"})`, "{{namespace}}/{{mysqlcluster}} {{state}}"}))
 	b.WithPanel(lines("Members by state", "short", half,
 		query{`max by (namespace, mysqlcluster, state) (mysqlcluster_members{namespace=~"$namespace"})`, "{{namespace}}/{{mysqlcluster}} {{state}}"}))
 	b.WithPanel(states("Step", `max by (namespace, mysqlcluster, step) (mysqlcluster_step{namespace=~"$namespace"})`, "{{namespace}}/{{mysqlcluster}} {{step}}"))
-	b.WithPanel(states("The primary can be written, another member has each transaction, and backups are well",
+	b.WithPanel(states("Conditions Available, Redundant and BackupHealthy",
 		`max by (namespace, mysqlcluster, condition) (mysqlcluster_condition{condition=~"Available|Redundant|BackupHealthy", namespace=~"$namespace"})`, "{{namespace}}/{{mysqlcluster}} {{condition}}"))
 }
 
@@ -129,18 +129,18 @@ func redis(b *dashboard.DashboardBuilder) {
 	b.WithRow(dashboard.NewRowBuilder("RedisCluster"))
 	b.WithPanel(states("Phase", `max by (namespace, rediscluster, phase) (rediscluster_phase{namespace=~"$namespace"})`, "{{namespace}}/{{rediscluster}} {{phase}}"))
 	b.WithPanel(states("Step", `max by (namespace, rediscluster, step) (rediscluster_step{namespace=~"$namespace"})`, "{{namespace}}/{{rediscluster}} {{step}}"))
-	b.WithPanel(lines("Pods: in step and all", "short", half,
+	b.WithPanel(lines("Pods: in sync, and all", "short", half,
 		query{`max by (namespace, rediscluster, state) (rediscluster_component_pods{namespace=~"$namespace"})`, "{{namespace}}/{{rediscluster}} {{state}}"}))
-	b.WithPanel(lines("Hash slots that are served, of 16384", "short", half,
+	b.WithPanel(lines("Served hash slots, of 16384", "short", half,
 		query{`max by (namespace, rediscluster) (rediscluster_slots_served{namespace=~"$namespace"})`, "{{namespace}}/{{rediscluster}}"},
 		query{`max by (namespace, rediscluster) (rediscluster_slots_lost{namespace=~"$namespace"})`, "{{namespace}}/{{rediscluster}} lost"}))
 }
 
 func work(b *dashboard.DashboardBuilder) {
-	b.WithRow(dashboard.NewRowBuilder("What the operator does"))
+	b.WithRow(dashboard.NewRowBuilder("Actions of the operator"))
 	b.WithPanel(lines("Objects written", "ops", half,
 		query{`sum by (operation, kind) (rate(dataservice_object_writes_total[$__rate_interval]))`, "{{operation}} {{kind}}"}))
-	b.WithPanel(lines("Changed or deleted by others, and put back", "ops", quarter,
+	b.WithPanel(lines("Drift corrections", "ops", quarter,
 		query{`sum by (kind) (rate(dataservice_drift_corrections_total[$__rate_interval]))`, "{{kind}}"}))
 	b.WithPanel(lines("Status written", "ops", quarter, query{`sum(rate(dataservice_status_writes_total[$__rate_interval]))`, "patches"}))
 }
@@ -154,7 +154,7 @@ func health(b *dashboard.DashboardBuilder) {
 		query{`sum by (controller) (rate(controller_runtime_reconcile_errors_total{` + operator + `}[$__rate_interval]))`, "{{controller}}"}))
 	b.WithPanel(lines("Time of a pass, 99 %", "s", quarter,
 		query{`histogram_quantile(0.99, sum by (le, controller) (rate(controller_runtime_reconcile_time_seconds_bucket{` + operator + `}[$__rate_interval])))`, "{{controller}}"}))
-	b.WithPanel(lines("Waiting to be reconciled", "short", quarter, query{`max by (name) (workqueue_depth{` + operator + `})`, "{{name}}"}))
+	b.WithPanel(lines("Length of the queue", "short", quarter, query{`max by (name) (workqueue_depth{` + operator + `})`, "{{name}}"}))
 	b.WithPanel(lines("Memory", "bytes", half, query{`process_resident_memory_bytes{` + operator + `}`, "{{pod}}"},
 		query{`min(go_gc_gomemlimit_bytes{` + operator + `} < 1e15) or vector(0)`, "limit"}))
 	b.WithPanel(lines("Requests to the API server", "reqps", half,

@@ -6,8 +6,8 @@
 //	go run -C hack/monitoring . rules [-project URL] [-shorten N] [-plain]
 //	go run -C hack/monitoring . dashboard
 //
-// make manifests writes both into config/prometheus. -shorten divides every duration, so that tests need not wait
-// for as long as people do; -plain prints a file of rules for Prometheus itself, which does not know Kubernetes.
+// make manifests writes both files to config/prometheus. -shorten divides every duration, so that tests can wait for alerts. -plain prints
+// a rule file for Prometheus itself, instead of an object of the Prometheus operator.
 package main
 
 import (

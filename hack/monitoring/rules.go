@@ -9,22 +9,22 @@ import (
 	"time"
 )
 
-// alert is one alert. Its name is an anchor of docs/runbooks.md.
+// alert is an alert. Its name is an anchor in docs/runbooks.md.
 type alert struct {
 	name, expr           string
-	wait                 time.Duration // the time for which expr must hold
-	severity             string        // critical: a person must act now; warning: today; info: at any time
+	wait                 time.Duration // time for which expr must hold
+	severity             string        // critical: act now; warning: act today; info: act at any time
 	summary, description string
 }
 
-// kind is a kind of resource, with the parts that differ in its alerts.
+// kind is a kind of resource, with the values that differ between the alerts of kinds.
 type kind struct {
 	name  string
 	short string // its name in kubectl dataservice why; empty for a DataService
-	// dataReasons are the reasons of the condition Degraded for data that is lost or in danger.
+	// dataReasons are reasons of the condition Degraded: data is lost or in danger.
 	dataReasons []string
-	hasDegraded bool   // it has the phase Degraded; other kinds have Failed
-	size        string // the field with the size of its volumes
+	hasDegraded bool   // the kind has the phase Degraded; other kinds have Failed
+	size        string // field with the size of the volumes
 }
 
 var kinds = []kind{
@@ -34,12 +34,12 @@ var kinds = []kind{
 	{"MySQLCluster", "mysql", []string{"WaitingForConsent", "RecordLost", "Diverged"}, true, "spec.storage.size"},
 }
 
-// leader is true while one of the operator's replicas leads.
+// leader is true while a replica of the operator is the leader.
 const leader = `max(leader_election_master_status{name=~".*d3os.*"}) == 1`
 
 // rules returns all alerts. scaled shortens durations in tests. Every replica of the operator has the metrics of all resources, so each
-// expression takes the maximum over the replicas. It also covers the last two minutes, so a new leader, a new pod or a failed scrape ends
-// no alert.
+// expression takes the maximum over the replicas. Each expression also covers the last two minutes, so an alert survives a new leader, a
+// new pod and a failed scrape.
 func rules(scaled func(time.Duration) time.Duration) []alert {
 	var all []alert
 	for _, k := range kinds {
@@ -59,48 +59,48 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 		return fmt.Sprintf(`%s (max_over_time(%s_condition{condition="Degraded", reason=~"%s"}%s)) == 1`, by, label, reasons, recent)
 	}
 	stuck := scaled(45 * time.Minute)
-	look := "kubectl dataservice why names what stands in the way."
+	look := "kubectl dataservice why prints the cause."
 	if k.short != "" {
-		look = "kubectl dataservice why " + k.short + "/NAME names what stands in the way."
+		look = "kubectl dataservice why " + k.short + "/NAME prints the cause."
 	}
 	found := []alert{
 		{
 			name: k.name + "Failed", wait: scaled(5 * time.Minute), severity: "critical",
 			expr:    phase("Failed") + "\nunless on (namespace, " + label + ")\n" + degraded("Contested"),
-			summary: "The operator cannot carry out " + k.name + " " + named + ".", description: look,
+			summary: "The operator cannot apply the spec of " + k.name + " " + named + ".", description: look,
 		},
 		{
 			name: k.name + "DataInDanger", wait: scaled(time.Minute), severity: "critical", expr: degraded(strings.Join(k.dataReasons, "|")),
-			summary:     "The data of " + k.name + " " + named + " is lost, or about to be.",
-			description: "Delete nothing before you have read the runbook. " + look,
+			summary:     "The data of " + k.name + " " + named + " is lost or in danger.",
+			description: "Read the runbook before you delete anything. " + look,
 		},
 		{
 			name: k.name + "Stuck", wait: scaled(time.Minute), severity: "warning",
 			expr:    lasts(label, by, "Progressing", stuck),
-			summary: k.name + " " + named + " is being changed for over " + text(stuck) + ".", description: look,
+			summary: k.name + " " + named + " has been progressing for over " + text(stuck) + ".", description: look,
 		},
 		{
 			name: k.name + "NotObserved", wait: scaled(5 * time.Minute), severity: "critical",
 			expr:        fmt.Sprintf("%s (%s_generation) > %s (%s_observed_generation)\nand on () %s", by, label, by, label, leader),
 			summary:     "A change of " + k.name + " " + named + " has no effect.",
-			description: "An operator leads, but the status does not follow the spec. Its log has the cause.",
+			description: "The operator has a leader, but does not update the status. The log of the leader has the cause.",
 		},
 		{
 			name: k.name + "Paused", wait: scaled(24 * time.Hour), severity: "info",
 			expr:        fmt.Sprintf(`%s (max_over_time(%s_paused%s)) == 1`, by, label, recent),
-			summary:     k.name + " " + named + " is paused for over " + text(scaled(24*time.Hour)) + ".",
-			description: "Nothing of it is healed or changed until a user resumes it.",
+			summary:     k.name + " " + named + " has been paused for over " + text(scaled(24*time.Hour)) + ".",
+			description: "The operator repairs and changes nothing until a user resumes the resource.",
 		},
 		{
 			name: k.name + "Contested", wait: scaled(15 * time.Minute), severity: "warning", expr: degraded("Contested"),
 			summary:     "Another client keeps changing an object of " + k.name + " " + named + ".",
-			description: "The operator puts it back ever less often. " + look,
+			description: "The operator restores the object at growing intervals. " + look,
 		},
 	}
 	if k.hasDegraded {
 		found = append(found, alert{
 			name: k.name + "Degraded", wait: scaled(10 * time.Minute), severity: "warning", expr: phase("Degraded"),
-			summary: "Something of " + k.name + " " + named + " is not well.", description: look,
+			summary: "A part of " + k.name + " " + named + " is unhealthy.", description: look,
 		})
 	}
 	found = append(found, k.backups(scaled, by, recent, named)...)
@@ -116,7 +116,7 @@ func (k kind) alerts(scaled func(time.Duration) time.Duration) []alert {
 	return append(found, k.filling(scaled, named))
 }
 
-// quorum returns the alerts about the quorum of an etcd cluster, and about its certificates.
+// quorum returns the alerts about the quorum of an etcd cluster, and about the cluster's certificates.
 func quorum(scaled func(time.Duration) time.Duration, by, recent, named, look string) []alert {
 	return []alert{
 		{
@@ -127,8 +127,8 @@ func quorum(scaled func(time.Duration) time.Duration, by, recent, named, look st
 		{
 			name: "EtcdClusterCertificateExpiring", wait: scaled(15 * time.Minute), severity: "warning",
 			expr:        isNot("etcdcluster", by, "CertificatesValid", `!=""`, scaled, recent),
-			summary:     "A certificate of EtcdCluster " + named + " ends soon, has ended or cannot be read.",
-			description: "Its condition CertificatesValid names the Secret. " + look,
+			summary:     "A certificate of EtcdCluster " + named + " expires soon, has expired or cannot be read.",
+			description: "The condition CertificatesValid names the Secret. " + look,
 		},
 	}
 }
@@ -139,23 +139,23 @@ func copies(scaled func(time.Duration) time.Duration, by, recent, named, look st
 		{
 			name: "MySQLClusterUnavailable", wait: scaled(2 * time.Minute), severity: "critical",
 			expr:    fmt.Sprintf(`%s (max_over_time(mysqlcluster_phase{phase="Unavailable"}%s)) == 1`, by, recent),
-			summary: "MySQLCluster " + named + " cannot be written.", description: look,
+			summary: "MySQLCluster " + named + " accepts no writes.", description: look,
 		},
 		{
 			name: "MySQLClusterWithoutCopy", wait: scaled(15 * time.Minute), severity: "warning",
 			expr:    isNot("mysqlcluster", by, "Redundant", `="Alone"`, scaled, recent) + "\nand on (namespace, mysqlcluster)\n" + by + ` (mysqlcluster_component_pods{state="desired"}) > 1`,
-			summary: "No other member of MySQLCluster " + named + " is known to have each acknowledged transaction.", description: look,
+			summary: "No replica of MySQLCluster " + named + " is known to have all acknowledged transactions.", description: look,
 		},
 	}
 }
 
-// isNot returns an expression: for one of these reasons, a condition is False now or was a moment ago.
+// isNot returns an expression: a condition is False for one of these reasons, now or within the range recent.
 func isNot(label, by, condition, reasons string, scaled func(time.Duration) time.Duration, recent string) string {
 	return fmt.Sprintf(`%s (max_over_time((%s_condition{condition="%s", reason%s} == bool 0)%s)) == 1`, by, label, condition, reasons,
 		"["+strings.Trim(recent, "[]")+":"+text(max(scaled(30*time.Second), time.Second))+"]")
 }
 
-// lasts returns an expression: a condition has been True for longer than a time.
+// lasts returns an expression that is true if a condition has been True for longer than limit.
 func lasts(label, by, condition string, limit time.Duration) string {
 	return fmt.Sprintf("time() - %s (%s_condition_since_seconds{condition=%q}) > %d\nand on (namespace, %s)\n%s (%s_condition{condition=%q}) == 1",
 		by, label, condition, int64(limit.Seconds()), label, by, label, condition)
@@ -163,58 +163,58 @@ func lasts(label, by, condition string, limit time.Duration) string {
 
 // switches returns the alerts about a switch to another database.
 func switches(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
-	const label, read = "dataservice", "Its condition DatabaseSwitch names the next step."
+	const label, read = "dataservice", "The condition DatabaseSwitch names the next step."
 	stuck := scaled(15 * time.Minute)
 	return []alert{
 		{
 			name: "DataServiceSwitchWaits", wait: scaled(time.Hour), severity: "warning", expr: isNot(label, by, "DatabaseSwitch", `!=""`, scaled, recent),
-			summary:     "DataService " + named + " names another database than the one in use, and is not switched to it for over " + text(scaled(time.Hour)) + ".",
-			description: "The database in use runs on. " + read,
+			summary:     "The switch of DataService " + named + " to the database of its spec has been waiting for over " + text(scaled(time.Hour)) + ".",
+			description: "The services still use the former database. " + read,
 		},
 		{
 			name: "DataServiceSwitchStuck", wait: scaled(time.Minute), severity: "critical", expr: lasts(label, by, "DatabaseSwitch", stuck),
-			summary:     "DataService " + named + " is being switched to another database for over " + text(stuck) + ", and its services do not run.",
-			description: read,
+			summary:     "The switch of DataService " + named + " to another database has been running for over " + text(stuck) + ".",
+			description: "The services of the DataService do not run. " + read,
 		},
 	}
 }
 
-// filling returns the alert about volumes with the data of a kind. The kubelet reports how full volumes are, and a metric of the operator
-// names the resource of each volume.
+// filling returns the alert about volumes with data of a kind. The kubelet exports the free space of volumes. A metric of the operator maps
+// each volume to its resource.
 func (k kind) filling(scaled func(time.Duration) time.Duration, named string) alert {
 	label := strings.ToLower(k.name)
 	return alert{
 		name: k.name + "VolumeFilling", wait: scaled(15 * time.Minute), severity: "warning",
 		expr: "max by (namespace, " + label + ", persistentvolumeclaim) (" + label + "_volume)\n* on (namespace, persistentvolumeclaim) group_left ()\n" +
 			"max by (namespace, persistentvolumeclaim) (kubelet_volume_stats_used_bytes / kubelet_volume_stats_capacity_bytes) > 0.85",
-		summary:     "Volume {{ $labels.persistentvolumeclaim }} of " + k.name + " " + named + " is full to {{ $value | humanizePercentage }}.",
-		description: "A database without room takes no writes, and can damage what it was writing. Give the volume more room: " + k.size + ".",
+		summary:     "Volume {{ $labels.persistentvolumeclaim }} of " + k.name + " " + named + " is {{ $value | humanizePercentage }} full.",
+		description: "A database on a full volume accepts no writes, and an unfinished write can damage its data. Increase " + k.size + ".",
 	}
 }
 
 // backups returns the alerts about backups of a kind.
 func (k kind) backups(scaled func(time.Duration) time.Duration, by, recent, named string) []alert {
 	label := strings.ToLower(k.name)
-	check := ""
+	what := "The last backup"
 	if k.name == "DataService" {
-		check = ", or the last check of one,"
+		what = "The last backup, or the last check of a backup,"
 	}
 	return []alert{
 		{
 			name: k.name + "BackupFailing", wait: scaled(15 * time.Minute), severity: "warning", expr: isNot(label, by, "BackupHealthy", `!~"NoBackup|NotVerified"`, scaled, recent),
-			summary:     "The last backup of " + k.name + " " + named + check + " failed.",
+			summary:     what + " of " + k.name + " " + named + " failed.",
 			description: "kubectl get " + label + " -o yaml shows the condition BackupHealthy.",
 		},
 		{
 			name: k.name + "BackupMissing", wait: scaled(15 * time.Minute), severity: "critical", expr: late(label, by, "backup", 1, scaled),
-			summary:     k.name + " " + named + " has had no backup for longer than its schedule says.",
-			description: "Its last backup is older than the longest time between two of them, and two hours.",
+			summary:     "The backup of " + k.name + " " + named + " is overdue.",
+			description: "The last backup is older than the longest interval of the schedule plus two hours.",
 		},
 	}
 }
 
-// late returns an expression: the last run of a schedule is older than a multiple of the schedule's longest interval plus two hours.
-// Without a schedule, no interval exists, and nothing is late.
+// late returns an expression that is true if the last run of a schedule is too old: older than two hours plus a multiple of the schedule's
+// longest interval. It is never true without a schedule.
 func late(label, by, what string, times float64, scaled func(time.Duration) time.Duration) string {
 	return fmt.Sprintf("time() - %s (%s_backup_last_timestamp_seconds{what=%q}) > on (namespace, %s)\n%s (%s_backup_period_seconds{what=%q}) * %g + %d",
 		by, label, what, label, by, label, what, times/float64(time.Hour/scaled(time.Hour)), int64(scaled(2*time.Hour).Seconds()))
@@ -226,13 +226,13 @@ func recoverable(scaled func(time.Duration) time.Duration, by, recent, named str
 	return []alert{
 		{
 			name: "DataServiceBackupNotVerified", wait: scaled(15 * time.Minute), severity: "warning", expr: late(label, by, "verify", 2, scaled),
-			summary:     "No backup of DataService " + named + " was found good for twice as long as the schedule of checks says.",
-			description: "A backup counts when a restore of it was checked.",
+			summary:     "The check of the backups of DataService " + named + " is overdue.",
+			description: "The last successful check is older than twice the longest interval of the schedule of checks. A check restores a backup.",
 		},
 		{
 			name: "DataServiceNotRecoverable", wait: scaled(15 * time.Minute), severity: "critical", expr: isNot(label, by, "Recoverable", `!="ArchiveStopped"`, scaled, recent),
-			summary:     "The latest moments of DataService " + named + " cannot be restored.",
-			description: "Its binary log is not archived, or no backup lies on the archive. kubectl get dataservice -o yaml shows the condition Recoverable.",
+			summary:     "The latest changes of DataService " + named + " cannot be restored.",
+			description: "The binary log is not archived, or the archive has no backup to start from. kubectl get dataservice -o yaml shows the condition Recoverable.",
 		},
 	}
 }
@@ -243,56 +243,56 @@ func operator(scaled func(time.Duration) time.Duration) []alert {
 		{
 			name: "D3OSOperatorDown", wait: scaled(5 * time.Minute), severity: "critical",
 			expr:        `absent(up{job=~"d3os-operator.*"} == 1)`,
-			summary:     "No d3os-operator is running.",
-			description: "Platforms keep running, but nothing is healed or updated until it is back.",
+			summary:     "No pod of the d3os-operator is running.",
+			description: "Platforms keep running. Nothing is repaired or updated until a pod of the operator runs.",
 		},
 		{
 			name: "D3OSOperatorWithoutLeader", wait: scaled(2 * time.Minute), severity: "critical",
 			expr:        `sum(leader_election_master_status{name=~".*d3os.*"}) == 0`,
 			summary:     "The d3os-operator has no leader.",
-			description: "Pods of the operator run but none holds the lease; look at their logs.",
+			description: "Pods of the operator run, but no pod holds the lease. Read the logs of the pods.",
 		},
 		{
 			name: "D3OSOperatorReconcileErrors", wait: scaled(15 * time.Minute), severity: "warning",
 			expr:        `sum by (controller) (rate(controller_runtime_reconcile_errors_total{job=~"d3os-operator.*"}` + rate(5*time.Minute) + `)) > 0.1`,
-			summary:     "Reconciling fails again and again ({{ $labels.controller }}).",
-			description: "{{ $value | humanize }} errors a second. kubectl get dataservices,redisclusters,etcdclusters,mysqlclusters -A shows which and why.",
+			summary:     "Reconciling fails repeatedly ({{ $labels.controller }}).",
+			description: "{{ $value | humanize }} passes a second fail. kubectl get dataservices,redisclusters,etcdclusters,mysqlclusters -A shows the resources with their messages.",
 		},
 		{
 			name: "D3OSOperatorQueueGrows", wait: scaled(15 * time.Minute), severity: "warning",
 			expr:        `max by (name) (workqueue_depth{job=~"d3os-operator.*"}) > 100`,
-			summary:     "The d3os-operator does not keep up ({{ $labels.name }}).",
+			summary:     "The queue of the d3os-operator is too long ({{ $labels.name }}).",
 			description: "{{ $value }} resources wait to be reconciled. Raise --max-concurrent-reconciles or the operator's CPU limit.",
 		},
 		{
 			name: "D3OSOperatorSlow", wait: scaled(15 * time.Minute), severity: "warning",
 			expr: "histogram_quantile(0.99, sum by (le, controller) (\n  rate(controller_runtime_reconcile_time_seconds_bucket{job=~\"d3os-operator.*\"}" +
 				rate(10*time.Minute) + "))) > 5",
-			summary:     "Reconciling takes long ({{ $labels.controller }}).",
-			description: "One pass in a hundred takes over {{ $value | humanizeDuration }}: is the API server slow?",
+			summary:     "Reconciling is slow ({{ $labels.controller }}).",
+			description: "One pass in a hundred takes over {{ $value | humanizeDuration }}. Check whether the API server is slow.",
 		},
 		{
 			name: "D3OSOperatorMemoryNearLimit", wait: scaled(15 * time.Minute), severity: "warning",
 			expr:        `process_resident_memory_bytes{job=~"d3os-operator.*"} > 0.9 * go_gc_gomemlimit_bytes{job=~"d3os-operator.*"}`,
-			summary:     "The d3os-operator {{ $labels.pod }} is near its limit on memory.",
-			description: "Beyond the limit it is killed. Raise the limit: 1Gi is for some 1,000 DataServices.",
+			summary:     "Pod {{ $labels.pod }} of the d3os-operator is near its memory limit.",
+			description: "A pod above the limit is killed. Raise the limit: 1Gi is enough for about 1,000 DataServices.",
 		},
 		{
 			name: "D3OSOperatorRolloutStopped", wait: scaled(10 * time.Minute), severity: "warning",
 			expr:        `count(count by (namespace, dataservice) (dataservice_condition{condition="OperatorChange", reason="Stopped"})) > 0`,
 			summary:     "The rollout of a new version of the d3os-operator has stopped.",
-			description: "{{ $value }} DataServices wait, because one that was changed is Degraded. Their condition OperatorChange names it.",
+			description: "{{ $value }} DataServices wait, because a DataService with the new version is Degraded. The condition OperatorChange names it.",
 		},
 		{
 			name: "D3OSOperatorVersions", wait: scaled(30 * time.Minute), severity: "warning",
 			expr:        `count(count by (version) (d3os_operator_info)) > 1`,
 			summary:     "Pods of the d3os-operator have different versions.",
-			description: "An upgrade is not done. Whichever leads decides what is written.",
+			description: "An upgrade is not complete. The version of the leader decides what is written.",
 		},
 	}
 }
 
-// window returns a range of a query: long enough for several scrapes, even if durations are shortened.
+// window returns the range of a query. The range covers several scrapes, even with shortened durations.
 func window(scaled func(time.Duration) time.Duration, d time.Duration) string {
 	return "[" + text(max(scaled(d), 10*time.Second).Round(time.Second)) + "]"
 }

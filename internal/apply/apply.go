@@ -1,7 +1,7 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apply makes the live objects of an owner equal to its plan, and writes nothing if they already are.
+// Package apply makes the live objects of an owner equal to its plan. If they are equal already, it writes nothing.
 //
 // An object is written only if its digest or a planned field differs from the plan. An object of another owner is never written. Each write
 // is a server-side apply by one field manager, so that other managers keep the fields that they own.
@@ -33,24 +33,24 @@ const (
 	Unchanged Action = ""
 	Created   Action = "create"
 	Updated   Action = "update"
-	Corrected Action = "correct" // another writer changed an object that was as planned
+	Corrected Action = "correct" // another writer had changed an object that was as planned
 	Replaced  Action = "replace" // deleted, because Kubernetes cannot change it in place
-	Waiting   Action = "wait"    // it is being deleted; the end of the deletion triggers the next reconciliation
+	Waiting   Action = "wait"    // the object is being deleted; the end of the deletion triggers the next reconciliation
 	Deleted   Action = "delete"
 )
 
 // Result is an object after Apply.
 type Result struct {
-	Object *unstructured.Unstructured // the live object; nil when it was replaced
+	Object *unstructured.Unstructured // live object; nil if it was replaced
 	Action Action
 	// Rewrite lists the fields that an admission policy changed; nil for none.
 	Rewrite *Rewrite
-	// AfterReplace reports that a created object replaces one that this process deleted for that purpose.
+	// AfterReplace reports that a created object replaces an object that this process deleted for that purpose.
 	AfterReplace bool
-	// Contested reports that another writer keeps changing the number of pods, and that the operator corrects the number later; nil
+	// Contested reports that another writer keeps changing the number of pods, and that the operator will correct the number later; nil
 	// otherwise.
 	Contested *ContestedError
-	// Variables are the names of variables of planned containers that a correction has removed, because another writer had added them.
+	// Variables are the names of variables that a correction has removed from planned containers. Another writer had added them.
 	Variables []string
 }
 
@@ -64,8 +64,8 @@ func (e *ConflictError) Error() string {
 	return fmt.Sprintf("%s %s exists and belongs to %s; it is left alone: rename the component or remove that object", e.Kind, e.Name, e.Holder)
 }
 
-// UnseenError reports that the owner's Secret exists with other values than the planned ones, and that the cache does not show it yet. A
-// caller that generated values must not replace the ones in use.
+// UnseenError reports that the owner's Secret exists with other values than the planned values, and that the cache does not show the Secret
+// yet. A caller that has generated values must not replace the values in use.
 type UnseenError struct{ Live *unstructured.Unstructured }
 
 func (e *UnseenError) Error() string {
@@ -74,12 +74,12 @@ func (e *UnseenError) Error() string {
 
 // Applier applies objects. It is safe for concurrent use.
 type Applier struct {
-	client   client.Client // reads come from the cache and see this client's own writes
-	live     client.Reader // reads come from the API server
+	client   client.Client // reads use the cache, which shows this client's own writes
+	live     client.Reader // reads use the API server
 	compare  *comparer
 	contests *contests
 	rewrites *rewrites
-	version  string // of the operator
+	version  string // version of the operator
 
 	preflights *preflights
 	resizes    *resizes
@@ -88,8 +88,7 @@ type Applier struct {
 	watched    watched
 }
 
-// New returns an Applier of an operator of that version. The client must be cached with
-// read-your-writes consistency.
+// New returns an Applier of an operator of that version. The client must have a cache with read-your-writes consistency.
 func New(c client.Client, live client.Reader, types *Types, version string) *Applier {
 	return &Applier{
 		client: c, live: live, version: version,
@@ -98,8 +97,8 @@ func New(c client.Client, live client.Reader, types *Types, version string) *App
 	}
 }
 
-// Get returns the live object of a planned one from the cache, or nil. Callers must not change the result. The error is a *NotServedError
-// if the API server does not serve the kind.
+// Get returns the live object of a planned object from the cache, or nil. Callers must not change the result. The error is a
+// *NotServedError if the API server does not serve the kind.
 func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	live, err := get(ctx, a.client, planned)
 	var missing *NotServedError
@@ -109,7 +108,7 @@ func (a *Applier) Get(ctx context.Context, planned *unstructured.Unstructured) (
 	return live, err
 }
 
-// GetLive is Get from the API server. It also finds an object that lacks the labels by which the cache selects objects.
+// GetLive is Get from the API server. It also finds an object without the labels by which the cache selects objects.
 func (a *Applier) GetLive(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	return get(ctx, a.live, planned)
 }
@@ -131,10 +130,10 @@ func get(ctx context.Context, from client.Reader, planned *unstructured.Unstruct
 
 // Apply creates the planned object, or updates the live one, which may be nil. Errors:
 //
-//   - *ConflictError: the object belongs to another owner. Leave it alone and name it.
-//   - *NotAdoptedError: it is the owner's, but another operator made it. Leave it alone and name it.
-//   - *NewerError: a newer version of this operator wrote it. Write nothing of the owner.
-//   - *ContestedError: another writer keeps changing or deleting it. Try again after RetryAfter.
+//   - *ConflictError: the object belongs to another owner. Do not change the object, and report it.
+//   - *NotAdoptedError: the object belongs to the owner, but another operator created it. Do not change the object, and report it.
+//   - *NewerError: a newer version of this operator wrote the object. Write no object of the owner.
+//   - *ContestedError: another writer keeps changing or deleting the object. Retry after RetryAfter.
 //   - *UnseenError: live was nil, but the Secret exists. Plan again with its values.
 //   - any other error wraps the API server's.
 func (a *Applier) Apply(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (Result, error) {
@@ -187,7 +186,7 @@ func (a *Applier) update(ctx context.Context, owner object.Owner, planned, live 
 	return result, err
 }
 
-// write updates or replaces a live object that differs from the planned one. same reports whether only unplanned entries differ.
+// write updates or replaces a live object that differs from the planned object. same reports whether only unplanned entries differ.
 func (a *Applier) write(ctx context.Context, planned, live *unstructured.Unstructured, same bool, action Action) (Result, error) {
 	if unchangeable(planned, live) {
 		return a.replace(ctx, planned, live, errAddress)
@@ -206,7 +205,7 @@ func (a *Applier) write(ctx context.Context, planned, live *unstructured.Unstruc
 		}
 		obj = applied
 	}
-	// The restore comes after the apply, which removes the fields of an earlier plan.
+	// Restore after the apply, because the apply removes the fields of an earlier plan.
 	if hasUnplanned(planned, obj) {
 		restored, err := a.restore(ctx, planned, obj)
 		if err != nil {
@@ -217,7 +216,8 @@ func (a *Applier) write(ctx context.Context, planned, live *unstructured.Unstruc
 	return a.answered(planned, live, obj, action)
 }
 
-// answered returns the result of an update. A write is not a correction if a policy changed the same fields before and after it.
+// answered returns the result of an update. If a policy has changed the same fields before and after the write, the write does not count as
+// a correction.
 func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, action Action) (Result, error) {
 	rewrite, err := a.remember(planned, answer)
 	if err != nil {
@@ -244,7 +244,7 @@ func (a *Applier) answered(planned, live, answer *unstructured.Unstructured, act
 // the object instead. The API server answers Invalid in most of these cases, but not if another port has the node port.
 func (a *Applier) applyOver(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
-	obj.SetUID(live.GetUID()) // never re-create, never touch a namesake
+	obj.SetUID(live.GetUID()) // prevents the creation of an object, and a change of another object with this name
 	err := a.apply(ctx, obj, live)
 	inTheWay := apierrors.IsInvalid(err) && mayRestore(planned.GetKind()) || hasUnplanned(planned, live)
 	if err == nil || immutable(err) || !inTheWay {
@@ -273,8 +273,8 @@ func (a *Applier) wrote(obj *unstructured.Unstructured, action Action) Result {
 }
 
 // replace deletes an object that Kubernetes refuses to change in place. The end of the deletion triggers the next reconciliation, which
-// creates the object again. The pods of a StatefulSet keep running if the new StatefulSet will adopt them. An object that holds data is not
-// deleted: the error then wraps refused, the API server's reason.
+// creates the object again. The pods of a StatefulSet keep running if the new StatefulSet will adopt them. An object with data is not
+// deleted. In that case, the error wraps refused, the API server's reason.
 func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstructured, refused error) (Result, error) {
 	if precious(live) || object.OutlivesOwner(planned) {
 		return Result{}, fmt.Errorf("update %s: it cannot be changed in place, and is not deleted because it holds what the operator cannot create again: "+
@@ -296,12 +296,12 @@ func (a *Applier) replace(ctx context.Context, planned, live *unstructured.Unstr
 var errAddress = errors.New("the address of a Service cannot be changed")
 
 // precious reports whether the operator could not create the contents of an object again: data, passwords (which the operator may have
-// generated), and a resource of the operator's kinds, because its data may be deleted with it.
+// generated), or a resource of the operator's kinds, because its data may be deleted with it.
 func precious(live *unstructured.Unstructured) bool {
 	return live.GroupVersionKind() == object.ClaimKind || live.GetKind() == "Secret" || object.IsResource(live) || object.OutlivesOwner(live)
 }
 
-// Delete removes exactly this object, not a later one of the same name.
+// Delete deletes exactly this object, and not a later object of the same name.
 func (a *Applier) Delete(ctx context.Context, live *unstructured.Unstructured) error {
 	if err := a.delete(ctx, live, metav1.DeletePropagationBackground); err != nil {
 		return fmt.Errorf("delete %s: %w", describe(live), err)
@@ -316,8 +316,7 @@ func (a *Applier) delete(ctx context.Context, live *unstructured.Unstructured, p
 		client.Preconditions{UID: &uid}, client.PropagationPolicy(propagation)))
 }
 
-// immutable reports whether the API server refused a change because the field cannot change,
-// as opposed to an invalid value.
+// immutable reports whether the API server refused a change because the field cannot change, and not because of an invalid value.
 func immutable(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !asStatus(err, &status) || status.Status().Code != http.StatusUnprocessableEntity {

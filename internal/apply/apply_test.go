@@ -33,7 +33,7 @@ import (
 	"d3os.com/d3os-operator/test/apiserver"
 )
 
-// renderings returns the sets of objects under test: of the sample, of one with settings of all sorts, and of the charts' ci files.
+// renderings returns the sets of objects to test: of the sample, of a spec with many settings, and of the charts' ci files.
 func renderings(t *testing.T) map[string]func(*platform) []*unstructured.Unstructured {
 	t.Helper()
 	found := map[string]func(*platform) []*unstructured.Unstructured{}
@@ -67,7 +67,7 @@ func renderChart(p *platform, chart string, values []byte) []*unstructured.Unstr
 	v := map[string]any{}
 	assert.NilError(p, yaml.Unmarshal(values, &v))
 	v["instance"], v["managedBy"] = p.ds.Name, object.ManagedBy
-	delete(v, "ownerLabels") // the owner is a DataService
+	delete(v, "ownerLabels") // the test's owner is a DataService
 	renderer, err := render.New(kubeVersion)
 	assert.NilError(p, err)
 	rendered, err := renderer.Render(render.Release{Name: p.ds.Name, Namespace: p.ds.Namespace}, []render.Part{{Name: "part", Chart: chart, Values: v}})
@@ -77,8 +77,8 @@ func renderChart(p *platform, chart string, values []byte) []*unstructured.Unstr
 	return rendered[0]
 }
 
-// Each rendered object is created with one write. After that, no value that the API server fills in or rewrites counts as a difference,
-// also for an operator that has just started.
+// Each rendered object is created with one write. After that, no value that the API server fills in or rewrites counts as a difference, not
+// even for a new operator.
 func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 	t.Parallel()
 	all := renderings(t)
@@ -106,10 +106,10 @@ func TestAtRestNothingIsWrittenOrRead(t *testing.T) {
 	}
 }
 
-// lastNodePort is the last of the node ports that otherNodePorts has given.
+// lastNodePort is the last node port that otherNodePorts has used.
 var lastNodePort atomic.Int64
 
-// otherNodePorts replaces the node ports of Services by some that no other test has.
+// otherNodePorts replaces the node ports of Services by ports that no other test uses.
 func otherNodePorts(objects []*unstructured.Unstructured) {
 	for _, obj := range objects {
 		for _, port := range items(obj.Object, "spec", "ports") {
@@ -123,13 +123,12 @@ func otherNodePorts(objects []*unstructured.Unstructured) {
 func freeNodePorts(t *testing.T, objects []*unstructured.Unstructured) {
 	for _, obj := range objects {
 		if obj.GetKind() == "Service" {
-			assert.NilError(t, client.IgnoreNotFound(user.Delete(context.Background(), obj.DeepCopy()))) // t.Context() has ended
+			assert.NilError(t, client.IgnoreNotFound(user.Delete(context.Background(), obj.DeepCopy()))) // t.Context() has ended already
 		}
 	}
 }
 
-// A change of the spec is applied as a whole: no state in between is ever rolled out, and every
-// such change can be made in place.
+// A change of the spec is applied by one write: no intermediate state is rolled out. Every such change can be made in place.
 func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ before, after, id string }{
@@ -162,7 +161,7 @@ func TestEveryChangeOfTheSpecIsOneWrite(t *testing.T) {
 			assert.Equal(t, len(traffic.take(p.ds.Namespace)), 1)
 			p.atRest(planned)
 
-			// The object has no fields of the earlier form.
+			// The object has no field of the earlier form.
 			got := fetch(t, planned)
 			freeNodePorts(t, []*unstructured.Unstructured{planned})
 			_, created := running(t, test.after, test.id)
@@ -184,7 +183,7 @@ const kubeVersion = "v1.36.0"
 // ownVersion is the version of the operator under test.
 const ownVersion = "1.2.3"
 
-// ownTypes holds the schemas of the operator's own kinds.
+// ownTypes has the schemas of the operator's own kinds.
 var ownTypes = func() *Types {
 	types, err := NewTypes(crd.Files)
 	if err != nil {
@@ -194,9 +193,9 @@ var ownTypes = func() *Types {
 }()
 
 var (
-	operator  client.Client // cached, as the operator's
-	apiReader client.Reader // uncached; its requests count as the operator's
-	user      client.Client // a user, uncached
+	operator  client.Client // has a cache, as the operator's client
+	apiReader client.Reader // has no cache; its requests count as the operator's
+	user      client.Client // client of a user, without a cache
 	traffic   = &recorder{byNamespace: map[string][]call{}}
 )
 
@@ -209,7 +208,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// startOperatorClient sets up the operator's client and cache as its manager does.
+// startOperatorClient creates a client and a cache as the operator's manager does.
 func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 	recorded := rest.CopyConfig(cfg)
 	recorded.Wrap(func(next http.RoundTripper) http.RoundTripper { return recording{traffic, next} })
@@ -241,12 +240,12 @@ func startOperatorClient(cfg *rest.Config) (context.CancelFunc, error) {
 	}, nil
 }
 
-// call is one request of the operator's.
+// call is a request of the operator.
 type call struct {
 	method, path, body string
 }
 
-// recorder remembers every request to a namespace.
+// recorder records every request to a namespace.
 type recorder struct {
 	mu          sync.Mutex
 	byNamespace map[string][]call
@@ -261,7 +260,7 @@ func (r *recorder) take(namespace string) []call {
 	return taken
 }
 
-// recording is the way to the API server past a recorder.
+// recording is a transport that passes requests to a recorder and to the API server.
 type recording struct {
 	*recorder
 
@@ -270,7 +269,7 @@ type recording struct {
 
 func (t recording) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, rest, ok := strings.Cut(r.URL.Path, "/namespaces/")
-	if !ok { // the informers watch all namespaces
+	if !ok { // an informer watches all namespaces
 		return t.next.RoundTrip(r)
 	}
 	var body []byte

@@ -18,11 +18,11 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// A claim's controller reference decides what deletes its volume. If the owner is the controller, the volume is deleted with the owner. If
-// a StatefulSet with the retention policy Delete is the controller, the volume is deleted with the StatefulSet. Without a controller the
-// volume stays. These functions change the controller, so that no change of a workload deletes a volume.
+// The controller of a claim determines when its volume is deleted. If the owner is the controller, the volume is deleted with the owner. If
+// a StatefulSet with the retention policy Delete is the controller, the volume is deleted with the StatefulSet. Without a controller, the
+// volume is retained. The functions below change the controller, so that no change of a workload deletes a volume.
 
-// claims lists those claims of an owner whose names belong to a StatefulSet.
+// claims lists the owner's claims whose names belong to a StatefulSet.
 func (a *Applier) claims(ctx context.Context, from client.Reader, owner object.Owner, set *unstructured.Unstructured) ([]unstructured.Unstructured, error) {
 	list := object.EmptyList(object.ClaimKind)
 	options := []client.ListOption{client.InNamespace(owner.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()}}
@@ -45,8 +45,8 @@ func (a *Applier) claims(ctx context.Context, from client.Reader, owner object.O
 }
 
 // ReleaseClaims makes the owner the controller of the claims that Kubernetes would delete with a live StatefulSet. It reads from the API
-// server, because the StatefulSet controller may have added its reference a moment ago. It also sets the owner on claims without a
-// controller, because the StatefulSet controller leaves a claim with a controller unchanged.
+// server, because the StatefulSet controller may have just added its reference. It also makes the owner the controller of claims without
+// one, because the StatefulSet controller does not change a claim that has a controller.
 func (a *Applier) ReleaseClaims(ctx context.Context, owner object.Owner, set *unstructured.Unstructured) error {
 	claims, err := a.claims(ctx, a.live, owner, set)
 	if err != nil {
@@ -64,8 +64,7 @@ func (a *Applier) ReleaseClaims(ctx context.Context, owner object.Owner, set *un
 	return nil
 }
 
-// takeClaim replaces a claim's reference to a StatefulSet with one to the owner, unless another
-// controller has the claim.
+// takeClaim replaces a claim's reference to a StatefulSet by a reference to the owner, unless the claim has another controller.
 func (a *Applier) takeClaim(ctx context.Context, owner object.Owner, claim *unstructured.Unstructured, set types.UID) error {
 	refs := slices.DeleteFunc(claim.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == set })
 	if !slices.ContainsFunc(refs, func(ref metav1.OwnerReference) bool { return ptr.Deref(ref.Controller, false) }) {
@@ -90,10 +89,10 @@ func (a *Applier) setOwners(ctx context.Context, claim *unstructured.Unstructure
 	return nil
 }
 
-// HoldClaims sets the planned controllers of the claims of a planned claim or StatefulSet, before any other part of it is applied. It
+// HoldClaims sets the planned controllers of the claims of a planned claim or StatefulSet. It must run before the object is applied. It
 // returns the live object after these writes.
 //   - A planned claim that belongs to one of the owner's StatefulSets gets the owner as its controller.
-//   - A claim that is to be retained loses its controller, once no StatefulSet would adopt it.
+//   - A claim that must be retained loses its controller when no StatefulSet would adopt it.
 func (a *Applier) HoldClaims(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	switch {
 	case planned.GetKind() == object.ClaimKind.Kind && live != nil:
@@ -136,8 +135,8 @@ func (a *Applier) holdClaim(ctx context.Context, owner object.Owner, planned, li
 	return held, a.LetGo(ctx, owner, held)
 }
 
-// LetGo removes the owner's reference from an object that must outlive the owner. It keeps the reference of a claim while one of the
-// owner's StatefulSets would adopt and delete the claim.
+// LetGo removes the owner's reference from an object that must outlive the owner. While one of the owner's StatefulSets would adopt a claim
+// and delete it, LetGo keeps the claim's reference.
 func (a *Applier) LetGo(ctx context.Context, owner object.Owner, o *unstructured.Unstructured) error {
 	sets := object.EmptyList(object.StatefulSetKind)
 	err := a.client.List(ctx, sets, client.InNamespace(owner.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()})
@@ -152,14 +151,14 @@ func (a *Applier) LetGo(ctx context.Context, owner object.Owner, o *unstructured
 	return a.letGo(ctx, owner, o)
 }
 
-// letGo removes the owner's reference from the given object, in place.
+// letGo removes the owner's reference from an object in memory.
 func (a *Applier) letGo(ctx context.Context, owner object.Owner, o *unstructured.Unstructured) error {
 	return a.setOwners(ctx, o, slices.DeleteFunc(o.GetOwnerReferences(), func(ref metav1.OwnerReference) bool {
 		return ref.UID == owner.UID
 	}))
 }
 
-// deletesClaims reports whether a StatefulSet's claims are deleted with it.
+// deletesClaims reports whether the claims of a StatefulSet are deleted with it.
 func deletesClaims(set *unstructured.Unstructured) bool {
 	policy, _, _ := unstructured.NestedString(set.Object, "spec", "persistentVolumeClaimRetentionPolicy", "whenDeleted")
 	return policy == "Delete"

@@ -16,18 +16,18 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// comparer reports whether applying a planned object would change the live one. It uses the library behind server-side apply with
-// Kubernetes' own schema: lists with keys are maps, atomic lists are values, and fields that the plan does not set do not count.
+// comparer reports whether applying a planned object would change the live object. It uses the library of server-side apply with
+// Kubernetes' own schema: lists with keys are maps, atomic lists are values, and fields that the plan does not set are ignored.
 type comparer struct {
 	types    managedfields.TypeConverter
 	verified *lru.Cache // UID -> verification
 }
 
-// verification remembers that an object was as planned, so that an event about another object costs no second comparison. It holds the
-// sizes of a StatefulSet's volumes in addition to the digest, because FitVolumes changes them after the digest was computed.
+// verification records that an object was as planned, so that an event about another object needs no second comparison. In addition to the
+// digest, it has the sizes of a StatefulSet's volumes, because FitVolumes changes them after the digest was computed.
 type verification struct{ resourceVersion, digest, sizes string }
 
-// verifications bounds the memory for comparisons, about 200 bytes each.
+// verifications bounds the number of verifications, at about 200 bytes each.
 const verifications = 1 << 16
 
 func newComparer(converter managedfields.TypeConverter) *comparer {
@@ -96,11 +96,12 @@ func (c *comparer) mergeTyped(live, planned *unstructured.Unstructured) (has, me
 	return has, merged, nil
 }
 
-// onlyDefaulted reports whether an atomic value differs only in values that the API server filled in, such as the volume mode of a claim
-// template. Atomic maps must be equal, because one more entry in a selector selects other pods. Maps with defaults are the exception.
+// onlyDefaulted reports whether two atomic values differ only in values that the API server has filled in, such as the volume mode of a
+// claim template. Atomic maps must be equal, because an additional entry in a selector selects other pods. Maps with defaults are an
+// exception.
 func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	if planned == nil {
-		return true // a Go type that always writes the field: nothing is planned for it
+		return true // a Go type always writes this field, so the plan sets nothing
 	}
 	if _, isMap := planned.(map[string]any); isMap {
 		last := path[len(path)-1].FieldName
@@ -111,8 +112,8 @@ func onlyDefaulted(path fieldpath.Path, live, planned any) bool {
 	return covers(live, planned)
 }
 
-// covers reports whether a value inside an atomic list is as planned: it has the planned fields, item by item for lists, and otherwise only
-// fields that the API server fills in.
+// covers reports whether a value in an atomic list is as planned: it has the planned fields (for lists, item by item), and all other fields
+// were filled in by the API server.
 func covers(live, planned any) bool {
 	switch want := planned.(type) {
 	case map[string]any:
@@ -157,8 +158,8 @@ var itemDefaults = map[string]any{
 	"protocol": "TCP", "divisor": "0", "expirationSeconds": int64(3600),
 }
 
-// filledIn reports whether a value is the API server's default for a field of an item. A peer's empty selector is no default: it selects
-// everything.
+// filledIn reports whether a value is the API server's default for a field of an item. An empty selector of a peer is no default, because
+// it selects everything.
 func filledIn(name string, value any) bool {
 	if value == nil || value == false {
 		return true
@@ -201,7 +202,7 @@ func itemWith(key smdvalue.FieldList, list any) any {
 	for _, item := range items {
 		m, ok := item.(map[string]any)
 		for _, field := range key {
-			ok = ok && (m[field.Name] == field.Value.Unstructured() || m[field.Name] == nil) // nil: its default
+			ok = ok && (m[field.Name] == field.Value.Unstructured() || m[field.Name] == nil) // nil: has its default
 		}
 		if ok {
 			return m

@@ -16,7 +16,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// pace bounds the corrections of an object. An object with more corrections than free within the window counts as contested: each further
+// pace bounds the corrections of an object. After free corrections within the window, the object counts as contested: each further
 // correction waits twice as long as the previous one, from first to longest.
 type pace struct {
 	free                   int
@@ -24,18 +24,19 @@ type pace struct {
 }
 
 var (
-	// ofObjects is the pace of corrections, and of creations after a deletion.
+	// ofObjects is the pace of corrections of objects, and of creations after a deletion.
 	ofObjects = pace{free: 8, window: 20 * time.Second, first: 2 * time.Second, longest: 5 * time.Minute}
-	// ofNumbers is the pace of corrections of a number of pods: an autoscaler sets it every 15 seconds, and each correction ends pods.
+	// ofNumbers is the pace of corrections of a number of pods. (An autoscaler sets the number every 15 seconds, and each correction ends
+	// pods.)
 	ofNumbers = pace{free: 1, window: 10 * time.Minute, first: 10 * time.Minute, longest: time.Hour}
 )
 
-// ContestedError reports that another writer keeps changing or deleting an object. The operator then corrects it at growing intervals.
+// ContestedError reports that another writer keeps changing or deleting an object. The operator corrects the object at growing intervals.
 type ContestedError struct {
 	Kind, Name string
 	RetryAfter time.Duration
-	Deleted    bool // and not changed
-	// Pods is the declared number of pods, if another writer keeps changing only that number.
+	Deleted    bool // deleted, not changed
+	// Pods is the declared number of pods. It is set if another writer keeps changing only that number.
 	Pods *int64
 }
 
@@ -54,12 +55,12 @@ func (e *ContestedError) Error() string {
 // contests counts the recent corrections of each object.
 type contests struct {
 	objects  *lru.Cache // UID or place -> *contest
-	there    *lru.Cache // place -> digest of what this process created there
-	replaced *lru.Cache // places of objects that this process has deleted to replace them
+	there    *lru.Cache // place -> digest of the object that this process created there
+	replaced *lru.Cache // places of objects that this process deleted in order to replace them
 	now      func() time.Time
 }
 
-// place identifies an object that is created again under another UID.
+// place identifies an object across deletions, after which it has another UID.
 type place struct {
 	object.ID
 
@@ -73,7 +74,7 @@ func placeOf(planned *unstructured.Unstructured) place {
 type contest struct {
 	since time.Time // start of the window
 	count int
-	delay time.Duration // between corrections, once contested
+	delay time.Duration // time between corrections of a contested object
 	next  time.Time     // earliest next correction
 }
 
@@ -81,8 +82,7 @@ func newContests() *contests {
 	return &contests{objects: lru.New(4096), there: lru.New(4096), replaced: lru.New(4096), now: time.Now}
 }
 
-// admit allows a correction, or returns a *ContestedError with the time to wait.
-// One object is only ever corrected by one reconciliation at a time.
+// admit allows a correction, or returns a *ContestedError with the time to wait. Only one reconciliation at a time corrects an object.
 func (c *contests) admit(live *unstructured.Unstructured) error {
 	if wait := c.wait(live.GetUID(), ofObjects); wait > 0 {
 		return &ContestedError{Kind: live.GetKind(), Name: live.GetName(), RetryAfter: wait}
@@ -93,8 +93,8 @@ func (c *contests) admit(live *unstructured.Unstructured) error {
 // numberOf identifies the number of pods of an object.
 type numberOf struct{ uid types.UID }
 
-// admitNumber limits corrections of the number of pods as admit limits corrections of other fields, and returns nil for those. It sets no
-// limit for a workload with data, or for one that the spec or another writer stops: their numbers must be exact.
+// admitNumber limits corrections of the number of pods as admit limits other corrections. It returns nil for all other corrections. It does
+// not limit a workload with data, or a workload that the spec or another writer stops: their numbers must be exact.
 func (c *contests) admitNumber(planned, live *unstructured.Unstructured) *ContestedError {
 	pods := podsOf(planned)
 	if pods == 0 || podsOf(live) == 0 || pods == podsOf(live) || podTemplate(planned) == nil || hasData(planned) {
@@ -127,7 +127,7 @@ func (c *contests) admitAgain(planned *unstructured.Unstructured) error {
 	return nil
 }
 
-// made stores a creation, and reports whether this process had deleted the former object to replace it.
+// made records a creation, and reports whether this process had deleted the former object in order to replace it.
 func (c *contests) made(planned *unstructured.Unstructured) bool {
 	at := placeOf(planned)
 	c.there.Add(at, object.Digest(planned))
@@ -136,7 +136,7 @@ func (c *contests) made(planned *unstructured.Unstructured) bool {
 	return afterReplace
 }
 
-// wait counts one more correction of a key, or returns the time until the next one is allowed.
+// wait counts a correction of a key, or returns the time until the next one is allowed.
 func (c *contests) wait(key any, p pace) time.Duration {
 	now := c.now()
 	known, ok := c.objects.Get(key)

@@ -19,18 +19,16 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// create applies an object only if no object has its name. The request has resource version 1, the version of the empty store, which no
-// object has. So the API server creates a missing object and answers Conflict for an existing one, even if the cache does not show the
-// object.
-//
-// Kubernetes does not document this for a missing object. It is true from 1.29, the oldest version in docs/install.md, to 1.36, the version
-// in the tests. If a later version answers Conflict for a missing object, create uses POST.
+// create applies an object only if no object has its name. The request has resource version 1, the version of an empty store, which no
+// object has. So the API server creates a missing object. It answers Conflict for an existing object, even if the cache does not show that
+// object. Kubernetes does not document this for a missing object. It is true from 1.29, the oldest version in docs/install.md, to 1.36, the
+// version in the tests. If a later version answers Conflict for a missing object, create uses POST.
 func (a *Applier) create(ctx context.Context, owner object.Owner, planned *unstructured.Unstructured) (Result, error) {
 	const never = "1"
 	if err := a.contests.admitAgain(planned); err != nil {
 		return Result{}, err
 	}
-	for range 2 { // the object of the first attempt may have been deleted since
+	for range 2 { // the object of the first attempt may have been deleted since then
 		obj := planned.DeepCopy()
 		obj.SetResourceVersion(never)
 		stampTemplates(obj)
@@ -93,8 +91,9 @@ func otherValues(planned, live *unstructured.Unstructured) bool {
 	return false
 }
 
-// post creates an object without server-side apply, and then rewrites metadata.managedFields as a server-side apply would. An annotation
-// marks the object in between: if the operator ends in between, the next one sees the annotation and does the second write.
+// post creates an object without server-side apply, and then rewrites metadata.managedFields as a server-side apply would. Between these
+// two writes, an annotation marks the object. If the operator ends in between, the next operator sees the annotation and does the second
+// write.
 func (a *Applier) post(ctx context.Context, planned *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	obj := planned.DeepCopy()
 	a.stamp(obj, nil)
@@ -107,7 +106,7 @@ func (a *Applier) post(ctx context.Context, planned *unstructured.Unstructured) 
 }
 
 // finish changes the operation of the field manager's entries from Update to Apply, and removes the annotation. It sends a patch, because
-// the operator may not update every kind.
+// the operator has no right to update some kinds.
 func (a *Applier) finish(ctx context.Context, obj *unstructured.Unstructured) error {
 	upgraded := obj.DeepCopy()
 	err := csaupgrade.UpgradeManagedFields(upgraded, sets.New(FieldManager), FieldManager)
@@ -116,7 +115,7 @@ func (a *Applier) finish(ctx context.Context, obj *unstructured.Unstructured) er
 	}
 	patch, err := json.Marshal([]map[string]any{
 		{"op": "replace", "path": "/metadata/managedFields", "value": upgraded.GetManagedFields()},
-		{"op": "replace", "path": "/metadata/resourceVersion", "value": obj.GetResourceVersion()}, // as read, or Conflict
+		{"op": "replace", "path": "/metadata/resourceVersion", "value": obj.GetResourceVersion()}, // the write fails with Conflict if the version differs
 		{"op": "remove", "path": "/metadata/annotations/" + strings.ReplaceAll(annotationRestoring, "/", "~1")},
 	})
 	if err != nil {

@@ -22,8 +22,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// strict is a client of an API server that refuses an apply with a resource version for a missing object, as it refuses one with a UID.
-// With ends, it fails before its first patch.
+// strict is a client of an API server that refuses an apply with a resource version for a missing object, as it refuses an apply with a
+// UID. If ends is set, it fails before its first patch.
 type strict struct {
 	client.Client
 
@@ -44,8 +44,8 @@ func (s *strict) Patch(ctx context.Context, obj client.Object, patch client.Patc
 	return s.Client.Patch(ctx, obj, patch, options...)
 }
 
-// An object is created also where an apply with a resource version creates nothing, and by an operator that ends between the two writes. A
-// later plan removes its former fields as usual.
+// An object is also created if an apply with a resource version cannot create it, and if the operator ends between the two writes. Later
+// plans remove its former fields as usual.
 func TestWhereApplyDoesNotCreate(t *testing.T) {
 	t.Parallel()
 	for _, ends := range []bool{false, true} {
@@ -97,7 +97,7 @@ func (p *platform) managers(like *unstructured.Unstructured) string {
 	return strings.ReplaceAll(string(text), string(p.ds.UID), "(uid)")
 }
 
-// withMore returns an earlier form of a planned object, with one more label.
+// withMore returns an earlier form of a planned object, which has one more label.
 func withMore(t *testing.T, planned *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	earlier := planned.DeepCopy()
@@ -106,8 +106,8 @@ func withMore(t *testing.T, planned *unstructured.Unstructured) *unstructured.Un
 	return earlier
 }
 
-// A Service gives up a node port for one of the API server's choice and keeps all else, also where an operator that ended between
-// the two writes left the port that held the number.
+// A Service gets a node port that the API server chooses, and keeps everything else. This also holds if the operator ended between the two
+// writes and left the port that holds the old number.
 func TestServiceGivesUpANodePort(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{web: {nodePort: 30996, ports: [{name: a, port: 1234, nodePort: 30995}]}}", "Service/web")
@@ -139,7 +139,7 @@ func TestServiceGivesUpANodePort(t *testing.T) {
 	p.atRest(planned)
 }
 
-// A node port that another Service has is reported with that Service, if it is in the same namespace: nothing of another one is read.
+// If another Service of the namespace has the node port, the error names that Service. Services of other namespaces are not read.
 func TestTakenNodePortNamesItsHolder(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -170,8 +170,8 @@ func TestTakenNodePortNamesItsHolder(t *testing.T) {
 	}
 }
 
-// An object without an owner has annotations against pruning by GitOps tools from its creation, and so have claim templates. They cause no
-// write at rest, and no replacement of an older StatefulSet.
+// An object without an owner gets the annotations against pruning by GitOps tools when it is created, and so do claim templates. At rest,
+// the annotations cause no write. They do not replace an older StatefulSet.
 func TestRetainedObjectsAreNotPruned(t *testing.T) {
 	t.Parallel()
 	const spec = "{mysql: {}}"
@@ -210,7 +210,7 @@ func TestRetainedObjectsAreNotPruned(t *testing.T) {
 	}
 }
 
-// What a user decided about pruning stays.
+// A user's own annotations about pruning are kept.
 func TestDecisionsOfUsersAboutPruningStay(t *testing.T) {
 	t.Parallel()
 	for has, want := range map[string]string{
@@ -228,7 +228,7 @@ func TestDecisionsOfUsersAboutPruningStay(t *testing.T) {
 	}
 }
 
-// A StatefulSet of an earlier version, without the annotations in its claim templates, counts as planned.
+// A StatefulSet of an earlier version counts as planned although its claim templates lack the annotations.
 func TestOlderTemplatesStay(t *testing.T) {
 	t.Parallel()
 	p := start(t, "{mysql: {}}")

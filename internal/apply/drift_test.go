@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// A planned field that another writer changed gets its planned value again.
+// A planned field that another writer has changed gets its planned value again.
 func TestDriftIsCorrected(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -134,7 +134,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 		}},
 		"runs that do not begin": {"CronJob/tick", setting(true, "spec", "jobTemplate", "spec", "suspend")},
 		"address of a service":   {"Service/proxy", setting([]any{"192.0.2.1"}, "spec", "externalIPs")},
-		// The plan owns all fields of the operator's own resources, see TestUnplannedFieldsOfAResource.
+		// The plan owns all fields of the operator's own resources: see TestUnplannedFieldsOfAResource.
 		"setting of a resource": {"RedisCluster/redis", setting("1gb", "spec", "config", "maxmemory")},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -151,13 +151,13 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 			for _, part := range []string{"data", "binaryData", "spec"} {
 				assert.DeepEqual(t, after.Object[part], before.Object[part])
 			}
-			await(t, after) // this client's cache may lag behind its own update, see kube.NewClient
+			await(t, after) // this client's cache may lag behind its own update: see kube.NewClient
 			p.atRest(planned)
 		})
 	}
 }
 
-// Additions of other writers that change no planned container stay: a sidecar with its volumes, annotations and labels.
+// Additions of other writers are kept if they change no planned container: a sidecar with its volumes, annotations and labels.
 func TestWelcomeAdditionsStay(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", "Deployment/proxy")
@@ -174,7 +174,7 @@ func TestWelcomeAdditionsStay(t *testing.T) {
 	})
 	p.atRest(planned)
 
-	// They also stay when the plan changes.
+	// These additions are also kept when the plan changes.
 	p.ds.Spec.Proxy.Image = "registry.example.com/proxy:v2"
 	assert.Equal(t, p.apply(p.planned("Deployment/proxy")).Action, Updated)
 	after := fetch(t, planned)
@@ -184,8 +184,8 @@ func TestWelcomeAdditionsStay(t *testing.T) {
 	assert.Equal(t, after.GetAnnotations()["deployment.kubernetes.io/revision"], "1")
 }
 
-// Additions to an Ingress or an autoscaler stay where the spec sets nothing, also when the plan changes. They give the pods no right, and
-// the operator may not update these kinds.
+// Additions to an Ingress or an autoscaler are kept in fields that the spec does not set, also when the plan changes. They give the pods no
+// rights, and the operator may not update these kinds.
 func TestAdditionsToAnIngressAndAnAutoscalerStay(t *testing.T) {
 	t.Parallel()
 	const spec = "{mysql: {}, eureka: {}, web: {autoscaling: {min: 1, max: %d, cpu: 70}, ingress: {host: h%d.example.com}}}"
@@ -216,8 +216,8 @@ func TestAdditionsToAnIngressAndAnAutoscalerStay(t *testing.T) {
 	}
 }
 
-// Paths that lead to Services of others stay in an Ingress, such as that of cert-manager's HTTP-01 solver, which is the first one while a
-// certificate is issued. An edit of the planned path is corrected. An operator that starts writes nothing.
+// Paths of an Ingress to foreign Services are kept, such as the path of cert-manager's HTTP-01 solver. (While a certificate is issued, that
+// path is the first one.) An edit of the planned path is corrected. A new operator writes nothing.
 func TestForeignPathsOfAnIngressStay(t *testing.T) {
 	t.Parallel()
 	const spec, id = "{mysql: {}, eureka: {}, web: {ingress: {host: h%d.example.com}}}", "Ingress/web"
@@ -248,7 +248,7 @@ func TestForeignPathsOfAnIngressStay(t *testing.T) {
 		{"host": "h1.example.com", "http": map[string]any{"paths": []any{solver, before}}}, foreign,
 	})
 
-	// Another host takes the planned path along.
+	// If the host changes, the planned path moves to the new host.
 	p.declare(fmt.Sprintf(spec, 2))
 	planned = p.planned(id)
 	assert.Equal(t, p.apply(planned).Action, Updated)
@@ -257,7 +257,7 @@ func TestForeignPathsOfAnIngressStay(t *testing.T) {
 		{"host": "h2.example.com", "http": map[string]any{"paths": []any{before}}},
 	})
 
-	// The end of the solver's work is no edit, and an operator that has not seen it does not bring its path back.
+	// The removal of the solver's path is no edit. An operator whose cache still shows the path does not restore it.
 	seen, err := p.Get(t.Context(), planned)
 	assert.NilError(t, err)
 	edit(t, planned, setting([]any{rules(seen)[2]}, "spec", "rules"))
@@ -272,8 +272,8 @@ func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		disturb func(t *testing.T, planned *unstructured.Unstructured)
-		action  Action // the correction
-		is      bool   // there while it is contested
+		action  Action // action of the correction
+		is      bool   // the object exists while it is contested
 		text    string
 	}{
 		"changed": {func(t *testing.T, planned *unstructured.Unstructured) {
@@ -301,7 +301,7 @@ func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 			assert.Equal(t, result.Object != nil, test.is, "the health of what is there is still of interest")
 			assert.Equal(t, len(traffic.take(p.ds.Namespace)), 0)
 
-			// Other objects and changes of the spec are not delayed.
+			// Corrections of other objects, and changes of the spec, are not delayed.
 			p.apply(p.planned("Service/proxy"))
 			other := planned.DeepCopy()
 			set(t, other.Object, "other", "metadata", "annotations", object.AnnotationDigest)
@@ -314,7 +314,7 @@ func TestAContestedObjectIsLeftAloneForAWhile(t *testing.T) {
 	}
 }
 
-// A restore that ends between its two writes is finished by the next operator.
+// If an operator ends between the two writes of a restore, the next operator does the second write.
 func TestAnInterruptedRestoreIsFinished(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{proxy: {}, mysql: {}, eureka: {}}", "Service/proxy")

@@ -18,16 +18,17 @@ import (
 )
 
 const (
-	// annotationGrownTo on a claim is the size that the operator gave it because its volume was nearly full. Plans keep that size.
+	// annotationGrownTo on a claim is the size to which the operator enlarged the claim when its volume was nearly full. Later plans keep
+	// that size.
 	annotationGrownTo = "d3os-product.com.d3os/grown-to"
-	// annotationGrownFrom is the size of the volume's file system in bytes before that.
+	// annotationGrownFrom is the size in bytes of the volume's file system before the enlargement.
 	annotationGrownFrom = "d3os-product.com.d3os/grown-from"
 )
 
-// Growable returns the state of a claim for a growth.Policy.
+// Growable returns the state of a claim as the input of a growth.Policy.
 func Growable(claim *unstructured.Unstructured) growth.Claim {
 	has, capacity := request(claim), quantity(claim, storageCapacity...)
-	from, _ := strconv.ParseInt(claim.GetAnnotations()[annotationGrownFrom], 10, 64) // 0 for a malformed one: the claim may grow again
+	from, _ := strconv.ParseInt(claim.GetAnnotations()[annotationGrownFrom], 10, 64) // 0 if it is malformed: the claim may then grow again
 	state := growth.Claim{Request: has.Value(), Capacity: capacity.Value(), GrownFrom: from, NeedsRestart: pendingGrowth(claim) != nil}
 	for _, kind := range []corev1.PersistentVolumeClaimConditionType{corev1.PersistentVolumeClaimControllerResizeError, corev1.PersistentVolumeClaimNodeResizeError} {
 		if condition := conditionOf(claim, kind); condition != nil {
@@ -37,8 +38,8 @@ func Growable(claim *unstructured.Unstructured) growth.Claim {
 	return state
 }
 
-// Grow raises the request of a claim to a size in bytes. from is the present size of the volume's file system. It does nothing if the claim has
-// changed since it was read. A size that Kubernetes refuses is a Refusal and no error.
+// Grow sets the request of a claim to a larger size in bytes. from is the present size of the volume's file system. It does nothing if the
+// claim has changed since it was read. If Kubernetes refuses the size, the result is a Refusal and no error.
 func (a *Applier) Grow(ctx context.Context, claim *unstructured.Unstructured, to, from int64) (grown bool, refusal *Refusal, err error) {
 	want := resource.NewQuantity(to, resource.BinarySI)
 	target := withSize(claim, *want, storageRequest...)
@@ -57,7 +58,7 @@ func (a *Applier) Grow(ctx context.Context, claim *unstructured.Unstructured, to
 	return refusal == nil && err == nil, refusal, err
 }
 
-// grownTo returns the size that a claim has grown to; zero for none. A size that the claim does not have is ignored.
+// grownTo returns the size to which the operator enlarged a claim; zero for none. It ignores the annotation if the claim has another size.
 func grownTo(claim *unstructured.Unstructured) resource.Quantity {
 	size, err := resource.ParseQuantity(claim.GetAnnotations()[annotationGrownTo])
 	if has := request(claim); err != nil || size.Cmp(has) > 0 {
@@ -66,8 +67,8 @@ func grownTo(claim *unstructured.Unstructured) resource.Quantity {
 	return size
 }
 
-// grownSize returns the size of a StatefulSet's claim template, from which the claims of later pods are made: the planned one, or the largest
-// that one of its claims has grown to.
+// grownSize returns the size for a StatefulSet's claim template, from which claims of later pods are created: the planned size, or the
+// largest size to which one of the claims was enlarged.
 func grownSize(template *unstructured.Unstructured, claims []*unstructured.Unstructured) resource.Quantity {
 	size := request(template)
 	for _, claim := range claims {
@@ -76,8 +77,8 @@ func grownSize(template *unstructured.Unstructured, claims []*unstructured.Unstr
 	return size
 }
 
-// keptSize returns the size for a claim of a StatefulSet: the planned one, or the claim's if it is larger and one of the claims has grown to at
-// least that.
+// keptSize returns the size for a claim of a StatefulSet: the planned size, or the claim's own size if it is larger and one of the claims
+// was enlarged to at least that size.
 func keptSize(claim *unstructured.Unstructured, want, grown resource.Quantity) resource.Quantity {
 	if has := request(claim); has.Cmp(want) > 0 && has.Cmp(grown) <= 0 {
 		return has

@@ -16,8 +16,8 @@ import (
 
 const gi = 1 << 30
 
-// A volume that grew by itself keeps its size under a plan with a smaller one. The claims of later pods begin with that size, and those of
-// other pods stay. A larger planned size counts again.
+// A volume that the operator has enlarged keeps its size if the plan has a smaller size. The claims of later pods begin with the enlarged
+// size. Claims of other pods do not change. A larger planned size is applied.
 func TestGrow(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, true, "")
@@ -59,7 +59,7 @@ func TestGrow(t *testing.T) {
 	assert.Equal(t, len(refused), 0)
 	assert.DeepEqual(t, []any{has(claim), has(other), has(later)}, []any{"20Gi", "20Gi", "20Gi"})
 
-	// A Deployment's claim is an object of the plan, and behaves alike.
+	// A Deployment's claim is an object of the plan, and behaves in the same way.
 	await(t, fetch(t, claim))
 	grown, _, err = p.Grow(t.Context(), fetch(t, claim), 24*gi, 20*gi)
 	assert.NilError(t, err)
@@ -73,7 +73,7 @@ func TestGrow(t *testing.T) {
 	assert.Equal(t, fetch(t, claim).GetAnnotations()[annotationGrownTo], "24Gi")
 }
 
-// The class of a volume that cannot grow is named, and is not asked again at once.
+// If the class of a volume cannot expand volumes, the refusal names the class. The size is not requested again immediately.
 func TestGrowOnAClassThatCannot(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, false, "")

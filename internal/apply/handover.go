@@ -16,17 +16,18 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// scaleManager owns the number of pods of a workload or an EtcdCluster between the plan and an autoscaler.
+// scaleManager owns the number of pods of a workload or an EtcdCluster after the plan has stopped setting the number, until an autoscaler
+// sets it.
 const scaleManager = FieldManager + "-scale"
 
 // handOver keeps the number of pods when the plan stops setting that field, because another writer may set it from now on. Server-side
-// apply would remove the field with its last owner, and the API server would set its default. So scaleManager owns the field until the
-// other writer sets it. A number of 0 is not kept: the plan had stopped the workload, and the default of 1 starts it again.
+// apply would remove the field together with its last owner, and the API server would then set its default. So scaleManager owns the field
+// until the other writer sets it. A number of 0 is not kept: the plan had stopped the workload, and the default of 1 starts it again.
 func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unstructured) error {
 	if !leavesReplicas(planned) || !object.IsResource(planned) && podsOf(live) <= 1 {
 		return nil
 	}
-	live, err := get(ctx, a.live, live) // the cache keeps no field managers
+	live, err := get(ctx, a.live, live) // the cache drops field managers
 	if err != nil || live == nil || !ownsReplicas(live.GetManagedFields()) {
 		return err
 	}
@@ -42,7 +43,7 @@ func (a *Applier) handOver(ctx context.Context, planned, live *unstructured.Unst
 	return nil
 }
 
-// leavesReplicas reports whether a plan leaves the number of pods of a workload or of a resource of the operator to another writer.
+// leavesReplicas reports whether a plan does not set the number of pods of a workload or of a resource of the operator.
 func leavesReplicas(planned *unstructured.Unstructured) bool {
 	switch kind := planned.GetKind(); {
 	case kind == "Deployment", kind == "StatefulSet":
@@ -54,7 +55,7 @@ func leavesReplicas(planned *unstructured.Unstructured) bool {
 	return !isPlanned
 }
 
-// podsOf returns the number of pods that an object asks for.
+// podsOf returns the number of pods in an object's spec.
 func podsOf(o *unstructured.Unstructured) int64 {
 	n, _, _ := unstructured.NestedInt64(o.Object, "spec", "replicas")
 	return n

@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Judge predicts the result of Apply. It sends no request, and therefore cannot predict the decision of an admission policy or a quota.
+// Judge predicts the result of Apply. It sends no request. Therefore it cannot predict the decision of an admission policy or a quota.
 type Judge struct{ applier *Applier }
 
 // NewJudge returns a Judge for an operator of that version.
@@ -28,22 +28,22 @@ func NewJudge(types *Types, version string) *Judge {
 // Verdict is the predicted result of Apply for an object.
 type Verdict struct {
 	Action Action
-	// Result is the object after an Apply. For an object that is replaced, Result is the planned one.
+	// Result is the object after an Apply. For an object that would be replaced, it is the planned object.
 	Result *unstructured.Unstructured
-	// Fields are the fields that change, sorted by their paths.
+	// Fields are the changed fields, sorted by their paths.
 	Fields []Field
-	// NewPods reports whether the pods are replaced by others.
+	// NewPods reports whether the pods would be replaced.
 	NewPods bool
 }
 
-// Field is a field that changes. A value is nil where the field is not set.
+// Field is a changed field. A value is nil if the field is not set.
 type Field struct {
 	Path     string // spec.template.spec.containers[name="auth"].image
 	Old, New any
 }
 
-// Judge predicts what Apply would do with a planned object and its live one, which has its managed fields and may be nil. It returns the
-// errors of Apply that need no request.
+// Judge predicts the effect of Apply on a planned object. live must have its managed fields, and may be nil. It returns the errors of Apply
+// that need no request.
 func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructured) (Verdict, error) {
 	if live == nil {
 		return Verdict{Action: Created, Result: planned, NewPods: podTemplate(planned) != nil}, nil
@@ -82,13 +82,13 @@ func (j *Judge) Judge(owner object.Owner, planned, live *unstructured.Unstructur
 			describe(live), verdict.Fields[0].Path)
 	}
 	verdict.Action = Replaced
-	if live.GetKind() != "StatefulSet" || !sameSelector(planned, live) { // its pods go with it
+	if live.GetKind() != "StatefulSet" || !sameSelector(planned, live) { // with another selector, the pods are deleted with the StatefulSet
 		verdict.NewPods = podTemplate(planned) != nil
 	}
 	return verdict, nil
 }
 
-// outcome predicts the live object after an apply of the planned one, and the fields that change.
+// outcome predicts the live object after an apply of the planned object, and the changed fields.
 func (c *comparer) outcome(planned, live *unstructured.Unstructured, unplanned bool) (Verdict, error) {
 	before, err := c.types.ObjectToTyped(live, typed.AllowDuplicates)
 	if err != nil {
@@ -134,14 +134,14 @@ func (c *comparer) outcome(planned, live *unstructured.Unstructured, unplanned b
 	return verdict, nil
 }
 
-// bookkeeping reports whether a field is an annotation that the operator keeps for itself.
+// bookkeeping reports whether a field is an annotation that only the operator uses.
 func bookkeeping(path string) bool {
 	name, isAnnotation := strings.CutPrefix(path, "metadata.annotations.")
 	return isAnnotation && (object.IsNoPrune(name) || slices.Contains([]string{object.AnnotationDigest, object.AnnotationWriter, annotationRestoring}, name))
 }
 
 // givenUp returns the fields that an earlier apply set, that the plan no longer has, and that no other manager owns: an apply removes them.
-// A number of pods is handed over and stays, unless it is 0 (see handOver).
+// A number of pods is kept unless it is 0 (see handOver).
 func (c *comparer) givenUp(planned, live *unstructured.Unstructured) (*fieldpath.Set, error) {
 	ours, others := &fieldpath.Set{}, &fieldpath.Set{}
 	for _, entry := range live.GetManagedFields() {
@@ -175,7 +175,7 @@ func (c *comparer) givenUp(planned, live *unstructured.Unstructured) (*fieldpath
 	return given, nil
 }
 
-// defaults are values that the API server gives to fields that are not set. Removing a field with such a value changes nothing.
+// defaults are the API server's defaults of some fields. Removing a field with its default changes nothing.
 var defaults = map[string]any{
 	"successThreshold": int64(1), "failureThreshold": int64(3), "periodSeconds": int64(10), "timeoutSeconds": int64(1),
 	"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File", "terminationGracePeriodSeconds": int64(30),
@@ -185,8 +185,8 @@ var defaults = map[string]any{
 	"deprecated.daemonset.template.generation": nil,
 }
 
-// comesBack reports whether a field that an apply no longer sets keeps its value: the number of pods is handed over (see handOver), a bound
-// claim keeps its fields, and the API server sets defaults.
+// comesBack reports whether a field that an apply no longer sets keeps its value: handOver keeps the number of pods, a bound claim keeps
+// its fields, and the API server sets defaults.
 func comesBack(planned *unstructured.Unstructured, path fieldpath.Path, value any) bool {
 	if len(path) < 2 || path[len(path)-1].FieldName == nil {
 		return false
@@ -209,7 +209,7 @@ func comesBack(planned *unstructured.Unstructured, path fieldpath.Path, value an
 	return hasDefault && (known == nil || known == value)
 }
 
-// hasBelow reports whether a set contains a path, or a longer path with that prefix.
+// hasBelow reports whether a set contains a path, or a longer path that begins with it.
 func hasBelow(set *fieldpath.Set, path fieldpath.Path) bool {
 	for _, element := range path {
 		if set.Has(fieldpath.Path{element}) && len(path) == 1 {
@@ -223,7 +223,7 @@ func hasBelow(set *fieldpath.Set, path fieldpath.Path) bool {
 // changeable are the fields of a StatefulSet's spec that Kubernetes changes in place.
 var changeable = []string{"replicas", "ordinals", "template", "updateStrategy", "persistentVolumeClaimRetentionPolicy", "minReadySeconds"}
 
-// immutableField returns the changed field that the API server would not change in place, or nothing.
+// immutableField returns the changed field that the API server cannot change in place; "" for none.
 func immutableField(planned, live *unstructured.Unstructured, changed []Field) string {
 	for _, f := range changed {
 		field := f.Path
@@ -254,7 +254,8 @@ func immutableField(planned, live *unstructured.Unstructured, changed []Field) s
 	return ""
 }
 
-// podTemplate returns the template of a workload's pods. It returns nil for another object, and for a CronJob, which replaces no pods.
+// podTemplate returns the template of a workload's pods. It returns nil for other objects, and for a CronJob, whose pods are never
+// replaced.
 func podTemplate(o *unstructured.Unstructured) map[string]any {
 	if o.GetKind() == "CronJob" {
 		return nil

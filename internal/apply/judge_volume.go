@@ -12,16 +12,16 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Resize is a change of a claim's size, or a refused one.
+// Resize is a change of a claim's size, which may be refused.
 type Resize struct {
 	Claim    *unstructured.Unstructured
 	Has, Get resource.Quantity
-	// Refused is the reason why the claim keeps its size; empty if the claim gets the new size.
+	// Refused is the reason why the claim keeps its size; empty if the size changes.
 	Refused string
 }
 
-// FitVolumes predicts the result of Applier.FitVolumes for a planned claim or StatefulSet, and the claims that it would resize. It does not
-// check whether a storage class can expand volumes.
+// FitVolumes predicts the result of Applier.FitVolumes for a planned claim or StatefulSet, and the claims that would be resized. It does
+// not check whether the storage class can expand volumes.
 func (j *Judge) FitVolumes(planned, live *unstructured.Unstructured, claims []*unstructured.Unstructured) (*unstructured.Unstructured, []Resize) {
 	switch {
 	case planned.GetKind() == object.ClaimKind.Kind && live != nil:
@@ -57,7 +57,7 @@ func fitSet(planned, live *unstructured.Unstructured, claims []*unstructured.Uns
 	}
 	fitted := planned.DeepCopy()
 	if len(templates) > 0 {
-		_ = unstructured.SetNestedSlice(fitted.Object, templates, "spec", "volumeClaimTemplates") // maps all the way
+		_ = unstructured.SetNestedSlice(fitted.Object, templates, "spec", "volumeClaimTemplates") // cannot fail: the path consists of maps
 	}
 	return fitted, all
 }

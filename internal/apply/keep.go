@@ -11,9 +11,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// keep returns the planned object with the parts of the live one that stay: the size of a grown claim, the history of a StatefulSet, labels
-// and annotations that were added to claim templates, and foreign paths in an Ingress. Claim templates and paths are atomic lists: an apply
-// would remove the additions. keep uses only the two objects, so a restarted operator writes nothing.
+// keep returns the planned object with the live parts that must stay: the size of an enlarged claim, the history of a StatefulSet, labels
+// and annotations that were added to claim templates, and foreign paths of an Ingress. Claim templates and paths are atomic lists, so an
+// apply would remove the additions. keep depends only on the two objects, so a restarted operator writes nothing.
 func keep(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	switch planned.GetKind() {
 	case object.StatefulSetKind.Kind:
@@ -24,9 +24,9 @@ func keep(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	return keepGrown(planned, live)
 }
 
-// keepTemplates returns the planned StatefulSet with labels and annotations of the live claim templates: those of stampTemplates, and those
-// of an admission policy. Templates cannot be changed: an update would replace the StatefulSet, and the policy would add its labels again.
-// If the live object has the planned digest, fields of a template's spec that the plan does not set are from its creation, too.
+// keepTemplates returns the planned StatefulSet with the labels and annotations of the live claim templates, which stampTemplates or an
+// admission policy has added. Templates cannot be changed: an update would replace the StatefulSet, and the policy would add its labels
+// again. If the live object has the planned digest, keepTemplates also keeps live fields of a template's spec that the plan does not set.
 func keepTemplates(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	found := map[string]*unstructured.Unstructured{}
 	eachTemplate(live, func(template *unstructured.Unstructured) { found[template.GetName()] = template })
@@ -57,8 +57,8 @@ func keepTemplates(planned, live *unstructured.Unstructured) *unstructured.Unstr
 	return kept
 }
 
-// keepHistory returns the planned StatefulSet with the number of earlier revisions that the live one keeps. Kubernetes 1.29 refuses to
-// change this number. A new number would replace the StatefulSet, although it changes no pod.
+// keepHistory returns the planned StatefulSet with the live number of earlier revisions. Kubernetes 1.29 refuses to change this number. A
+// new number would replace the StatefulSet, although no pod changes.
 func keepHistory(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	const field = "revisionHistoryLimit"
 	has, _, _ := unstructured.NestedInt64(live.Object, "spec", field)
@@ -66,11 +66,11 @@ func keepHistory(planned, live *unstructured.Unstructured) *unstructured.Unstruc
 		return planned
 	}
 	kept := planned.DeepCopy()
-	_ = unstructured.SetNestedField(kept.Object, has, "spec", field) // it has a spec
+	_ = unstructured.SetNestedField(kept.Object, has, "spec", field) // a StatefulSet has a spec
 	return kept
 }
 
-// with returns the entries of a map, replaced and completed by the planned ones.
+// with returns a map with the entries of both maps. Planned entries override.
 func with(has, planned map[string]string) map[string]string {
 	all := maps.Clone(has)
 	if all == nil {
@@ -80,8 +80,8 @@ func with(has, planned map[string]string) map[string]string {
 	return all
 }
 
-// keepPaths returns the planned Ingress with the live paths to foreign Services, such as those of cert-manager's HTTP-01 solver, in their
-// places. A live path to a planned Service is either planned or a user's edit, and is not kept.
+// keepPaths returns the planned Ingress with the live paths to foreign Services at their positions, such as the path of cert-manager's
+// HTTP-01 solver. A live path to a planned Service is planned, or a user's edit that is not kept.
 func keepPaths(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	own := map[any]bool{}
 	for _, rule := range items(planned.Object, "spec", "rules") {
@@ -115,13 +115,13 @@ func keepPaths(planned, live *unstructured.Unstructured) *unstructured.Unstructu
 	kept := planned.DeepCopy()
 	spec, _ := kept.Object["spec"].(map[string]any)
 	spec["rules"] = list(rules)
-	kept.SetResourceVersion(live.GetResourceVersion()) // makes the apply a conflict if a foreign path was removed since the read
+	kept.SetResourceVersion(live.GetResourceVersion()) // the apply then fails with Conflict if a foreign path was removed since the read
 	return kept.DeepCopy()
 }
 
-// merge returns the items of a live list, then the planned items that the live list lacks. A function gets each live item and the planned
-// item of the same key, which may be nil, and its result replaces the live item. Items with a nil result, and all but the first item of a
-// key, are left out.
+// merge returns the items of a live list, and then the planned items that the live list lacks. choose gets each live item, and the planned
+// item with the same key or nil. Its result replaces the live item. Items with a nil result are omitted, and so are all items after the
+// first with the same key.
 func merge(planned, live []map[string]any, by key, choose func(want, has map[string]any) map[string]any) (merged []map[string]any) {
 	done := map[any]bool{}
 	for _, has := range live {
@@ -145,7 +145,7 @@ func hostKey(rule map[string]any) any { return rule["host"] }
 
 func pathKey(path map[string]any) any { return path["path"] }
 
-// serviceOf returns the name of the Service that a path leads to, or nil.
+// serviceOf returns the name of a path's Service, or nil.
 func serviceOf(path map[string]any) any {
 	name, _, _ := unstructured.NestedFieldNoCopy(path, "backend", "service", "name")
 	return name

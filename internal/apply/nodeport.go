@@ -20,9 +20,9 @@ import (
 // releasedPrefix is the prefix of the ports that ReleaseNodePorts adds in its first write and removes in its second.
 const releasedPrefix = "d3os-released-"
 
-// ReleaseNodePorts removes node ports from a Service: the API server chooses others instead. A port that is written without a node port
+// ReleaseNodePorts removes node ports from a Service, so that the API server chooses other ones. A port that is written without a node port
 // would keep its number, unless another port of the Service has that number. So the first write moves each number to an additional port,
-// and the second write removes that port. Additional ports of an interrupted call are removed, too.
+// and the second write removes the additional port. It also removes additional ports that an interrupted call has left.
 func (a *Applier) ReleaseNodePorts(ctx context.Context, owner object.Owner, live *unstructured.Unstructured, numbers []int64) error {
 	if err := checkOwner(owner, live, live); err != nil {
 		return err
@@ -67,7 +67,7 @@ func isReleased(port map[string]any) bool {
 	return strings.HasPrefix(name, releasedPrefix)
 }
 
-// unusedPort returns the highest number up to a limit that is not a port of a Service.
+// unusedPort returns the highest number, up to from, that no port of a Service has.
 func unusedPort(ports []map[string]any, from int64) int64 {
 	for slices.ContainsFunc(ports, func(port map[string]any) bool { return port["port"] == from }) {
 		from--
@@ -78,14 +78,15 @@ func unusedPort(ports []map[string]any, from int64) int64 {
 // portTaken is the API server's text about a node port that another Service has.
 const portTaken = "provided port is already allocated"
 
-// nameHolder adds the Service that has a node port to the error about that port. It reads only Services of the object's namespace.
+// nameHolder adds the name of the Service that has the node port to the error about that port. It reads only Services in the object's
+// namespace.
 func (a *Applier) nameHolder(ctx context.Context, planned *unstructured.Unstructured, err error) error {
 	if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), portTaken) {
 		return err
 	}
 	services := &corev1.ServiceList{}
 	if a.live.List(ctx, services, client.InNamespace(planned.GetNamespace())) != nil {
-		return err // the caller tries again
+		return err // the caller retries
 	}
 	for i := range services.Items {
 		for _, port := range services.Items[i].Spec.Ports {

@@ -29,7 +29,7 @@ func newNamespace(t *testing.T) string {
 	return ns.Name
 }
 
-// platform is a DataService, and the operator that applies its objects.
+// platform is a DataService with the operator that applies its objects.
 type platform struct {
 	*testing.T
 	*Applier
@@ -51,7 +51,7 @@ func (p *platform) declare(spec string) {
 	p.declareAll([]byte("apiVersion: d3os-product.com.d3os/v1\nkind: DataService\nmetadata: {name: platform}\nspec: " + spec))
 }
 
-// declareAll gives it another name and another spec.
+// declareAll gives the DataService another name and another spec.
 func (p *platform) declareAll(resource []byte) {
 	p.Helper()
 	ds, err := plan.Parse(resource)
@@ -60,7 +60,7 @@ func (p *platform) declareAll(resource []byte) {
 	p.ds = ds
 }
 
-// restart replaces the operator by one with an empty memory.
+// restart replaces the operator by an operator with empty caches.
 func (p *platform) restart() { p.Applier = newApplier(operator) }
 
 func newApplier(c client.Client) *Applier { return New(c, apiReader, ownTypes, ownVersion) }
@@ -81,7 +81,7 @@ func (p *platform) objects() []*unstructured.Unstructured {
 	return objects
 }
 
-// planned returns the object of that kind and name, such as Deployment/proxy.
+// planned returns the planned object with a kind and name, such as Deployment/proxy.
 func (p *platform) planned(id string) *unstructured.Unstructured {
 	p.Helper()
 	for _, obj := range p.objects() {
@@ -93,7 +93,7 @@ func (p *platform) planned(id string) *unstructured.Unstructured {
 	return nil
 }
 
-// running is a platform one object of which was applied.
+// running returns a platform with one applied object.
 func running(t *testing.T, spec, id string) (*platform, *unstructured.Unstructured) {
 	t.Helper()
 	p := start(t, spec)
@@ -110,7 +110,7 @@ func (p *platform) apply(planned *unstructured.Unstructured) Result {
 	return result
 }
 
-// try applies a planned object with the cached live one. Apply must not change the planned object.
+// try applies a planned object to the cached live object. Apply must not change the planned object.
 func (p *platform) try(planned *unstructured.Unstructured) (Result, error) {
 	p.Helper()
 	before, foreseen := planned.DeepCopy(), p.foresee(planned)
@@ -122,7 +122,7 @@ func (p *platform) try(planned *unstructured.Unstructured) (Result, error) {
 	return result, err
 }
 
-// atRest checks that applying an object once more changes nothing and sends no request.
+// atRest checks that another apply of an object changes nothing and sends no request.
 func (p *platform) atRest(planned *unstructured.Unstructured) {
 	p.Helper()
 	traffic.take(p.ds.Namespace)
@@ -130,7 +130,7 @@ func (p *platform) atRest(planned *unstructured.Unstructured) {
 	assert.Equal(p, len(traffic.take(p.ds.Namespace)), 0)
 }
 
-// writes returns the operator's writing requests since the last call.
+// writes returns the write requests of the operator since the last call.
 func (p *platform) writes() []string {
 	found := []string{}
 	for _, r := range traffic.take(p.ds.Namespace) {
@@ -141,7 +141,7 @@ func (p *platform) writes() []string {
 	return found
 }
 
-// fetch reads an object as it is in the API server.
+// fetch reads an object from the API server.
 func fetch(t *testing.T, like *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	obj := object.Empty(like.GroupVersionKind())
@@ -168,7 +168,8 @@ func create(t *testing.T, obj *unstructured.Unstructured) *unstructured.Unstruct
 	return created
 }
 
-// await waits until the operator's cache shows an object in this version, or does not show it if it lacks the operator's label.
+// await waits until the operator's cache shows this version of an object. If the object lacks the operator's label, it waits until the
+// cache does not show the object.
 func await(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
 	managed := obj.GetLabels()[object.LabelManagedBy] == object.ManagedBy
@@ -184,7 +185,7 @@ func await(t *testing.T, obj *unstructured.Unstructured) {
 	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(5*time.Minute))
 }
 
-// awaitGone returns when neither the API server nor the operator's cache has an object.
+// awaitGone waits until neither the API server nor the operator's cache has an object.
 func awaitGone(t *testing.T, obj *unstructured.Unstructured) {
 	t.Helper()
 	poll.WaitOn(t, func(poll.LogT) poll.Result {
@@ -201,7 +202,7 @@ func awaitGone(t *testing.T, obj *unstructured.Unstructured) {
 	}, poll.WithDelay(2*time.Millisecond), poll.WithTimeout(5*time.Minute))
 }
 
-// change changes an object as a user would.
+// change changes an object in the way of a user.
 type change func(t *testing.T, obj map[string]any)
 
 func setting(value any, fields ...string) change {
@@ -215,7 +216,7 @@ func removing(fields ...string) change {
 	return func(_ *testing.T, obj map[string]any) { unstructured.RemoveNestedField(obj, fields...) }
 }
 
-// adding puts one more item into a list.
+// adding returns a change that appends an item to a list.
 func adding(item map[string]any, fields ...string) change {
 	return func(t *testing.T, obj map[string]any) {
 		t.Helper()
@@ -225,7 +226,7 @@ func adding(item map[string]any, fields ...string) change {
 	}
 }
 
-// inContainer applies a change to the first container of a workload.
+// inContainer returns a change of the first container of a workload.
 func inContainer(do change) change {
 	return func(t *testing.T, obj map[string]any) {
 		t.Helper()
@@ -245,7 +246,7 @@ func field(t *testing.T, obj *unstructured.Unstructured, fields ...string) any {
 	return value
 }
 
-// container returns the first container of a workload, to be changed in place.
+// container returns the first container of a workload. Changes of the result change the workload.
 func container(obj map[string]any) map[string]any {
 	return items(obj, "spec", "template", "spec", "containers")[0]
 }

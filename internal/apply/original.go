@@ -15,10 +15,10 @@ import (
 )
 
 // NotAdoptedError reports that an object has the owner's reference, but was not created by this operator. Either the original operator
-// created it, or a user set the owner by hand. The object's pods are unknown.
+// created it, or a user set the owner reference. The object's pods are unknown to this operator.
 type NotAdoptedError struct {
 	Kind, Name string
-	More       int // the number of further objects that were not adopted
+	More       int // number of further objects that were not adopted
 }
 
 func (e *NotAdoptedError) Error() string {
@@ -30,11 +30,11 @@ func (e *NotAdoptedError) Error() string {
 		"'kubectl dataservice adopt' takes over what the original operator made. Or save its data, if it has any, and delete the object, or give the component another name", e.Kind, e.Name, more)
 }
 
-// SeeOriginals sets the cache with the metadata of the original operator's objects.
+// SeeOriginals sets the reader for the metadata of the original operator's objects.
 func (a *Applier) SeeOriginals(originals client.Reader) { a.originals = originals }
 
-// CheckAdopted returns a *NotAdoptedError if the original operator made one of the planned objects for this owner. It reads only the cache.
-// Objects without the original operator's label are found by Apply.
+// CheckAdopted returns a *NotAdoptedError if the original operator created one of the planned objects for this owner. It reads only the
+// cache. Apply detects objects without the original operator's label.
 func (a *Applier) CheckAdopted(ctx context.Context, owner object.Owner, planned []*unstructured.Unstructured) error {
 	if a.originals == nil {
 		return nil

@@ -21,8 +21,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// checkOwner allows writing an object that the owner controls. It also allows an object without a controller whose labels name the owner:
-// retained data and credentials, or an object with the operator's digest that lost its owner reference.
+// checkOwner allows writing an object that the owner controls. It also allows writing an object without a controller whose labels name the
+// owner: retained data and credentials, or an object with the operator's digest that has lost its owner reference.
 func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) error {
 	if owner.NotAdopted(live) {
 		return &NotAdoptedError{Kind: planned.GetKind(), Name: planned.GetName()}
@@ -37,7 +37,7 @@ func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) er
 	}
 	labels := live.GetLabels()
 	by := labels[object.LabelManagedBy]
-	// A claim that a StatefulSet made from its template has no digest.
+	// A StatefulSet creates a claim from its template without the digest.
 	retained := object.OutlivesOwner(planned) || planned.GetKind() == object.ClaimKind.Kind
 	ours := by == object.ManagedBy && retained || (by == object.ManagedBy || by == "") && object.Digest(live) != ""
 	if owner.Names(live) && ours {
@@ -53,7 +53,7 @@ func checkOwner(owner object.Owner, planned, live *unstructured.Unstructured) er
 	return conflict
 }
 
-// OwnerGeneration reads the generation of an owner's spec from the API server. It returns 0 if the owner is deleted or being deleted.
+// OwnerGeneration reads the generation of an owner's spec from the API server. It returns 0 if the owner was deleted or is being deleted.
 func (a *Applier) OwnerGeneration(ctx context.Context, owner object.Owner) (int64, error) {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(owner.GroupVersionKind)
@@ -70,8 +70,8 @@ func (a *Applier) OwnerGeneration(ctx context.Context, owner object.Owner) (int6
 	return live.Generation, nil
 }
 
-// Owned lists, from the cache, the objects in a namespace that the owner controls. The error is a *NewerError if a newer operator wrote one
-// of them, or a retained object that the owner would adopt.
+// Owned lists the objects in a namespace that the owner controls, from the cache. It returns a *NewerError if a newer operator wrote one of
+// these objects, or wrote a retained object that the owner would adopt.
 func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructured.Unstructured, error) {
 	var owned, all []*unstructured.Unstructured
 	for _, gvk := range slices.Concat(object.Kinds, object.Optional) {
@@ -79,9 +79,9 @@ func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructure
 		if isOptional && !a.watched.has(gvk) {
 			continue
 		}
-		// An outdated list is harmless here, because deletions carry the UID.
+		// An outdated list is harmless here, because deletions contain the UID.
 		items, err := a.cached(ctx, owner, gvk, client.DisableReadYourWritesConsistency)
-		if isOptional && isNotServed(err) { // its informer starts after the watch
+		if isOptional && isNotServed(err) { // the informer starts only after the watch
 			continue
 		}
 		if err != nil {
@@ -101,14 +101,14 @@ func (a *Applier) Owned(ctx context.Context, owner object.Owner) ([]*unstructure
 	return owned, a.checkWriter(all...)
 }
 
-// Controlled lists, from the cache, the objects of one of object.Resources that the owner controls. It returns none while the cache does not
-// have the kind.
+// Controlled lists the objects of one of object.Resources that the owner controls, from the cache. It returns none if the cache does not
+// have the kind yet.
 func (a *Applier) Controlled(ctx context.Context, owner object.Owner, gvk schema.GroupVersionKind) (found []*unstructured.Unstructured, err error) {
 	if !a.watched.has(gvk) {
 		return nil, nil
 	}
 	items, err := a.cached(ctx, owner, gvk)
-	if isNotServed(err) { // its informer starts after the watch
+	if isNotServed(err) { // the informer starts only after the watch
 		return nil, nil
 	}
 	for i := range items {
@@ -119,7 +119,7 @@ func (a *Applier) Controlled(ctx context.Context, owner object.Owner, gvk schema
 	return found, err
 }
 
-// cached lists, from the cache, the objects of a kind that belong to the owner by their labels or their controller.
+// cached lists the objects of a kind that belong to the owner by their labels or their controller, from the cache.
 func (a *Applier) cached(ctx context.Context, owner object.Owner, gvk schema.GroupVersionKind, options ...client.ListOption) ([]unstructured.Unstructured, error) {
 	list := object.EmptyList(gvk)
 	options = append(options, client.InNamespace(owner.Namespace), client.MatchingFields{object.IndexOwner: owner.Key()})
@@ -129,7 +129,7 @@ func (a *Applier) cached(ctx context.Context, owner object.Owner, gvk schema.Gro
 	return list.Items, nil
 }
 
-// PodsLive lists the pods of a part of an owner from the API server.
+// PodsLive lists the pods of a part of an owner, from the API server.
 func (a *Applier) PodsLive(ctx context.Context, owner object.Owner, part string) ([]*corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := a.live.List(ctx, list, client.InNamespace(owner.Namespace), client.MatchingLabels(owner.Labels(part))); err != nil {
@@ -148,8 +148,7 @@ func sameSelector(planned, live *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// unchangeable reports whether a Service becomes headless or stops being headless. The API server never changes whether a Service has an
-// address.
+// unchangeable reports whether a Service would become headless, or would no longer be headless. The API server never makes either change.
 func unchangeable(planned, live *unstructured.Unstructured) bool {
 	if planned.GetKind() != "Service" {
 		return false

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// oneOfEach returns a platform with an object of every kind in object.Kinds, and these objects.
+// oneOfEach returns a platform that has an object of every kind in object.Kinds, and these objects.
 func oneOfEach(t *testing.T) (*platform, map[string]*unstructured.Unstructured) {
 	t.Helper()
 	p := start(t, `{proxy: {replica: 2, autoscaling: {max: 3}}, mysql: {kind: Deployment, storage: {retention: Delete}}, eureka: {kind: StatefulSet, replica: 2},
@@ -34,7 +34,7 @@ func oneOfEach(t *testing.T) (*platform, map[string]*unstructured.Unstructured) 
 	return p, found
 }
 
-// An object of another owner with the planned name is not changed. TestCheckOwner has the rules of ownership.
+// An object of another owner is not changed, although it has the planned name. TestCheckOwner tests the rules of ownership.
 func TestForeignObjectsAreConflicts(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -70,7 +70,7 @@ func TestForeignObjectsAreConflicts(t *testing.T) {
 	}
 }
 
-// hide takes off the label by which the cache finds an object.
+// hide removes the label by which the cache selects an object.
 func hide(t *testing.T, obj *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	return edit(t, obj, removing("metadata", "labels", object.LabelManagedBy))
@@ -87,7 +87,7 @@ func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 			p.apply(planned)
 			hidden := hide(t, planned)
 
-			// The creating request itself changes nothing, because the API server refuses it.
+			// The create request itself changes nothing, because the API server refuses it.
 			obj := planned.DeepCopy()
 			obj.SetResourceVersion("1")
 			err := p.Applier.apply(t.Context(), obj, nil)
@@ -103,7 +103,7 @@ func TestCreateIsNeverDoneOverAnExistingObject(t *testing.T) {
 	}
 }
 
-// The values of a Secret that the cache does not show stay: they may have been generated.
+// The values of a Secret that the cache does not show are kept: they may have been generated.
 func TestUnseenValuesStay(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{mysql: {}}", "Secret/mysql-dataservice-credentials")
@@ -120,7 +120,7 @@ func TestUnseenValuesStay(t *testing.T) {
 	assert.DeepEqual(t, fetch(t, planned).Object["data"], other.Object["data"])
 }
 
-// A DataService of the same name adopts retained data and the credentials that open it.
+// A DataService of the same name adopts retained data and the credentials for that data.
 func TestRetainedObjectsAreTakenUp(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"Secret/mysql-dataservice-credentials", "PersistentVolumeClaim/data-mysql-dataservice-0"} {
@@ -134,7 +134,7 @@ func TestRetainedObjectsAreTakenUp(t *testing.T) {
 			p.restart()
 			p.atRest(p.planned(id))
 
-			// With the retention Delete they get an owner.
+			// With the retention Delete, the objects get an owner.
 			p.ds.Spec.MySQL.Storage.Retention = dsv1.RetentionDelete
 			assert.Equal(t, p.apply(p.planned(id)).Action, Updated)
 			live := fetch(t, planned)
@@ -142,7 +142,7 @@ func TestRetainedObjectsAreTakenUp(t *testing.T) {
 			assert.Equal(t, metav1.GetControllerOf(live).UID, p.ds.UID)
 			assert.Assert(t, !object.OutlivesOwner(live))
 
-			// With the retention Retain they lose it.
+			// With the retention Retain, the objects lose their owner.
 			p.ds.Spec.MySQL.Storage.Retention = dsv1.RetentionRetain
 			p.apply(p.planned(id))
 			assert.Equal(t, len(fetch(t, planned).GetOwnerReferences()), 0)
@@ -150,7 +150,7 @@ func TestRetainedObjectsAreTakenUp(t *testing.T) {
 	}
 }
 
-// A claim that a StatefulSet made has the labels but no digest. A Deployment that replaces the StatefulSet uses the claim and does not
+// A claim that a StatefulSet created has the labels, but no digest. A Deployment that replaces the StatefulSet uses the claim and does not
 // shrink it.
 func TestAClaimOfAStatefulSetIsTakenUp(t *testing.T) {
 	t.Parallel()
@@ -201,7 +201,7 @@ func TestOwned(t *testing.T) {
 			}
 		}
 	}
-	for _, obj := range p.objects() { // a list may lag
+	for _, obj := range p.objects() { // the cache may lag
 		await(t, fetch(t, obj))
 	}
 	owned, err := p.Owned(t.Context(), p.owner())
@@ -221,7 +221,7 @@ func TestOwned(t *testing.T) {
 	assert.Equal(t, len(owned), 0)
 }
 
-// Objects carry the version of the operator that wrote them; those of a newer one are left alone.
+// Objects have the version of the operator that wrote them. Objects of a newer operator are not changed.
 func TestObjectsOfANewerOperator(t *testing.T) {
 	t.Parallel()
 	p := start(t, "{proxy: {replica: 1}, mysql: {}, eureka: {}}")
@@ -247,7 +247,7 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 	assert.DeepEqual(t, err, &NewerError{Kind: "Deployment", Name: "proxy", Writer: "1.3.0", Version: ownVersion})
 	assert.DeepEqual(t, p.writes(), []string{})
 
-	// A version that cannot be ordered, such as a developer's, blocks no operator.
+	// A version that cannot be ordered, such as a developer's, does not block an operator.
 	for _, unordered := range []*platform{developers, newer} {
 		owned, err := unordered.Owned(t.Context(), p.owner())
 		assert.NilError(t, err)
@@ -255,7 +255,7 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 		assert.Equal(t, unordered.apply(proxy).Action, Unchanged)
 	}
 
-	// An object without the version of a writer is written by any operator. An unchanged object keeps its version.
+	// An object without a version may be written by any operator. An unchanged object keeps its version.
 	for _, obj := range objects {
 		edit(t, obj, removing("metadata", "annotations", object.AnnotationWriter))
 		p.atRest(obj)
@@ -266,7 +266,7 @@ func TestObjectsOfANewerOperator(t *testing.T) {
 	_, err = older.Owned(t.Context(), p.owner())
 	assert.DeepEqual(t, err, &NewerError{Kind: "Deployment", Name: "proxy", Writer: ownVersion, Version: "1.2.2"})
 
-	// A foreign entry is taken out by an update, which signs as well.
+	// An update removes the foreign entry, and also writes the version.
 	edit(t, config, setting("x", "data", "more"))
 	p.apply(config)
 	assert.Equal(t, fetch(t, config).GetAnnotations()[object.AnnotationWriter], ownVersion)

@@ -20,7 +20,7 @@ import (
 const pausedDigest = "paused"
 
 // Pause pauses a resource of one of object.Resources that the owner controls, and changes nothing else in it. It does nothing if the
-// resource is paused already or being deleted. The next Apply resumes it.
+// resource is paused or being deleted. The next Apply resumes the resource.
 func (a *Applier) Pause(ctx context.Context, owner object.Owner, live *unstructured.Unstructured) error {
 	paused, _, _ := unstructured.NestedBool(live.Object, "spec", object.PauseField(live))
 	if paused || live.GetDeletionTimestamp() != nil || !owner.Controls(live) {
@@ -31,7 +31,7 @@ func (a *Applier) Pause(ctx context.Context, owner object.Owner, live *unstructu
 	}
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{
-			"uid":         live.GetUID(), // or Conflict
+			"uid":         live.GetUID(), // the write fails with Conflict if the UID differs
 			"annotations": map[string]any{object.AnnotationDigest: pausedDigest},
 		},
 		"spec": map[string]any{object.PauseField(live): true},

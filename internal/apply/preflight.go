@@ -17,7 +17,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// preflights remembers the objects that passed validation, about 200 bytes each.
+// preflights records the objects that have passed validation, at about 200 bytes each.
 type preflights struct{ passed *lru.Cache }
 
 type preflight struct {
@@ -28,8 +28,8 @@ type preflight struct {
 
 func newPreflights() *preflights { return &preflights{passed: lru.New(4096)} }
 
-// Check validates a planned object by a dry run, unless the object already exists. The error wraps the API server's. Check returns no error
-// if the API server cannot validate the object now.
+// Check validates a planned object by a dry run. It does nothing if the object already exists. The error wraps the API server's. Check
+// returns no error if the API server cannot validate the object now.
 func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured) error {
 	live, err := a.Get(ctx, planned)
 	var notServed *NotServedError
@@ -48,7 +48,7 @@ func (a *Applier) Check(ctx context.Context, planned *unstructured.Unstructured)
 		trial = keep(trial, live)
 	}
 	if live != nil && defaultInTheWay(planned, live) {
-		unstructured.RemoveNestedField(trial.Object, "spec", "updateStrategy") // Apply handles an existing object
+		unstructured.RemoveNestedField(trial.Object, "spec", "updateStrategy") // Apply handles this field of an existing object
 	}
 	err = a.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(trial),
 		client.FieldOwner(FieldManager), client.ForceOwnership, client.DryRunAll)

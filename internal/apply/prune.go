@@ -9,8 +9,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// stamp sets annotations that are not part of the plan on an object that is about to be written: the operator's version and, on an object
-// without an owner, that GitOps tools must not delete it. The live object may be nil.
+// stamp sets annotations that are not part of the plan on an object before a write: the operator's version and, on an object without an
+// owner, that GitOps tools must not delete the object. live may be nil.
 func (a *Applier) stamp(obj, live *unstructured.Unstructured) {
 	a.stampVersion(obj)
 	if len(obj.GetOwnerReferences()) > 0 {
@@ -23,15 +23,15 @@ func (a *Applier) stamp(obj, live *unstructured.Unstructured) {
 	obj.SetAnnotations(object.WithoutPrune(obj.GetAnnotations(), has))
 }
 
-// stampTemplates sets the same annotations on the claim templates of a new StatefulSet, because claims have no owner either. A template
-// cannot be changed later: package retained annotates the claims of older StatefulSets.
+// stampTemplates sets the annotations against pruning on the claim templates of a new StatefulSet, because claims have no owner either. A
+// template cannot be changed later: package retained annotates the claims of older StatefulSets.
 func stampTemplates(set *unstructured.Unstructured) {
 	eachTemplate(set, func(template *unstructured.Unstructured) {
 		template.SetAnnotations(object.WithoutPrune(template.GetAnnotations(), nil))
 	})
 }
 
-// eachTemplate calls a function with each template of a StatefulSet's claims, without copying it.
+// eachTemplate calls a function with each claim template of a StatefulSet, without copying it.
 func eachTemplate(set *unstructured.Unstructured, call func(template *unstructured.Unstructured)) {
 	if set.GetKind() != object.StatefulSetKind.Kind {
 		return

@@ -22,8 +22,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// An object that Kubernetes cannot change in place is deleted and created again. A StatefulSet with other volumes keeps its pods; the pods
-// of another selector are deleted with their workload. A Service keeps its address, or stays headless, while it exists.
+// An object that Kubernetes cannot change in place is deleted and created again. A StatefulSet with other volumes keeps its pods. Pods with
+// another selector are deleted with their workload. A Service keeps its address, or stays headless, while it exists.
 func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 	t.Parallel()
 	selector := func(t *testing.T, o map[string]any) {
@@ -32,7 +32,7 @@ func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		spec, id string
-		earlier  change // what differs in the form before
+		earlier  change // the difference in the earlier form
 		how      metav1.DeletionPropagation
 	}{
 		"volume of a StatefulSet": {"{mysql: {}}", "StatefulSet/mysql-dataservice", func(t *testing.T, o map[string]any) {
@@ -62,7 +62,7 @@ func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 			how, uid := deletion(t, p.ds.Namespace)
 			assert.Equal(t, how, test.how)
 			assert.Equal(t, uid, first.GetUID())
-			if how == metav1.DeletePropagationOrphan { // no garbage collector runs here: until it is gone, nothing is done
+			if how == metav1.DeletePropagationOrphan { // no garbage collector runs here: nothing happens until the object is deleted
 				ending := fetch(t, planned)
 				await(t, ending)
 				assert.Equal(t, p.apply(planned).Action, Waiting)
@@ -85,8 +85,8 @@ func TestUnchangeableObjectsAreReplaced(t *testing.T) {
 	}
 }
 
-// A StatefulSet keeps its number of earlier revisions, which the oldest supported Kubernetes refuses to change: neither an earlier plan nor
-// an edit replaces it.
+// A StatefulSet keeps its number of earlier revisions, which the oldest supported Kubernetes refuses to change. Neither an earlier plan nor
+// an edit replaces the StatefulSet.
 func TestTheHistoryOfAStatefulSetIsKept(t *testing.T) {
 	t.Parallel()
 	p := start(t, "{mysql: {}}")
@@ -105,7 +105,7 @@ func TestTheHistoryOfAStatefulSetIsKept(t *testing.T) {
 	p.atRest(planned)
 }
 
-// deletion returns how the one object that was deleted was deleted.
+// deletion returns the propagation policy and the UID of the only deletion in a namespace.
 func deletion(t *testing.T, namespace string) (metav1.DeletionPropagation, types.UID) {
 	t.Helper()
 	var found []metav1.DeleteOptions
@@ -121,14 +121,14 @@ func deletion(t *testing.T, namespace string) (metav1.DeletionPropagation, types
 	return *found[0].PropagationPolicy, *found[0].Preconditions.UID
 }
 
-// A running workload is not deleted because the API server refuses an invalid value.
+// If the API server refuses an invalid value, the running workload is not deleted.
 func TestAnInvalidObjectReplacesNothing(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]change{
-		"StatefulSet/mysql-dataservice": setting("Never", "spec", "template", "spec", "restartPolicy"), // old API servers check little more of it
+		"StatefulSet/mysql-dataservice": setting("Never", "spec", "template", "spec", "restartPolicy"), // old API servers validate few other fields of a StatefulSet
 		"Deployment/proxy":              setting(int64(-1), "spec", "replicas"),
 		"Service/proxy":                 setting("Nonsense", "spec", "type"),
-		// Invalid and immutable at once: a new one could not be created.
+		// This value is invalid and immutable: a new object could not be created.
 		"Deployment/eureka": setting("b", "spec", "selector", "matchLabels", "app"),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -146,7 +146,7 @@ func TestAnInvalidObjectReplacesNothing(t *testing.T) {
 	}
 }
 
-// rigid is a client of an API server that changes nothing in place.
+// rigid is a client of an API server that changes no object in place.
 type rigid struct {
 	client.Client
 	deleted int
@@ -163,14 +163,14 @@ func (r *rigid) Delete(context.Context, client.Object, ...client.DeleteOption) e
 	return nil
 }
 
-// Objects that hold data or passwords are never deleted to be created again, for any answer of the API server.
+// Objects with data or passwords are never deleted and created again, whatever the API server answers.
 func TestDataAndPasswordsAreNeverReplaced(t *testing.T) {
 	t.Parallel()
 	const head = "\nmetadata: {name: a, namespace: b, labels: {app.kubernetes.io/instance: platform, app.kubernetes.io/managed-by: d3os-operator}"
 	owner := object.Owner{GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: "b", Name: "platform", UID: "uid"}
 	for name, test := range map[string]struct {
 		version, kind string
-		keep          string // in the plan
+		keep          string // keep is the planned value
 		deleted       int
 	}{
 		"a claim":                         {"v1", "PersistentVolumeClaim", "", 0},
@@ -202,7 +202,7 @@ func TestDataAndPasswordsAreNeverReplaced(t *testing.T) {
 	}
 }
 
-// A Secret that a person has made immutable keeps the passwords that it holds.
+// A Secret that a user has made immutable keeps its passwords.
 func TestAnImmutableSecretStays(t *testing.T) {
 	t.Parallel()
 	const id = "Secret/mysql-dataservice-users"

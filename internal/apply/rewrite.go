@@ -16,9 +16,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// An admission policy may change an object that the operator writes, such as an image or a number of pods. The answer to the write has the
-// changed values. Another write would not help, so the object keeps the policy's values. The operator writes it again when its plan
-// changes, when a user changes it, and after retryRewritten, because the policy may have been removed.
+// An admission policy may change an object in the operator's write, for example an image or a number of pods. The response to the write has
+// the changed values. Another write would not help, so the object keeps the policy's values. The operator writes the object again in three
+// cases: its plan changes; a user changes the object; retryRewritten has passed, because the policy may have been removed.
 
 // retryRewritten is the interval at which the operator again writes an object that a policy changed.
 const retryRewritten = time.Hour
@@ -27,28 +27,28 @@ const retryRewritten = time.Hour
 type Rewrite struct {
 	// Fields are the changed fields: Old is the live value, New the planned one.
 	Fields []Field
-	// IsNew reports whether this Apply was the first to detect the change.
+	// IsNew reports whether this Apply has detected the change for the first time.
 	IsNew bool
 }
 
-// rewrites remembers the objects that a policy changed.
+// rewrites records the objects that a policy has changed.
 type rewrites struct {
 	objects *lru.Cache // UID -> rewritten
 	now     func() time.Time
 }
 
 type rewritten struct {
-	digest          string // of the plan
-	version         string // of the object in the answer to the write
-	resourceVersion string // of the object at the last comparison
-	found           string // the fields and their values
+	digest          string // digest of the plan
+	version         string // specVersion of the object in the response to the write
+	resourceVersion string // resource version of the object at the last comparison
+	found           string // the changed fields and their values
 	fields          []Field
 	at              time.Time
 }
 
 func newRewrites() *rewrites { return &rewrites{objects: lru.New(4096), now: time.Now} }
 
-// specVersion returns a value that changes with each write of the spec: the generation, if an object has one.
+// specVersion returns a value that changes with each write of the spec: the generation, if the object has one.
 func specVersion(o *unstructured.Unstructured) string {
 	if generation := o.GetGeneration(); generation > 0 {
 		return fmt.Sprint("generation ", generation)
@@ -56,8 +56,8 @@ func specVersion(o *unstructured.Unstructured) string {
 	return o.GetResourceVersion()
 }
 
-// known returns the fields that a policy changed, if the live object is still the one from the answer to the last write of this plan, or
-// nil.
+// known returns the fields that a policy has changed if the live object is still the one in the response to the last write of this plan;
+// otherwise nil.
 func (a *Applier) known(planned, live *unstructured.Unstructured) (*Rewrite, error) {
 	value, ok := a.rewrites.objects.Get(live.GetUID())
 	if !ok {
@@ -67,7 +67,7 @@ func (a *Applier) known(planned, live *unstructured.Unstructured) (*Rewrite, err
 	if last.digest != planDigest(planned) || last.version != specVersion(live) || a.rewrites.now().Sub(last.at) > retryRewritten {
 		return nil, nil
 	}
-	if last.resourceVersion != live.GetResourceVersion() { // labels and annotations are in no generation
+	if last.resourceVersion != live.GetResourceVersion() { // changes of labels and annotations do not change the generation
 		fields, err := a.compare.deviation(planned, live)
 		if err != nil || signature(fields) != last.found {
 			return nil, err
@@ -78,7 +78,7 @@ func (a *Applier) known(planned, live *unstructured.Unstructured) (*Rewrite, err
 	return &Rewrite{Fields: last.fields}, nil
 }
 
-// remember compares the answer to a write with the plan, and returns the fields that a policy changed, or nil.
+// remember compares the response to a write with the plan, and returns the fields that a policy has changed, or nil.
 func (a *Applier) remember(planned, answer *unstructured.Unstructured) (*Rewrite, error) {
 	fields, err := a.compare.deviation(planned, answer)
 	if err != nil || len(fields) == 0 {
@@ -95,12 +95,12 @@ func (a *Applier) remember(planned, answer *unstructured.Unstructured) (*Rewrite
 	return &Rewrite{Fields: fields, IsNew: isNew}, nil
 }
 
-// planDigest identifies the plan of an object, including the sizes of its claim templates, which Digest leaves out.
+// planDigest identifies the plan of an object. Unlike Digest, it includes the sizes of claim templates.
 func planDigest(planned *unstructured.Unstructured) string {
 	return object.Digest(planned) + templateSizes(planned)
 }
 
-// deviation returns the fields of an object that differ from the plan.
+// deviation returns the fields of a live object that differ from the plan.
 func (c *comparer) deviation(planned, live *unstructured.Unstructured) ([]Field, error) {
 	planned = keep(planned, live)
 	unplanned := hasUnplanned(planned, live)
@@ -129,7 +129,7 @@ func signature(fields []Field) string {
 	return object.Sum([]byte(text.String()))
 }
 
-// Note describes the first field that a policy changed.
+// Note describes the first field that a policy has changed.
 func (r *Rewrite) Note(planned *unstructured.Unstructured) string {
 	first := r.Fields[0]
 	text := fmt.Sprintf("%s %s: %s %s", planned.GetKind(), planned.GetName(), object.ByPolicy, first.Path)
@@ -142,7 +142,7 @@ func (r *Rewrite) Note(planned *unstructured.Unstructured) string {
 	return text
 }
 
-// isShown reports whether the values of a field may be in a status: the values of Secrets and variables may be passwords.
+// isShown reports whether a status may contain the values of a field. The values of Secrets and variables may be passwords.
 func isShown(planned *unstructured.Unstructured, field Field) bool {
 	return planned.GetKind() != "Secret" && planned.GetKind() != "ConfigMap" && !strings.Contains(field.Path, ".env[")
 }

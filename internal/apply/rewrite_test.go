@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// policy is a client of an API server with a policy that changes each object that is written.
+// policy is a client of an API server with a policy that changes every written object.
 type policy struct {
 	client.Client
 
@@ -47,8 +47,8 @@ func setInContainer(field string, value any) func(map[string]any) {
 	}
 }
 
-// A change by a policy is reported once, with the requested and the found value, and is not written again. This holds if the policy exists
-// at the creation, if it comes later, and for a field that the plan does not set. No correction is reported.
+// A change by a policy is reported once, with the requested and the found value, and the object is not written again. This holds for a
+// policy that exists at the creation, for a later policy, and for a field that the plan does not set. No correction is reported.
 func TestRewrittenObjectsAreNotFought(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -88,7 +88,7 @@ func TestRewrittenObjectsAreNotFought(t *testing.T) {
 					await(t, fetch(t, planned))
 					return result.Rewrite
 				}
-				if made { // a user changes it, so that the operator writes it, and the policy changes that write
+				if made { // the user's change makes the operator write the object; the policy changes that write
 					touched := fetch(t, planned)
 					c.change(touched.Object)
 					assert.NilError(t, user.Update(t.Context(), touched))
@@ -106,7 +106,8 @@ func TestRewrittenObjectsAreNotFought(t *testing.T) {
 				assert.Equal(t, len(p.writes()), 0, when)
 				assert.Assert(t, !actions[Corrected], "%s: %v", when, actions)
 
-				// After an hour the operator writes it once more and finds the same. Without the policy the object becomes as planned.
+				// After an hour, the operator writes the object again, with the same result. Without the policy, the object becomes as
+				// planned.
 				p.rewrites.now = func() time.Time { return time.Now().Add(2 * retryRewritten) }
 				again := put()
 				assert.Assert(t, again != nil && !again.IsNew, "%s: %+v", when, again)
@@ -120,7 +121,7 @@ func TestRewrittenObjectsAreNotFought(t *testing.T) {
 	}
 }
 
-// If a policy changed the claim templates of a StatefulSet at its creation, neither a restart of the operator nor a change of the plan
+// A policy has changed the claim templates of a StatefulSet at its creation. Neither a restart of the operator nor a change of the plan
 // replaces the StatefulSet.
 func TestClaimTemplatesOfAPolicyStay(t *testing.T) {
 	t.Parallel()
@@ -154,7 +155,7 @@ func TestClaimTemplatesOfAPolicyStay(t *testing.T) {
 			}
 			edit(t, planned, inContainer(setting("other", "image")))
 			assert.Equal(t, p.apply(planned).Action, Corrected)
-			if name != "storage class" { // the plan's may have changed, too
+			if name != "storage class" { // the plan's class may have changed, too
 				p.declare("{mysql: {labels: {team: a}}}")
 				assert.Equal(t, p.apply(p.planned(databaseSet)).Action, Updated)
 			}
@@ -207,7 +208,7 @@ func TestEditsOfOtherFieldsAreCorrected(t *testing.T) {
 	}
 }
 
-// foresee returns a function that fails the test unless an apply did what a Judge predicted. Every test of this package that applies an
+// foresee returns a function that fails the test unless an apply had the predicted effect. Every test of this package that applies an
 // object calls it.
 func (p *platform) foresee(planned *unstructured.Unstructured) func(Result, error) {
 	p.Helper()
@@ -223,7 +224,7 @@ func (p *platform) foresee(planned *unstructured.Unstructured) func(Result, erro
 			assert.DeepEqual(p, refused, err)
 		}
 		if err != nil {
-			return // a Judge cannot predict most refusals of the API server
+			return // Judge cannot predict most refusals of the API server
 		}
 		assert.NilError(p, refused)
 		assert.Equal(p, verdict.Action, result.Action, "foreseen for %s; fields %v", describe(planned), verdict.Fields)
@@ -246,7 +247,7 @@ func (p *platform) foresee(planned *unstructured.Unstructured) func(Result, erro
 	}
 }
 
-// has reports whether an object of the API server's has every foreseen value: it fills in more.
+// has reports whether a live object has every predicted value. (The API server fills in more values.)
 func has(live, foreseen any) bool {
 	switch want := foreseen.(type) {
 	case map[string]any:
@@ -296,7 +297,7 @@ func TestAJudgeSeesWhatIsRemoved(t *testing.T) {
 	p.apply(planned)
 }
 
-// What holds data is not replaced: a Judge names the field that would need that.
+// An object with data is not replaced: Judge names the field whose change would need a replacement.
 func TestAJudgeRefusesToReplaceData(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{mysql: {kind: Deployment}}", "PersistentVolumeClaim/data-mysql-dataservice-0")

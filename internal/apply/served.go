@@ -25,13 +25,14 @@ func (e *NotServedError) Error() string {
 	return fmt.Sprintf("the API server does not serve %s of %s: install its CRD", e.Kind.Kind, e.Kind.GroupVersion())
 }
 
-// isNotServed reports whether a read failed because the API server does not serve the kind now, or did not when the cache was set up.
+// isNotServed reports whether a read failed because the API server does not serve the kind now, or did not serve it when the cache was set
+// up.
 func isNotServed(err error) bool {
 	var notCached *cache.ErrResourceNotCached
 	return meta.IsNoMatchError(err) || errors.As(err, &notCached)
 }
 
-// watched holds the kinds of object.Optional that the cache has. For any other kind, a list queries the API server for the CRD.
+// watched has the kinds of object.Optional that the cache has. For any other kind, a list request would query the API server for the CRD.
 type watched struct{ kinds sync.Map }
 
 func (w *watched) has(gvk schema.GroupVersionKind) bool {
@@ -39,10 +40,10 @@ func (w *watched) has(gvk schema.GroupVersionKind) bool {
 	return found
 }
 
-// AddWatched makes Owned list a kind of object.Optional. Call it when the cache has the kind.
+// AddWatched makes Owned list a kind of object.Optional. Call it after the cache has the kind.
 func (a *Applier) AddWatched(gvk schema.GroupVersionKind) { a.watched.kinds.Store(gvk, true) }
 
-// wanted holds the planned kinds that the API server does not serve.
+// wanted has the planned kinds that the API server does not serve.
 type wanted struct {
 	mu    sync.Mutex
 	kinds map[schema.GroupVersionKind]chan struct{}
@@ -71,5 +72,5 @@ func (w *wanted) add(gvk schema.GroupVersionKind) {
 	}
 }
 
-// Wanted returns a channel that is closed when a plan has an object of a kind that the API server does not serve.
+// Wanted returns a channel that closes when a plan has an object of a kind that the API server does not serve.
 func (a *Applier) Wanted(gvk schema.GroupVersionKind) <-chan struct{} { return a.wanted.channel(gvk) }

@@ -21,13 +21,13 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Types holds the schema of every kind that is applied: Kubernetes' own kinds, and those of CustomResourceDefinitions. The schema of any
-// other kind is deduced from each object.
+// Types has the schema of every kind that is applied: Kubernetes' own kinds, and the kinds of CustomResourceDefinitions. For any other
+// kind, the schema is deduced from each object.
 type Types struct {
 	builtin managedfields.TypeConverter
 	custom  managedfields.TypeConverter
-	deduced managedfields.TypeConverter      // without a schema: maps are merged, lists are values
-	kinds   map[schema.GroupVersionKind]bool // the custom ones
+	deduced managedfields.TypeConverter      // no schema: maps are merged, lists are values
+	kinds   map[schema.GroupVersionKind]bool // kinds of CustomResourceDefinitions
 }
 
 var _ managedfields.TypeConverter = &Types{}
@@ -55,7 +55,7 @@ func NewTypes(definitions fs.FS) (*Types, error) {
 	if err != nil {
 		return nil, err
 	}
-	const preserveUnknownFields = true // metadata, whose schema a definition does not have
+	const preserveUnknownFields = true // for metadata, whose schema a definition lacks
 	t.custom, err = managedfields.NewTypeConverter(schemas, preserveUnknownFields)
 	if err != nil {
 		return nil, fmt.Errorf("read the schemas of CustomResourceDefinitions: %w", err)
@@ -70,7 +70,7 @@ func (t *Types) add(schemas map[string]*spec.Schema, data []byte) error {
 	}
 	for _, version := range crd.Spec.Versions {
 		gvk := schema.GroupVersionKind{Group: crd.Spec.Group, Version: version.Name, Kind: crd.Spec.Names.Kind}
-		text, err := json.Marshal(version.Schema.OpenAPIV3Schema) // both types are the same JSON
+		text, err := json.Marshal(version.Schema.OpenAPIV3Schema) // both types have the same JSON
 		if err != nil {
 			return err
 		}
@@ -92,7 +92,7 @@ func (t *Types) ObjectToTyped(obj runtime.Object, options ...typed.ValidationOpt
 
 // TypedToObject is the reverse of ObjectToTyped.
 func (t *Types) TypedToObject(value *typed.TypedValue) (runtime.Object, error) {
-	return t.builtin.TypedToObject(value) // it reads only the value
+	return t.builtin.TypedToObject(value) // TypedToObject only reads the value
 }
 
 func (t *Types) of(gvk schema.GroupVersionKind) managedfields.TypeConverter {

@@ -31,7 +31,7 @@ func parse(t *testing.T, text string) *unstructured.Unstructured {
 	return obj
 }
 
-// newContest returns a time that only the test changes, and a function that returns the wait before a correction: 0 if it is allowed.
+// newContest returns a clock that only the test changes, and a function that returns the wait before a correction: 0 if it is allowed.
 func newContest(t *testing.T) (*time.Time, func(uid types.UID) time.Duration) {
 	t.Helper()
 	now, c := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), newContests()
@@ -54,7 +54,7 @@ func TestContestsBackOff(t *testing.T) {
 	for range ofObjects.free + 1 {
 		assert.Equal(t, wait("a"), time.Duration(0))
 	}
-	// Each further correction waits twice as long as the one before, up to a limit.
+	// Each further correction waits twice as long as the previous one, up to a limit.
 	want := ofObjects.first
 	for range 12 {
 		assert.Equal(t, wait("a"), want)
@@ -85,8 +85,8 @@ func TestRareCorrectionsAreNoContest(t *testing.T) {
 
 const deploymentHead = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a, annotations: {d3os-product.com.d3os/digest: d}}\nspec:\n"
 
-// The drift tests cover other cases on an API server. A resource of the operator's own kinds is compared by the schema of its
-// CustomResourceDefinition: its lists with keys are maps, too.
+// The drift tests cover other cases with an API server. A resource of the operator's own kinds is compared by the schema in its
+// CustomResourceDefinition, in which lists with keys are maps, too.
 func TestContains(t *testing.T) {
 	t.Parallel()
 	const own = "apiVersion: d3os-product.com.d3os/v1\nkind: DataService\n"
@@ -147,7 +147,7 @@ spec: {rollout: {order: Dependency}, mysql: {databases: [b, a], storage: {size: 
 	}
 }
 
-// A differing digest or differing content is a reason to write. A compared object is compared again only after it changed.
+// An object is written if its digest or its content differs. It is compared again only after it has changed.
 func TestSame(t *testing.T) {
 	t.Parallel()
 	c := newComparer(ownTypes)
@@ -190,7 +190,7 @@ func TestUnplannedFieldsOfAResource(t *testing.T) {
 	}
 }
 
-// Judge names the list when a user adds a field to an item of an atomic list. It does so for the operator's own resources, too.
+// If a user adds a field to an item of an atomic list, Judge names the list. This includes the operator's own resources.
 func TestAdditionsToItemsOfListsAreNamed(t *testing.T) {
 	t.Parallel()
 	const meta = "metadata: {name: a, annotations: {d3os-product.com.d3os/digest: d}}, spec: "
@@ -208,7 +208,7 @@ func TestAdditionsToItemsOfListsAreNamed(t *testing.T) {
 	}
 }
 
-// Only what Kubernetes refuses to change in place is a reason to replace an object.
+// An object is replaced only for a change that Kubernetes refuses to make in place.
 func TestImmutable(t *testing.T) {
 	t.Parallel()
 	invalid := func(kind string, errs ...*validation.Error) error {

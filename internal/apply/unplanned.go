@@ -15,12 +15,12 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Server-side apply keeps entries that other writers added to a map or list. Most of these entries are welcome: labels, annotations, a
+// Server-side apply keeps entries that other writers have added to a map or list. Most of these entries are allowed: labels, annotations, a
 // sidecar that a webhook injects. The operator removes two sorts (hasUnplanned): entries that change the running program (a variable, a
-// file in a configuration, a command, a port of a Service, a paused rollout), and entries that block planned fields (only one of a
-// disruption budget's two limits may be set).
+// file in a configuration, a command, a port of a Service, a paused rollout), and entries that block planned fields (a disruption budget
+// may have only one of two limits).
 
-// hasUnplanned reports whether the live object has such entries, or an unfinished restore.
+// hasUnplanned reports whether the live object has entries of the two sorts, or an unfinished restore.
 func hasUnplanned(planned, live *unstructured.Unstructured) bool {
 	if restoring(live) {
 		return true
@@ -65,8 +65,8 @@ func isOnDelete(set *unstructured.Unstructured) bool {
 
 var rollingUpdate = []string{"spec", "updateStrategy", "rollingUpdate"}
 
-// annotationRestoring marks an object between the two writes of a restore or of a creation by post, so that an operator that starts in
-// between makes the second write.
+// annotationRestoring marks an object between the two writes of a restore, or of a creation by post. An operator that starts in between
+// does the second write.
 const annotationRestoring = "d3os-product.com.d3os/restoring"
 
 func markRestoring(obj *unstructured.Unstructured) {
@@ -80,11 +80,12 @@ func restoring(live *unstructured.Unstructured) bool {
 }
 
 // restore writes the live object as planned in one update, with exactly the planned items in its lists. Unlike an apply, it removes foreign
-// entries, and planned variables in another form. If planned fields change with it, a second write rewrites metadata.managedFields as a
-// server-side apply would: after an update the manager owns its fields twice, and a later apply could not remove them.
+// entries, and variables that differ in form from the planned ones. If planned fields change, a second write rewrites
+// metadata.managedFields as a server-side apply would: after an update, the manager owns its fields twice, and a later apply could not
+// remove them.
 func (a *Applier) restore(ctx context.Context, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if !mayRestore(planned.GetKind()) { // its creation ended halfway
-		marked, err := get(ctx, a.live, live) // the cache keeps no field managers
+	if !mayRestore(planned.GetKind()) { // the creation of the object was interrupted
+		marked, err := get(ctx, a.live, live) // the cache drops field managers
 		if err != nil || marked == nil || !restoring(marked) {
 			return live, err
 		}
@@ -134,7 +135,7 @@ func withPlannedLists(planned, live *unstructured.Unstructured) *unstructured.Un
 		spec, _ := object.Object["spec"].(map[string]any)
 		ports := items(planned.Object, "spec", "ports")
 		for i, port := range ports {
-			// Values that the API server chose for the port, such as its node port, stay.
+			// Keep values that the API server chose for the port, such as the node port.
 			if merged := maps.Clone(find(items(spec, "ports"), portKey, portKey(port))); merged != nil {
 				maps.Copy(merged, port)
 				ports[i] = merged
@@ -169,7 +170,7 @@ func mayRestore(kind string) bool {
 	return true
 }
 
-// limits of a disruption budget.
+// limits are the limits of a disruption budget.
 var limits = []string{"minAvailable", "maxUnavailable"}
 
 func isSet(object *unstructured.Unstructured, field string) bool {
@@ -177,7 +178,7 @@ func isSet(object *unstructured.Unstructured, field string) bool {
 	return set
 }
 
-// setField sets a field, or removes it when there is no value.
+// setField sets a field, or removes the field if there is no value.
 func setField(object map[string]any, field string, value any) {
 	if value == nil {
 		delete(object, field)
@@ -210,8 +211,8 @@ func unplannedKeys(planned, live map[string]any, field string) bool {
 	return false
 }
 
-// unplannedFields reports whether a part of a resource has fields that the planned one lacks. The plan owns all fields of the operator's
-// own resources, except the number of pods where it plans none. Fields that are false count as missing.
+// unplannedFields reports whether a part of a resource has fields that the planned part lacks. The plan owns all fields of the operator's
+// own resources, except a number of pods that the plan does not set. Fields with the value false count as missing.
 func unplannedFields(planned, live any) bool {
 	switch has := live.(type) {
 	case map[string]any:

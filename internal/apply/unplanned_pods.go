@@ -15,29 +15,28 @@ var podSpecs = [][]string{
 	{"spec", "jobTemplate", "spec", "template", "spec"},
 }
 
-// workloadFields are fields of a workload that stop it from creating or updating pods.
+// workloadFields are fields of a workload that prevent it from creating or updating pods.
 var workloadFields = [][]string{{"spec", "jobTemplate", "spec", "suspend"}}
 
-// podFields are fields of a pod spec that change what the pod may do, where it runs, and where its traffic goes.
+// podFields are fields of a pod spec that affect the pod's rights, its node and its traffic.
 var podFields = [][]string{
 	{"hostNetwork"}, {"hostPID"}, {"hostIPC"}, {"serviceAccountName"}, {"serviceAccount"},
 	{"nodeName"}, {"hostAliases"}, {"shareProcessNamespace"}, {"securityContext", "runAsUser"}, {"securityContext", "runAsGroup"},
 }
 
-// containerFields are fields of a planned container that change what it runs.
+// containerFields are fields of a planned container that affect the running program.
 var containerFields = [][]string{
 	{"command"}, {"args"}, {"envFrom"}, {"lifecycle"}, {"lifecycle", "postStart"}, {"lifecycle", "preStop"},
-	// The API server refuses a second handler next to a planned one.
+	// The API server refuses a second handler in addition to a planned one.
 	{"lifecycle", "preStop", "exec"}, {"lifecycle", "preStop", "httpGet"}, {"lifecycle", "preStop", "sleep"}, {"lifecycle", "preStop", "tcpSocket"},
 	{"securityContext", "privileged"}, {"securityContext", "capabilities", "add"},
 	{"securityContext", "runAsUser"}, {"securityContext", "runAsGroup"},
 }
 
-// externalIPs are addresses that send their traffic to a Service.
+// externalIPs are addresses whose traffic goes to a Service.
 var externalIPs = []string{"spec", "externalIPs"}
 
-// hasUnplannedOfPods reports whether a live workload's pods differ from the planned ones by fields or variables that
-// the plan does not set.
+// hasUnplannedOfPods reports whether a live workload's pods have fields or variables that the plan does not set.
 func hasUnplannedOfPods(planned, live *unstructured.Unstructured) bool {
 	found := false
 	eachUnplanned(planned, live, func(map[string]any, []string) { found = true })
@@ -53,7 +52,7 @@ func hasUnplannedOfPods(planned, live *unstructured.Unstructured) bool {
 // removeUnplannedOfPods removes the fields and variables that hasUnplannedOfPods finds.
 func removeUnplannedOfPods(planned, object *unstructured.Unstructured) {
 	eachUnplanned(planned, object, func(in map[string]any, path []string) { unstructured.RemoveNestedField(in, path...) })
-	for _, path := range podSpecs { // before the mounts: unplannedVolumes reads the mounts
+	for _, path := range podSpecs { // must come before the mounts, which unplannedVolumes reads
 		want, has := fields(planned, path), fields(object, path)
 		unplanned := unplannedVolumes(want, has)
 		if len(unplanned) == 0 {
@@ -77,7 +76,7 @@ func removeUnplannedOfPods(planned, object *unstructured.Unstructured) {
 	})
 }
 
-// unplannedVariables returns the sorted names of the variables of planned containers that only the live workload has.
+// unplannedVariables returns the sorted names of variables of planned containers that only the live workload has.
 func unplannedVariables(planned, live *unstructured.Unstructured) []string {
 	var names []string
 	eachContainer(planned, live, func(want, has map[string]any) {
@@ -95,10 +94,10 @@ func unplannedVariables(planned, live *unstructured.Unstructured) []string {
 	return slices.Compact(names)
 }
 
-// unplannedVolumes returns the names of live volumes that the plan lacks, and that have a path of the node or are mounted by a planned
-// container. Volumes that an added container mounts are left out. Planned volumes with another source are included.
+// unplannedVolumes returns the names of live volumes that the plan lacks, if they are a path of the node or a planned container mounts
+// them. It omits volumes that an added container mounts. It includes planned volumes with another source.
 func unplannedVolumes(planned, live map[string]any) map[any]bool {
-	mounts := map[any]bool{} // the names of mounted volumes; true if an added container mounts it
+	mounts := map[any]bool{} // names of mounted volumes; true if an added container mounts the volume
 	for _, list := range []string{"initContainers", "containers"} {
 		for _, container := range items(live, list) {
 			isPlanned := find(items(planned, list), nameKey, nameKey(container)) != nil
@@ -138,7 +137,7 @@ func hasOtherSource(planned, live map[string]any) bool {
 // mountKey identifies a mount as the API server does.
 func mountKey(mount map[string]any) any { return mount["mountPath"] }
 
-// eachUnplanned calls a function with each of podFields and containerFields that only the live workload has.
+// eachUnplanned calls do for each of podFields and containerFields that only the live workload has.
 func eachUnplanned(planned, live *unstructured.Unstructured, do func(in map[string]any, path []string)) {
 	for _, field := range workloadFields {
 		if unplannedPath(planned.Object, live.Object, field) {
@@ -164,7 +163,7 @@ func eachUnplanned(planned, live *unstructured.Unstructured, do func(in map[stri
 	})
 }
 
-// eachContainer calls a function with each planned container and its live one.
+// eachContainer calls do for each planned container with the live container of the same name.
 func eachContainer(planned, live *unstructured.Unstructured, do func(want, has map[string]any)) {
 	for _, path := range podSpecs {
 		for _, list := range []string{"initContainers", "containers"} {

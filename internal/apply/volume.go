@@ -27,21 +27,21 @@ var (
 	storageCapacity = []string{"status", "capacity", "storage"}
 )
 
-// resizeAgain is the default wait before the next attempt to set a refused size (see Applier.RetryRefused). A change of the storage class
+// resizeAgain is the default wait before a refused size is requested again (see Applier.RetryRefused). A change of the storage class
 // triggers no event.
 const resizeAgain = 5 * time.Minute
 
-// Refusal is a volume that does not get its planned size.
+// Refusal reports that a volume does not get its planned size.
 type Refusal struct {
 	Claim   *unstructured.Unstructured
 	Message string
-	New     bool // refused by this call, not remembered
-	Pending bool // the volume has the size, but its file system does not
-	// Again is the time until the next attempt; 0 is never, because volumes do not shrink.
+	New     bool // refused in this call, and not in an earlier one
+	Pending bool // the volume has the new size, its file system does not
+	// Again is the time until the next attempt; 0 means never, because volumes do not shrink.
 	Again time.Duration
 }
 
-// resizes remembers the sizes that were refused, so that an owner at rest writes nothing.
+// resizes records refused sizes, so that an owner at rest causes no writes.
 type resizes struct {
 	refused *lru.Cache // resize -> refusedResize
 	again   time.Duration
@@ -62,14 +62,13 @@ func newResizes() *resizes {
 	return &resizes{refused: lru.New(4096), again: resizeAgain, now: time.Now}
 }
 
-// RetryRefused sets the wait before the next attempt to set a refused size of a volume; 0 is the default of five minutes.
+// RetryRefused sets the wait before a refused size of a volume is requested again; 0 means the default of five minutes.
 func (a *Applier) RetryRefused(after time.Duration) { a.resizes.again = cmp.Or(after, resizeAgain) }
 
-// FitVolumes resizes the claims of a planned claim or StatefulSet, and returns the planned object with the sizes of the claims.
-//
-// A refused size is a Refusal, not an error: the other fields are still applied. Causes: the storage class cannot expand volumes, the claim
-// is unbound, or the volume is larger. Kubernetes does not grow the claims of a StatefulSet, and does not change its claim templates: the
-// StatefulSet is replaced without its pods (see replace). A claim never becomes smaller than its volume.
+// FitVolumes resizes the claims of a planned claim or StatefulSet. It returns the planned object with the sizes of the claims. A refused
+// size is a Refusal and not an error, so the other fields are still applied. A size is refused if the storage class cannot expand volumes,
+// the claim is unbound, or the volume is larger. Kubernetes neither enlarges the claims of a StatefulSet nor changes its claim templates:
+// the StatefulSet is replaced without its pods (see replace). A claim never becomes smaller than its volume.
 func (a *Applier) FitVolumes(ctx context.Context, owner object.Owner, planned, live *unstructured.Unstructured) (*unstructured.Unstructured, []Refusal, error) {
 	switch planned.GetKind() {
 	case object.ClaimKind.Kind:
@@ -94,9 +93,8 @@ func (a *Applier) fitClaim(ctx context.Context, owner object.Owner, planned, liv
 	return withSize(likeVolume(planned, live), size, storageRequest...), refusals(refusal), nil
 }
 
-// likeVolume returns a planned claim with the class and the access modes of the live one, which cannot change. Class and modes differ from
-// the plan if a volume was retained, or restored into another class. The workload then uses the volume unchanged, as the pods of a
-// StatefulSet do.
+// likeVolume returns a planned claim with the class and the access modes of the live claim, which cannot change. They differ from the plan
+// if a volume was retained, or restored to another class. The workload then uses the volume unchanged, as the pods of a StatefulSet do.
 func likeVolume(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	fitted := planned.DeepCopy()
 	spec := fitted.Object["spec"].(map[string]any)
@@ -136,7 +134,7 @@ func (a *Applier) fitTemplates(ctx context.Context, owner object.Owner, planned,
 			if err != nil {
 				return nil, nil, err
 			}
-			if refusal != nil && !refusal.Pending { // the template keeps its size, or gets the claim's if it is new
+			if refusal != nil && !refusal.Pending { // the template keeps its size; a new template gets the claim's size
 				templates[i] = withSize(template, templateSize(live, i, size), storageRequest...).Object
 			}
 			all = append(all, refusals(refusal)...)
@@ -163,7 +161,7 @@ func claimsOf(set, template *unstructured.Unstructured, claims []*unstructured.U
 	return own
 }
 
-// templateSize returns the size in a live StatefulSet's claim template, or the fallback if the template is missing.
+// templateSize returns the size in a live StatefulSet's claim template, or fallback if there is no such template.
 func templateSize(live *unstructured.Unstructured, i int, fallback resource.Quantity) resource.Quantity {
 	if live == nil {
 		return fallback
@@ -175,7 +173,7 @@ func templateSize(live *unstructured.Unstructured, i int, fallback resource.Quan
 	return request(&unstructured.Unstructured{Object: templates[i].(map[string]any)})
 }
 
-// templateSizes returns the sizes in a StatefulSet's claim templates, in their order; empty for other kinds.
+// templateSizes returns the sizes in a StatefulSet's claim templates, in order; "" for other kinds.
 func templateSizes(set *unstructured.Unstructured) string {
 	if set.GetKind() != "StatefulSet" {
 		return ""
@@ -200,7 +198,7 @@ func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, 
 	if want.Cmp(has) == 0 {
 		return has, pendingGrowth(claim), nil
 	}
-	// A requested size that the volume never reached may be lowered, but the API server accepts only a size above the volume's.
+	// A requested size that the volume has never reached may be lowered, but the API server accepts only a size above the volume's.
 	if want.Cmp(has) < 0 && (capacity.IsZero() || want.Cmp(capacity) <= 0) {
 		return has, &Refusal{Claim: claim, Message: fmt.Sprintf(
 			"PersistentVolumeClaim %s stays at %s: a volume cannot shrink to %s", claim.GetName(), has.String(), want.String())}, nil
@@ -208,15 +206,15 @@ func (a *Applier) resize(ctx context.Context, claim *unstructured.Unstructured, 
 	return a.patchSize(ctx, claim, withSize(claim, want, storageRequest...), client.MergeFrom(claim), "allow volume expansion in its storage class, or set the size back")
 }
 
-// pendingGrowth returns a Refusal for a claim with a grown volume and a file system of the old size: a storage class without online
-// expansion grows the file system when a pod mounts the volume.
+// pendingGrowth returns a Refusal if a claim's volume has the new size and its file system does not. A storage class without online
+// expansion enlarges the file system when a pod mounts the volume.
 func pendingGrowth(claim *unstructured.Unstructured) *Refusal {
 	condition := conditionOf(claim, corev1.PersistentVolumeClaimFileSystemResizePending)
 	if condition == nil {
 		return nil
 	}
 	return &Refusal{Claim: claim, Pending: true, Message: fmt.Sprintf("PersistentVolumeClaim %s waits with its new size for its pod to start again (%s): "+
-		"its storage class may grow file systems offline alone; if this stays, delete the pod that uses it", claim.GetName(), condition["type"])}
+		"its storage class may grow file systems only while no pod uses the volume; if this message stays, delete the pod that uses the claim", claim.GetName(), condition["type"])}
 }
 
 // conditionOf returns the condition of a claim if it is true, or nil.
@@ -255,11 +253,11 @@ func (a *Applier) patchSize(ctx context.Context, claim, target *unstructured.Uns
 	return want, nil, nil
 }
 
-// keepGrown returns the planned object. A claim that is larger than planned keeps its live size: retained data may be on a volume that grew
-// earlier.
+// keepGrown returns the planned object. If a claim is larger than planned, it keeps the claim's size: retained data may be on a volume that
+// was enlarged before.
 func keepGrown(planned, live *unstructured.Unstructured) *unstructured.Unstructured {
 	size, want, capacity := request(live), request(planned), quantity(live, storageCapacity...)
-	givenUp := want.Cmp(capacity) > 0 && !capacity.IsZero() // FitVolumes set the size back
+	givenUp := want.Cmp(capacity) > 0 && !capacity.IsZero() // FitVolumes restored the smaller size
 	if planned.GetKind() != object.ClaimKind.Kind || want.Cmp(size) >= 0 || givenUp {
 		return planned
 	}
@@ -276,7 +274,7 @@ func refusals(r *Refusal) []Refusal {
 // withSize returns a copy of an object with another size.
 func withSize(o *unstructured.Unstructured, size resource.Quantity, path ...string) *unstructured.Unstructured {
 	sized := o.DeepCopy()
-	_ = unstructured.SetNestedField(sized.Object, size.String(), path...) // maps all the way
+	_ = unstructured.SetNestedField(sized.Object, size.String(), path...) // cannot fail: the path consists of maps
 	return sized
 }
 

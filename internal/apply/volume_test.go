@@ -23,11 +23,11 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// onClass returns a platform with a database of this spec, on a new storage class that may or may not expand volumes.
+// onClass returns a platform with this spec of mysql, on a new storage class. expands sets whether the class can expand volumes.
 func onClass(t *testing.T, expands bool, mysql string) (*platform, *storagev1.StorageClass) {
 	t.Helper()
 	p := start(t, "{mysql: {"+mysql+"}}")
-	class := &storagev1.StorageClass{ // classes have no namespace
+	class := &storagev1.StorageClass{ // storage classes have no namespace
 		ObjectMeta: metav1.ObjectMeta{Name: p.ds.Namespace}, Provisioner: "example.com/none", AllowVolumeExpansion: &expands,
 	}
 	assert.NilError(t, user.Create(t.Context(), class))
@@ -35,7 +35,7 @@ func onClass(t *testing.T, expands bool, mysql string) (*platform, *storagev1.St
 	return p, class
 }
 
-// sized returns a planned object with this size of the database's volume.
+// sized returns the planned object with this size of the database's volume.
 func (p *platform) sized(size, id string) *unstructured.Unstructured {
 	p.Helper()
 	p.ds.Spec.MySQL.Storage.Size = resource.MustParse(size)
@@ -61,7 +61,7 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, true, "")
 	claim := claimOf(t, p.sized("10Gi", databaseSet), "data-mysql-dataservice-0")
-	foreign := claimOf(t, p.sized("10Gi", databaseSet), "data-mysql-other-0") // of another set
+	foreign := claimOf(t, p.sized("10Gi", databaseSet), "data-mysql-other-0") // a claim of another StatefulSet
 	has := func(claim *unstructured.Unstructured) any { return field(t, fetch(t, claim), storageRequest...) }
 	for _, step := range []struct {
 		size, has string
@@ -71,7 +71,7 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 		{"10Gi", "10Gi", 0, []string{}},
 		{"20Gi", "20Gi", 0, []string{"PATCH persistentvolumeclaims/data-mysql-dataservice-0"}},
 		{"20Gi", "20Gi", 0, []string{}},
-		{"10Gi", "20Gi", 1, []string{}}, // a volume cannot shrink, and the refusal is reported
+		{"10Gi", "20Gi", 1, []string{}}, // a volume cannot shrink; the refusal reports that
 	} {
 		_, _, refused := p.fit(p.sized(step.size, databaseSet))
 		assert.Equal(t, len(refused), step.refused, step.size)
@@ -80,7 +80,7 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 		assert.Equal(t, has(foreign), "10Gi")
 	}
 
-	// A Deployment's claim is an object of the plan, and behaves alike.
+	// A Deployment's claim is an object of the plan, and behaves in the same way.
 	p.declare("{mysql: {kind: Deployment, storage: {storageClassName: " + class.Name + "}}}")
 	_, _, refused := p.fit(p.sized("30Gi", databaseClaim))
 	assert.Equal(t, len(refused), 0)
@@ -91,8 +91,8 @@ func TestVolumesGrowAndNeverShrink(t *testing.T) {
 	assert.Equal(t, has(claim), "30Gi")
 }
 
-// An existing volume keeps its class and its access mode, which cannot change. A Deployment, too, uses a volume that was retained, or
-// restored into another class, unchanged.
+// An existing volume keeps its class and its access mode, which cannot change. A Deployment also uses a volume unchanged that was retained,
+// or restored to another class.
 func TestAVolumeIsUsedAsItIs(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, true, "kind: Deployment, storage: {accessMode: ReadWriteOncePod}")
@@ -110,8 +110,8 @@ func TestAVolumeIsUsedAsItIs(t *testing.T) {
 	}
 }
 
-// H2: a volume keeps its size if its class cannot expand volumes. Its StatefulSet is still updated, and the size may be set back.
-// TestVolumeThatCannotGrow (test/behaviour) creates the StatefulSet again as well.
+// H2: a volume keeps its size if its class cannot expand volumes. Its StatefulSet is still updated, and the old size may be restored.
+// TestVolumeThatCannotGrow (test/behaviour) also recreates the StatefulSet.
 func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, false, "")
@@ -136,11 +136,12 @@ func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	action, refused = apply("20Gi")
 	assert.Equal(t, action, Unchanged)
 	assert.Equal(t, len(refused), 1)
-	assert.DeepEqual(t, p.writes(), []string{}) // it was refused a moment ago
+	assert.DeepEqual(t, p.writes(), []string{}) // the size was refused a moment ago
 	_, refused = apply("5Gi")
 	assert.Equal(t, len(refused), 0)
 
-	// The template kept the claim's size, under the digest of a plan with another size. It gets the new size when the claim has it.
+	// The template has kept the claim's size, although the plan's digest is that of another size. It gets the new size when the claim has
+	// it.
 	_, refused = apply("20Gi")
 	assert.Equal(t, len(refused), 1)
 	apply("20Gi")
@@ -152,19 +153,19 @@ func TestAVolumeThatCannotGrowHoldsNothingBack(t *testing.T) {
 	assert.Equal(t, action, Replaced)
 }
 
-// allowExpansion allows a storage class to expand volumes, and returns when the API server's admission has seen it.
+// allowExpansion allows a storage class to expand volumes. It returns when the API server's admission uses the changed class.
 func allowExpansion(t *testing.T, class *storagev1.StorageClass, claim *unstructured.Unstructured) {
 	t.Helper()
 	class.AllowVolumeExpansion = ptr.To(true)
 	assert.NilError(t, user.Update(t.Context(), class))
 	assert.NilError(t, wait.PollUntilContextCancel(t.Context(), 10*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 		larger := withSize(claim, resource.MustParse("20Gi"), storageRequest...)
-		return user.Patch(ctx, larger, client.MergeFrom(claim), client.DryRunAll) == nil, nil // its admission has the new class
+		return user.Patch(ctx, larger, client.MergeFrom(claim), client.DryRunAll) == nil, nil // the admission uses the changed class
 	}))
 }
 
 // A refused size is requested again after five minutes, because no event reports a change of the class. A StatefulSet that is created
-// before that gets the size of its volume.
+// during these five minutes gets the size of its volume.
 func TestARefusedSizeIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	p, class := onClass(t, false, "")
@@ -211,7 +212,7 @@ func claimOf(t *testing.T, set *unstructured.Unstructured, name string) *unstruc
 	return claim
 }
 
-// A storage class without online expansion grows the file system when a pod mounts the volume. The refusal reports it, and the StatefulSet
+// A storage class without online expansion enlarges the file system when a pod mounts the volume. The refusal reports that. The StatefulSet
 // still gets the new size.
 func TestFileSystemThatWaitsForItsPodIsNamed(t *testing.T) {
 	t.Parallel()
@@ -231,7 +232,7 @@ func TestFileSystemThatWaitsForItsPodIsNamed(t *testing.T) {
 	assert.Assert(t, refusal == nil)
 }
 
-// scaleAs sets the number of pods by way of the scale subresource, as an autoscaler does.
+// scaleAs sets the number of pods by the scale subresource, as an autoscaler does.
 func scaleAs(t *testing.T, manager string, object *unstructured.Unstructured, replicas int64) {
 	t.Helper()
 	scale := &unstructured.Unstructured{Object: map[string]any{
@@ -241,7 +242,7 @@ func scaleAs(t *testing.T, manager string, object *unstructured.Unstructured, re
 	assert.NilError(t, user.SubResource("scale").Update(t.Context(), object.DeepCopy(), client.WithSubResourceBody(scale), client.FieldOwner(manager)))
 }
 
-// The number of pods goes from the plan to an autoscaler and back without a jump.
+// When an autoscaler takes over the number of pods, and when the plan sets it again, the number does not change in between.
 func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	t.Parallel()
 	const id = "Deployment/web"
@@ -259,7 +260,7 @@ func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	await(t, fetch(t, planned))
 	p.atRest(planned)
 
-	// A new revision leaves the number alone as well.
+	// A new revision does not change the number either.
 	p.ds.Spec.Web.Image = "registry.example.com/other:v2"
 	assert.Equal(t, pods(), int64(7))
 
@@ -267,7 +268,8 @@ func TestTheNumberOfPodsIsHandedOver(t *testing.T) {
 	assert.Equal(t, pods(), int64(3))
 }
 
-// Of a service without replica, the number of pods belongs to the writer that sets it. Without that writer it is the API server's default.
+// If a service has no replica, the number of pods belongs to the writer that sets it. Without such a writer, it is the API server's
+// default.
 func TestAnUndeclaredNumberOfPodsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	const id = "Deployment/web"
@@ -294,7 +296,8 @@ func TestAnUndeclaredNumberOfPodsIsLeftAlone(t *testing.T) {
 	assert.Equal(t, declare(nil, "v3"), int64(1), "a service that the spec had stopped runs again")
 }
 
-// A writer that keeps setting another number of pods than the declared one is named after two corrections. Other fields are still corrected.
+// A writer that keeps setting another number of pods than the declared one is reported after two corrections. Other fields are still
+// corrected.
 func TestAContestedNumberOfPods(t *testing.T) {
 	t.Parallel()
 	p, planned := running(t, "{web: {replica: 2}}", "Deployment/web")
@@ -313,7 +316,7 @@ func TestAContestedNumberOfPods(t *testing.T) {
 	}
 	scale(3)
 	traffic.take(p.ds.Namespace)
-	try := func() Result { // a Judge counts no corrections
+	try := func() Result { // Judge does not count corrections
 		live, err := p.Get(t.Context(), planned)
 		assert.NilError(t, err)
 		result, err := p.Apply(t.Context(), p.owner(), planned, live)
@@ -332,7 +335,7 @@ func TestAContestedNumberOfPods(t *testing.T) {
 	assert.Assert(t, result.Contested != nil)
 	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(3))
 
-	// A service that another writer stops is started again, also after an earlier contest over its number of pods has ended.
+	// A service that another writer stops is started again, also after its number of pods was contested.
 	await(t, result.Object)
 	scale(0)
 	assert.Equal(t, p.apply(planned).Action, Corrected)
@@ -342,7 +345,8 @@ func TestAContestedNumberOfPods(t *testing.T) {
 	assert.Equal(t, field(t, fetch(t, planned), "spec", "replicas"), int64(2))
 }
 
-// The number of members of an EtcdCluster goes from the plan to an autoscaler and back without a jump. All other fields stay the plan's.
+// When an autoscaler takes over the number of members of an EtcdCluster, and when the plan sets it again, the number does not change in
+// between. All other fields keep their planned values.
 func TestTheNumberOfMembersIsHandedOver(t *testing.T) {
 	t.Parallel()
 	const id = "EtcdCluster/etcd"
@@ -362,7 +366,7 @@ func TestTheNumberOfMembersIsHandedOver(t *testing.T) {
 	scaleAs(t, "autoscaler", planned, 7)
 	await(t, fetch(t, planned))
 	p.atRest(planned)
-	p.ds.Spec.Etcd.Version = "3.6.15" // a new revision
+	p.ds.Spec.Etcd.Version = "3.6.15" // makes a new revision
 	assert.Equal(t, members(), int64(7))
 
 	live := edit(t, planned, setting("debug", "spec", "config", "log-level"))

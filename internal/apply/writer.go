@@ -12,11 +12,11 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// NewerError reports that a newer operator wrote an object: this version may not know the fields that it would remove.
+// NewerError reports that a newer operator wrote an object. This version may not know fields that its write would remove.
 type NewerError struct {
 	Kind, Name string
-	Writer     string // version of the operator that wrote it
-	Version    string // of this operator
+	Writer     string // version of the operator that wrote the object
+	Version    string // version of this operator
 }
 
 func (e *NewerError) Error() string {
@@ -24,7 +24,7 @@ func (e *NewerError) Error() string {
 		e.Kind, e.Name, e.Writer, e.Version, e.Writer)
 }
 
-// stampVersion annotates an object that is about to be written with the operator's version.
+// stampVersion writes the operator's version to an annotation of an object that is about to be written.
 func (a *Applier) stampVersion(obj *unstructured.Unstructured) {
 	annotations := obj.GetAnnotations()
 	if annotations == nil {
@@ -34,7 +34,7 @@ func (a *Applier) stampVersion(obj *unstructured.Unstructured) {
 	obj.SetAnnotations(annotations)
 }
 
-// checkWriter returns a *NewerError for the newest object that a newer operator wrote. Among equal versions it returns the first by name,
+// checkWriter returns a *NewerError for the newest object that a newer operator wrote. Among equal versions, it selects the first by name,
 // so that the error is stable.
 func (a *Applier) checkWriter(objects ...*unstructured.Unstructured) error {
 	var newest *NewerError

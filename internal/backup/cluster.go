@@ -22,11 +22,11 @@ import (
 
 // Cluster is a cluster that may have backups.
 type Cluster struct {
-	// Declared is the spec's declaration; nil for none.
+	// Declared is the declaration of backups in the spec; nil for none.
 	Declared *backupv1.ClusterBackup
-	// Part is the part with the data, such as etcd.
+	// Part is the name of the part with the data, such as etcd.
 	Part string
-	// IsParked reports whether no pod is wanted. Then no backup is made, and none is overdue.
+	// IsParked reports whether no pod is wanted. In that case, no backup is made, and none counts as overdue.
 	IsParked bool
 }
 
@@ -56,10 +56,10 @@ func (of Cluster) See(ctx context.Context, pods reconcile.Pods, jobs Reader, own
 	return seen, err
 }
 
-// StepEndJob deletes a Job whose work has ended while another container of its pod still runs.
+// StepEndJob deletes a Job whose working container has ended while another container of its pod still runs.
 const StepEndJob = "EndJob"
 
-// EndHeld returns the step that deletes the first Job whose work ended a while ago, or nil.
+// EndHeld returns the step that deletes the first Job whose working container ended a while ago, or nil.
 func EndHeld(jobs Reader, namespace string, unfinished []Unfinished) []reconcile.Step {
 	i := slices.IndexFunc(unfinished, func(u Unfinished) bool { return u.IsHeld })
 	if i < 0 {
@@ -72,7 +72,7 @@ func EndHeld(jobs Reader, namespace string, unfinished []Unfinished) []reconcile
 	}}
 }
 
-// Report returns the updated backup status from the reports of pods, and sets the condition BackupHealthy. Without a declaration it returns
+// Report computes the backup status from the reports of pods, and sets the condition BackupHealthy. If no backups are declared, it returns
 // nil and removes the condition.
 func (of Cluster) Report(known *backupv1.ClusterBackupStatus, seen Seen, c reconcile.Conditions) *backupv1.ClusterBackupStatus {
 	if of.Declared == nil {
@@ -88,7 +88,7 @@ func (of Cluster) Report(known *backupv1.ClusterBackupStatus, seen Seen, c recon
 	return &next
 }
 
-// Summary returns the metrics of backups, or nil. Before the first backup, the condition's time counts as the last one.
+// Summary returns the metrics of backups, or nil. Before the first backup, it uses the time of the condition instead.
 func (of Cluster) Summary(known *backupv1.ClusterBackupStatus, conditions []metav1.Condition) *metrics.Backups {
 	healthy := meta.FindStatusCondition(conditions, backupv1.ConditionBackupHealthy)
 	if of.Declared == nil || known == nil || healthy == nil {

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// The reports of a cluster's backup pods determine a status, a condition and metrics, while backups are declared.
+// While backups are declared, the reports of a cluster's backup pods determine the status, the condition and the metrics.
 func TestCluster(t *testing.T) {
 	t.Parallel()
 	at := func(minute int) metav1.Time { return metav1.NewTime(time.Unix(1_800_000_000+int64(minute)*60, 0)) }
@@ -37,8 +37,8 @@ func TestCluster(t *testing.T) {
 		pods   []*corev1.Pod
 		id     string
 		reason string
-		since  metav1.Time // of the metrics
-		now    int         // minute
+		since  metav1.Time // time in the metrics
+		now    int         // minute of the observation
 	}{
 		{etcd, nil, "", backupv1.ReasonNoBackup, at(0), 0},
 		{etcd, []*corev1.Pod{pod("etcd-restore", 1, 0, `{"ok":true,"id":"x"}`)}, "", backupv1.ReasonNoBackup, at(0), 1},
@@ -47,7 +47,7 @@ func TestCluster(t *testing.T) {
 		{etcd, []*corev1.Pod{pod("etcd", 5, 22, `{"reason":"StoreFull","message":"m"}`)}, "a", "StoreFull", at(2), 4},
 		{etcd, nil, "a", "StoreFull", at(2), 5}, // the pod with the report was deleted
 		{etcd, []*corev1.Pod{pod("etcd", 6, 0, `{"ok":true,"id":"b"}`)}, "b", backupv1.ReasonBackupSucceeded, at(6), 6},
-		{etcd, nil, "b", backupv1.ReasonBackupSucceeded, at(6), 6 + 27*60}, // the night in autumn is an hour longer
+		{etcd, nil, "b", backupv1.ReasonBackupSucceeded, at(6), 6 + 27*60}, // the night of the change to winter time is an hour longer
 		{etcd, nil, "b", backupv1.ReasonBackupOverdue, at(6), 6 + 28*60},
 		{parked, nil, "b", backupv1.ReasonBackupSucceeded, at(6), 6 + 28*60},
 		{Cluster{Part: "etcd"}, nil, "", "", metav1.Time{}, 6 + 28*60},
@@ -68,7 +68,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// BackupHealthy reports a Job without a running pod, whatever the results of earlier backups. A Job whose work has ended is deleted.
+// BackupHealthy reports a Job without a running pod, regardless of earlier backups. A Job whose working container has ended is deleted.
 func TestJobsThatDoNotStartOrEnd(t *testing.T) {
 	t.Parallel()
 	var conditions []metav1.Condition

@@ -21,16 +21,16 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// The operator creates and reads Jobs. It deletes none: Kubernetes deletes them with their DataBackup, by their owner reference.
+// The operator creates and reads Jobs. It deletes no Job: Kubernetes deletes a Job with its DataBackup, by the owner reference.
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=databackups,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=databackups/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=databackups/finalizers,verbs=update
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;list;watch;create
 
 const (
-	// whileRunning is the interval between reads of a running Job, in addition to most of its events.
+	// whileRunning is the interval between reads of a running Job, because some changes trigger no event.
 	whileRunning = 10 * time.Second
-	// whilePending is the interval between reads of the objects that block a Job, in addition to events of a backup's source.
+	// whilePending is the interval between reads of the objects that block a Job. Events of the backup's source also trigger a pass.
 	whilePending = 5 * time.Second
 	// StepCreateJob creates the Job of a DataBackup or a DataRestore.
 	StepCreateJob = "CreateJob"
@@ -62,20 +62,20 @@ func (*DataBackups) GVK() schema.GroupVersionKind {
 // New returns an empty DataBackup.
 func (*DataBackups) New() *backupv1.DataBackup { return &backupv1.DataBackup{} }
 
-// Watch maps events of Jobs to their DataBackup, and events of a CronJob for backups to all DataBackups that wait for one.
+// Watch maps events of Jobs to their DataBackup, and events of a CronJob for backups to all DataBackups that wait for it.
 func (k *DataBackups) Watch(b *builder.Builder) {
 	watchJobs(b, k.GVK().GroupKind())
 	b.Watches(object.Empty(object.CronJobKind), handler.EnqueueRequestsFromMapFunc(k.waiting))
 }
 
-// waiting returns the DataBackups without a Job in the namespace of a CronJob for backups.
+// waiting returns the DataBackups without a Job in the namespace of a CronJob.
 func (k *DataBackups) waiting(ctx context.Context, cron client.Object) []ctrl.Request {
 	if cron.GetLabels()[object.LabelBackup] == "" {
 		return nil
 	}
 	list := &backupv1.DataBackupList{}
 	if err := k.client.List(ctx, list, client.InNamespace(cron.GetNamespace())); err != nil {
-		return nil // the timer brings the next pass
+		return nil // a later pass retries
 	}
 	var found []ctrl.Request
 	for i := range list.Items {
@@ -86,7 +86,7 @@ func (k *DataBackups) waiting(ctx context.Context, cron client.Object) []ctrl.Re
 	return found
 }
 
-// Decide creates the Job if there is none, and observes again while it runs.
+// Decide creates the Job if it is missing, and requests another pass while the Job runs.
 func (k *DataBackups) Decide(b *backupv1.DataBackup, _ reconcile.PlanSeen, obs *DataBackupObservation) reconcile.Decision {
 	if isFinalBackup(b.Status.Phase) {
 		return reconcile.Decision{}
@@ -106,7 +106,7 @@ func (k *DataBackups) Decide(b *backupv1.DataBackup, _ reconcile.PlanSeen, obs *
 	}}}
 }
 
-// createJob records the start of a backup and creates its Job. If the Job exists already, the next pass judges it.
+// createJob records the start of a backup and creates its Job. If a Job of that name exists, the next pass judges it.
 func (k *DataBackups) createJob(ctx context.Context, b *backupv1.DataBackup, source *Source) error {
 	if err := RecordStart(ctx, k.client, b); err != nil {
 		return err

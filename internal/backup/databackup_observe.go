@@ -17,18 +17,18 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// DataBackupObservation is the observation of a backup, as plain data.
+// DataBackupObservation is the observation of a backup. It contains only data.
 type DataBackupObservation struct {
-	// Source is the CronJob for backups of the data. If it is nil, Problem has the reason.
+	// Source is the CronJob for backups of the data. If there is none, Source is nil and Problem has the reason.
 	Source  *Source
 	Problem string
 	// Job is the Job of the backup; nil for none.
 	Job *Job
-	// Conflict names the controller of the Job if it is not the backup.
+	// Conflict names the controller of the Job if the controller is not the backup.
 	Conflict string
 }
 
-// Observe reads the Job of a backup, and its source. It reads nothing for a final backup.
+// Observe reads the Job and the source of a backup. If the status is final, it reads nothing.
 func (k *DataBackups) Observe(ctx context.Context, b *backupv1.DataBackup, _ reconcile.PlanSeen, _ reconcile.Pods, obs *DataBackupObservation) (err error) {
 	if isFinalBackup(b.Status.Phase) {
 		return nil
@@ -87,11 +87,11 @@ func (r Reader) membersSource(ctx context.Context, of Of) (*Source, error) {
 // source describes a kind of resource with data.
 type source struct {
 	kind schema.GroupVersionKind
-	// component names the data, field the declaration of the data's backup, and part the value of the labels on the CronJob.
+	// component is the name of the data, field the field that declares its backups, and part the value of the labels on the CronJob.
 	component, field, part string
 }
 
-// sources are the kinds that DataBackup supports, by name. This package uses only their names.
+// sources maps the name of a kind that DataBackup supports to its description. This package uses only the names of these kinds.
 var sources = map[string]source{
 	"DataService":  {schema.GroupVersionKind{Group: "d3os-product.com.d3os", Version: "v1", Kind: "DataService"}, "mysql", "spec.mysql.backup", "mysql"},
 	"EtcdCluster":  {schema.GroupVersionKind{Group: "etcd.database.coreos.com", Version: "v1alpha1", Kind: "EtcdCluster"}, "etcd", "spec.backup", "etcd.cluster"},

@@ -15,7 +15,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// backupVerdict is the state of a backup. Without a reason nothing blocks the creation of its Job.
+// backupVerdict is the state of a backup. If it has no reason, nothing blocks the creation of the Job.
 type backupVerdict struct {
 	Phase           backupv1.Phase
 	Reason, Message string
@@ -28,7 +28,7 @@ func judgeBackup(b *backupv1.DataBackup, obs DataBackupObservation) backupVerdic
 		return backupVerdict{backupv1.PhaseFailed, backupv1.ReasonCopied, CopyText(backupv1.KindDataBackup, b) + ". The store lists what it holds"}
 	case obs.Conflict != "":
 		return backupVerdict{backupv1.PhasePending, backupv1.ReasonJobConflict, fmt.Sprintf(
-			"Job %s is there and belongs to %s: delete it, or create a DataBackup of another name", b.Name, obs.Conflict)}
+			"Job %s exists and belongs to %s: delete that Job, or create a DataBackup with another name", b.Name, obs.Conflict)}
 	case obs.Job != nil:
 		return judgeBackupJob(b, obs.Job)
 	case b.Status.Job != "":
@@ -50,7 +50,7 @@ func judgeBackupJob(b *backupv1.DataBackup, j *Job) backupVerdict {
 		return backupVerdict{backupv1.PhaseSucceeded, backupv1.ReasonSucceeded, text}
 	case j.Done && j.Succeeded:
 		return backupVerdict{backupv1.PhaseSucceeded, backupv1.ReasonResultLost, fmt.Sprintf(
-			"Job %s succeeded, so the store holds the backup; its pod was gone before its report was read: the list of the store has it", b.Name)}
+			"Job %s succeeded, so the store has the backup. Its pod was deleted before its report was read: list the store to find the backup", b.Name)}
 	case j.Done && j.Result != nil && !j.Result.OK:
 		return backupVerdict{backupv1.PhaseFailed, cmp.Or(string(j.Result.Reason), backupv1.ReasonJobFailed), j.Result.Message}
 	case j.Done:
@@ -65,9 +65,9 @@ func judgeBackupJob(b *backupv1.DataBackup, j *Job) backupVerdict {
 	case j.Waiting != "":
 		return backupVerdict{backupv1.PhaseRunning, backupv1.ReasonPodNotStarting, "the pod of Job " + b.Name + " does not start: " + j.Waiting}
 	case j.Result != nil && !j.Result.OK:
-		return backupVerdict{backupv1.PhaseRunning, backupv1.ReasonRunning, "tried again; the last try failed: " + j.Result.Message}
+		return backupVerdict{backupv1.PhaseRunning, backupv1.ReasonRunning, "the backup is tried again; the last attempt failed: " + j.Result.Message}
 	}
-	return backupVerdict{backupv1.PhaseRunning, backupv1.ReasonRunning, "Job " + b.Name + " is at work: `kubectl logs job/" + b.Name + "` shows how far"}
+	return backupVerdict{backupv1.PhaseRunning, backupv1.ReasonRunning, "Job " + b.Name + " is running: `kubectl logs job/" + b.Name + "` shows its progress"}
 }
 
 // Status writes the observation to the status of a DataBackup. It does not change a final status.
@@ -101,7 +101,7 @@ func (*DataBackups) Status(b *backupv1.DataBackup, seen reconcile.Seen[DataBacku
 	conditions(&s.Conditions, s.ObservedGeneration, s.Phase == backupv1.PhaseSucceeded, stalled, s.Reason, s.Message, now)
 }
 
-// fillBackup copies the state of the Job and its report to the status.
+// fillBackup copies the state and the report of the Job to the status.
 func fillBackup(s *backupv1.DataBackupStatus, j *Job) {
 	if j == nil {
 		return

@@ -35,8 +35,8 @@ func TestVerdictsOfBackups(t *testing.T) {
 	t.Parallel()
 	good, bad := &contract.Result{OK: true, ID: "id"}, &contract.Result{Reason: "StoreFull", Message: "the store is full"}
 	for name, c := range map[string]struct {
-		known    string // the Job in the status
-		began    string // the UID in the annotation
+		known    string // Job in the status
+		began    string // UID in the annotation
 		observed DataBackupObservation
 		phase    backupv1.Phase
 		reason   string
@@ -113,7 +113,7 @@ func TestTheStatusSettles(t *testing.T) {
 	}
 }
 
-// The kinds with backups have the names of their APIs.
+// The names of the kinds with backups equal the names in their APIs.
 func TestSources(t *testing.T) {
 	t.Parallel()
 	for _, gvk := range []schema.GroupVersionKind{
@@ -124,7 +124,7 @@ func TestSources(t *testing.T) {
 	assert.Equal(t, len(sources), 4)
 }
 
-// TestSourceOfMembers expects the CronJob of the MySQLCluster that the DataService controls, and of no other DataService's.
+// TestSourceOfMembers expects the CronJob of the MySQLCluster that this DataService controls, and not that of another DataService.
 func TestSourceOfMembers(t *testing.T) {
 	t.Parallel()
 	types := runtime.NewScheme()
@@ -151,7 +151,7 @@ func TestSourceOfMembers(t *testing.T) {
 	}
 }
 
-// Runs that do not end, do not start, or are not created are overdue some time after the schedule's time.
+// A run is overdue if it has not ended, not started or not been created some time after its scheduled time.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
 	last := time.Unix(1_800_000_000, 0)
@@ -180,7 +180,7 @@ func TestOverdue(t *testing.T) {
 		at := metav1.NewTime(last)
 		got := Overdue(c.pods, "mysql", c.schedule, "", &at, last.Add(c.after))
 		if !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
-			t.Errorf("%s: %q, wanted %q", name, got, c.want)
+			t.Errorf("%s: %q, want %q", name, got, c.want)
 		}
 	}
 	at := metav1.NewTime(last)

@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// The operator creates and reads Jobs and claims. It deletes neither: Kubernetes deletes the Job, and the claim of a rehearsal, with the
-// DataRestore by their owner references. Only a user deletes any other claim.
+// The operator creates and reads Jobs and claims. It deletes none of them: Kubernetes deletes the Job, and the claim of a rehearsal, with
+// the DataRestore, by their owner references. Only a user deletes any other claim.
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=datarestores,verbs=get;list;watch;patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=datarestores/status,verbs=patch
 // +kubebuilder:rbac:groups=d3os-product.com.d3os,resources=datarestores/finalizers,verbs=update
@@ -29,7 +29,7 @@ import (
 const (
 	// StepCreateClaim creates the volume of the restore.
 	StepCreateClaim = "CreateClaim"
-	// StepMarkClaim marks the claim as having a complete database: the claim outlives the DataRestore.
+	// StepMarkClaim marks the claim as having a complete database. The claim outlives the DataRestore.
 	StepMarkClaim = "MarkClaim"
 )
 
@@ -60,12 +60,12 @@ func (*DataRestores) GVK() schema.GroupVersionKind {
 // New returns an empty DataRestore.
 func (*DataRestores) New() *backupv1.DataRestore { return &backupv1.DataRestore{} }
 
-// Watch maps events of Jobs to their DataRestore. All other preconditions are read at an interval.
+// Watch maps events of Jobs to their DataRestore. All other inputs are read at an interval.
 func (k *DataRestores) Watch(b *builder.Builder) {
 	watchJobs(b, k.GVK().GroupKind())
 }
 
-// Decide creates the claim and then the Job if they are missing, and observes again while the Job runs.
+// Decide creates the claim, and then the Job, if they are missing. It requests another pass while the Job runs.
 func (k *DataRestores) Decide(r *backupv1.DataRestore, _ reconcile.PlanSeen, obs *DataRestoreObservation) reconcile.Decision {
 	if isFinalRestore(r.Status.Phase) {
 		return reconcile.Decision{}
@@ -101,7 +101,7 @@ func (k *DataRestores) Decide(r *backupv1.DataRestore, _ reconcile.PlanSeen, obs
 	}, job}}
 }
 
-// create records the start of a restore and creates an object. If the object exists already, the next pass judges it.
+// create records the start of a restore and creates an object. If an object of that name exists, the next pass judges it.
 func (k *DataRestores) create(ctx context.Context, r *backupv1.DataRestore, o client.Object) error {
 	if err := RecordStart(ctx, k.client, r); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (k *DataRestores) create(ctx context.Context, r *backupv1.DataRestore, o cl
 	return nil
 }
 
-// mark annotates the observed claim of a restore with the moment of its database.
+// mark annotates the observed claim with the moment to which its database was restored.
 func (k *DataRestores) mark(ctx context.Context, obs DataRestoreObservation) error {
 	claim := obs.Claim.DeepCopy()
 	claim.Annotations[object.AnnotationRestoredTo] = orUnknown(restoredTo(obs.Job.Result))

@@ -19,7 +19,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// annotationRestore, on a claim, is the UID of the DataRestore that created it and owns its data.
+// annotationRestore on a claim is the UID of the DataRestore that created the claim and writes its data.
 const annotationRestore = "d3os-product.com.d3os/restore"
 
 // Names in the template of a restore, from the chart.
@@ -34,7 +34,8 @@ const (
 
 func jobName(r *backupv1.DataRestore) string { return r.Name + "-restore" }
 
-// claimName returns the name of the claim to restore to: the claim of a database with the name databaseName, or the claim of the rehearsal.
+// claimName returns the name of the claim to which a backup is restored: the claim of a database named databaseName, or the claim of the
+// rehearsal.
 func claimName(r *backupv1.DataRestore) string {
 	if name := r.Spec.DatabaseName; name != "" {
 		return "data-" + name + "-0"
@@ -42,8 +43,8 @@ func claimName(r *backupv1.DataRestore) string {
 	return r.Name + "-restore"
 }
 
-// claimOf returns the claim of a restore. The claim of a rehearsal is deleted with the DataRestore. Any other claim has the labels of the
-// database's claims, by which the DataService identifies it after the switch. Only a user deletes such a claim.
+// claimOf returns the claim of a restore. The claim of a rehearsal is deleted with the DataRestore. Any other claim has the labels of a
+// database's claim, by which the DataService identifies it after the switch. Only a user deletes such a claim.
 func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model, source *Source) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: object.ClaimKind.Kind},
@@ -57,7 +58,7 @@ func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model, source *
 		},
 	}
 	if r.Spec.DatabaseName == "" {
-		// The owner is not the controller: the operator prunes objects that a resource controls but does not plan.
+		// The owner is not the controller: the operator prunes objects that a resource controls and does not plan.
 		reference := owner.Reference()
 		reference.Controller, reference.BlockOwnerDeletion = nil, nil
 		claim.Labels, claim.OwnerReferences = owner.Labels(r.Spec.Of.Component), []metav1.OwnerReference{reference}
@@ -74,7 +75,7 @@ func claimOf(r *backupv1.DataRestore, owner object.Owner, model *Model, source *
 	return claim
 }
 
-// passwords returns the name of the Secret with the restored database's passwords, or "".
+// passwords returns the name of the Secret with the passwords of the restored database, or "".
 func passwords(template *batchv1.JobTemplateSpec) string {
 	for _, v := range template.Spec.Template.Spec.Volumes {
 		if v.Name == volumePasswords && v.Secret != nil {
@@ -84,14 +85,14 @@ func passwords(template *batchv1.JobTemplateSpec) string {
 	return ""
 }
 
-// Model describes the volume of a restore.
+// Model describes the volume to create for a restore.
 type Model struct {
 	AccessModes      []corev1.PersistentVolumeAccessMode
 	StorageClassName *string
 	Size             resource.Quantity
 }
 
-// modelOf returns the model of a restore's volume: from the spec of the restore, else from the database's claim, which may be nil. It
+// modelOf returns the model of a restore's volume: from the spec of the restore, or else from the database's claim (own, may be nil). It
 // returns nil if no size is known.
 func modelOf(r *backupv1.DataRestore, own *corev1.PersistentVolumeClaim) *Model {
 	m := &Model{AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}}
@@ -128,8 +129,8 @@ func databaseClaim(template *batchv1.JobTemplateSpec) string {
 	return ""
 }
 
-// restoreJob returns the Job of a restore: the Job of the source's CronJob, with another claim, backup and time. An init container first
-// checks whether the restore can succeed, and two probes show the stages of the restore.
+// restoreJob returns the Job of a restore: the Job of the source's CronJob with another claim, backup and time. An init container first
+// checks whether the restore can succeed. Two probes show the stages of the restore.
 func restoreJob(r *backupv1.DataRestore, owner object.Owner, source *Source) *batchv1.Job {
 	template := source.Template.DeepCopy()
 	labels := maps.Clone(owner.Labels(r.Spec.Of.Component))
@@ -169,7 +170,7 @@ func restoreJob(r *backupv1.DataRestore, owner object.Owner, source *Source) *ba
 	return job
 }
 
-// command returns the agent's command with the backup and the moment of a restore.
+// command returns the agent's command, with the backup and the moment of a restore.
 func command(r *backupv1.DataRestore, from []string) []string {
 	to := slices.DeleteFunc(slices.Clone(from), func(arg string) bool {
 		return strings.HasPrefix(arg, "--backup=") || strings.HasPrefix(arg, "--to-time=") || strings.HasPrefix(arg, "--to-position=")
@@ -188,7 +189,7 @@ func command(r *backupv1.DataRestore, from []string) []string {
 	return to
 }
 
-// identity mounts the private key into a container. The Secret is optional: if it is missing, the agent starts and reports the missing key.
+// identity mounts the private key into a container. The Secret is optional, so that the agent can start and report a missing key.
 func identity(r *backupv1.DataRestore, pod *corev1.PodSpec, c *corev1.Container) {
 	i := slices.IndexFunc(pod.Volumes, func(v corev1.Volume) bool { return v.Name == volumeIdentity && v.Secret != nil })
 	if i < 0 {
@@ -217,8 +218,8 @@ func reached(stage string) *corev1.Probe {
 	}
 }
 
-// failAtOnce makes a Job fail at once if the validating container exits with a code that needs a user. The template has the same rule for
-// the working container.
+// failAtOnce makes a Job fail immediately if the validating container exits with a code that needs a user's action. The template has the
+// same rule for the working container.
 func failAtOnce(job *batchv1.JobSpec) {
 	if job.PodFailurePolicy == nil {
 		return

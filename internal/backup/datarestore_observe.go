@@ -16,26 +16,26 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// DataRestoreObservation is the observation of a restore, as plain data.
+// DataRestoreObservation is the observation of a restore. It contains only data.
 type DataRestoreObservation struct {
 	// Source is the CronJob that restores the data; nil for none.
 	Source *Source
-	// HasMembers reports whether the database has several members: then no DataRestore can restore it.
+	// HasMembers reports whether the database has several members. A DataRestore cannot restore such a database.
 	HasMembers bool
-	// Model describes the wanted volume; nil if its size is unknown.
+	// Model describes the volume to create; nil if its size is unknown.
 	Model *Model
-	// Claim is the claim with the restore's claim name; nil for none. Owned reports whether the restore created it.
+	// Claim is the claim with the name of the restore's claim; nil for none. Owned reports whether the restore created it.
 	Claim *corev1.PersistentVolumeClaim
 	Owned bool
-	// Taken names an object that already has the name of the future database, or is empty.
+	// Taken names an object that prevents the use of the database's name; empty for none.
 	Taken string
 	// Job is the Job of the restore; nil for none.
 	Job *Job
-	// Conflict names the controller of the Job if it is not the restore.
+	// Conflict names the controller of the Job if the controller is not the restore.
 	Conflict string
 }
 
-// Observe reads the Job of a restore, its claim, and its source. It reads nothing for a final restore.
+// Observe reads the Job, the claim and the source of a restore. If the status is final, it reads nothing.
 func (k *DataRestores) Observe(ctx context.Context, r *backupv1.DataRestore, _ reconcile.PlanSeen, _ reconcile.Pods, obs *DataRestoreObservation) (err error) {
 	if isFinalRestore(r.Status.Phase) {
 		return nil
@@ -77,8 +77,8 @@ func (k *DataRestores) begin(ctx context.Context, r *backupv1.DataRestore, obs *
 	return err
 }
 
-// taken names an object with the future database's name that would use the claim, or stop a server from starting on it. It reads from the
-// API server, because the object may have any owner.
+// taken names an object with the database's name that would use the claim, or would prevent a server from starting on the claim. It reads
+// from the API server, because any owner may have such an object.
 func (k *DataRestores) taken(ctx context.Context, r *backupv1.DataRestore) (string, error) {
 	name := r.Spec.DatabaseName
 	if name == "" {
@@ -101,7 +101,7 @@ func (k *DataRestores) taken(ctx context.Context, r *backupv1.DataRestore) (stri
 	return "", nil
 }
 
-// claim reads a claim of any owner from the API server, or returns nil.
+// claim reads a claim of any owner from the API server. It returns nil if the claim does not exist.
 func (k *DataRestores) claim(ctx context.Context, namespace, name string) (*corev1.PersistentVolumeClaim, error) {
 	if name == "" {
 		return nil, nil

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// restoreVerdict is the state of a restore. Without a reason nothing blocks the next step.
+// restoreVerdict is the state of a restore. If it has no reason, nothing blocks the next step.
 type restoreVerdict struct {
 	Phase           backupv1.Phase
 	Reason, Message string
@@ -38,17 +38,17 @@ func judgeRestore(r *backupv1.DataRestore, obs DataRestoreObservation) restoreVe
 	}
 	switch {
 	case obs.Conflict != "":
-		return pending(backupv1.ReasonJobConflict, "Job %s is there and belongs to %s: delete it, or create a DataRestore of another name", jobName(r), obs.Conflict)
+		return pending(backupv1.ReasonJobConflict, "Job %s exists and belongs to %s: delete that Job, or create a DataRestore with another name", jobName(r), obs.Conflict)
 	case hasLostClaim(r, obs):
 		return failed(backupv1.ReasonVolumeDeleted, "claim %s was deleted before the restore was seen to end: create another DataRestore", claim)
 	case isMarkDue(r, obs):
-		return restoreVerdict{backupv1.PhaseChecking, backupv1.ReasonRunning, "the database is whole; claim " + claim + " is marked. The running database is not touched"}
+		return restoreVerdict{backupv1.PhaseChecking, backupv1.ReasonRunning, "the database is complete; claim " + claim + " is marked. The running database is not touched"}
 	case obs.Job != nil:
 		return judgeRestoreJob(r, obs.Job)
 	case r.Status.Job != "":
 		return failed(backupv1.ReasonJobDeleted, "Job %s was deleted before it was seen to end: create another DataRestore", jobName(r))
 	case obs.Claim != nil && !obs.Owned:
-		return pending(backupv1.ReasonVolumeConflict, "claim %s is there, and this restore has not made it: nothing is restored to it. Create a DataRestore with another name", claim)
+		return pending(backupv1.ReasonVolumeConflict, "claim %s exists, and this restore did not create it: the restore does not write to it. Create a DataRestore with another name", claim)
 	case obs.HasMembers:
 		return pending(backupv1.ReasonSourceNotFound, "the mysql of %s %s has several members, whose backups no DataRestore restores: create another one with spec.mysql.restoreFrom",
 			r.Spec.Of.Kind, r.Spec.Of.Name)
@@ -56,14 +56,14 @@ func judgeRestore(r *backupv1.DataRestore, obs DataRestoreObservation) restoreVe
 		return pending(backupv1.ReasonSourceNotFound, "%s %s of this namespace has no backup of %s: declare spec.%s.backup in it, or correct spec.of",
 			r.Spec.Of.Kind, r.Spec.Of.Name, r.Spec.Of.Component, r.Spec.Of.Component)
 	case obs.Taken != "":
-		return pending(backupv1.ReasonNameInUse, "%s is there, so a database cannot get the name %s: create a DataRestore with another spec.databaseName", obs.Taken, r.Spec.DatabaseName)
+		return pending(backupv1.ReasonNameInUse, "%s exists, so a database cannot get the name %s: create a DataRestore with another spec.databaseName", obs.Taken, r.Spec.DatabaseName)
 	case obs.Claim == nil && obs.Model == nil:
-		return pending(backupv1.ReasonSizeUnknown, "claim %s of the database is not there, so its size is not known: create a DataRestore with spec.storage.size", databaseClaim(&obs.Source.Template))
+		return pending(backupv1.ReasonSizeUnknown, "claim %s of the database does not exist, so its size is unknown: create a DataRestore with spec.storage.size", databaseClaim(&obs.Source.Template))
 	}
 	return restoreVerdict{Phase: backupv1.PhasePending}
 }
 
-// hasLostClaim reports whether the restore's claim was deleted.
+// hasLostClaim reports whether the claim of a restore was deleted.
 func hasLostClaim(r *backupv1.DataRestore, obs DataRestoreObservation) bool {
 	if r.Status.ClaimUID != "" && (!obs.Owned || string(obs.Claim.UID) != r.Status.ClaimUID || obs.Claim.DeletionTimestamp != nil) {
 		return true
@@ -71,10 +71,11 @@ func hasLostClaim(r *backupv1.DataRestore, obs DataRestoreObservation) bool {
 	return obs.Job != nil && hasSucceeded(obs.Job) && r.Spec.DatabaseName != "" && !obs.Owned
 }
 
-// hasSucceeded reports whether the Job has restored the database, and its pod reported success.
+// hasSucceeded reports whether the Job has restored the database, and its pod has reported success.
 func hasSucceeded(j *Job) bool { return j.HasSucceeded() }
 
-// isMarkDue reports whether the claim still lacks the mark that its database is complete. Without the mark no switch to it is made.
+// isMarkDue reports whether the claim lacks the mark that its database is complete. Without the mark, no switch to the database is
+// possible.
 func isMarkDue(r *backupv1.DataRestore, obs DataRestoreObservation) bool {
 	return r.Spec.DatabaseName != "" && obs.Job != nil && hasSucceeded(obs.Job) && obs.Owned && obs.Claim.Annotations[object.AnnotationRestoredTo] == ""
 }
@@ -82,7 +83,7 @@ func isMarkDue(r *backupv1.DataRestore, obs DataRestoreObservation) bool {
 func judgeRestoreJob(r *backupv1.DataRestore, j *Job) restoreVerdict {
 	name := jobName(r)
 	at := func(phase backupv1.Phase, doing string) restoreVerdict {
-		return restoreVerdict{phase, backupv1.ReasonRunning, doing + ": `kubectl logs job/" + name + "` shows how far. The running database is not touched"}
+		return restoreVerdict{phase, backupv1.ReasonRunning, doing + ": `kubectl logs job/" + name + "` shows the progress. The running database is not touched"}
 	}
 	switch {
 	case hasSucceeded(j):
@@ -93,7 +94,7 @@ func judgeRestoreJob(r *backupv1.DataRestore, j *Job) restoreVerdict {
 		return restoreVerdict{backupv1.PhasePrepared, backupv1.ReasonPrepared, text}
 	case j.Done && j.Succeeded:
 		return restoreVerdict{backupv1.PhaseFailed, backupv1.ReasonResultLost, fmt.Sprintf(
-			"Job %s succeeded, but its pod was gone before its report was read, so it is not known what was restored: create another DataRestore", name)}
+			"Job %s succeeded, but its pod was deleted before its report was read, so the restored data is unknown: create another DataRestore", name)}
 	case j.Done && j.Result != nil && !j.Result.OK:
 		reason := string(j.Result.Reason)
 		if reason == "" {
@@ -113,13 +114,13 @@ func judgeRestoreJob(r *backupv1.DataRestore, j *Job) restoreVerdict {
 	case j.Waiting != "":
 		return restoreVerdict{backupv1.PhaseValidating, backupv1.ReasonPodNotStarting, "the pod of Job " + name + " does not start: " + j.Waiting}
 	case j.Result != nil && !j.Result.OK && !j.IsAtWork:
-		return restoreVerdict{backupv1.PhaseValidating, backupv1.ReasonRunning, "tried again; the last try failed: " + j.Result.Message}
+		return restoreVerdict{backupv1.PhaseValidating, backupv1.ReasonRunning, "the restore is tried again; the last attempt failed: " + j.Result.Message}
 	case !j.IsAtWork:
-		return at(backupv1.PhaseValidating, "looking whether the restore can succeed")
+		return at(backupv1.PhaseValidating, "checking whether the restore can succeed")
 	case j.IsReady:
 		return at(backupv1.PhaseChecking, "tables and rows are checked")
 	case j.IsStarted:
-		return at(backupv1.PhaseReplaying, "what was archived after the backup is applied")
+		return at(backupv1.PhaseReplaying, "the archive after the backup is applied")
 	}
 	return at(backupv1.PhaseBuilding, "the backup is loaded")
 }
@@ -135,7 +136,7 @@ func prepared(r *backupv1.DataRestore, result *contract.Result) string {
 		loss.Summary, r.Spec.Of.Component, r.Spec.DatabaseName, r.Spec.Of.Component, loss.Accept, r.Spec.Of.Kind, r.Spec.Of.Name)
 }
 
-// lossOf returns the part of the running database that is newer than the restored one.
+// lossOf returns the transactions of the running database that are newer than the restored database.
 func lossOf(result *contract.Result) *backupv1.Loss {
 	accept := object.LossSince(orUnknown(restoredTo(result)))
 	later := result.Later
@@ -154,8 +155,8 @@ func lossOf(result *contract.Result) *backupv1.Loss {
 	return loss
 }
 
-// restoredTo returns the time of the last transaction of the restored database: that of the archive, or the start of the backup, from its
-// ID.
+// restoredTo returns the time of the last transaction in the restored database: from the archive, or else the start of the backup, from the
+// backup's ID.
 func restoredTo(result *contract.Result) *time.Time {
 	if result.RestoredTo != nil {
 		return result.RestoredTo
@@ -211,7 +212,7 @@ func (*DataRestores) Status(r *backupv1.DataRestore, seen reconcile.Seen[DataRes
 	conditions(&s.Conditions, s.ObservedGeneration, s.Phase == backupv1.PhasePrepared, stalled, s.Reason, s.Message, now)
 }
 
-// fillRestore copies the state of the claim, the Job and its report to the status.
+// fillRestore copies the states of the claim and the Job, and the report of the Job, to the status.
 func fillRestore(r *backupv1.DataRestore, obs DataRestoreObservation) {
 	s := &r.Status
 	if obs.Owned && s.ClaimUID == "" {

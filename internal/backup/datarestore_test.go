@@ -31,7 +31,7 @@ func restoreOf(change func(*backupv1.DataRestore)) *backupv1.DataRestore {
 	return r
 }
 
-// template returns the parts of the chart's CronJob that a restore reads.
+// template returns a CronJob with the parts of the chart's CronJob that a restore reads.
 func template() *Source {
 	s := &Source{Name: "db-restore"}
 	s.Template.Spec.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
@@ -52,15 +52,15 @@ func claimWith(uid string) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: "back-restore", UID: "c", Annotations: map[string]string{annotationRestore: uid}}}
 }
 
-// Each observation determines the phase of the restore, and the created objects, if any.
+// Each observation determines the phase of the restore, and the object to create, if any.
 func TestVerdictsOfRestores(t *testing.T) {
 	t.Parallel()
 	good, bad := &contract.Result{OK: true, ID: "20260102T150405Z-0a1b2c3d"}, &contract.Result{Reason: "WrongKey", Message: "another key"}
 	model := &Model{Size: resource.MustParse("1Gi")}
 	own := claimWith("r")
 	for name, c := range map[string]struct {
-		job, claim string // those in the status
-		began      string // the UID in the annotation
+		job, claim string // Job and claim in the status
+		began      string // UID in the annotation
 		observed   DataRestoreObservation
 		phase      backupv1.Phase
 		reason     string
@@ -124,7 +124,7 @@ func TestVerdictsOfRestores(t *testing.T) {
 	}
 }
 
-// The Job restores the wanted backup and moment to the restore's claim. It does not name the database's claim.
+// The Job restores the wanted backup and moment to the claim of the restore. It does not contain the name of the database's claim.
 func TestJob(t *testing.T) {
 	t.Parallel()
 	r := restoreOf(func(r *backupv1.DataRestore) {
@@ -157,8 +157,8 @@ func TestJob(t *testing.T) {
 	assert.Equal(t, plain.Volumes[0].PersistentVolumeClaim.ClaimName, "back-restore")
 }
 
-// A claim of a rehearsal is deleted with it; only a user deletes any other claim. No claim has a controller: the operator prunes objects
-// that a resource controls but does not plan.
+// The claim of a rehearsal is deleted with the DataRestore. Only a user deletes any other claim. No claim has a controller: the operator
+// prunes objects that a resource controls and does not plan.
 func TestClaim(t *testing.T) {
 	t.Parallel()
 	fast := "fast"
@@ -186,7 +186,7 @@ func TestClaim(t *testing.T) {
 	assert.Assert(t, modelOf(restoreOf(nil), nil) == nil)
 }
 
-// The loss is described in one line, even if parts of it are unknown.
+// One line describes the loss, even if parts of the loss are unknown.
 func TestLoss(t *testing.T) {
 	t.Parallel()
 	at := func(text string) *time.Time {

@@ -27,30 +27,31 @@ import (
 
 // The containers of a Job that report.
 const (
-	// Container does the work. It is part of the template.
+	// Container is the name of the container that does the work. It is in the template.
 	Container = "backup"
-	// ContainerValidate first checks whether the work can succeed. Not every Job has it.
+	// ContainerValidate is the name of the container that first checks whether the work can succeed. Some Jobs lack it.
 	ContainerValidate = "validate"
 )
 
 // labelJob is the label of the pods of a Job.
 const labelJob = "batch.kubernetes.io/job-name"
 
-// Source is the template of Jobs.
+// Source is a CronJob whose template is used for Jobs.
 type Source struct {
-	Name     string // of the CronJob
+	Name     string // name of the CronJob
 	UID      types.UID
 	Template batchv1.JobTemplateSpec
 }
 
-// Job returns a Job of the CronJob outside its schedule, like `kubectl create job --from`. The CronJob's history limits apply to it.
+// Job creates a Job from the CronJob outside of its schedule, like `kubectl create job --from`. The CronJob's history limits apply to the
+// Job.
 func (s *Source) Job(name, namespace string) *batchv1.Job {
 	template := s.Template.DeepCopy()
 	return &batchv1.Job{
 		TypeMeta: metav1.TypeMeta{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: object.JobKind.Kind},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: namespace, Labels: template.Labels, Annotations: template.Annotations,
-			// The owner reference does not block the deletion of the owner: that would need a right on the CronJob's finalizers.
+			// The owner reference does not block the deletion of the owner, because that would need a right on the CronJob's finalizers.
 			OwnerReferences: []metav1.OwnerReference{{
 				APIVersion: batchv1.SchemeGroupVersion.String(), Kind: object.CronJobKind.Kind, Name: s.Name, UID: s.UID, Controller: ptr.To(true),
 			}},
@@ -59,7 +60,7 @@ func (s *Source) Job(name, namespace string) *batchv1.Job {
 	}
 }
 
-// Of identifies the resource with the data.
+// Of identifies a resource with data.
 type Of struct {
 	Kind            schema.GroupVersionKind
 	Namespace, Name string
@@ -71,19 +72,19 @@ type Job struct {
 	Created         metav1.Time
 	Ended           *metav1.Time
 	Done, Succeeded bool
-	Reason, Message string           // why Kubernetes ended it
-	Result          *contract.Result // the report of the last pod that ended; nil for none
-	Exit            int32            // the exit code
-	Waiting         string           // why a pod does not start
-	HasReported     bool             // the working container has ended in the last pod
+	Reason, Message string           // reason and message with which Kubernetes ended the Job
+	Result          *contract.Result // report of the last pod that has ended; nil for none
+	Exit            int32            // exit code of the last pod's container
+	Waiting         string           // reason why a pod does not start
+	HasReported     bool             // the working container of the last pod has ended
 
-	// Stuck explains why no pod runs. It is empty if one runs, or should run soon. IsSuspended reports whether the Job is suspended.
+	// Stuck is the reason why no pod runs. It is empty if a pod runs, or should run soon. IsSuspended reports whether the Job is suspended.
 	Stuck       string
 	IsSuspended bool
-	// Held are the containers that still run in the last pod although the working one has ended, at the time HeldSince.
+	// Held are the containers of the last pod that still run although the working container has ended. HeldSince is the time of that end.
 	Held      []string
 	HeldSince metav1.Time
-	// Others counts the pods before the last one that have not ended.
+	// Others is the number of pods before the last one that have not ended.
 	Others int
 
 	// Validated is the report of ContainerValidate in the last pod; nil for none.
@@ -96,14 +97,14 @@ type Job struct {
 	begun  time.Time
 }
 
-// Reader reads Jobs and their templates: with the operator's cached client, and from the API server.
+// Reader reads Jobs and their templates from the operator's cache and from the API server.
 type Reader struct {
 	Client client.Client
 	Live   client.Reader
 }
 
-// Get returns the Job with a name, or nil. If the cache has no such Job, Get reads from the API server: the cache may be older than the
-// status, and a Job without the operator's label is not cached but occupies the name.
+// Get returns the Job with a name, or nil. If the cache has no such Job, Get reads from the API server. There are two reasons: the cache
+// may be older than the status, and a Job without the operator's label is not cached but uses the name.
 func (r Reader) Get(ctx context.Context, key client.ObjectKey) (*batchv1.Job, error) {
 	found := object.Empty(object.JobKind)
 	err := r.Client.Get(ctx, key, found)
@@ -130,7 +131,7 @@ func into(from *unstructured.Unstructured, to any) error {
 	return nil
 }
 
-// ControllerOf names the controller of a Job with the wrong controller.
+// ControllerOf returns a text that names the controller of a Job, for a Job with an unexpected controller.
 func ControllerOf(job *batchv1.Job) string {
 	if ref := metav1.GetControllerOfNoCopy(job); ref != nil {
 		return ref.Kind + " " + ref.Name
@@ -138,7 +139,7 @@ func ControllerOf(job *batchv1.Job) string {
 	return "no controller"
 }
 
-// Source returns the CronJob of a resource with a value of object.LabelBackup, or nil.
+// Source returns the CronJob of a resource that has this value of object.LabelBackup, or nil.
 func (r Reader) Source(ctx context.Context, of Of, label string) (*Source, error) {
 	owner := object.Owner{GroupVersionKind: of.Kind, Namespace: of.Namespace, Name: of.Name}
 	list := object.EmptyList(object.CronJobKind)
@@ -168,7 +169,7 @@ func (r Reader) Follow(ctx context.Context, job *batchv1.Job) (*Job, error) {
 	if err := j.read(ctx, r.Client, job); err != nil {
 		return nil, err
 	}
-	if j.Done && j.Result == nil { // the cache of pods may be older than that of Jobs
+	if j.Done && j.Result == nil { // the cache of pods may be older than the cache of Jobs
 		return j, j.read(ctx, r.Live, job)
 	}
 	if !j.Done && !j.hasPod {
@@ -192,7 +193,7 @@ func (j *Job) end(job *batchv1.Job) {
 			if j.Ended == nil {
 				j.Ended = &c.LastTransitionTime
 			}
-		default: // not ended yet
+		default: // the Job has not ended
 		}
 	}
 }
@@ -215,7 +216,7 @@ func (j *Job) read(ctx context.Context, from client.Reader, job *batchv1.Job) er
 	return nil
 }
 
-// Take adds the report of a pod. A report of success is final.
+// Take adds the report of a pod. If a pod has reported success, later reports are ignored.
 func (j *Job) Take(pod *corev1.Pod) {
 	j.Waiting, j.Validated, j.IsAtWork, j.IsStarted, j.IsReady = "", nil, false, false, false
 	j.begun, j.hasPod = pod.CreationTimestamp.Time, pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
@@ -254,7 +255,7 @@ func (j *Job) report(end *corev1.ContainerStateTerminated) {
 	}
 }
 
-// Why returns why a Job failed if its pods gave no report.
+// Why returns the reason why a Job failed without a report of a pod.
 func (j *Job) Why() string {
 	text := j.Message
 	if text == "" {

@@ -15,11 +15,11 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// reasonPattern matches a part of the reasons that conditions allow. Another program may have written the message.
+// reasonPattern matches reasons that conditions allow. (Another program may have written the message.)
 var reasonPattern = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,63}$`)
 
-// Read parses the last line that a container of the agent printed. It drops a reason that the API does not allow. Any other text gives an
-// empty result.
+// Read parses the last line that a container of the agent has printed. It drops a reason that the API does not allow. For any other text,
+// the result is empty.
 func Read(message string) contract.Result {
 	var result contract.Result
 	if json.Unmarshal([]byte(message), &result) != nil {
@@ -31,7 +31,7 @@ func Read(message string) contract.Result {
 	return result
 }
 
-// resultOf parses the final report of a container, or returns nil. A container that failed has not succeeded, whatever it reports.
+// resultOf parses the final report of a container, or returns nil. If the container has failed, a report of success is ignored.
 func resultOf(end *corev1.ContainerStateTerminated) *contract.Result {
 	result := Read(end.Message)
 	if !result.OK && result.Message == "" {

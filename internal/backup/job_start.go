@@ -15,20 +15,21 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// IsCopy reports whether a resource is a copy of a resource that was started. A copy creates nothing, because the original did the work.
+// IsCopy reports whether a resource is a copy of a resource that was started. The operator creates nothing for a copy, because the work was
+// done for the original.
 func IsCopy(o client.Object) bool {
 	started := o.GetAnnotations()[object.AnnotationStarted]
 	return started != "" && started != string(o.GetUID())
 }
 
-// CopyText returns the message for a copy, with the user's options.
+// CopyText returns the message for a copy. It names the user's options.
 func CopyText(kind string, o client.Object) string {
 	return fmt.Sprintf("a copy of the %s with UID %s, which was started before: nothing is made. To make it again, create another %s without the annotation %s",
 		kind, o.GetAnnotations()[object.AnnotationStarted], kind, object.AnnotationStarted)
 }
 
-// RecordStart annotates a resource with its UID before its first object is created. Unlike a status, an annotation survives a restore of
-// the cluster's objects.
+// RecordStart writes the UID of a resource to an annotation before the first object is created. Unlike a status, the annotation survives a
+// restore of the cluster's objects.
 func RecordStart(ctx context.Context, c client.Client, o client.Object) error {
 	if o.GetAnnotations()[object.AnnotationStarted] == string(o.GetUID()) {
 		return nil

@@ -23,24 +23,25 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Only events show why a Job has no pod.
+// Only events have the reason why a Job has no pod.
 // +kubebuilder:rbac:groups="",resources=events,verbs=list
-// A Job of a CronJob is deleted if its work has ended while another container of its pod still runs: it blocks the next Job.
+// A Job of a CronJob is deleted if its working container has ended while another container of its pod still runs: such a Job blocks the
+// next Job.
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=delete
 
 const (
-	// refusalDue is the time after which the events of the Job controller are read. That controller creates a pod at once, or records the
-	// reason why it cannot.
+	// refusalDue is the time after which the events of the Job controller are read. That controller creates a pod immediately, or records
+	// the reason why it cannot.
 	refusalDue = 3 * time.Second
 	// podDue is the time that Kubernetes has to create the pod of a Job.
 	podDue = 10 * time.Second
-	// whileDue is the time between two looks at a Job whose pod is due.
+	// whileDue is the interval between observations of a Job whose pod should start.
 	whileDue = 4 * time.Second
-	// heldFor is the time that other containers may run after the working one has ended.
+	// heldFor is the time for which other containers may run after the working container has ended.
 	heldFor = time.Minute
 )
 
-// findStuck sets the reason why an unfinished Job has no running pod. begun is the creation time of its last pod, or zero.
+// findStuck sets the reason why an unfinished Job has no running pod. begun is the creation time of the Job's last pod, or zero.
 func (j *Job) findStuck(ctx context.Context, live client.Reader, job *batchv1.Job, begun time.Time) {
 	if ptr.Deref(job.Spec.Suspend, false) {
 		j.IsSuspended = true
@@ -58,8 +59,7 @@ func (j *Job) findStuck(ctx context.Context, live client.Reader, job *batchv1.Jo
 	}
 }
 
-// LookAgain returns the time until the next observation of the Job: a short time while its first pod should start, otherwise the given
-// time.
+// LookAgain returns the time until the next observation of the Job: a short time while its first pod should start, otherwise later.
 func (j *Job) LookAgain(later time.Duration) time.Duration {
 	if !j.Done && !j.IsAtWork && j.Stuck == "" && j.Waiting == "" && time.Since(j.Created.Time) < podDue {
 		return whileDue
@@ -67,8 +67,8 @@ func (j *Job) LookAgain(later time.Duration) time.Duration {
 	return later
 }
 
-// refusal returns why the last pod of a Job could not be created, from the Job controller's events after a time. It returns "" without the
-// right to list events.
+// refusal returns the reason why the last pod of a Job could not be created, from events of the Job controller that are newer than after.
+// Without the right to list events, it returns "".
 func refusal(ctx context.Context, live client.Reader, job *batchv1.Job, after time.Time) string {
 	events := &corev1.EventList{}
 	if err := live.List(ctx, events, client.InNamespace(job.Namespace), client.MatchingFields{"involvedObject.uid": string(job.UID)}); err != nil {
@@ -88,7 +88,7 @@ func refusal(ctx context.Context, live client.Reader, job *batchv1.Job, after ti
 	return message
 }
 
-// heldBy returns the containers of a pod that still run although the working one has ended, and when it ended.
+// heldBy returns the containers of a pod that still run although the working container has ended, and the time of that end.
 func heldBy(pod *corev1.Pod) (containers []string, since metav1.Time) {
 	if pod.Status.Phase != corev1.PodRunning {
 		return nil, since
@@ -110,12 +110,12 @@ func heldBy(pod *corev1.Pod) (containers []string, since metav1.Time) {
 	return containers, since
 }
 
-// HasFailed reports whether the working container has failed and is not retried because other containers still run in the pod.
+// HasFailed reports whether the working container has failed, and is not started again because other containers of the pod still run.
 func (j *Job) HasFailed() bool {
 	return len(j.Held) > 0 && j.HasReported && j.Exit != 0 && time.Since(j.HeldSince.Time) > heldFor
 }
 
-// Failure returns the report of a failed try, or one with its exit code.
+// Failure returns the report of a failed attempt. Without a report, it returns a result with the exit code.
 func (j *Job) Failure() contract.Result {
 	if j.Result != nil && !j.Result.OK {
 		return *j.Result
@@ -123,12 +123,12 @@ func (j *Job) Failure() contract.Result {
 	return contract.Result{Message: fmt.Sprintf("container %s ended with exit code %d", Container, j.Exit)}
 }
 
-// HasSucceeded reports whether the agent reports success, although the Job may still run because of another container.
+// HasSucceeded reports whether the agent has reported success. Another container may keep the Job running.
 func (j *Job) HasSucceeded() bool {
 	return j.Result != nil && j.Result.OK && (j.Done && j.Succeeded || len(j.Held) > 0)
 }
 
-// Holders describes the containers that keep a Job from ending.
+// Holders returns a text about the containers that prevent a Job from ending.
 func (j *Job) Holders() string {
 	return "its pod does not end, because of " + strings.Join(j.Held, ", ") + ": keep such containers out of pods of backups (backup.podTemplate)"
 }
@@ -137,9 +137,9 @@ func (j *Job) Holders() string {
 type Unfinished struct {
 	Name string
 	UID  types.UID
-	// Stuck explains why the Job has no running pod. It is empty if the Job has one, or should have one soon.
+	// Stuck is the reason why the Job has no running pod. It is empty if a pod runs, or should run soon.
 	Stuck string
-	// IsHeld reports whether the working container ended a while ago while another container of the pod still runs.
+	// IsHeld reports whether the working container ended a while ago and another container of the pod still runs.
 	IsHeld bool
 }
 
@@ -178,8 +178,8 @@ func isOfCronJob(job *batchv1.Job) bool {
 	return ref != nil && ref.Kind == object.CronJobKind.Kind
 }
 
-// End deletes a Job whose work has ended while other containers still run, so that the CronJob can create the next Job. It first reads the
-// Job and its pods from the API server, and returns nil without a deletion if the state has changed.
+// End deletes a Job whose working container has ended while other containers still run, so that the CronJob can create the next Job. Before
+// that, it reads the Job and its pods from the API server. If the state has changed, it deletes nothing and returns nil.
 func (r Reader) End(ctx context.Context, namespace string, u Unfinished) error {
 	job := &batchv1.Job{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: u.Name}, job)

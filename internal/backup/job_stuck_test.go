@@ -23,7 +23,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// jobAt returns a Job of a CronJob, created some time ago.
+// jobAt returns a Job of a CronJob that was created some time ago.
 func jobAt(ago time.Duration) *batchv1.Job {
 	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "data", Name: "db-backup-1", UID: "job", CreationTimestamp: metav1.NewTime(time.Now().Add(-ago)),
@@ -32,7 +32,7 @@ func jobAt(ago time.Duration) *batchv1.Job {
 	}}
 }
 
-// podOf returns the pod of that Job. Its work ended some time ago, while other containers still run.
+// podOf returns the pod of that Job. Its working container ended some time ago, and other containers still run.
 func podOf(name string, code int32, ago time.Duration, others ...string) *corev1.Pod {
 	end := &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: metav1.NewTime(time.Now().Add(-ago)), Message: `{"ok":true,"id":"a"}`}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
@@ -52,10 +52,10 @@ func readerOf(objects ...client.Object) Reader {
 	return Reader{Client: c, Live: c}
 }
 
-// A Job that is suspended, or has a pod that the API server refuses, reports that within seconds, with the quota or policy.
+// A Job reports within seconds that it is suspended, or that the API server refuses its pod. The report names the quota or policy.
 func TestJobsWithoutAPodSayWhy(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, jobsWithoutAPodSayWhy) // the clock stands still
+	synctest.Test(t, jobsWithoutAPodSayWhy) // the clock only moves while all goroutines wait
 }
 
 func jobsWithoutAPodSayWhy(t *testing.T) {
@@ -87,10 +87,10 @@ func jobsWithoutAPodSayWhy(t *testing.T) {
 	}
 }
 
-// TestLookAgain: a Job whose pod is due is observed within seconds, so that its refusal is named within ten.
+// TestLookAgain: a Job whose pod should start is observed within seconds, so that a refusal is reported within ten seconds.
 func TestLookAgain(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, lookAgain) // the clock stands still
+	synctest.Test(t, lookAgain) // the clock only moves while all goroutines wait
 }
 
 func lookAgain(t *testing.T) {
@@ -110,16 +110,16 @@ func lookAgain(t *testing.T) {
 	assert.Assert(t, refusalDue+whileDue < promised)
 }
 
-// promised bounds the time until a fault is named.
+// promised is the maximum time until a fault is reported.
 const promised = 10 * time.Second
 
-// ended returns a pod that ended later than any event.
+// ended returns a pod whose end is later than any event.
 func ended(pod *corev1.Pod) *corev1.Pod {
 	pod.Status.Phase, pod.CreationTimestamp = corev1.PodFailed, metav1.NewTime(time.Now().Add(time.Hour))
 	return pod
 }
 
-// Only a Job whose work ended more than a minute ago is deleted, so that the CronJob can create the next one.
+// A Job is deleted only if its working container ended more than a minute ago. The CronJob can then create the next Job.
 func TestJobThatASidecarKeepsIsEnded(t *testing.T) {
 	t.Parallel()
 	done, otherOwner := jobAt(time.Hour), jobAt(time.Hour)

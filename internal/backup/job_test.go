@@ -12,7 +12,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// A pod's success is final. A report of success from a failed container is ignored.
+// After a pod has reported success, later reports are ignored. A report of success from a failed container is ignored.
 func TestReports(t *testing.T) {
 	t.Parallel()
 	pod := func(code int32, message string) *corev1.Pod {
@@ -27,7 +27,7 @@ func TestReports(t *testing.T) {
 	assert.Equal(t, j.Result.Reason, contract.ReasonServerUnreachable)
 	j.Take(pod(137, ""))
 	assert.Equal(t, j.Exit, int32(137))
-	j.Take(pod(0, `{"ok":true,"id":"good","later":{"reached":"2026-01-02T15:04:07Z","newer":1},"newer":{"field":[1]}}`)) // of a newer agent
+	j.Take(pod(0, `{"ok":true,"id":"good","later":{"reached":"2026-01-02T15:04:07Z","newer":1},"newer":{"field":[1]}}`)) // written by a newer agent
 	j.Take(pod(1, `{"ok":false,"reason":"Failed","message":"later"}`))
 	assert.Assert(t, j.Result.OK && j.Result.ID == "good")
 	j = &Job{}

@@ -16,16 +16,16 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// oneRun has the methods that are the same for both kinds: a resource is one run of a Job.
+// oneRun has the methods that are the same for both kinds. A resource of these kinds is one run of a Job.
 type oneRun[T client.Object, O any] struct{}
 
 // Paused returns false: the kind has no field for a pause.
 func (oneRun[T, O]) Paused(T) bool { return false }
 
-// Forget does nothing: nothing is cached.
+// Forget does nothing, because nothing is cached.
 func (oneRun[T, O]) Forget(string, string) {}
 
-// Plan returns no objects: the objects of a run are created once, and neither recreated nor corrected.
+// Plan returns no objects: the objects of a run are created once, and are neither recreated nor corrected.
 func (oneRun[T, O]) Plan(T, reconcile.Inputs, *O) (*reconcile.Plan, error) {
 	return &reconcile.Plan{}, nil
 }

@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// PartJobs is the suffix of the part that makes and checks backups. It follows the part of the data. Its dot avoids collisions with names
-// of services and cron jobs that users choose.
+// PartJobs is the suffix of the part that makes and checks backups. It follows the name of the part with the data. The names of users'
+// services and cron jobs have no dot.
 const PartJobs = ".backup"
 
 // Run is a pod that has ended.
@@ -30,12 +30,13 @@ type Run struct {
 	Ended metav1.Time
 }
 
-// IsNewer reports whether a run ended after the last successful run. It returns false for nil, and true if no run succeeded.
+// IsNewer reports whether a run ended after good, the time of the last successful run. If good is nil, it returns true. For a nil run, it
+// returns false.
 func (r *Run) IsNewer(good *metav1.Time) bool {
 	return r != nil && (good == nil || good.Before(&r.Ended))
 }
 
-// Last returns the last run of a kind of Job that succeeded, and the last one that failed; nil for none. A pod without a report has failed.
+// Last returns the last successful run and the last failed run of a kind of Job; nil for none. A pod without a report counts as failed.
 func Last(pods []*corev1.Pod, label string) (good, bad *Run) {
 	for _, pod := range pods {
 		if pod.Labels[object.LabelBackup] != label {
@@ -60,16 +61,16 @@ func Last(pods []*corev1.Pod, label string) (good, bad *Run) {
 	return good, bad
 }
 
-// IsReason reports whether a condition can have a reason.
+// IsReason reports whether a text is a valid reason of a condition.
 func IsReason(text string) bool { return text != "" && reasonPattern.MatchString(text) }
 
-// Verdict is the status of a condition, and why.
+// Verdict is the status of a condition, with reason and message.
 type Verdict struct {
 	Good            bool
 	Reason, Message string
-	// Since is the end of the last successful backup if the verdict is good because of that backup, else nil.
+	// Since is the end of the last successful backup if the verdict is good because of that backup; otherwise nil.
 	Since *metav1.Time
-	// Warnings are the warnings of the backup in the message. Set appends the first one to the message.
+	// Warnings are the warnings of the backup in the message. Set appends the first warning to the message.
 	Warnings []string
 }
 
@@ -83,8 +84,8 @@ func Stuck(jobs []Unfinished) *Verdict {
 	return nil
 }
 
-// Set sets a condition to the verdict, or removes it for nil. A reported failure stays until a newer backup succeeds, because the pod that
-// reported the failure may be deleted before that.
+// Set sets a condition to the verdict, or removes the condition if the verdict is nil. A reported failure stays until a newer backup
+// succeeds: the pod that reported the failure may be deleted earlier.
 func (v *Verdict) Set(c reconcile.Conditions, name string) {
 	if v == nil {
 		meta.RemoveStatusCondition(c.List, name)
@@ -101,14 +102,14 @@ func (v *Verdict) Set(c reconcile.Conditions, name string) {
 	c.Set(name, v.Good, v.Reason, message, v.Reason, message)
 }
 
-// Take stores the time and ID of a run, unless a newer run is stored. So times only grow, even after pods are deleted.
+// Take stores the time and the ID of a run, unless a newer run is stored. So times only increase, even if pods are deleted.
 func Take(at **metav1.Time, id *string, r *Run) {
 	if r.IsNewer(*at) {
 		*at, *id = r.Ended.DeepCopy(), r.ID
 	}
 }
 
-// TakeBackup stores the time, the ID and the warnings of a backup like Take. It replaces the warnings of the former backup.
+// TakeBackup stores the time, the ID and the warnings of a backup as Take does. The warnings of the previous backup are replaced.
 func TakeBackup(at **metav1.Time, id *string, warnings *[]string, r *Run) {
 	if r.IsNewer(*at) {
 		*warnings = r.Warnings
@@ -116,8 +117,8 @@ func TakeBackup(at **metav1.Time, id *string, warnings *[]string, r *Run) {
 	Take(at, id, r)
 }
 
-// Judge returns the verdict on backups. Its inputs are the last success with its warnings, the last failure (nil for none), and why the next
-// one is overdue ("" if it is not).
+// Judge returns the verdict about backups. at, id and warnings describe the last success, and bad the last failure (nil for none). overdue
+// is the reason why the next backup is overdue, or "".
 func Judge(at *metav1.Time, id string, warnings []string, bad *Run, overdue string) *Verdict {
 	switch {
 	case bad.IsNewer(at):

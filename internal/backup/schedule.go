@@ -15,8 +15,9 @@ import (
 	"d3os.com/d3os-operator/internal/schedule"
 )
 
-// Overdue returns why runs of a kind of Job are overdue, or "". declared is their schedule in a time zone; empty for none. Runs are overdue
-// if the time since the last good run exceeds the longest pause of the schedule by a twelfth, which is for the work.
+// Overdue returns the reason why runs of a kind of Job are overdue, or "". declared is their schedule in a time zone; empty for none. Runs
+// are overdue if the time since the last good run exceeds the longest interval of the schedule by more than a twelfth. The twelfth allows
+// for the duration of a run.
 func Overdue(pods []*corev1.Pod, label, declared, zone string, last *metav1.Time, now time.Time) string {
 	every := schedule.Longest(declared, zone)
 	if last == nil || every == 0 || now.Sub(last.Time) <= every+every/12 {
@@ -38,7 +39,7 @@ func Overdue(pods []*corev1.Pod, label, declared, zone string, last *metav1.Time
 	if problem := health.PodProblem(newest); problem != "" {
 		return "pod " + newest.Name + " of " + began + " does not work: " + problem
 	}
-	return "pod " + newest.Name + " of " + began + " has not ended: `kubectl logs " + newest.Name + "` shows how far it is"
+	return "pod " + newest.Name + " of " + began + " has not ended: `kubectl logs " + newest.Name + "` shows its progress"
 }
 
 // hasEnded reports whether the working container has ended.

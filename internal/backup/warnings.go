@@ -14,10 +14,10 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// containerRestore restores a backup to the empty volume of a new database, before its server starts.
+// containerRestore is the container that restores a backup to the empty volume of a new database before the server starts.
 const containerRestore = "d3os-restore"
 
-// summarize returns the number of warnings, and the first one.
+// summarize returns a text with the number of warnings and the first warning.
 func summarize(warnings []string) string {
 	if len(warnings) == 1 {
 		return "it has a warning: " + warnings[0]
@@ -25,15 +25,15 @@ func summarize(warnings []string) string {
 	return fmt.Sprintf("it has %d warnings; the first: %s", len(warnings), warnings[0])
 }
 
-// Restored is the observation of a database that may have been created from a backup.
+// Restored is the observation of a database that may have been restored from a backup.
 type Restored struct {
-	// IsDeclared reports whether the spec names a backup to begin with. Pods are the database's pods.
+	// IsDeclared reports whether the spec names a backup for the first data. Pods are the pods of the database.
 	IsDeclared bool
 	Pods       []*corev1.Pod
 }
 
-// Set sets the condition Restored if a pod reports a restore with warnings, or removes it without a declaration. A recreated pod restores
-// nothing and reports no warnings, so the condition stays until the declaration is removed.
+// Set sets the condition Restored if a pod reports a restore with warnings. It removes the condition if no backup is declared. A recreated
+// pod restores nothing and reports no warnings, so the condition stays until then.
 func (r Restored) Set(c reconcile.Conditions) {
 	if !r.IsDeclared {
 		meta.RemoveStatusCondition(c.List, dsv1.ConditionRestored)
@@ -52,7 +52,7 @@ func (r Restored) Set(c reconcile.Conditions) {
 	}
 }
 
-// Warnings returns the warnings of the last backup and of a restore, for the summary of a status.
+// Warnings returns the warnings of the last backup and of the restore, for the summary of a status.
 func Warnings(id string, warnings []string, conditions []metav1.Condition) (found []reconcile.Warning) {
 	if len(warnings) > 0 {
 		found = append(found, reconcile.Warning{Reason: dsv1.ReasonBackupWarned, Field: "status.backup.warnings", Text: "backup " + id + ": " + summarize(warnings)})

@@ -18,7 +18,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// The warnings of a cluster's scheduled backup reach its status, its condition and its summary. A newer backup without warnings ends them.
+// The warnings of a cluster's scheduled backup are in its status, condition and summary. A newer backup without warnings removes them.
 func TestWarningsOfAClustersBackup(t *testing.T) {
 	t.Parallel()
 	pod := func(minute int64, message string) []*corev1.Pod {
@@ -41,7 +41,7 @@ func TestWarningsOfAClustersBackup(t *testing.T) {
 	assert.Equal(t, list[0].Message, "the last backup is b")
 }
 
-// The warnings of the restore that a database began with reach a condition, which outlives the pod and ends with the declaration.
+// A condition has the warnings of the restore that created a database. It outlives the pod, and is removed with the declaration.
 func TestWarningsOfARestore(t *testing.T) {
 	t.Parallel()
 	pod := func(container, message string, code int32) []*corev1.Pod {
@@ -60,7 +60,7 @@ func TestWarningsOfARestore(t *testing.T) {
 	var list []metav1.Condition
 	c := reconcile.Conditions{List: &list}
 	Restored{IsDeclared: true, Pods: pod(containerRestore, warned, 0)}.Set(c)
-	Restored{IsDeclared: true, Pods: pod(containerRestore, `{"ok":true}`, 0)}.Set(c) // the pod was made again
+	Restored{IsDeclared: true, Pods: pod(containerRestore, `{"ok":true}`, 0)}.Set(c) // the pod was created again
 	found := meta.FindStatusCondition(list, dsv1.ConditionRestored)
 	assert.Equal(t, found.Reason+": "+found.Message, "BackupWarned: the database began with backup a; it has 2 warnings; the first: event b.c stays disabled")
 	assert.Equal(t, len(Warnings("", nil, list)), 1)

@@ -90,7 +90,7 @@ func (p *Policy) decide(claim Claim, fs contract.Volume) Decision {
 	case claim.Refused != "":
 		return Decision{Obstacle: "its driver cannot grow it to " + Text(claim.Request) + ": " + claim.Refused}
 	case claim.NeedsRestart:
-		return Decision{Obstacle: "its storage class grows file systems offline alone: delete the pod that uses it"}
+		return Decision{Obstacle: "its storage class grows file systems only while no pod uses the volume: delete the pod that uses it"}
 	case claim.Capacity < claim.Request:
 		return Decision{}
 	case fs.Capacity <= claim.GrownFrom:

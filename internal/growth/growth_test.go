@@ -40,7 +40,7 @@ func TestDecide(t *testing.T) {
 		"a step is under way":               {claim: Claim{Request: 12 * gi, Capacity: 10 * gi, GrownFrom: 10 * gi}, fs: at(100, 10*gi)},
 		"the file system lags":              {claim: Claim{Request: 12 * gi, Capacity: 12 * gi, GrownFrom: 10 * gi}, fs: at(100, 10*gi), obstacle: "the claim has 12Gi, and its file system has not grown from 10Gi"},
 		"the next step":                     {claim: Claim{Request: 12 * gi, Capacity: 12 * gi, GrownFrom: 10 * gi}, fs: at(90, 12*gi), to: "14746Mi"},
-		"offline alone":                     {claim: Claim{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true}, fs: at(100, 10*gi), obstacle: "its storage class grows file systems offline alone: delete the pod that uses it"},
+		"only while unused":                 {claim: Claim{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true}, fs: at(100, 10*gi), obstacle: "its storage class grows file systems only while no pod uses the volume: delete the pod that uses it"},
 		"offline, with room":                {claim: Claim{Request: 12 * gi, Capacity: 10 * gi, NeedsRestart: true}, fs: at(50, 10*gi)},
 		"the driver refuses":                {claim: Claim{Request: 12 * gi, Capacity: 10 * gi, Refused: "no space in pool"}, fs: at(100, 10*gi), obstacle: "its driver cannot grow it to 12Gi: no space in pool"},
 		"a folder on a node":                {claim: ten, fs: at(90, 500*gi), obstacle: "its file system has 500Gi, and the claim 10Gi: its storage class does not enforce sizes, so a larger claim gets no room"},

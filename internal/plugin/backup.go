@@ -5,7 +5,8 @@ package plugin
 
 import backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 
-// Backup prints the progress of a backup in a line, and its contents once the store has it. The text is empty until the operator has
+// Backup prints the progress of a backup in one line and, after its end, its contents. Before the operator has observed the backup, it
+// returns "".
 // observed the backup.
 func Backup(b *backupv1.DataBackup) string {
 	s := &b.Status

@@ -20,20 +20,20 @@ type Change struct {
 	Kind      string       `json:"kind"`
 	Name      string       `json:"name"`
 	Action    apply.Action `json:"action,omitempty"`
-	// Error is the reason why the operator would not change the object.
+	// Error is the reason why the operator would not change the object; empty if it would.
 	Error string `json:"error,omitempty"`
 	// Pods is the number of running pods that are replaced.
 	Pods int64 `json:"pods,omitempty"`
 	// Starts is the number of pods that a new workload starts.
 	Starts int64   `json:"starts,omitempty"`
 	Fields []Field `json:"fields,omitempty"`
-	// Note is a further fact for the user.
+	// Note is an additional fact for the user.
 	Note string `json:"note,omitempty"`
 
 	before, after *unstructured.Unstructured
 }
 
-// Field is a field that changes, with values that may be printed.
+// Field is a changed field with values that may be printed.
 type Field struct {
 	Path string `json:"path"`
 	Old  any    `json:"old,omitempty"`
@@ -42,7 +42,7 @@ type Field struct {
 
 // Cluster is the live state.
 type Cluster struct {
-	// Objects are the live objects with the operator's label in the owner's namespace, and live objects with names of planned objects.
+	// Objects are the live objects in the owner's namespace that have the operator's label, or the name of a planned object.
 	Objects []*unstructured.Unstructured
 	// SecretsUnread reports that Objects has no Secrets, because the user may not read them.
 	SecretsUnread bool
@@ -53,14 +53,14 @@ type Diff struct {
 	Changes []Change `json:"changes"`
 	// Unchanged is the number of objects without a change.
 	Unchanged int `json:"unchanged"`
-	// Notes name the limits of this diff.
+	// Notes name the limitations of this diff.
 	Notes []string `json:"notes,omitempty"`
 }
 
 // Changed reports whether the operator would write, delete or refuse an object.
 func (d *Diff) Changed() bool { return len(d.Changes) > 0 }
 
-// Compute returns the changes by which the operator would make the cluster match the plan.
+// Compute returns the changes with which the operator would make the cluster equal to the plan.
 func Compute(owner object.Owner, plan *reconcile.Plan, cluster Cluster, judge *apply.Judge) *Diff {
 	d := &Diff{}
 	live := map[object.ID]*unstructured.Unstructured{}
@@ -132,10 +132,10 @@ func (d *Diff) object(owner object.Owner, component string, planned, live *unstr
 		}
 	}
 	if c.Action == apply.Replaced && c.Pods == 0 && c.Kind == "StatefulSet" {
-		c.Note = "its pods run on"
+		c.Note = "its pods keep running"
 	}
 	if c.Error == "" && live != nil && c.Action == apply.Updated && len(c.Fields) == 0 {
-		c.Note = "only the operator's notes on it"
+		c.Note = "only annotations of the operator change"
 	}
 	d.Changes = append(d.Changes, c)
 }
@@ -157,7 +157,7 @@ func onDelete(workload *unstructured.Unstructured) bool {
 func replicas(workload, live *unstructured.Unstructured) int64 {
 	if workload.GetKind() == "DaemonSet" {
 		if live == nil {
-			return 0 // one for each node that fits
+			return 0 // one pod per matching node
 		}
 		n, _, _ := unstructured.NestedInt64(live.Object, "status", "desiredNumberScheduled")
 		return n
@@ -169,7 +169,7 @@ func replicas(workload, live *unstructured.Unstructured) int64 {
 	return n
 }
 
-// prune adds the objects that the owner controls and no longer plans. See engine.prune for the objects that are kept.
+// prune adds the objects that the owner controls and that are no longer in its plan. engine.prune documents the exceptions.
 func (d *Diff) prune(owner object.Owner, plan *reconcile.Plan, parts map[string]*reconcile.Part, cluster Cluster, planned map[object.ID]bool, claims []*unstructured.Unstructured) {
 	var gone []Change
 	for _, o := range cluster.Objects {
@@ -192,7 +192,7 @@ func (d *Diff) prune(owner object.Owner, plan *reconcile.Plan, parts map[string]
 		}
 		c := Change{Component: component, Kind: o.GetKind(), Name: o.GetName(), Action: apply.Deleted, before: o}
 		if _, hasPods, _ := unstructured.NestedMap(o.Object, "spec", "template"); hasPods {
-			c.Note = "its pods go"
+			c.Note = "its pods are deleted"
 		}
 		if o.GetKind() == object.ClaimKind.Kind {
 			c.Note = "DATA: retention is Delete"

@@ -46,7 +46,7 @@ func planOf(t *testing.T, spec string) (*dsv1.DataService, *reconcile.Plan) {
 	return ds, planned
 }
 
-// cluster returns the cluster after a plan was applied: its objects with digests, and the claims.
+// cluster returns the cluster after a plan was applied: the objects with digests, and the claims.
 func cluster(p *reconcile.Plan) Cluster {
 	var c Cluster
 	add := func(o *unstructured.Unstructured) {
@@ -148,7 +148,7 @@ func TestDiff(t *testing.T) {
 	}
 }
 
-// The database's volume is deleted with the component only if the spec requests it, and the diff then names it.
+// The database's volume is deleted with the component only if the spec requests that. The diff then names the volume.
 func TestDataThatGoesIsNamed(t *testing.T) {
 	t.Parallel()
 	const without = `{uuc: {thirdParty: {url: "https://id.example.com/duc"}}}`
@@ -166,7 +166,7 @@ func TestDataThatGoesIsNamed(t *testing.T) {
 	assert.Assert(t, strings.Contains(d.Summary(Style{}), "no volume is deleted"))
 }
 
-// The diff deletes no Secret that a volume may need, even while no database uses that volume.
+// The diff deletes no Secret that a volume may need, even if no database uses that volume now.
 func TestSecretsOfAVolumeStay(t *testing.T) {
 	t.Parallel()
 	const before = `{mysql: {storage: {retention: Delete}}, eureka: {}, auth: {image: "r/auth:v1"}}`
@@ -228,7 +228,7 @@ func TestEntries(t *testing.T) {
 	assert.ErrorContains(t, err, "known to have been ready")
 }
 
-// Fields about the present keep their value, no volume shrinks, and a masked password is refused.
+// Fields about the present state keep their values, no volume shrinks, and a masked password is refused.
 func TestSpec(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -264,7 +264,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// normal returns a spec in the form in which the API's Go types write it.
+// normal returns a spec in the form in which the API's Go types encode it.
 func normal(t *testing.T, text string) (spec map[string]any) {
 	t.Helper()
 	data, err := json.Marshal(&revised(t, text).Spec)

@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Last returns the time of the last occurrence of an event, from the fields of both APIs of events.
+// Last returns the time of the last occurrence of an event. It reads the fields of both event APIs.
 func Last(e *corev1.Event) *metav1.Time {
 	times := []time.Time{e.CreationTimestamp.Time, e.FirstTimestamp.Time, e.LastTimestamp.Time, e.EventTime.Time}
 	if e.Series != nil {

@@ -21,10 +21,10 @@ func Ready(ds *dsv1.DataService) bool {
 	return Seen(ds) && meta.IsStatusConditionTrue(ds.Status.Conditions, dsv1.ConditionReady)
 }
 
-// Seen reports whether the status describes the latest spec.
+// Seen reports whether the status is that of the latest spec.
 func Seen(ds *dsv1.DataService) bool { return ds.Status.ObservedGeneration >= ds.Generation }
 
-// Since returns the time when a DataService became ready, or not ready.
+// Since returns the time at which a DataService became ready or not ready.
 func Since(ds *dsv1.DataService) *metav1.Time {
 	if c := meta.FindStatusCondition(ds.Status.Conditions, dsv1.ConditionReady); c != nil {
 		return &c.LastTransitionTime
@@ -32,7 +32,7 @@ func Since(ds *dsv1.DataService) *metav1.Time {
 	return &ds.CreationTimestamp
 }
 
-// Message returns the message of the status, or that the latest spec has no status yet.
+// Message returns the message of the status. If the latest spec has no status yet, it returns a text that reports this.
 func Message(ds *dsv1.DataService) string {
 	if !Seen(ds) {
 		return fmt.Sprintf("the operator has not reported on generation %d yet", ds.Generation)

@@ -23,15 +23,15 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// Operator plans like an operator of a given version, without changing anything.
+// Operator plans as an operator of a given version does. It changes nothing.
 type Operator struct {
 	renderer *render.Renderer
 	images   map[string]string
 	judge    *apply.Judge
 }
 
-// NewOperator returns an operator of this version, with this program's charts, on a version of Kubernetes. images replace
-// the charts' default images.
+// NewOperator returns an operator of this version, with this program's charts, for a version of Kubernetes. images replace the charts'
+// default images.
 func NewOperator(version, kubeVersion string, images map[string]string) (*Operator, error) {
 	renderer, err := render.New(kubeVersion)
 	if err != nil {
@@ -44,8 +44,8 @@ func NewOperator(version, kubeVersion string, images map[string]string) (*Operat
 	return &Operator{renderer: renderer, images: images, judge: apply.NewJudge(types, version)}, nil
 }
 
-// Diff plans a DataService as the operator does, with the Secrets of the cluster, and compares the plan with the live objects, which it
-// returns.
+// Diff plans a DataService as the operator does, with the Secrets of the cluster, and compares the plan with the live objects. It also
+// returns the live objects.
 func (o *Operator) Diff(ctx context.Context, r *Reader, ds *dsv1.DataService) (d *Diff, live []*unstructured.Unstructured, err error) {
 	planned, there, err := o.Plan(ctx, r, ds)
 	if err != nil {
@@ -58,8 +58,8 @@ func (o *Operator) Diff(ctx context.Context, r *Reader, ds *dsv1.DataService) (d
 	return d, there.Objects, nil
 }
 
-// Plan plans a DataService as the operator does. It also returns the live objects of the DataService and live objects with planned
-// names. Generated values of missing Secrets are plan.Generated.
+// Plan plans a DataService as the operator does. It also returns the live objects that belong to the DataService or have a planned name.
+// Generated values of missing Secrets are plan.Generated.
 func (o *Operator) Plan(ctx context.Context, r *Reader, ds *dsv1.DataService) (*reconcile.Plan, *Cluster, error) {
 	there, err := r.there(ctx, ds.Name)
 	if err != nil {
@@ -79,7 +79,7 @@ func (r *Reader) there(ctx context.Context, name string) (*Cluster, error) {
 		return nil, err
 	}
 	there := &Cluster{Objects: objects}
-	for _, kind := range WithoutOptional(refused) { // a resource that is planned is read by its name
+	for _, kind := range WithoutOptional(refused) { // planned resources are read by name
 		if kind != "Secret" {
 			return nil, fmt.Errorf("you may not list %s in namespace %s", kind, r.Namespace)
 		}
@@ -88,7 +88,7 @@ func (r *Reader) there(ctx context.Context, name string) (*Cluster, error) {
 	return there, nil
 }
 
-// complete adds live objects that have the name of a planned object and do not belong to the DataService.
+// complete adds live objects that have a planned name and do not belong to the DataService.
 func (r *Reader) complete(ctx context.Context, there *Cluster, planned *reconcile.Plan) error {
 	known := map[object.ID]bool{}
 	for _, o := range there.Objects {
@@ -125,7 +125,7 @@ func (r *Reader) complete(ctx context.Context, there *Cluster, planned *reconcil
 	return nil
 }
 
-// plan plans as the operator does, without a cache: the next plan may be of another spec of the same generation.
+// plan plans as the operator does, without a cache: the next plan may be for another spec with the same generation.
 func (o *Operator) plan(ctx context.Context, r *Reader, ds *dsv1.DataService, there *Cluster) (*reconcile.Plan, error) {
 	kind := platform.New(plan.NewPlanner(o.renderer, o.images), plan.NewPreview(), nil, nil, nil)
 	return kind.Plan(ds, reconcile.Inputs{
@@ -135,7 +135,7 @@ func (o *Operator) plan(ctx context.Context, r *Reader, ds *dsv1.DataService, th
 					return live, nil
 				}
 			}
-			if kind == "Secret" && there.SecretsUnread { // it may exist, and its values are not read
+			if kind == "Secret" && there.SecretsUnread { // the Secret may exist; its values were not read
 				return &unstructured.Unstructured{Object: map[string]any{}}, nil
 			}
 			return nil, nil
@@ -149,7 +149,7 @@ func (o *Operator) plan(ctx context.Context, r *Reader, ds *dsv1.DataService, th
 			return nil, fmt.Errorf("there is no kind %s", kind)
 		},
 		LookupLive: func(kind, name string) (*unstructured.Unstructured, error) {
-			if kind == "Secret" { // a Secret of a user is not read, so its copy is not predicted
+			if kind == "Secret" { // the user's Secret was not read, so its copy cannot be predicted
 				return nil, nil
 			}
 			for _, gvk := range object.Kinds {
@@ -172,6 +172,6 @@ func (o *Operator) plan(ctx context.Context, r *Reader, ds *dsv1.DataService, th
 			return r.Pods(ctx, labels.SelectorFromSet(of.Labels(part)).String())
 		},
 		PodsLive:   func(part string) ([]*corev1.Pod, error) { return r.Pods(ctx, Selector(ds.Name, part)) },
-		Generation: func() (int64, error) { return ds.Generation, nil }, // the generation of the spec under test
+		Generation: func() (int64, error) { return ds.Generation, nil }, // generation of the spec to plan
 	}, &platform.Observation{})
 }

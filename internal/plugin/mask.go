@@ -18,7 +18,7 @@ const confidential = `(?:password|passwd|passphrase|pwd|token|secret|api[_-]?key
 
 var (
 	confidentialName = regexp.MustCompile(`(?i)` + confidential)
-	// reference matches the names of fields that refer to a Secret, a key of it or a file.
+	// reference matches the names of fields that refer to a Secret, a key of a Secret or a file.
 	reference = regexp.MustCompile(`(?i)(name|ref|file|path|revision|version)$`)
 	// kept matches text that the other patterns must not change.
 	kept     = regexp.MustCompile(`using password: (YES|NO)\b`)
@@ -38,15 +38,15 @@ var (
 	}
 )
 
-// Mask masks the confidential values of objects and texts. It stores the values that it finds in fields, and Text masks these values in all texts.
+// Mask masks confidential values in objects and texts. It remembers the confidential values of fields, and Text also masks these values.
 type Mask struct {
 	known []string
 }
 
-// minKnown is the length from which a confidential value is masked in all texts. Shorter values occur in other words.
+// minKnown is the minimum length of a remembered value that is masked in all texts. Shorter values may be parts of other words.
 const minKnown = 6
 
-// Text masks a text, as a log or a message.
+// Text masks confidential values in a text, such as a log or a message.
 func (m *Mask) Text(text string) string {
 	text = m.Known(text)
 	begin := 0
@@ -58,7 +58,7 @@ func (m *Mask) Text(text string) string {
 	return b.String() + byPattern(text[begin:])
 }
 
-// Known masks the values that were found in fields.
+// Known masks the remembered values in a text.
 func (m *Mask) Known(text string) string {
 	for _, value := range m.known {
 		text = strings.ReplaceAll(text, value, masked)
@@ -73,7 +73,7 @@ func byPattern(text string) string {
 	return text
 }
 
-// Object masks an object in place. It removes all data of a Secret.
+// Object masks an object in place. For a Secret, it removes all data.
 func (m *Mask) Object(o map[string]any) {
 	metadata, _ := o["metadata"].(map[string]any)
 	delete(metadata, "managedFields")
@@ -98,10 +98,10 @@ func (m *Mask) Object(o map[string]any) {
 	}
 }
 
-// lastApplied is the annotation in which kubectl apply keeps the whole object.
+// lastApplied is the annotation in which kubectl apply stores the whole object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// field returns a field's value, masked.
+// field returns the masked value of a field.
 func (m *Mask) field(name string, value any) any {
 	switch value := value.(type) {
 	case string:
@@ -125,7 +125,7 @@ func (m *Mask) field(name string, value any) any {
 	case []any:
 		for i, inner := range value {
 			if _, ok := inner.(map[string]any); ok {
-				value[i] = m.field("", inner) // of a list env, the items are not variables by name
+				value[i] = m.field("", inner) // the items of a list env are not variables with a name
 			} else {
 				value[i] = m.field(name, inner)
 			}
@@ -145,7 +145,7 @@ func maskArguments(items []any) {
 	}
 }
 
-// value masks the value of a variable, and remembers it if the name is confidential.
+// value masks the value of a variable if the variable's name is confidential, and remembers the value.
 func (m *Mask) value(name, text string) string {
 	if text == "" || text == masked {
 		return text

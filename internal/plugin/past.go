@@ -19,14 +19,14 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Entry is a revision and its state.
+// Entry is a revision with its state.
 type Entry struct {
 	Number  int64       `json:"number"`
 	Time    metav1.Time `json:"time"`
 	Version string      `json:"operatorVersion,omitempty"`
 	// State is Current, Good (the spec was ready), or Unknown (the spec was not observed ready before the next revision).
 	State string `json:"state"`
-	// Changed lists the fields that differ from the revision before.
+	// Changed lists the fields that differ from the previous revision.
 	Changed []string `json:"changed,omitempty"`
 
 	spec map[string]any
@@ -39,7 +39,7 @@ const (
 	Unknown = "Unknown"
 )
 
-// Entries returns the history of a DataService, the latest first.
+// Entries returns the history of a DataService, latest first.
 func Entries(ds *dsv1.DataService, revisions []*reconcile.Revision) []Entry {
 	revisions = slices.Clone(revisions)
 	slices.SortFunc(revisions, func(a, b *reconcile.Revision) int { return cmp.Compare(a.Number, b.Number) })
@@ -68,7 +68,7 @@ func Entries(ds *dsv1.DataService, revisions []*reconcile.Revision) []Entry {
 	return entries
 }
 
-// changes returns the paths of the fields in which two values differ, to the depth of a component's fields.
+// changes returns the paths at which two values differ, down to the fields of a component.
 func changes(path string, before, after any) []string {
 	if reflect.DeepEqual(before, after) {
 		return nil
@@ -101,7 +101,7 @@ func sorted(keys map[string]bool) []string {
 	return found
 }
 
-// Print prints a history, the latest first.
+// Print prints a history, latest first.
 func Print(entries []Entry, now time.Time) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%-5s %-6s %-8s %-10s %s\n", "REV", "AGE", "STATE", "OPERATOR", "CHANGED")
@@ -115,7 +115,7 @@ func Print(entries []Entry, now time.Time) string {
 	return out.String()
 }
 
-// Pick returns the entry with a number, or for 0 the latest good one before the current spec.
+// Pick returns the entry with a number. For 0, it returns the latest good entry before the current spec.
 func Pick(ds *dsv1.DataService, entries []Entry, number int64) (*Entry, error) {
 	for i := range entries {
 		e := &entries[i]
@@ -132,9 +132,9 @@ func Pick(ds *dsv1.DataService, entries []Entry, number int64) (*Entry, error) {
 	return nil, fmt.Errorf("%s has no revision %d: 'kubectl dataservice history %s' lists those that there are", ds.Name, number, ds.Name)
 }
 
-// Spec returns the spec for going back to an entry. Some fields keep their present value: pausing, the order of rollouts, the numbers of
-// pods and their autoscaling, the size and class of storage, and passwords, which the history does not have. kept names these fields if
-// the entry has another value.
+// Spec returns the spec for a rollback to an entry. Some fields keep their present values: pausing, the order of rollouts, the numbers of
+// pods and their autoscaling, the size and class of storage, and passwords, which the history does not store. kept names those of these
+// fields that differ in the entry.
 func Spec(ds *dsv1.DataService, e *Entry) (spec map[string]any, kept []string, err error) {
 	data, err := json.Marshal(&ds.Spec)
 	if err != nil {
@@ -196,7 +196,7 @@ func union(a, b map[string]any) map[string]bool {
 	return keys
 }
 
-// keep copies a field of the present spec, or removes it if the present spec lacks it. It reports whether that changes anything.
+// keep copies a field of the present spec, or removes the field if the present spec lacks it. It reports whether the spec has changed.
 func keep(spec, present map[string]any, path []string) bool {
 	for _, key := range path[:len(path)-1] {
 		next, _ := present[key].(map[string]any)
@@ -229,10 +229,10 @@ func password(spec map[string]any, component string) any {
 	return thirdParty["password"]
 }
 
-// ErrNoPassword refuses a spec with a password that neither the history nor the present spec has.
+// ErrNoPassword reports that neither the history nor the present spec has a password.
 var ErrNoPassword = errors.New("the history does not keep the password")
 
-// noPassword returns ErrNoPassword for a component whose password is masked.
+// noPassword returns ErrNoPassword if the password of a component is masked.
 func noPassword(component any, name string) error {
 	if password(map[string]any{name: component}, name) == reconcile.Masked {
 		return fmt.Errorf("%w of %s (thirdParty.password): write the spec by hand, or use thirdParty.secretRef", ErrNoPassword, name)
@@ -240,8 +240,8 @@ func noPassword(component any, name string) error {
 	return nil
 }
 
-// Downgrade returns the versions of the database if the change of the spec would run an older version, which cannot
-// open the data of a newer version.
+// Downgrade returns the versions of the database if the changed spec would run an older version. An older version cannot open the data of a
+// newer version.
 func Downgrade(present *dsv1.DataService, spec map[string]any) (from, to string) {
 	mysql, _ := spec["mysql"].(map[string]any)
 	if present.Spec.MySQL == nil || mysql == nil {

@@ -17,7 +17,7 @@ import (
 // listed is the number of components that fit on a screen of 24 lines.
 const listed = 14
 
-// Platform prints one DataService: the problems first and in full, then its components.
+// Platform prints one DataService: first the complete problems, then the components.
 func (s Style) Platform(ds *dsv1.DataService, now time.Time) string {
 	var out strings.Builder
 	out.WriteString(s.headline(ds, now))
@@ -44,7 +44,7 @@ func (s Style) headline(ds *dsv1.DataService, now time.Time) string {
 		ds.Name, ds.Namespace, s.Paint(ds.Status.Phase, phase), generation, Age(Since(ds), now))
 }
 
-// trouble prints the reason why a DataService is not ready, the object to look at, and the waiting components.
+// trouble prints the reason why a DataService is not ready, the object to examine, and the waiting components.
 func (s Style) trouble(ds *dsv1.DataService) []string {
 	var lines []string
 	if ds.Spec.Paused {
@@ -56,7 +56,7 @@ func (s Style) trouble(ds *dsv1.DataService) []string {
 	if Ready(ds) {
 		return lines
 	}
-	// While components start, the message is the list of them, which is printed below.
+	// While components start, the message is the list of components, which is printed below.
 	if message := Message(ds); message != "" && !strings.Contains(message, "->") {
 		lines = append(lines, "why    "+s.Bad(message))
 	}
@@ -89,7 +89,7 @@ func Look(namespace, kind, name string) string {
 	return fmt.Sprintf("kubectl -n %s describe %s %s", namespace, strings.ToLower(kind), name)
 }
 
-// components prints a line for each component. If they do not fit on the screen, the running components are summed up.
+// components prints a line for each component. If they do not fit on the screen, one line summarizes the running components.
 func (s Style) components(all []dsv1.ComponentStatus, now time.Time) string {
 	rows := [][]cell{{{text: "  COMPONENT"}, {text: "PHASE"}, {text: "PODS"}, {text: "SINCE"}, {text: "WAITS FOR / NOTE"}}}
 	fold := len(all) > listed && !s.Verbose
@@ -112,7 +112,7 @@ func (s Style) components(all []dsv1.ComponentStatus, now time.Time) string {
 	return text
 }
 
-// mark begins the line of a component: x is broken, . is in progress.
+// mark returns the first character of a component's line: x is broken, . is in progress.
 func mark(phase dsv1.Phase) string {
 	switch phase {
 	case dsv1.PhaseRunning:
@@ -131,7 +131,7 @@ func markPhase(phase dsv1.Phase) dsv1.Phase {
 	return phase
 }
 
-// note returns the object to look at, the parts that a component waits for, or its message.
+// note returns the object to examine, the components for which a component waits, or its message.
 func note(c *dsv1.ComponentStatus) string {
 	switch {
 	case c.Culprit != nil:
@@ -149,7 +149,7 @@ func yesNo(is bool) string {
 	return "no"
 }
 
-// Line prints a DataService in one line, for a list that grows with each change.
+// Line prints a DataService in one line, for output that adds a line for each change.
 func (s Style) Line(ds *dsv1.DataService) string {
 	return fmt.Sprintf("%s/%s %s %s %s\n", ds.Namespace, ds.Name, cmp.Or(ds.Status.Ready, "-"),
 		s.Paint(ds.Status.Phase, cmp.Or(string(ds.Status.Phase), "-")), Message(ds))

@@ -19,12 +19,12 @@ import (
 	"d3os.com/d3os-operator/internal/render"
 )
 
-// marks begin the line of an object.
+// marks maps an action to the first character of an object's line.
 var marks = map[apply.Action]string{
 	apply.Created: "+", apply.Updated: "~", apply.Corrected: "~", apply.Replaced: "!", apply.Deleted: "-", apply.Waiting: ".",
 }
 
-// Summary prints a line for each object that changes, with its fields, and a summary.
+// Summary prints a line for each changed object with its fields, and a summary.
 func (d *Diff) Summary(style Style) string {
 	var out strings.Builder
 	for i := range d.Changes {
@@ -94,7 +94,7 @@ func (f Field) line() string {
 	return fmt.Sprintf("%s: %s -> %s", f.Path, value(f.Old), value(f.New))
 }
 
-// value prints a value in one line, and cuts a long one.
+// value prints a value in one line, and truncates a long value.
 func value(v any) string {
 	if v == nil {
 		return "none"
@@ -122,7 +122,7 @@ func number(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// sum prints the order in which components change, the restarts, and the effect on data.
+// sum prints the order in which components change, the restarts, and the effects on data.
 func (d *Diff) sum() string {
 	var out strings.Builder
 	var order []string
@@ -179,14 +179,14 @@ func (c *Change) unified() (string, error) {
 	}
 	id := c.Kind + "/" + c.Name
 	difference := diff.Diff("cluster/"+id, []byte(before), "planned/"+id, []byte(after))
-	_, difference, _ = bytes.Cut(difference, []byte("\n")) // the first line has the two names once more
+	_, difference, _ = bytes.Cut(difference, []byte("\n")) // the first line only repeats the two names
 	return string(difference), nil
 }
 
-// noted lists the annotations that the operator and the Deployment controller write.
+// noted lists annotations that the operator and the Deployment controller write.
 var noted = []string{object.AnnotationDigest, object.AnnotationWriter, "deployment.kubernetes.io/revision"}
 
-// text returns an object as YAML, without the fields and annotations that the API server, its controllers and the operator write.
+// text returns an object as YAML. It omits fields and annotations that the API server, its controllers and the operator write.
 func text(o *unstructured.Unstructured) (string, error) {
 	if o == nil {
 		return "", nil

@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Reader reads the objects of DataServices in one namespace, with the rights of its user. It needs no discovery, because the list of kinds
+// Reader reads the objects of DataServices in one namespace with the rights of its user. It needs no discovery, because the list of kinds
 // is fixed.
 type Reader struct {
 	Dynamic   dynamic.Interface
@@ -47,7 +47,7 @@ func SelectorOf(o *unstructured.Unstructured) string {
 	}).String()
 }
 
-// Objects lists the objects of a DataService of the given kinds. It returns the kinds that the user may not list in refused.
+// Objects lists the objects of a DataService of the given kinds. refused has the kinds that the user may not list.
 func (r *Reader) Objects(ctx context.Context, selector string, kinds []schema.GroupVersionKind) (found []*unstructured.Unstructured, refused []string, err error) {
 	var mu sync.Mutex
 	var all errgroup.Group
@@ -61,7 +61,7 @@ func (r *Reader) Objects(ctx context.Context, selector string, kinds []schema.Gr
 				return nil
 			}
 			if apierrors.IsNotFound(err) && slices.Contains(object.Optional, gvk) {
-				return nil // its CRD is not installed
+				return nil // the CRD is not installed
 			}
 			if err != nil {
 				return fmt.Errorf("list %s: %w", gvk.Kind, err)
@@ -76,8 +76,8 @@ func (r *Reader) Objects(ctx context.Context, selector string, kinds []schema.Gr
 	return found, refused, all.Wait()
 }
 
-// WithoutOptional returns the kinds of a list that every cluster serves. A user who may not list the other kinds need not notice: many
-// clusters have none of them, and the status of the DataService describes the component.
+// WithoutOptional returns the kinds in a list that every cluster serves. The missing right to list an optional kind is not reported: many
+// clusters do not serve these kinds, and the status of the DataService describes the component.
 func WithoutOptional(kinds []string) []string {
 	return slices.DeleteFunc(kinds, func(kind string) bool {
 		return slices.ContainsFunc(object.Optional, func(gvk schema.GroupVersionKind) bool { return gvk.Kind == kind })

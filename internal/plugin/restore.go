@@ -15,8 +15,8 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// Restore prints the progress of a restore in a line, and the restored data once it was checked. The text is empty until the operator
-// has observed the restore.
+// Restore prints the progress of a restore in one line and, after the check, the restored data. Before the operator has observed the
+// restore, it returns "".
 func Restore(r *backupv1.DataRestore) string {
 	s := &r.Status
 	t := task{phase: s.Phase, good: backupv1.PhasePrepared, message: s.Message, facts: []string{"id " + s.ID}, warnings: s.Warnings}
@@ -29,7 +29,7 @@ func Restore(r *backupv1.DataRestore) string {
 	return t.String()
 }
 
-// Restores prints the backups of a DataService that have an object in the cluster, and its restores. The latest come first.
+// Restores prints the DataBackups of a DataService and its DataRestores, latest first.
 func (s Style) Restores(ds *dsv1.DataService, backups []backupv1.DataBackup, restores []backupv1.DataRestore, now time.Time) string {
 	var known [][]string
 	seen := map[string]bool{}

@@ -22,7 +22,7 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 func ago(d time.Duration) metav1.Time { return metav1.NewTime(now.Add(-d)) }
 
-// samplePlatform returns a DataService of a phase with components.
+// samplePlatform returns a DataService with a phase and components.
 func samplePlatform(name string, phase dsv1.Phase, message string, components ...dsv1.ComponentStatus) *dsv1.DataService {
 	ready := 0
 	for _, c := range components {
@@ -54,7 +54,7 @@ func component(name string, phase dsv1.Phase, since time.Duration) dsv1.Componen
 
 const cause = "auth: pod auth-6b7c9f-x2x4p: ImagePullBackOff: registry.example.com/platform/team/auth:v1.5-rc.1-20260301: not found"
 
-// degraded returns a DataService of twelve components, one with an image that cannot be pulled.
+// degraded returns a DataService with twelve components. The image of one component cannot be pulled.
 func degraded() *dsv1.DataService {
 	auth := component("auth", dsv1.PhaseDegraded, 6*time.Minute)
 	auth.Message = strings.TrimPrefix(cause, "auth: ")
@@ -133,7 +133,7 @@ func TestReady(t *testing.T) {
 	assert.Assert(t, !Ready(&dsv1.DataService{}))
 }
 
-// The two APIs of events keep times and counts in different fields.
+// The two event APIs store times and counts in different fields.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	old := corev1.Event{Type: "Warning", Reason: "BackOff", Message: "Back-off\n  restarting", Count: 7, LastTimestamp: ago(time.Minute),
@@ -143,7 +143,7 @@ func TestEvents(t *testing.T) {
 	golden.Assert(t, Style{Width: 80}.Events([]corev1.Event{recent, old}, now), "events.txt")
 }
 
-// A pod's log and messages may hold control characters: a terminal gets none but those of the screens' own colors.
+// A pod's log and messages may contain control characters. Only the control characters of the screens' own colours reach the terminal.
 func TestControlCharactersArePrintedAsText(t *testing.T) {
 	t.Parallel()
 	colored := Style{Color: true}.Paint(dsv1.PhaseRunning, "Running")

@@ -18,11 +18,11 @@ import (
 
 // Style is the layout of a screen.
 type Style struct {
-	// Color prints phases and marks in colours, by the codes of ECMA-48.
+	// Color prints phases and marks in colours, with the codes of ECMA-48.
 	Color bool
-	// Width is the maximum number of columns of lists; 0 is no limit. A cause is never cut.
+	// Width is the maximum number of columns of lists; 0 means no limit. A cause is never truncated.
 	Width int
-	// Verbose turns off summing up and cutting.
+	// Verbose turns off summaries and truncation.
 	Verbose bool
 }
 
@@ -34,17 +34,17 @@ const (
 	plain  = "\x1b[0m"
 )
 
-// colors matches the sequences of Style, and all other control characters.
+// colors matches the escape sequences of Style, and all other control characters.
 var colors = regexp.MustCompile("\x1b\\[(?:31|33|32|0)m|[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x{9f}]")
 
-// Printable replaces control characters by their escapes, so that a pod's log or message cannot control the terminal. Newlines, tabs and
-// the colors of a Style stay.
+// Printable replaces control characters by their escapes, so that a pod's log or message cannot control the terminal. It keeps newlines,
+// tabs and the colours of a Style.
 func Printable(text string) string {
 	return colors.ReplaceAllStringFunc(text, func(found string) string {
 		if len(found) > len("\u009f") {
 			return found
 		}
-		return fmt.Sprintf(`\u%04x`, []rune(found)[0]) // an escape of JSON and of YAML, too
+		return fmt.Sprintf(`\u%04x`, []rune(found)[0]) // also an escape of JSON and YAML
 	})
 }
 
@@ -70,7 +70,7 @@ func (s Style) paint(color, text string) string {
 	return color + text + plain
 }
 
-// cut shortens a text to a number of columns.
+// cut truncates a text to a number of columns.
 func (s Style) cut(text string, columns int) string {
 	if s.Width == 0 || s.Verbose || utf8.RuneCountInString(text) <= columns {
 		return text
@@ -79,7 +79,7 @@ func (s Style) cut(text string, columns int) string {
 	return string([]rune(text)[:max(columns-1, 0)]) + more
 }
 
-// Age prints the age of a time in few letters: 6m, 12d. No time is "-".
+// Age prints the age of a time briefly: 6m, 12d. For nil it prints "-".
 func Age(since *metav1.Time, now time.Time) string {
 	if since.IsZero() {
 		return "-"
@@ -87,13 +87,13 @@ func Age(since *metav1.Time, now time.Time) string {
 	return duration.HumanDuration(max(now.Sub(since.Time), 0))
 }
 
-// cell is a text of a table, in the colour of a phase if it has one.
+// cell is a text in a table. If it has a phase, it is printed in the phase's colour.
 type cell struct {
 	text  string
 	phase dsv1.Phase
 }
 
-// table prints rows in columns that are as wide as their widest cell. It cuts the last column at the width of the style.
+// table prints rows in columns as wide as their widest cell. It truncates the last column to the width of the style.
 func (s Style) table(rows [][]cell) string {
 	var widths []int
 	for _, row := range rows {
@@ -128,7 +128,7 @@ func (s Style) table(rows [][]cell) string {
 	return out.String()
 }
 
-// Columns prints rows of text in columns, the first row as their titles.
+// Columns prints rows of text in columns. The first row has the titles.
 func (s Style) Columns(rows [][]string) string {
 	cells := make([][]cell, len(rows))
 	for i, row := range rows {

@@ -10,7 +10,7 @@ import (
 	backupv1 "d3os.com/d3os-operator/api/backup/v1alpha1"
 )
 
-// task is a backup or a restore in printed form: a line, and its facts after a success.
+// task is the printed form of a backup or a restore: a line and, after a success, its facts.
 type task struct {
 	phase, good backupv1.Phase
 	message     string
@@ -18,14 +18,14 @@ type task struct {
 	warnings    []string
 }
 
-// add adds a fact, if known is set.
+// add adds a fact if known is true.
 func (t *task) add(format string, value any, known bool) {
 	if known {
 		t.facts = append(t.facts, fmt.Sprintf(format, value))
 	}
 }
 
-// String is empty until the operator has seen the task.
+// String returns "" until the operator has observed the task.
 func (t *task) String() string {
 	if t.phase == "" {
 		return ""

@@ -25,7 +25,7 @@ type Platform struct {
 	Writes int `json:"writes"`
 	// Error is the reason why the operator would change nothing.
 	Error string `json:"error,omitempty"`
-	// Paused reports that the operator would change nothing until the DataService is resumed.
+	// Paused reports that the operator would change nothing until the user resumes the DataService.
 	Paused bool `json:"paused,omitempty"`
 }
 
@@ -69,7 +69,7 @@ func (u *Upgrade) Add(namespace, name string, paused bool, d *Diff, err error) {
 	u.Platforms = append(u.Platforms, p)
 }
 
-// Changed reports whether a DataService would be changed, or its change refused.
+// Changed reports whether the operator would change a DataService, or refuse a change.
 func (u *Upgrade) Changed() bool {
 	return slices.ContainsFunc(u.Platforms, func(p Platform) bool { return p.Writes > 0 || p.Error != "" })
 }

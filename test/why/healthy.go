@@ -26,14 +26,14 @@ import (
 const (
 	// pause is the time between two diagnoses of StaysWell.
 	pause = 300 * time.Millisecond
-	// least is the number of diagnoses that StaysWell makes, however short the time is.
+	// least is the minimum number of diagnoses that StaysWell makes.
 	least = 5
 	// late is a correct message on a machine where the operator takes more than ten seconds.
 	late = "the operator has not reported on generation"
 )
 
-// StaysWell diagnoses a resource of a database until the returned function is called, and five times at least. That function fails the test if a diagnosis was
-// that something is wrong. Diagnoses with one of the texts in busy are right on a machine that is busy.
+// StaysWell diagnoses a resource of a database until the returned function is called, and at least five times. That function fails the test
+// if a diagnosis reported a problem. On a busy machine, diagnoses with one of the texts in busy are correct.
 func StaysWell(t *testing.T, cfg *rest.Config, kind schema.GroupVersionKind, namespace, name string, busy ...string) (end func()) {
 	t.Helper()
 	of := object.Empty(kind)

@@ -21,7 +21,7 @@ const Faults = "test/why/faults.yaml"
 // Fault is a row of the corpus. In all texts NAMESPACE stands for the namespace of the row, and NOW for the time.
 type Fault struct {
 	Name string `json:"name"`
-	// Shows are the findings that the row keeps from coming back: W1 to W15 (docs/develop/testing.md).
+	// Shows are the findings whose recurrence the row detects: W1 to W15 (docs/develop/testing.md).
 	Shows []string `json:"shows"`
 	// Role names the user's ClusterRole; default: view.
 	Role string `json:"role"`
@@ -31,7 +31,7 @@ type Fault struct {
 	Agent string `json:"agent"`
 	// Before is created before the DataService.
 	Before []map[string]any `json:"before"`
-	// Spec changes the small platform; none is created when Ask names another kind.
+	// Spec changes the small platform. No platform is created if Ask names another kind.
 	Spec map[string]any `json:"spec"`
 	// Ready waits until the platform is ready before Then.
 	Ready bool   `json:"ready"`
@@ -49,7 +49,7 @@ type Fault struct {
 	Do string `json:"do"`
 	// After is the time in seconds until the state counts as a fault; default: 0.
 	After int `json:"after"`
-	// Well: nothing is wrong at any time, so the exit code is 0.
+	// Well: there is no problem at any time, so the exit code is 0.
 	Well bool `json:"well"`
 }
 
@@ -68,7 +68,7 @@ type Step struct {
 	End    string          `json:"end"`   // a component: its pod on the node without a kubelet gets a second to end
 }
 
-// Object names an object of the namespace, or one of the cluster.
+// Object names an object of the namespace, or an object of the cluster.
 type Object struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

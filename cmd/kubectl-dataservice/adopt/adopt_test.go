@@ -110,7 +110,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// Undo and apply do not change a database that is neither the original nor its copy: services may have written to it.
+// Undo and apply refuse if spec.mysql names a database that is neither the original nor its copy: services may have written to that
+// database.
 func TestAnotherDatabase(t *testing.T) {
 	t.Parallel()
 	third := func(url string) map[string]any {

@@ -39,14 +39,14 @@ type Adopter struct {
 	Timeout time.Duration
 }
 
-// RefusedError has the reason why the command changed nothing.
+// RefusedError reports that the command changed nothing, with the reasons.
 type RefusedError struct{ Reasons []string }
 
 func (e *RefusedError) Error() string {
 	return "nothing was changed: " + strings.Join(e.Reasons, "; ")
 }
 
-// get reads an object; nil for none.
+// get reads an object; it returns nil if the object does not exist.
 func (a *Adopter) get(ctx context.Context, gvk schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
 	live := object.Empty(gvk)
 	err := a.Client.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, live)
@@ -72,8 +72,8 @@ func (a *Adopter) list(ctx context.Context, gvk schema.GroupVersionKind, namespa
 	return all, nil
 }
 
-// delete deletes exactly this object. It refuses a Secret of the plugin that has changed, because another run of the command may have
-// written to it.
+// delete deletes exactly this object. It refuses a Secret of the plugin whose resource version has changed: another run of the command may
+// have written to the Secret.
 func (a *Adopter) delete(ctx context.Context, live *unstructured.Unstructured, options ...client.DeleteOption) error {
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	only := client.Preconditions{UID: &uid}
@@ -87,7 +87,7 @@ func (a *Adopter) delete(ctx context.Context, live *unstructured.Unstructured, o
 	return nil
 }
 
-// create creates an object of the plugin unless one of that name exists.
+// create creates an object of the plugin, unless an object of that name exists.
 func (a *Adopter) create(ctx context.Context, o *unstructured.Unstructured) error {
 	err := a.Client.Create(ctx, o, client.FieldOwner(manager))
 	if client.IgnoreAlreadyExists(err) != nil {
@@ -96,13 +96,13 @@ func (a *Adopter) create(ctx context.Context, o *unstructured.Unstructured) erro
 	return nil
 }
 
-// merge patches exactly this object.
+// merge applies a merge patch to exactly this object.
 func (a *Adopter) merge(ctx context.Context, live *unstructured.Unstructured, patch map[string]any) error {
 	_, err := a.merged(ctx, live, patch)
 	return err
 }
 
-// merged patches exactly this object, and returns its new resource version.
+// merged applies a merge patch to exactly this object, and returns the new resource version.
 func (a *Adopter) merged(ctx context.Context, live *unstructured.Unstructured, patch map[string]any) (version string, err error) {
 	metadata, _ := patch["metadata"].(map[string]any)
 	if metadata == nil {
@@ -121,7 +121,7 @@ func (a *Adopter) merged(ctx context.Context, live *unstructured.Unstructured, p
 	return changed.GetResourceVersion(), nil
 }
 
-// until waits until a condition holds. The condition returns what is missing, "" if it holds.
+// until waits until missing returns "". Until then, missing returns the missing state.
 func (a *Adopter) until(ctx context.Context, missing func() (string, error)) error {
 	deadline := time.NewTimer(a.Timeout)
 	defer deadline.Stop()
@@ -142,15 +142,15 @@ func (a *Adopter) until(ctx context.Context, missing func() (string, error)) err
 	}
 }
 
-// apply writes a planned object as the operator does. It passes an object of the original operator as an object of this operator,
-// because the caller has reported the adoption.
+// apply writes a planned object as the operator does. The applier gets an object of the original operator with the marks of this operator,
+// because the report has named the adoption.
 func (a *Adopter) apply(ctx context.Context, o *Observation, planned *unstructured.Unstructured) error {
 	live, err := a.get(ctx, planned.GroupVersionKind(), planned.GetNamespace(), planned.GetName())
 	if err != nil {
 		return err
 	}
 	if o.isOriginal(live) {
-		if _, hasPods, _ := unstructured.NestedMap(live.Object, "spec", "template"); hasPods { // the object would be replaced, with its pods
+		if _, hasPods, _ := unstructured.NestedMap(live.Object, "spec", "template"); hasPods { // otherwise the applier would replace the object with its pods
 			return fmt.Errorf("another writer (%s) made %s %s again: stop the original operator", strings.Join(writers(live), ", "), live.GetKind(), live.GetName())
 		}
 		live = adopted(o.owner(), live)
@@ -165,7 +165,7 @@ func (a *Adopter) apply(ctx context.Context, o *Observation, planned *unstructur
 	return nil
 }
 
-// adopted returns a live object with the marks of this operator.
+// adopted returns a live object with this operator's labels and owner.
 func adopted(owner object.Owner, live *unstructured.Unstructured) *unstructured.Unstructured {
 	live = live.DeepCopy()
 	labels, annotations := live.GetLabels(), live.GetAnnotations()
@@ -182,8 +182,8 @@ func adopted(owner object.Owner, live *unstructured.Unstructured) *unstructured.
 	return live
 }
 
-// patchSpec changes spec.paused and spec.mysql of a DataService whose spec has not changed since it was read. With a nil mysql, spec.mysql
-// stays unchanged.
+// patchSpec sets spec.paused and spec.mysql of a DataService. It fails if the spec has changed since it was read. If mysql is nil,
+// spec.mysql stays unchanged.
 func (a *Adopter) patchSpec(ctx context.Context, ds *unstructured.Unstructured, paused bool, mysql map[string]any) error {
 	type operation struct {
 		Op    string `json:"op"`

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// Apply adopts all objects, one component after the other. It can be repeated after any interruption.
+// Apply adopts all objects, one component after the other. After an interruption, it can be repeated.
 func (a *Adopter) Apply(ctx context.Context) error {
 	o, err := a.Observe(ctx)
 	if err != nil {
@@ -30,7 +30,7 @@ func (a *Adopter) Apply(ctx context.Context) error {
 		return &RefusedError{Reasons: report.Refused}
 	}
 	if progressOf(o.DataService) != notCopied {
-		a.Say("all objects are adopted, and the copy of the database has begun: look at the report")
+		a.Say("all objects are adopted, and a copy of the database exists or is running: see the report")
 		return nil
 	}
 	if o, err = a.begin(ctx, o); err != nil {
@@ -42,7 +42,7 @@ func (a *Adopter) Apply(ctx context.Context) error {
 	for i := range o.Plan.Parts {
 		part := &o.Plan.Parts[i]
 		if err := a.part(ctx, o, part); err != nil {
-			return fmt.Errorf("component %s: %w: nothing of a later component was changed; run the command again, or with --undo", part.Name, err)
+			return fmt.Errorf("component %s: %w: no later component was changed; repeat the command, or run it with --undo", part.Name, err)
 		}
 		a.Say(part.Name + " is adopted")
 	}
@@ -76,7 +76,7 @@ func (a *Adopter) begin(ctx context.Context, o *Observation) (*Observation, erro
 	return a.Observe(ctx)
 }
 
-// account creates the Secret with root's account of the original database.
+// account creates the Secret with the root account of the original database.
 func (a *Adopter) account(ctx context.Context, o *Observation) error {
 	password, err := rootPassword(o.Live[idOf(object.StatefulSetKind, mysqlName)])
 	if err != nil {
@@ -85,7 +85,7 @@ func (a *Adopter) account(ctx context.Context, o *Observation) error {
 	return a.create(ctx, ownSecret(o.DataService, accountName(o.DataService.GetName()), map[string]string{"username": "root", "password": password}))
 }
 
-// secrets creates the operator's Secrets with the values in use, so that pods of both operators agree.
+// secrets creates the operator's Secrets with the values in use, so that pods of both operators use the same values.
 func (a *Adopter) secrets(ctx context.Context, o *Observation) (*Observation, error) {
 	inUse, err := o.valuesInUse()
 	if err != nil {
@@ -105,12 +105,12 @@ func (a *Adopter) secrets(ctx context.Context, o *Observation) (*Observation, er
 		if err := a.apply(ctx, o, secret); err != nil {
 			return nil, err
 		}
-		a.Say("Secret " + secret.GetName() + " has the values in use")
+		a.Say("Secret " + secret.GetName() + " has the passwords and keys in use")
 	}
 	return a.Observe(ctx)
 }
 
-// fill replaces the placeholders in a planned Secret with the values in use, or with new values.
+// fill replaces the placeholders in a planned Secret by the values in use, or by new values.
 func fill(secret *unstructured.Unstructured, inUse map[string]string) error {
 	data, _, _ := unstructured.NestedStringMap(secret.Object, "data")
 	for key, value := range data {
@@ -169,10 +169,10 @@ func (a *Adopter) part(ctx context.Context, o *Observation, part *reconcile.Part
 	})
 }
 
-// resume ends the pause of the operator, and proves that the operator writes nothing.
+// resume resumes the DataService, and verifies that the operator writes nothing.
 func (a *Adopter) resume(ctx context.Context, o *Observation) error {
 	if o.Record.Paused {
-		a.Say("all objects are adopted; the DataService stays paused, as it was before")
+		a.Say("all objects are adopted; the DataService was paused before and stays paused")
 		return nil
 	}
 	o, err := a.Observe(ctx)
@@ -187,7 +187,7 @@ func (a *Adopter) resume(ctx context.Context, o *Observation) error {
 	if err := a.patchSpec(ctx, o.DataService, false, nil); err != nil {
 		return err
 	}
-	a.Say("DataService " + o.DataService.GetName() + " is not paused any more; waiting until the operator has compared all objects")
+	a.Say("DataService " + o.DataService.GetName() + " is resumed; waiting until the operator has compared all objects")
 	if err := a.waitForReady(ctx, o); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (a *Adopter) resume(ctx context.Context, o *Observation) error {
 	}
 	if len(wrote) > 0 {
 		slices.Sort(wrote)
-		return fmt.Errorf("all objects are adopted, and the operator changed some after it: %s: see 'kubectl dataservice events %s'", strings.Join(wrote, ", "), o.DataService.GetName())
+		return fmt.Errorf("all objects are adopted, but the operator then changed %s: see 'kubectl dataservice events %s'", strings.Join(wrote, ", "), o.DataService.GetName())
 	}
 	a.Say("all objects are adopted, and the operator wrote nothing")
 	return nil
@@ -213,7 +213,7 @@ func isPaused(ds *unstructured.Unstructured) bool {
 	return paused
 }
 
-// versions returns a value that changes with each write of a planned object, except writes of its status.
+// versions returns a version of each planned object. It changes with each write of the object, except writes of the status.
 func versions(o *Observation) map[object.ID]string {
 	found := map[object.ID]string{}
 	add := func(planned *unstructured.Unstructured) {
@@ -238,11 +238,11 @@ func versions(o *Observation) map[object.ID]string {
 	return found
 }
 
-// unready returns why a DataService is not ready in its latest generation; "" if it is.
+// unready returns the reason why a DataService is not ready in its latest generation; "" if it is ready.
 func unready(ds *unstructured.Unstructured) string {
 	seen, _, _ := unstructured.NestedInt64(ds.Object, "status", "observedGeneration")
 	if seen < ds.GetGeneration() {
-		return "the operator has not seen the DataService: is it running?"
+		return "the operator has not seen the DataService: check that the operator runs"
 	}
 	switch condition := conditionOf(ds, dsv1.ConditionReady); {
 	case condition == nil:

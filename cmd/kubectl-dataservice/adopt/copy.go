@@ -17,10 +17,10 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// maxBehind is the number of seconds that a copy may be behind when writes stop.
+// maxBehind is the maximum lag of a copy, in seconds, when writes stop.
 const maxBehind = 30
 
-// Copy copies the original database, up to the cut-over. It can be repeated after any interruption.
+// Copy copies the original database, but does not cut over. After an interruption, it can be repeated.
 func (a *Adopter) Copy(ctx context.Context) error {
 	o, err := a.observeData(ctx)
 	if err != nil {
@@ -32,7 +32,7 @@ func (a *Adopter) Copy(ctx context.Context) error {
 	case copying:
 	case refused:
 		if err = a.patchSpec(ctx, o.DataService, false, withCutOver(o, false)); err == nil {
-			a.Say("another copy is begun")
+			a.Say("another copy starts")
 		}
 	case cuttingOver:
 		err = errors.New("the cut-over was requested: continue with --finish")
@@ -50,7 +50,7 @@ func (a *Adopter) Copy(ctx context.Context) error {
 	return nil
 }
 
-// Finish copies the original database, unless the copy exists, and cuts over. It can be repeated after any interruption.
+// Finish copies the original database if there is no copy, and cuts over. After an interruption, it can be repeated.
 func (a *Adopter) Finish(ctx context.Context) error {
 	o, err := a.observeData(ctx)
 	if err != nil {
@@ -85,10 +85,10 @@ func (a *Adopter) requestCutOver(ctx context.Context) (*Observation, error) {
 		return nil, err
 	}
 	if at := progressOf(o.DataService); at != copying {
-		return nil, errors.New("another writer has changed spec.mysql of the DataService: look at the report")
+		return nil, errors.New("another writer has changed spec.mysql of the DataService: see the report")
 	}
 	if err = a.fence(ctx, o, nil); err == nil {
-		// An undo changes the spec first, so the generation differs and this write fails.
+		// If an undo has changed the spec since, the generation differs and this write fails.
 		err = a.patchSpec(ctx, o.DataService, false, withCutOver(o, true))
 	}
 	if err != nil {
@@ -98,8 +98,8 @@ func (a *Adopter) requestCutOver(ctx context.Context) (*Observation, error) {
 	return o, nil
 }
 
-// unfenceIfUndone allows writes again if an undo has run at the same time. That undo may have read the state before this run stopped the
-// writes.
+// unfenceIfUndone allows writes again if an undo ran at the same time: that undo may have read the server's state before this run stopped
+// the writes.
 func (a *Adopter) unfenceIfUndone(ctx context.Context, o *Observation) error {
 	ds, err := a.dataService(ctx, o)
 	if err != nil || progressOf(ds) != notCopied || o.Record.Fence == nil || o.Record.Fence.SuperReadOnly {
@@ -108,8 +108,8 @@ func (a *Adopter) unfenceIfUndone(ctx context.Context, o *Observation) error {
 	return a.open(ctx, o)
 }
 
-// lookAtFence checks the original server after the cut-over was requested. If the server accepts writes, lookAtFence records this fact and
-// stops the writes again: the copy may lack these writes.
+// lookAtFence checks the original server after the cut-over was requested. If the server accepts writes, the copy may lack them:
+// lookAtFence records that, and stops the writes again.
 func (a *Adopter) lookAtFence(ctx context.Context, o *Observation) error {
 	seen, err := a.agent(ctx, o, "look at")
 	if err != nil || seen.SuperReadOnly {
@@ -126,23 +126,23 @@ func (a *Adopter) lookAtFence(ctx context.Context, o *Observation) error {
 	return err
 }
 
-// prove reads that the original server still accepts no write.
+// prove checks that the original server still accepts no writes.
 func (a *Adopter) prove(ctx context.Context, o *Observation) error {
 	if set, err := a.get(ctx, object.StatefulSetKind, o.owner().Namespace, mysqlName); err != nil || set == nil {
-		return err // the user has deleted it
+		return err // the user has deleted the server
 	}
 	if err := a.lookAtFence(ctx, o); err != nil {
 		return fmt.Errorf("the services use database %s; it is unknown whether the original server accepted later writes: %w", newName, err)
 	}
 	if o.Record.Fence != nil && o.Record.Fence.Reopened {
-		return fmt.Errorf("the services use database %s. The original server was restarted, or accepted writes for another reason: what was written to it since the cut-over is in no other place. "+
-			"Writes are stopped again: compare its tables with those of %s before you delete it", newName, newName)
+		return fmt.Errorf("the services use database %s. The original server was restarted, or accepted writes for another reason: writes since the cut-over may exist only on the original server. "+
+			"Writes are stopped again: compare the tables of both databases before you delete the original database", newName)
 	}
-	a.Say("the services use database " + newName + ", and the original server accepted no write since: delete it when you do not need it any more")
+	a.Say("the services use database " + newName + ", and the original server has accepted no write since the cut-over: delete the original server when you no longer need it")
 	return nil
 }
 
-// observeData observes, and returns an error if something prevents a step of the database.
+// observeData observes the cluster. It returns an error if something prevents a step of the database.
 func (a *Adopter) observeData(ctx context.Context) (*Observation, error) {
 	o, err := a.Observe(ctx)
 	if err != nil {
@@ -161,7 +161,7 @@ func (a *Adopter) observeData(ctx context.Context) (*Observation, error) {
 		reasons = append(reasons, report.Data.Refused...)
 	}
 	if isPaused(o.DataService) {
-		reasons = append(reasons, "DataService "+report.Name+" is paused, so that the operator makes no copy: kubectl dataservice resume "+report.Name)
+		reasons = append(reasons, "DataService "+report.Name+" is paused, so the operator makes no copy: kubectl dataservice resume "+report.Name)
 	}
 	if len(reasons) > 0 {
 		return nil, &RefusedError{Reasons: reasons}
@@ -169,14 +169,14 @@ func (a *Adopter) observeData(ctx context.Context) (*Observation, error) {
 	return o, nil
 }
 
-// declare makes the operator create a database that copies the original one.
+// declare makes the operator create a database that imports the original database.
 func (a *Adopter) declare(ctx context.Context, o *Observation) error {
 	seen, err := a.agent(ctx, o, "look at")
 	if err != nil {
 		return err
 	}
 	if seen.HasLog {
-		a.Say("server " + mysqlName + " (" + seen.Server + ") keeps a binary log: it is copied while it is written to")
+		a.Say("server " + mysqlName + " (" + seen.Server + ") keeps a binary log: the copy runs while the services write")
 	} else if err := a.fence(ctx, o, seen); err != nil {
 		return err
 	}
@@ -187,10 +187,10 @@ func (a *Adopter) declare(ctx context.Context, o *Observation) error {
 	return nil
 }
 
-// fence stops the writes of the original server. It first records the state that --undo must restore. seen is the state of the server; nil
-// if it was not read.
+// fence stops the writes of the original server. Before that, it records the server's state, which --undo must restore. seen is that state;
+// nil if it was not read.
 func (a *Adopter) fence(ctx context.Context, o *Observation, seen *Fence) (err error) {
-	if before := o.Record.Fence; before == nil || before.Reopened { // another copy has replaced a refused copy
+	if before := o.Record.Fence; before == nil || before.Reopened { // Reopened: another copy has replaced a refused copy
 		if before == nil && seen == nil {
 			if seen, err = a.agent(ctx, o, "look at"); err != nil {
 				return err
@@ -207,7 +207,7 @@ func (a *Adopter) fence(ctx context.Context, o *Observation, seen *Fence) (err e
 	if _, err := a.agentIf(ctx, o, func(ctx context.Context) error { return a.unchanged(ctx, o) }, "stop the writes of", "--close"); err != nil {
 		return err
 	}
-	a.Say("WRITES HAVE STOPPED: server " + mysqlName + " accepts none until --finish or --undo has ended")
+	a.Say("WRITES HAVE STOPPED: server " + mysqlName + " accepts no writes until --finish or --undo has ended")
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (a *Adopter) unchanged(ctx context.Context, o *Observation) error {
 	return err
 }
 
-// open allows writes again.
+// open allows writes of the original server again.
 func (a *Adopter) open(ctx context.Context, o *Observation) error {
 	flags := []string{"--open"}
 	if o.Record.Fence.ReadOnly {
@@ -233,7 +233,7 @@ func (a *Adopter) open(ctx context.Context, o *Observation) error {
 	return nil
 }
 
-// unfence allows writes again if the adoption has stopped writes.
+// unfence allows writes again if the adoption has stopped them.
 func (a *Adopter) unfence(ctx context.Context, o *Observation) error {
 	before := o.Record.Fence
 	if before == nil {
@@ -248,26 +248,26 @@ func (a *Adopter) unfence(ctx context.Context, o *Observation) error {
 	return a.saveRecord(ctx, o)
 }
 
-// giveUp points spec.mysql to the original database again, and pauses the DataService.
+// giveUp sets spec.mysql to the original database again, and pauses the DataService.
 func (a *Adopter) giveUp(ctx context.Context, o *Observation) error {
 	if err := a.patchSpec(ctx, o.DataService, true, o.thirdParty()); err != nil {
 		return err
 	}
-	a.Say("the copy is given up: claim data-" + newName + "-0 and Secret " + newName + "-credentials stay. They have the only copy if the original server has lost its data. Delete them before another --copy")
+	a.Say("the copy is abandoned. Claim data-" + newName + "-0 and Secret " + newName + "-credentials stay: if the original server has lost its data, the claim has the only copy. Delete the claim and the Secret before another --copy")
 	return nil
 }
 
-// withCutOver returns spec.mysql with another value of cutOver.
+// withCutOver returns spec.mysql with this value of cutOver.
 func withCutOver(o *Observation, cutOver bool) map[string]any {
 	mysql, _, _ := unstructured.NestedMap(o.DataService.Object, "spec", "mysql")
-	_ = unstructured.SetNestedField(mysql, cutOver, "importFrom", "cutOver") // progressOf has found the map
+	_ = unstructured.SetNestedField(mysql, cutOver, "importFrom", "cutOver") // cannot fail: progressOf has found the map
 	return mysql
 }
 
-// behind parses the lag of a copy from the message of the condition.
+// behind matches the lag of a copy in the message of the condition.
 var behind = regexp.MustCompile(`follows, (\d+) s behind`)
 
-// waitForCopy waits until the copy is the database. Before the cut-over, it waits until a cut-over to the copy is possible.
+// waitForCopy waits until the copy is the database in use. With isCutOver false, it waits until a cut-over to the copy is possible.
 func (a *Adopter) waitForCopy(ctx context.Context, o *Observation, isCutOver bool) error {
 	var printed time.Time
 	return a.until(ctx, func() (string, error) {
@@ -276,7 +276,7 @@ func (a *Adopter) waitForCopy(ctx context.Context, o *Observation, isCutOver boo
 			return "", err
 		}
 		if progressOf(ds) == notCopied {
-			return "", errors.New("spec.mysql does not copy the original database any more: another writer has changed it")
+			return "", errors.New("spec.mysql no longer copies the original database: another writer has changed spec.mysql")
 		}
 		_, reason, message := imported(ds)
 		switch {
@@ -289,10 +289,10 @@ func (a *Adopter) waitForCopy(ctx context.Context, o *Observation, isCutOver boo
 				}
 			}
 		case isCutOver && progressOf(ds) == refused:
-			return "", fmt.Errorf("the services have not moved: %s: --copy begins another copy, --undo gives it up", message)
+			return "", fmt.Errorf("the services have not moved: %s: run --copy for another copy, or --undo", message)
 		}
 		if message == "" {
-			message = "the operator has not reported on the copy: is it running?"
+			message = "the operator has not reported on the copy: check that the operator runs"
 		}
 		if time.Since(printed) > 10*time.Second {
 			printed = time.Now()

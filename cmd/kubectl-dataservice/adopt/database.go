@@ -22,15 +22,15 @@ const newName = "mysql"
 // jobName returns the name of the Job that logs in to the original database. At most one such Job exists.
 func jobName(ds string) string { return ds + "-adopt-database" }
 
-// progress is the stage of the copy of the original database. It is read from the spec and its condition.
+// progress is the stage of the copy of the original database. It is derived from the spec and the condition Imported.
 type progress int
 
 const (
-	// notCopied: spec.mysql points to the original database, or the original operator did not make the database.
+	// notCopied: spec.mysql points to the original database, or the original operator did not create the database.
 	notCopied progress = iota
-	// copying: spec.mysql imports the original database, which its services use.
+	// copying: spec.mysql imports the original database, and the services use the original database.
 	copying
-	// refused: the cut-over was requested, and the copy was not equal. The agent does not use the copy before another cut-over.
+	// refused: the cut-over was requested, and the copy differs from the original. The agent does not use the copy before another cut-over.
 	refused
 	// cuttingOver: the cut-over was requested. The services may use the new database at any time.
 	cuttingOver
@@ -66,7 +66,7 @@ func imported(ds *unstructured.Unstructured) (status, reason, message string) {
 	return fmt.Sprint(condition["status"]), fmt.Sprint(condition["reason"]), fmt.Sprint(condition["message"])
 }
 
-// copied returns spec.mysql with a database that imports the original one. Everything else is the same as before the adoption.
+// copied returns spec.mysql with a database that imports the original database. All other fields are the same as before the adoption.
 func copied(ds string, before map[string]any) map[string]any {
 	mysql := (&unstructured.Unstructured{Object: before}).DeepCopy().Object
 	delete(mysql, "thirdParty")
@@ -87,15 +87,15 @@ func (o *Observation) original() map[string]any {
 	return mysql
 }
 
-// Data is the part of the report about the database. Its steps are done with --copy and --finish.
+// Data is the part of the report about the database. --copy and --finish take its steps.
 type Data struct {
 	// State describes the stage of the copy.
 	State string `json:"state"`
-	// Steps are the steps that are left, in order.
+	// Steps are the remaining steps, in order.
 	Steps []string `json:"steps,omitempty"`
 	// Objects are the objects that the steps write.
 	Objects []Object `json:"objects,omitempty"`
-	// Refused are the reasons why no step is done.
+	// Refused are the reasons that prevent each step.
 	Refused []string `json:"refused,omitempty"`
 }
 
@@ -107,18 +107,18 @@ func (r *Report) judgeData(o *Observation) {
 	d := &Data{}
 	r.Data = d
 	if o.isReplaced() {
-		d.State = "spec.mysql is neither the original database nor a copy of it: the adoption leaves it as it is"
-		d.Refused = append(d.Refused, "the services may have written to the database of spec.mysql: copy what you need of StatefulSet "+mysqlName+" by hand")
+		d.State = "spec.mysql declares neither the original database nor its copy: the adoption does not change spec.mysql"
+		d.Refused = append(d.Refused, "the services may have written to the database of spec.mysql: copy data of StatefulSet "+mysqlName+" by hand if you need it")
 		return
 	}
 	at := progressOf(o.DataService)
 	_, _, message := imported(o.DataService)
 	switch at {
 	case notCopied:
-		d.State = "not copied: StatefulSet " + mysqlName + " has the data, in its pod alone"
+		d.State = "not copied: only the pod of StatefulSet " + mysqlName + " has the data"
 		d.judgeNew(o)
 	case copying:
-		d.State = "is being copied; the services use the original: " + message
+		d.State = "copy in progress; the services use the original database: " + message
 	case refused:
 		d.State = "the copy was refused, and the services have not moved: " + message
 	case cuttingOver:
@@ -128,37 +128,37 @@ func (r *Report) judgeData(o *Observation) {
 	}
 	d.Steps = stepsFrom(at, r.Name)
 	if at != finished {
-		d.Objects = append(d.Objects, Object{Kind: "Job", Name: jobName(r.Name), Action: Create, Note: "logs in to " + mysqlName + " as root, once for each step; is removed"},
-			Object{Kind: dsv1.Kind, Name: r.Name, Action: Change, Note: "spec.mysql"}, Object{Kind: "Secret", Name: recordName(r.Name), Action: Change, Note: "holds whether writes were stopped"})
+		d.Objects = append(d.Objects, Object{Kind: "Job", Name: jobName(r.Name), Action: Create, Note: "logs in to " + mysqlName + " as root, once for each step; is then removed"},
+			Object{Kind: dsv1.Kind, Name: r.Name, Action: Change, Note: "spec.mysql"}, Object{Kind: "Secret", Name: recordName(r.Name), Action: Change, Note: "records whether writes were stopped"})
 		if o.AgentImage == object.UnknownImage {
-			d.Refused = append(d.Refused, "the image of the operator is unknown, because you may not read its Deployment: give it as --agent-image")
+			d.Refused = append(d.Refused, "the image of the operator is unknown, because you may not read its Deployment: set --agent-image")
 		}
 	}
 }
 
-// stepsFrom returns the steps that are left.
+// stepsFrom returns the remaining steps.
 func stepsFrom(at progress, ds string) (steps []string) {
 	if at <= notCopied {
 		steps = append(steps,
-			"--copy: reads whether the server keeps a binary log in row format, and whether writes of root can be stopped. It continues only if they can",
+			"--copy: checks whether the server keeps a binary log in row format, and whether writes of root can be stopped. It continues only if they can be stopped",
 			"--copy, without such a log: WRITES STOP (SET GLOBAL super_read_only = ON). With a log, writes continue",
-			"--copy: spec.mysql becomes StatefulSet "+newName+", which copies all databases and accounts. The services continue with the original")
+			"--copy: spec.mysql becomes StatefulSet "+newName+", which copies all databases and accounts. The services still use the original database")
 	}
 	if at == refused {
-		steps = append(steps, "--copy: begins another copy")
+		steps = append(steps, "--copy: starts another copy")
 	}
 	if at <= refused {
-		steps = append(steps, "--finish: WRITES STOP, where they have not yet", "--finish: spec.mysql.importFrom.cutOver becomes true, which cannot be undone: all tables are compared; "+
-			"if all are equal, the services move to "+newName+", with the account in Secret "+newName+"-credentials, which has all rights on the copied databases, and not as root")
+		steps = append(steps, "--finish: WRITES STOP, unless --copy has stopped them", "--finish: spec.mysql.importFrom.cutOver becomes true, which cannot be undone. The import compares all tables. "+
+			"If all are equal, the services move to "+newName+". They no longer log in as root: the account in Secret "+newName+"-credentials has all rights on the copied databases")
 	}
 	if at <= cuttingOver {
-		steps = append(steps, "--finish: reads that the original server still accepts no write")
+		steps = append(steps, "--finish: checks that the original server still accepts no writes")
 	}
-	return append(steps, "by hand: delete the original database when you do not need it any more: StatefulSet, Service and ConfigMap "+mysqlName+", ConfigMap "+mysqlName+"-init, Secrets "+
+	return append(steps, "by hand: delete the original database when you no longer need it: StatefulSet, Service and ConfigMap "+mysqlName+", ConfigMap "+mysqlName+"-init, Secrets "+
 		accountName(ds)+" and "+recordName(ds))
 }
 
-// judgeNew adds the objects of the new database. It refuses if existing objects have their names.
+// judgeNew adds the objects of the new database. It refuses if other objects have their names.
 func (d *Data) judgeNew(o *Observation) {
 	if o.Copy == nil {
 		d.Refused = append(d.Refused, o.CopyRefused)

@@ -1,11 +1,11 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package adopt takes over the objects that the original operator made for a DataService.
+// Package adopt takes over the objects that the original operator created for a DataService.
 //
-// Look observes the cluster. Judge computes the report, a pure function of the observation. Apply and Undo act, with the user's rights. They do a
-// step, observe its effect, and continue with the next step. Copy and Finish do so for the database. Each step that was begun is visible in the
-// cluster, so a killed command can be repeated. The Secret NAME-adoption records only the spec and the original objects, before a step destroys them.
+// Look observes the cluster. Judge computes the report, a pure function of the observation. Apply and Undo write, with the user's rights: they take
+// a step, observe its effect, and continue with the next step. Copy and Finish work in the same way for the database. A started step is visible in the
+// cluster, so a killed command can be repeated. The Secret NAME-adoption stores the spec and the original objects, before a step destroys them.
 package adopt
 
 import (
@@ -20,11 +20,11 @@ import (
 )
 
 const (
-	// manager owns the fields that the plugin writes itself. Planned objects have the operator's field manager.
+	// manager is the field manager of the fields that the plugin itself writes. Planned objects have the operator's field manager.
 	manager = "kubectl-dataservice"
 	// mysqlName is the name of the original operator's database.
 	mysqlName = dsv1.OriginalMySQL
-	// probeSuffix is the suffix of a temporary Service, after the name of the component.
+	// probeSuffix is the suffix of a temporary Service, which follows the component's name.
 	probeSuffix = "-adopt"
 )
 
@@ -43,26 +43,27 @@ func accountName(ds string) string { return ds + dsv1.OriginalMySQLSecret }
 // recordName returns the name of the Secret with the record.
 func recordName(ds string) string { return ds + "-adoption" }
 
-// Observation holds the facts that Judge decides on.
+// Observation holds the input of Judge.
 type Observation struct {
 	DataService *unstructured.Unstructured
-	// Wanted is the DataService while its objects are adopted.
+	// Wanted is the DataService with the spec that it has while its objects are adopted.
 	Wanted *dsv1.DataService
 	Plan   *reconcile.Plan
-	// Live has every object with a planned name, and the original operator's objects.
+	// Live has every object with a planned name, and every object of the original operator.
 	Live map[object.ID]*unstructured.Unstructured
-	// ReplicaSets and Pods of the namespace.
+	// ReplicaSets and Pods are all of the namespace.
 	ReplicaSets, Pods []*unstructured.Unstructured
 	Record            *Record
-	// Copy is the plan with the database that copies the original, until spec.mysql declares that database. CopyRefused is the reason why such a plan
+	// Copy is the plan with the database that imports the original; nil if spec.mysql already declares that database. CopyRefused is the
+	// reason why there is no such plan.
 	// does not exist.
 	Copy        *reconcile.Plan
 	CopyRefused string
-	// Claim is the claim of the copying database; nil for none.
+	// Claim is the claim of the database that imports; nil for none.
 	Claim *unstructured.Unstructured
-	// Own is the claim of the database in spec.mysql if it has another name; nil for none.
+	// Own is the claim of the database in spec.mysql, if that database has another name; nil for none.
 	Own *unstructured.Unstructured
-	// AgentImage is the image that has the agent.
+	// AgentImage is the image of the agent.
 	AgentImage string
 	Original   OriginalOperator
 	// GitOps names a tool that would revert changes, and the command to suspend it.
@@ -74,11 +75,11 @@ type OriginalOperator struct {
 	// Known reports whether the Deployments of all namespaces could be listed, or the user has confirmed that the original operator is
 	// stopped.
 	Known bool
-	// Running are its Deployments with pods, as namespace/name.
+	// Running lists the Deployments of the original operator that have pods, as namespace/name.
 	Running []string
 }
 
-// isOriginal reports whether the original operator made an object for the DataService, and it was not adopted.
+// isOriginal reports whether the original operator created an object for the DataService, and the object was not adopted.
 func (o *Observation) isOriginal(live *unstructured.Unstructured) bool {
 	return live != nil && o.owner().NotAdopted(live)
 }
@@ -87,7 +88,7 @@ func (o *Observation) owner() object.Owner {
 	return object.Owner{GroupVersionKind: dsv1.GroupVersion.WithKind(dsv1.Kind), Namespace: o.DataService.GetNamespace(), Name: o.DataService.GetName(), UID: o.DataService.GetUID()}
 }
 
-// originals returns the original operator's objects that are not adopted.
+// originals returns the original operator's objects that were not adopted.
 func (o *Observation) originals() (found []*unstructured.Unstructured) {
 	for _, live := range o.Live {
 		if o.isOriginal(live) {
@@ -101,7 +102,7 @@ func idOf(gvk schema.GroupVersionKind, name string) object.ID {
 	return object.ID{Group: gvk.Group, Kind: gvk.Kind, Name: name}
 }
 
-// controlledBy selects the objects whose controller has a UID.
+// controlledBy returns the objects whose controller is the given object.
 func controlledBy(all []*unstructured.Unstructured, owner *unstructured.Unstructured) (found []*unstructured.Unstructured) {
 	for _, o := range all {
 		if ref := metav1.GetControllerOfNoCopy(o); ref != nil && ref.UID == owner.GetUID() {

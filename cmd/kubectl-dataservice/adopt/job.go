@@ -21,18 +21,18 @@ import (
 
 var jobKind = batchv1.SchemeGroupVersion.WithKind("Job")
 
-// jobSeconds is the time after which a Job is ended.
+// jobSeconds is the deadline of a Job.
 const jobSeconds = 180
 
-// Fence is the state of the original server, as the record of an adoption has it.
+// Fence is the state of the original server in the record of an adoption.
 type Fence struct {
 	contract.Fence
-	// Reopened: the server accepted writes after services may have switched to the copy. Only the record has this state.
+	// Reopened: the server accepted writes after services may have switched to the copy. Only the record can have this state.
 	Reopened bool `json:"reopened,omitempty"`
 }
 
-// agent runs `agent fence` in a Job and returns the reported state. It first waits until an earlier Job has ended, because a late effect
-// of that Job would undo the effect of the new Job.
+// agent runs `agent fence` in a Job and returns the reported state. It first waits until an earlier Job has ended: a late effect of the
+// earlier Job would undo the effect of the new Job.
 func (a *Adopter) agent(ctx context.Context, o *Observation, what string, flags ...string) (*Fence, error) {
 	return a.agentIf(ctx, o, func(context.Context) error { return nil }, what, flags...)
 }
@@ -69,7 +69,7 @@ func (a *Adopter) removeJob(ctx context.Context, o *Observation) error {
 			return "", err
 		}
 		if live.GetLabels()[object.LabelManagedBy] != manager {
-			return "", fmt.Errorf("there is a Job %s that no adoption made: rename it", name)
+			return "", fmt.Errorf("Job %s exists, and no adoption created it: rename that Job", name)
 		}
 		if live.GetDeletionTimestamp() == nil {
 			if err := a.delete(ctx, live, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
@@ -80,7 +80,7 @@ func (a *Adopter) removeJob(ctx context.Context, o *Observation) error {
 	})
 }
 
-// answer returns the report of a Job's pod, or the missing object.
+// answer returns the report of a Job's pod. If there is none yet, it returns the missing object.
 func (a *Adopter) answer(ctx context.Context, job *unstructured.Unstructured) (*Fence, string, error) {
 	live, err := a.get(ctx, jobKind, job.GetNamespace(), job.GetName())
 	if err != nil {

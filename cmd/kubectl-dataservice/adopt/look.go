@@ -81,7 +81,7 @@ func (o *Observation) lookAhead(ctx context.Context, r *plugin.Reader, operator 
 	}
 	planned, there, err := operator.Plan(ctx, r, ds)
 	if err != nil {
-		o.CopyRefused = "spec.mysql cannot be that of a new database: " + err.Error()
+		o.CopyRefused = "a new database cannot have the fields of spec.mysql: " + err.Error()
 		return nil //nolint:nilerr // the report has the error
 	}
 	o.Copy = planned
@@ -91,7 +91,7 @@ func (o *Observation) lookAhead(ctx context.Context, r *plugin.Reader, operator 
 	return nil
 }
 
-// wanted returns the DataService with another spec.mysql; nil keeps the present one.
+// wanted returns the DataService with another spec.mysql. nil keeps the present spec.mysql.
 func (o *Observation) wanted(mysql map[string]any) (*dsv1.DataService, error) {
 	ds := o.DataService
 	changed := ds.DeepCopy()
@@ -107,8 +107,8 @@ func (o *Observation) wanted(mysql map[string]any) (*dsv1.DataService, error) {
 	return typed, nil
 }
 
-// elsewhere returns the spec.mysql of kind ThirdParty that declares the original operator's database during the adoption. It returns nil
-// if spec.mysql does not change.
+// elsewhere returns the spec.mysql for the time of the adoption: kind ThirdParty, with the original operator's database. It returns nil if
+// spec.mysql does not change.
 func elsewhere(o *Observation) map[string]any {
 	if isElsewhere(o.DataService) || progressOf(o.DataService) != notCopied || o.isReplaced() {
 		return nil
@@ -128,14 +128,14 @@ func (o *Observation) isReplaced() bool {
 	return o.Record.MySQL != nil && !isSame(o) && !o.leadsToOriginal()
 }
 
-// leadsToOriginal reports whether spec.mysql is of kind ThirdParty with the address of the original database.
+// leadsToOriginal reports whether spec.mysql has kind ThirdParty and the address of the original database.
 func (o *Observation) leadsToOriginal() bool {
 	url, _, _ := unstructured.NestedString(o.DataService.Object, "spec", "mysql", "thirdParty", "url")
 	want, _, _ := unstructured.NestedString(o.thirdParty(), "thirdParty", "url")
 	return isElsewhere(o.DataService) && url == want
 }
 
-// thirdParty returns spec.mysql for the original database.
+// thirdParty returns a spec.mysql of kind ThirdParty with the original database.
 func (o *Observation) thirdParty() map[string]any {
 	ds := o.DataService
 	name, _ := o.original()["name"].(string)
@@ -147,8 +147,8 @@ func (o *Observation) thirdParty() map[string]any {
 	}}
 }
 
-// FindOriginal finds the original operator among the Deployments of all namespaces, by the labels of kubebuilder's scaffold. This
-// operator's Deployment also has a name label.
+// FindOriginal finds the original operator among the Deployments of all namespaces by the labels of kubebuilder's scaffold. (This
+// operator's Deployment also has a name label.)
 func FindOriginal(deployments []appsv1.Deployment) OriginalOperator {
 	found := OriginalOperator{Known: true}
 	for i := range deployments {
@@ -175,7 +175,7 @@ func selectorOf(o *unstructured.Unstructured) map[string]string {
 	return selector
 }
 
-// has reports whether labels contain others.
+// has reports whether labels contain all of the other labels.
 func has(labels, others map[string]string) bool {
 	for key, value := range others {
 		if labels[key] != value {

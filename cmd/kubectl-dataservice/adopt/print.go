@@ -51,7 +51,7 @@ func (r *Report) Text(style plugin.Style) string {
 	}
 	switch {
 	case len(r.Refused) > 0:
-		out.WriteString("\nnothing is changed while a line with x is left\n")
+		out.WriteString("\nthe command changes nothing while the report has a line with x\n")
 	case r.Complete:
 		out.WriteString("\nall objects are adopted\n")
 	}

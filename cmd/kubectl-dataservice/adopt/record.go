@@ -15,20 +15,20 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// Record holds the former objects that the adoption destroys. It is in a Secret, because the objects of the original operator have
+// Record holds the original objects that the adoption destroys. It is stored in a Secret, because the original operator's objects contain
 // passwords.
 type Record struct {
-	// MySQL and Paused are fields of the former spec. MySQL is nil if the adoption does not change it.
+	// MySQL and Paused are fields of the spec before the adoption. MySQL is nil if the adoption does not change spec.mysql.
 	MySQL  map[string]any `json:"mysql,omitempty"`
 	Paused bool           `json:"paused,omitempty"`
-	// Fence is the state of the original server before its writes were stopped; nil if its writes were not stopped.
+	// Fence is the state of the original server before the adoption stopped its writes; nil if it did not stop them.
 	Fence *Fence `json:"fence,omitempty"`
 	// Owner is the UID of the DataService.
 	Owner string `json:"owner"`
-	// Objects are the original operator's objects, without status and without fields that the API server sets, except the UID.
+	// Objects are the original operator's objects. They have no status and, except for the UID, no fields that the API server sets.
 	Objects []map[string]any `json:"objects"`
 
-	version string // the resource version that was read or written last
+	version string // resource version of the last read or write
 }
 
 // recordKey is the key of the record in its Secret.
@@ -47,7 +47,7 @@ func (r *Record) object(id object.ID) *unstructured.Unstructured {
 	return nil
 }
 
-// readRecord returns the record of a DataService; nil for none.
+// readRecord returns the record of a DataService; nil if there is none.
 func readRecord(ctx context.Context, r *plugin.Reader, ds *unstructured.Unstructured) (*Record, error) {
 	live, err := r.Get(ctx, secretKind, recordName(ds.GetName()))
 	if live == nil || err != nil {
@@ -57,7 +57,7 @@ func readRecord(ctx context.Context, r *plugin.Reader, ds *unstructured.Unstruct
 	text, err := base64.StdEncoding.DecodeString(encoded)
 	record := &Record{version: live.GetResourceVersion()}
 	if err == nil {
-		err = json.Unmarshal(text, record) // keeps integers
+		err = json.Unmarshal(text, record) // unlike encoding/json, keeps integers
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the record of the adoption in Secret %s: %w", live.GetName(), err)
@@ -68,7 +68,7 @@ func readRecord(ctx context.Context, r *plugin.Reader, ds *unstructured.Unstruct
 	return record, nil
 }
 
-// isElsewhere reports whether a DataService declares mysql with kind ThirdParty, or not at all.
+// isElsewhere reports whether a DataService declares mysql with kind ThirdParty, or does not declare mysql.
 func isElsewhere(ds *unstructured.Unstructured) bool {
 	mysql, found, _ := unstructured.NestedMap(ds.Object, "spec", "mysql")
 	kind := fmt.Sprint(mysql["kind"])

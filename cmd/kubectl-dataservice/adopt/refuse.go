@@ -13,7 +13,7 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// judgeRoll refuses a component whose pods could not be replaced without a gap.
+// judgeRoll refuses a component whose pods cannot be replaced without an interruption.
 func (r *Report) judgeRoll(o *Observation, part *reconcile.Part) {
 	var target, service *unstructured.Unstructured
 	for _, planned := range part.Objects {
@@ -23,7 +23,7 @@ func (r *Report) judgeRoll(o *Observation, part *reconcile.Part) {
 		case serviceKind.Kind:
 			service = planned
 		case "NetworkPolicy":
-			r.refuse("spec.networkPolicy: pods of the original operator would be shut out of %s: declare it after the adoption", part.Name)
+			r.refuse("spec.networkPolicy would block pods of the original operator from %s: declare spec.networkPolicy after the adoption", part.Name)
 		}
 	}
 	for _, planned := range part.Objects {
@@ -41,7 +41,7 @@ func (r *Report) judgeRoll(o *Observation, part *reconcile.Part) {
 
 func (r *Report) judgeTarget(o *Observation, component string, before, target, service *unstructured.Unstructured) {
 	if target == nil || target.GetName() != before.GetName() {
-		r.refuse("%s is a Deployment now and would be of another kind: set spec.%s.kind to Deployment for the adoption, and change it later", component, component)
+		r.refuse("%s is a Deployment, and the spec declares another kind: set spec.%s.kind to Deployment for the adoption, and change the kind later", component, component)
 		return
 	}
 	had, _, _ := unstructured.NestedInt64(before.Object, "spec", "replicas")
@@ -49,7 +49,7 @@ func (r *Report) judgeTarget(o *Observation, component string, before, target, s
 		return
 	}
 	if replicas, found, _ := unstructured.NestedInt64(target.Object, "spec", "replicas"); found && replicas == 0 {
-		r.refuse("spec.%s.replica is 0 and pods run: set it to %d for the adoption", component, had)
+		r.refuse("spec.%s.replica is 0, but pods run: set the field to %d for the adoption", component, had)
 	}
 	strategy, _, _ := unstructured.NestedString(target.Object, "spec", "strategy", "type")
 	gap, _, _ := unstructured.NestedFieldNoCopy(target.Object, "spec", "strategy", "rollingUpdate", "maxUnavailable")
@@ -61,7 +61,7 @@ func (r *Report) judgeTarget(o *Observation, component string, before, target, s
 	}
 	if live := o.Live[object.IDOf(before)]; o.Record == nil && o.isOriginal(live) {
 		if available, _, _ := unstructured.NestedInt64(live.Object, "status", "availableReplicas"); available == 0 {
-			r.refuse("Deployment %s has no ready pod: repair it first, or an adoption cannot show that it stays reachable", live.GetName())
+			r.refuse("Deployment %s has no ready pod: repair the Deployment first. The adoption checks that ready pods stay reachable", live.GetName())
 		}
 	}
 }
@@ -73,26 +73,26 @@ func (r *Report) judgeValues(o *Observation) {
 		r.Refused = append(r.Refused, err.Error())
 	}
 	if name := inUse["gateway-username"]; name != "" && name != "admin" {
-		r.refuse("the gateway's user name is %s, and the operator's is admin: change it in the ConfigMaps api-manager, gateway-web and gateway-master, and restart their pods", name)
+		r.refuse("the gateway's user name is %s, and this operator uses admin: write admin into the ConfigMaps api-manager, gateway-web and gateway-master, and restart their pods", name)
 	}
 	if err == nil && inUse["jwt-secret"] == "" && o.Record == nil {
-		r.Changes = append(r.Changes, "no ConfigMap has the JWT secret: a new one is made, and users log in again")
+		r.Changes = append(r.Changes, "no ConfigMap has the JWT secret: the adoption generates a secret, and users must log in again")
 	}
 	if err == nil && inUse["gateway-password"] == "" && o.Record == nil {
-		r.Changes = append(r.Changes, "no ConfigMap has the gateway's password: a new one is made")
+		r.Changes = append(r.Changes, "no ConfigMap has the gateway's password: the adoption generates a password")
 	}
-	r.Changes = append(r.Changes, "passwords in use stay and move into Secrets: they are the same in each installation of the original operator: change them after the adoption",
-		"pods get probes, and run without capabilities and not as root: podSecurityContext and securityContext change that")
+	r.Changes = append(r.Changes, "passwords in use stay the same and move into Secrets. Each installation of the original operator has the same passwords: change them after the adoption",
+		"pods get probes, have no capabilities and do not run as root: set podSecurityContext and securityContext if a service needs more")
 	if set := o.Live[idOf(object.StatefulSetKind, mysqlName)]; elsewhere(o) != nil {
 		if !o.isOriginal(set) {
-			r.refuse("StatefulSet %s of the original operator is not there: set spec.mysql to kind ThirdParty with the address and the account of the database first", mysqlName)
+			r.refuse("StatefulSet %s of the original operator does not exist: set spec.mysql to kind ThirdParty with the address and the account of the database first", mysqlName)
 		} else if _, err := rootPassword(set); err != nil {
 			r.Refused = append(r.Refused, err.Error())
 		}
 	}
 }
 
-// valuesInUse returns the shared values in the original's ConfigMaps from before the adoption.
+// valuesInUse returns the shared values in the original operator's ConfigMaps before the adoption.
 func (o *Observation) valuesInUse() (map[string]string, error) {
 	return valuesInUse(func(name string) *unstructured.Unstructured {
 		id := idOf(configMapKind, name)
@@ -106,7 +106,7 @@ func (o *Observation) valuesInUse() (map[string]string, error) {
 	})
 }
 
-// judgeSurroundings refuses an adoption during which other programs could change the objects.
+// judgeSurroundings refuses an adoption while other programs could change the objects.
 func (r *Report) judgeSurroundings(o *Observation) {
 	if len(o.originals()) == 0 && o.Record == nil {
 		return
@@ -116,10 +116,10 @@ func (r *Report) judgeSurroundings(o *Observation) {
 		r.refuse("the original operator still runs (Deployment %s): kubectl -n %s scale deployment %s --replicas=0", name, namespace, deployment)
 	}
 	if !o.Original.Known {
-		r.refuse("whether the original operator still runs is not known, because you may not list Deployments of all namespaces: stop it and give --original-stopped")
+		r.refuse("it is unknown whether the original operator still runs, because you may not list Deployments of all namespaces: stop the original operator and set --original-stopped")
 	}
 	if o.GitOps != "" {
-		r.refuse("%s manages the DataService and would revert the changes: suspend it: %s", o.GitOps, o.Suspend)
+		r.refuse("%s manages the DataService and would revert the changes: suspend %[1]s with: %[2]s", o.GitOps, o.Suspend)
 	}
 	if o.DataService.GetDeletionTimestamp() != nil {
 		r.refuse("DataService %s is being deleted", r.Name)

@@ -34,30 +34,30 @@ type Object struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	Component string `json:"component,omitempty"`
-	// Owner names the present owner.
+	// Owner names the owner before the adoption.
 	Owner  string `json:"owner,omitempty"`
 	Action Action `json:"action"`
-	// Pods is the number of pods that are replaced.
+	// Pods is the number of pods that the adoption replaces.
 	Pods int64 `json:"pods,omitempty"`
-	// Touches are further objects that are written with the object, as Kind/name.
+	// Touches lists further objects that the adoption of the object writes, as Kind/name.
 	Touches []string `json:"touches,omitempty"`
 	Note    string   `json:"note,omitempty"`
 }
 
-// Report lists the changes of an adoption. An adoption changes nothing else.
+// Report lists all changes of an adoption.
 type Report struct {
 	Name      string   `json:"name"`
 	Namespace string   `json:"namespace"`
 	Objects   []Object `json:"objects"`
 	// Database describes the original database.
 	Database string `json:"database,omitempty"`
-	// Data has the steps that copy the database; nil if the original operator did not create it.
+	// Data has the steps that copy the database; nil if the original operator did not create the database.
 	Data *Data `json:"data,omitempty"`
-	// Changes are spec fields and settings that are not honoured as before.
+	// Changes are spec fields and settings whose effect changes.
 	Changes []string `json:"changes,omitempty"`
-	// Refused are the reasons why nothing may be changed, each with the next step.
+	// Refused are the reasons why nothing can be changed, each with the next step.
 	Refused []string `json:"refused,omitempty"`
-	// Begun reports whether an adoption has begun and was not finished.
+	// Begun reports whether an adoption has begun and is not complete.
 	Begun bool `json:"begun"`
 	// Complete reports whether all objects are adopted.
 	Complete bool `json:"complete"`
@@ -119,7 +119,7 @@ func (r *Report) judgeObject(o *Observation, part *reconcile.Part, planned *unst
 	before := o.Record.object(object.IDOf(planned))
 	switch {
 	case live == nil && before != nil && planned.GetKind() == deploymentKind.Kind:
-		row.Action, row.Note = Roll, "its former Deployment was removed, its pods run on"
+		row.Action, row.Note = Roll, "the former Deployment was removed, and its pods keep running"
 	case live == nil:
 	case o.isOriginal(live) && planned.GetKind() == deploymentKind.Kind:
 		row.Action = Roll
@@ -136,7 +136,7 @@ func (r *Report) judgeObject(o *Observation, part *reconcile.Part, planned *unst
 		row.Action = TakeOver
 		if planned.GetKind() == serviceKind.Kind {
 			row.Touches = []string{"Service/" + planned.GetName() + probeSuffix}
-			row.Note = "the selector changes once all its pods have the new labels; " + planned.GetName() + probeSuffix + " is made for that, and removed"
+			row.Note = "the selector changes when all pods have the new labels; Service " + planned.GetName() + probeSuffix + " exists until then"
 		}
 		r.compareFiles(planned, live)
 	case o.owner().Owns(live) && o.Record != nil:
@@ -150,7 +150,7 @@ func (r *Report) judgeObject(o *Observation, part *reconcile.Part, planned *unst
 	r.Objects = append(r.Objects, row)
 }
 
-// holder names the owner of a live object.
+// holder returns the name of a live object's owner.
 func holder(o *Observation, live *unstructured.Unstructured) string {
 	switch {
 	case live == nil:
@@ -173,7 +173,7 @@ func (r *Report) refuse(format string, args ...any) {
 	r.Refused = append(r.Refused, fmt.Sprintf(format, args...))
 }
 
-// judgeRest adds the original operator's objects that no plan has.
+// judgeRest adds the original operator's objects that are in no plan.
 func (r *Report) judgeRest(o *Observation) {
 	planned := map[object.ID]bool{}
 	for _, part := range o.Plan.Parts {
@@ -189,17 +189,17 @@ func (r *Report) judgeRest(o *Observation) {
 		row := Object{Kind: live.GetKind(), Name: live.GetName(), Component: live.GetLabels()["app"], Owner: "original operator", Action: Leave}
 		switch {
 		case row.Component == mysqlName || row.Name == mysqlName:
-			row.Note = "the database stays as it is"
+			row.Note = "the database is not changed"
 			if row.Kind == "StatefulSet" {
-				r.Database = "StatefulSet " + row.Name + ": the data has no volume and ends with its pod: do not restart it, and copy the data with --copy and --finish"
+				r.Database = "StatefulSet " + row.Name + ": the data has no volume and is lost when the pod ends: do not restart the pod; copy the data with --copy and --finish"
 				if progressOf(o.DataService) == finished {
 					r.Database = ""
 				}
 			}
 		case row.Kind == deploymentKind.Kind:
-			row.Note = "spec has no component with this Deployment: its pods run on"
+			row.Note = "spec has no component with this Deployment: its pods keep running"
 		default:
-			row.Note = "nothing of the operator uses it: delete it later"
+			row.Note = "the operator does not use it: delete it later"
 		}
 		rest = append(rest, row)
 	}
@@ -207,7 +207,7 @@ func (r *Report) judgeRest(o *Observation) {
 	r.Objects = append(r.Objects, rest...)
 }
 
-// compareFiles names the files whose lines differ from the original's. It prints no value, which may be a password.
+// compareFiles names the files with lines that differ from the original file. It prints no line, because a line may have a password.
 func (r *Report) compareFiles(planned, live *unstructured.Unstructured) {
 	if planned.GetKind() != configMapKind.Kind {
 		return
@@ -223,13 +223,13 @@ func (r *Report) compareFiles(planned, live *unstructured.Unstructured) {
 	}
 	for name := range names {
 		if gone, came := differ(before[name], after[name]); gone+came > 0 {
-			r.Changes = append(r.Changes, fmt.Sprintf("ConfigMap %s, %s: %d lines are removed, %d are added: set your own settings in the component's config, configFiles or env", planned.GetName(), name, gone, came))
+			r.Changes = append(r.Changes, fmt.Sprintf("ConfigMap %s, file %s: %d lines are removed and %d are added: declare your own settings in the component's config, configFiles or env", planned.GetName(), name, gone, came))
 		}
 	}
 	slices.Sort(r.Changes)
 }
 
-// differ counts the lines that only one of two texts has.
+// differ counts the lines that only the first text has, and the lines that only the second text has.
 func differ(before, after string) (gone, came int) {
 	count := map[string]int{}
 	for line := range strings.Lines(before) {

@@ -18,17 +18,17 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// roll replaces a Deployment by one of the same name with other selectors, so that its Service has a ready address at any time. The
-// Deployment is deleted and its pods stay. The pods get the labels of the new Deployment, which adopts them and replaces them gradually.
+// roll replaces a Deployment by a Deployment of the same name with other selectors. Its Service has a ready address at any time: the old
+// Deployment is deleted without its pods, and the pods get the labels of the new Deployment, which adopts and gradually replaces them.
 type roll struct {
 	owner    object.Owner
 	name     string
-	from, to map[string]string // the labels by which the two select pods
+	from, to map[string]string // the selectors of the former and of the new Deployment
 	// isFrom reports whether a Deployment with the labels from may be deleted.
 	isFrom func(live *unstructured.Unstructured) bool
-	// toService is the final selector of the Service.
+	// toService is the selector of the Service after the replacement.
 	toService map[string]string
-	// service, before and deployment write the Service, the objects that the new pods need, and the Deployment.
+	// service, before and deployment write the Service, the objects that the new pods need, and the new Deployment.
 	service, before, deployment func(ctx context.Context) error
 }
 
@@ -57,7 +57,7 @@ func (a *Adopter) roll(ctx context.Context, r roll) error {
 	})
 }
 
-// orphan removes the former Deployment and leaves its ReplicaSets and pods.
+// orphan deletes the old Deployment, and keeps its ReplicaSets and pods.
 func (a *Adopter) orphan(ctx context.Context, r roll) error {
 	live, err := a.get(ctx, deploymentKind, r.owner.Namespace, r.name)
 	if live == nil || err != nil || maps.Equal(selectorOf(live), r.to) {
@@ -90,7 +90,7 @@ func writers(o *unstructured.Unstructured) (names []string) {
 }
 
 // label adds the new labels to the ReplicaSets without a Deployment, to their templates, and to their pods. Pods that a ReplicaSet creates
-// afterwards have the labels, too.
+// later have the labels, too.
 func (a *Adopter) label(ctx context.Context, r roll) error {
 	sets, err := a.list(ctx, replicaSetKind, r.owner.Namespace, r.from)
 	if err != nil {
@@ -127,8 +127,8 @@ func (a *Adopter) label(ctx context.Context, r roll) error {
 	return nil
 }
 
-// moveService changes the selector of the Service. A temporary Service with the new selector shows first that the controller of
-// EndpointSlices has seen the labels of all ready pods: otherwise it could find no pod for a moment.
+// moveService changes the selector of the Service. It first checks, with a temporary Service that has the new selector, that the controller
+// of EndpointSlices has seen the labels of all ready pods. Otherwise the Service could have no address for a moment.
 func (a *Adopter) moveService(ctx context.Context, r roll) error {
 	live, err := a.get(ctx, serviceKind, r.owner.Namespace, r.name)
 	if err != nil {
@@ -203,10 +203,10 @@ func (a *Adopter) ready(ctx context.Context, namespace, service string) (map[str
 	return found, nil
 }
 
-// unrolled returns why a Deployment is not rolled out; "" if it is.
+// unrolled returns the reason why the rollout of a Deployment is not complete; "" if it is.
 func unrolled(name string, live *unstructured.Unstructured) string {
 	if live == nil {
-		return "Deployment " + name + " is gone"
+		return "Deployment " + name + " does not exist"
 	}
 	number := func(path ...string) int64 {
 		n, _, _ := unstructured.NestedInt64(live.Object, path...)

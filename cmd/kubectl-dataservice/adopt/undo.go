@@ -18,10 +18,10 @@ import (
 	"d3os.com/d3os-operator/internal/reconcile"
 )
 
-// ErrNotBegun reports that there is no record.
-var ErrNotBegun = errors.New("no adoption has begun, or it was undone: there is nothing to undo")
+// ErrNotBegun reports that the record of the adoption does not exist.
+var ErrNotBegun = errors.New("no adoption was started, or it was undone: there is nothing to undo")
 
-// Undo restores the objects and the spec from before the adoption. It can be repeated after any interruption.
+// Undo restores the objects and the spec from before the adoption. After an interruption, it can be repeated.
 func (a *Adopter) Undo(ctx context.Context) error {
 	o, err := a.Observe(ctx)
 	if err != nil {
@@ -52,18 +52,18 @@ func (a *Adopter) Undo(ctx context.Context) error {
 		if err := a.restorePart(ctx, o, part); err != nil {
 			return fmt.Errorf("component %s: %w: run the command again", part.Name, err)
 		}
-		a.Say(part.Name + " is as it was")
+		a.Say("the objects of component " + part.Name + " are restored")
 	}
 	return a.end(ctx, o)
 }
 
-// refuseUndo returns why an adoption cannot be undone.
+// refuseUndo returns the reasons why an adoption cannot be undone.
 func refuseUndo(o *Observation) (reasons []string) {
 	switch at := progressOf(o.DataService); {
 	case at >= cuttingOver || at == copying && isImported(o.DataService):
-		reasons = append(reasons, "the cut-over to database "+newName+" was requested: the services may have written to it, and what they wrote is not in the original database: go on with --finish")
+		reasons = append(reasons, "the cut-over to database "+newName+" was requested: the services may have written to it, and the original database lacks these writes: continue with --finish")
 	case o.isReplaced():
-		reasons = append(reasons, "spec.mysql is not the original database any more: the services may have written to another one")
+		reasons = append(reasons, "spec.mysql no longer declares the original database: the services may have written to another database")
 	}
 	known := map[object.ID]bool{}
 	for _, part := range o.Plan.Parts {
@@ -78,28 +78,29 @@ func refuseUndo(o *Observation) (reasons []string) {
 		}
 	}
 	for _, name := range o.Original.Running {
-		reasons = append(reasons, "the original operator runs (Deployment "+name+"): start it after the end of --undo")
+		reasons = append(reasons, "the original operator runs (Deployment "+name+"): stop it until --undo has ended")
 	}
 	if o.GitOps != "" {
-		reasons = append(reasons, fmt.Sprintf("%s manages the DataService and would revert the changes: suspend it: %s", o.GitOps, o.Suspend))
+		reasons = append(reasons, fmt.Sprintf("%s manages the DataService and would revert the changes: suspend %[1]s with: %[2]s", o.GitOps, o.Suspend))
 	}
 	return reasons
 }
 
-// isImported reports whether a copy was put into use, under any generation of the spec: the operator may not have seen the latest one.
+// isImported reports whether the services use a copy. It accepts a condition of any generation, because the operator may not have seen
+// the latest generation.
 func isImported(ds *unstructured.Unstructured) bool {
 	return conditionOf(ds, dsv1.ConditionImported)["status"] == "True"
 }
 
-// isSame reports whether spec.mysql is the same as before the adoption: the adoption has not changed it, or the change was undone.
+// isSame reports whether spec.mysql is as before the adoption.
 func isSame(o *Observation) bool {
 	mysql, _, _ := unstructured.NestedMap(o.DataService.Object, "spec", "mysql")
 	return fmt.Sprint(mysql) == fmt.Sprint(o.Record.MySQL)
 }
 
-// pause pauses the DataService, and waits until the operator has seen that.
+// pause pauses the DataService, and waits until the operator has seen the pause.
 func (a *Adopter) pause(ctx context.Context, o *Observation) error {
-	if isSame(o) && o.Record.MySQL != nil { // the end of an undo is repeated, or the adoption had not paused yet
+	if isSame(o) && o.Record.MySQL != nil { // an undo is repeated at its end, or the adoption has not paused the DataService yet
 		return nil
 	}
 	if !isPaused(o.DataService) {
@@ -114,7 +115,7 @@ func (a *Adopter) pause(ctx context.Context, o *Observation) error {
 			return "", err
 		}
 		if seen, _, _ := unstructured.NestedInt64(ds.Object, "status", "observedGeneration"); seen > 0 && seen < ds.GetGeneration() { // 0: no operator ever ran
-			return "the operator has not seen that the DataService is paused: is it running?", nil
+			return "the operator has not seen that the DataService is paused: check that the operator runs", nil
 		}
 		return "", nil
 	})
@@ -159,7 +160,7 @@ func (a *Adopter) restorePart(ctx context.Context, o *Observation, part *reconci
 	})
 }
 
-// restore writes an object as the original operator had made it.
+// restore writes an object with the content of the original operator.
 func (a *Adopter) restore(ctx context.Context, o *Observation, before *unstructured.Unstructured) error {
 	before = before.DeepCopy()
 	before.SetUID("")
@@ -207,7 +208,7 @@ func (a *Adopter) end(ctx context.Context, o *Observation) error {
 	if err := a.patchSpec(ctx, ds, o.Record.Paused, o.Record.MySQL); err != nil {
 		return err
 	}
-	for _, name := range []string{accountName(o.owner().Name), recordName(o.owner().Name)} { // the record last
+	for _, name := range []string{accountName(o.owner().Name), recordName(o.owner().Name)} { // delete the record last
 		live, err := a.get(ctx, secretKind, o.owner().Namespace, name)
 		if err == nil && live != nil && live.GetLabels()[object.LabelManagedBy] == manager {
 			if name == recordName(o.owner().Name) {

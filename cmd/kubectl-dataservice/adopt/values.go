@@ -14,9 +14,9 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// setting is the place of a shared value in the original's ConfigMaps.
+// setting names the property of a shared value in the original operator's ConfigMaps.
 type setting struct {
-	what, key string // key of the planned Secret
+	what, key string // key in the planned Secret
 	at        map[string]string
 }
 
@@ -28,8 +28,8 @@ var settings = []setting{
 		"api-manager": "gateway.userName", "gateway-web": "spring.security.user.name", "gateway-master": "spring.security.user.name"}},
 }
 
-// valuesInUse returns the shared values in the original's ConfigMaps by the keys of the operator's Secret. Different values in two
-// components are an error. configMap returns a ConfigMap, or nil.
+// valuesInUse returns the shared values in the original operator's ConfigMaps, by the keys of this operator's Secret. It fails if two
+// components have different values. configMap returns a ConfigMap, or nil.
 func valuesInUse(configMap func(name string) *unstructured.Unstructured) (map[string]string, error) {
 	found := map[string]string{}
 	for _, s := range settings {
@@ -45,7 +45,7 @@ func valuesInUse(configMap func(name string) *unstructured.Unstructured) (map[st
 				names = append(names, in...)
 			}
 			slices.Sort(names)
-			return nil, fmt.Errorf("%s is not the same in the ConfigMaps %s: write one value into all of them and restart their pods", s.what, strings.Join(names, ", "))
+			return nil, fmt.Errorf("%s is not the same in the ConfigMaps %s: write the same value into these ConfigMaps and restart their pods", s.what, strings.Join(names, ", "))
 		}
 		for value := range where {
 			found[s.key] = value
@@ -54,7 +54,7 @@ func valuesInUse(configMap func(name string) *unstructured.Unstructured) (map[st
 	return found, nil
 }
 
-// valueIn returns a property in the files of a ConfigMap, in Java's form or YAML; "" for none.
+// valueIn returns the value of a property in the files of a ConfigMap (Java properties or YAML); "" if no file has the property.
 func valueIn(configMap *unstructured.Unstructured, key string) string {
 	if configMap == nil {
 		return ""
@@ -79,7 +79,7 @@ func valueIn(configMap *unstructured.Unstructured, key string) string {
 	return ""
 }
 
-// walk finds a property in a tree in which any level may have a dotted name.
+// walk finds a property in a tree. Keys of any level may be dotted names.
 func walk(tree any, key string) string {
 	fields, isMap := tree.(map[string]any)
 	if !isMap {
@@ -101,7 +101,7 @@ func walk(tree any, key string) string {
 	return ""
 }
 
-// rootPassword returns the password of root in the original's StatefulSet.
+// rootPassword returns root's password from the original operator's StatefulSet.
 func rootPassword(set *unstructured.Unstructured) (string, error) {
 	containers, _, _ := unstructured.NestedSlice(set.Object, "spec", "template", "spec", "containers")
 	for _, c := range containers {

@@ -15,7 +15,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// newRecord records the originals that an adoption changes, and the spec. The database's StatefulSet is not changed.
+// newRecord records the original objects that an adoption changes, and the spec. It omits the database's StatefulSet, which does not
+// change.
 func newRecord(o *Observation) *Record {
 	record := &Record{Owner: string(o.DataService.GetUID())}
 	record.Paused, _, _ = unstructured.NestedBool(o.DataService.Object, "spec", "paused")
@@ -60,7 +61,7 @@ func (r *Record) secret(ds *unstructured.Unstructured) (*unstructured.Unstructur
 	return ownSecret(ds, recordName(ds.GetName()), map[string]string{recordKey: string(text)}), nil
 }
 
-// ownSecret returns a Secret of the plugin. It has no label of the operator, because the operator would then manage it.
+// ownSecret returns a Secret of the plugin. The Secret has no label of the operator: with that label, the operator would manage it.
 func ownSecret(ds *unstructured.Unstructured, name string, data map[string]string) *unstructured.Unstructured {
 	s := object.Empty(secretKind)
 	s.SetNamespace(ds.GetNamespace())

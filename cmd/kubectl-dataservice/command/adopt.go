@@ -38,15 +38,15 @@ func (p *cli) adoptCommand() *cobra.Command {
 	var a adoption
 	cmd := &cobra.Command{
 		Use:   "adopt NAME",
-		Short: "Take over the objects of the original operator, after a report of what that does",
-		Long: "Report what an adoption of the objects that the original operator made for a DataService would do: a line for each object, the\n" +
-			"pods that restart, what is not honoured as before, and what stands in the way. It only reads, and needs the right to read\n" +
-			"the Secrets of the namespace.\n\n" +
-			"--apply carries it out, one component after the other, and stops at the first one that does not become ready. --copy copies the\n" +
-			"original database into a new one, and --finish moves the services to it: the report lists their steps, and when writes stop. Until\n" +
-			"--finish has requested the cut-over, --undo brings everything back. Each may be ended at any point and run again, and acts with your\n" +
-			"rights: edit, and the right to patch DataServices.\n\n" +
-			"Exit codes: 0 nothing stands in the way, or it was done; 1 something stands in the way; 2 an error.",
+		Short: "Report or do the adoption of the objects of the original operator",
+		Long: "Adopt the objects that the original operator made for a DataService.\n\n" +
+			"Without a flag the command prints a report: each object, the pods that restart, the fields and settings with another effect, and the\n" +
+			"reasons that prevent the adoption. The report only reads, and needs the right to read the Secrets of the namespace.\n\n" +
+			"--apply adopts one component after the other, and stops at the first component that does not become ready. --copy copies the\n" +
+			"original database into a new database, and --finish moves the services to the new database. The report lists their steps, and when\n" +
+			"writes stop. Until --finish has requested the cut-over, --undo restores all objects and the spec. Each flag can be interrupted and\n" +
+			"repeated. The command has your rights: it needs the role edit and the right to patch DataServices.\n\n" +
+			"Exit codes: 0 nothing prevents the action, or it is complete; 1 something prevents the action; 2 an error.",
 		Example: "  kubectl dataservice adopt platform\n  kubectl dataservice adopt platform --apply\n  kubectl dataservice adopt platform --copy\n" +
 			"  kubectl dataservice adopt platform --finish\n  kubectl dataservice adopt platform --undo",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: p.completeNames(false),
@@ -61,14 +61,14 @@ func (p *cli) adoptCommand() *cobra.Command {
 			return p.adopt(cmd.Context(), a)
 		},
 	}
-	cmd.Flags().BoolVar(&a.apply, "apply", false, "carry the adoption out")
+	cmd.Flags().BoolVar(&a.apply, "apply", false, "adopt the objects")
 	cmd.Flags().BoolVar(&a.copy, "copy", false, "copy the original database into a new one, up to the cut-over")
 	cmd.Flags().BoolVar(&a.finish, "finish", false, "cut over to the copy of the database; this cannot be undone")
 	cmd.Flags().StringVar(&a.agentImage, "agent-image", "", "image of the operator, for the Job that logs in to the original database; needed if you may not read the operator's Deployment")
-	cmd.Flags().BoolVar(&a.undo, "undo", false, "bring the objects and the spec back as they were")
+	cmd.Flags().BoolVar(&a.undo, "undo", false, "restore the objects and the spec from before the adoption")
 	cmd.Flags().BoolVarP(&a.yes, "yes", "y", false, "do not ask")
 	cmd.Flags().BoolVar(&a.originalStopped, "original-stopped", false, "you have stopped the original operator; needed if you may not list Deployments of all namespaces")
-	cmd.Flags().DurationVar(&a.timeout, "timeout", 10*time.Minute, "how long one step may take")
+	cmd.Flags().DurationVar(&a.timeout, "timeout", 10*time.Minute, "the time limit for one step")
 	p.outputFlag(cmd)
 	return cmd
 }
@@ -79,7 +79,7 @@ func (p *cli) adopt(ctx context.Context, a adoption) error {
 		return err
 	}
 	if a.undo {
-		if err := p.consent(a, "Bring the objects of the original operator back?"); err != nil {
+		if err := p.consent(a, "Restore the objects of the original operator?"); err != nil {
 			return err
 		}
 		return p.act(ctx, c, a, (*adopt.Adopter).Undo)
@@ -89,7 +89,7 @@ func (p *cli) adopt(ctx context.Context, a adoption) error {
 		return err
 	}
 	report := adopt.Judge(seen)
-	if a.copy || a.finish { // observeData has the reasons against these
+	if a.copy || a.finish { // for --copy and --finish, observeData adds the reasons
 		report.Refused = nil
 	}
 	if err := p.printAdoption(report); err != nil || a.given() == 0 {
@@ -108,7 +108,7 @@ func (p *cli) adopt(ctx context.Context, a adoption) error {
 	return p.act(ctx, c, a, do)
 }
 
-// given returns the number of requested actions.
+// given returns the number of actions that the flags request.
 func (a adoption) given() (n int) {
 	for _, given := range []bool{a.apply, a.copy, a.finish, a.undo} {
 		if given {
@@ -118,7 +118,7 @@ func (a adoption) given() (n int) {
 	return n
 }
 
-// consent returns an error unless the user has agreed.
+// consent returns an error unless the user has confirmed the action.
 func (p *cli) consent(a adoption, question string) error {
 	if a.yes {
 		return nil
@@ -126,7 +126,7 @@ func (p *cli) consent(a adoption, question string) error {
 	return p.ask(question)
 }
 
-// act runs an adoption, or undoes it.
+// act runs an adoption or an undo.
 func (p *cli) act(ctx context.Context, c *cluster, a adoption, do func(*adopt.Adopter, context.Context) error) error {
 	config := rest.CopyConfig(c.config)
 	config.Wrap(kube.Escape)
@@ -144,7 +144,7 @@ func (p *cli) act(ctx context.Context, c *cluster, a adoption, do func(*adopt.Ad
 		Say: func(text string) {
 			out := p.Out
 			if p.output != "" {
-				out = p.ErrOut // standard output has the report for programs
+				out = p.ErrOut // standard output has the report
 			}
 			_, _ = fmt.Fprintln(out, plugin.Printable(text))
 		},
@@ -199,7 +199,7 @@ func (c *cluster) lookForAdoption(ctx context.Context, a adoption) (*adopt.Obser
 	return seen, nil
 }
 
-// seeSurroundings observes the original operator and tools that manage the DataService.
+// seeSurroundings observes the original operator, and the tools that manage the DataService.
 func (c *cluster) seeSurroundings(ctx context.Context, seen *adopt.Observation, ds *unstructured.Unstructured, a adoption) {
 	list, err := c.Client.AppsV1().Deployments(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: "control-plane=controller-manager"})
 	if err == nil {

@@ -29,7 +29,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// kill ends commands after a write, like a process that is killed before it reads the answer.
+// kill ends commands after a write, like a process that is killed before it reads the response.
 type kill struct {
 	*env
 
@@ -37,7 +37,7 @@ type kill struct {
 	wrote []string // resource/name of each write of all lives
 }
 
-// life runs a command, kills it after a number of writes, and reports whether it ended earlier.
+// life runs a command and kills it after a number of writes. It reports whether the command ended earlier.
 func (k *kill) life(skip int, args ...string) (ended bool) {
 	k.Helper()
 	ctx, cancel := context.WithCancel(k.Ctx)
@@ -77,7 +77,7 @@ func (k *kill) life(skip int, args ...string) (ended bool) {
 	return true
 }
 
-// nameOf returns the name of the object that a request writes. A creation has it in its body.
+// nameOf returns the name of the object that a request writes. For a create request, the body has the name.
 func nameOf(r *http.Request, request harness.Request) string {
 	if request.Name != "" || r.GetBody == nil {
 		return request.Name
@@ -91,9 +91,9 @@ func nameOf(r *http.Request, request harness.Request) string {
 	return o.Name
 }
 
-// TestAdoption adopts the original's twelve components. The command is killed after each third of its writes (FAULTS=full: each) and repeated.
-// Between two lives the operator restarts, and writes nothing. No EndpointSlice of a stateless component is ever without a ready address, and the
-// command writes no object that its report had not named. Then the adoption is undone in the same way.
+// TestAdoption adopts the original's twelve components. The command is killed after each third of its writes (FAULTS=full: each write) and
+// repeated. Between two lives, the operator restarts and writes nothing. The EndpointSlices of a stateless component always have a ready
+// address. The command writes only objects that its report has named. Then the adoption is undone in the same way.
 func TestAdoption(t *testing.T) {
 	harness.Long(t)
 	e := original(t, harness.Sample())
@@ -112,7 +112,7 @@ func TestAdoption(t *testing.T) {
 			e.Errorf("the operator wrote %v", wrote)
 		}
 	}
-	skip, each := 2, 8 // each: number of lives before the operator is restarted
+	skip, each := 2, 8 // each: number of lives between restarts of the operator
 	if os.Getenv("FAULTS") == "full" {
 		skip, each = 0, 20
 	}
@@ -146,7 +146,7 @@ func TestAdoption(t *testing.T) {
 	e.says(exitError, []string{"there is nothing to undo"}, "adopt", name, "--undo", "--yes")
 }
 
-// named fails unless a report named all written objects.
+// named fails unless a report has named all written objects.
 func (e *env) named(r *adopt.Report, wrote []string) {
 	e.Helper()
 	known := map[string]bool{}
@@ -163,11 +163,11 @@ func (e *env) named(r *adopt.Report, wrote []string) {
 	}
 }
 
-// neverUnready checks that no Service of the original lost its last ready address.
+// neverUnready checks that every Service of the original always had a ready address.
 func (e *env) neverUnready() {
 	e.Helper()
 	e.CatchUp()
-	found := map[string]map[string]int{} // Service to EndpointSlice to its ready addresses
+	found := map[string]map[string]int{} // Service -> EndpointSlice -> number of ready addresses
 	was := map[string]bool{}
 	for _, c := range e.Since(0) {
 		slice, ok := c.Object.(*discoveryv1.EndpointSlice)
@@ -206,7 +206,7 @@ func isOriginal(service string) bool {
 	return slices.ContainsFunc(harness.OriginalComponents, func(c harness.OriginalComponent) bool { return c.Name == service })
 }
 
-// specs returns the fields that an undone adoption must restore: everything except status and fields of the API server.
+// specs returns the fields that an undo must restore: everything except status and fields that the API server sets.
 func (e *env) specs() map[string]string {
 	e.Helper()
 	found := map[string]string{}
@@ -231,12 +231,12 @@ func (e *env) specs() map[string]string {
 	return found
 }
 
-// A component whose new pods do not become ready ends the adoption: its old pod serves, and later components are not changed.
+// The new pods of a component do not become ready: the adoption ends, the component's old pod serves, and later components are not changed.
 func TestAdoptionStopsAtAFailure(t *testing.T) {
 	e := original(t, harness.Sample(fields{"api-manager": fields{"nodeSelector": fields{"no": "such-node"}}}))
 	before := e.specs()
 	e.Start()
-	e.says(exitError, []string{"component api-manager: not within 2s: Deployment api-manager has 1 of 1 new pods, 1 available, 2 in all: nothing of a later component was changed"},
+	e.says(exitError, []string{"component api-manager: not within 2s: Deployment api-manager has 1 of 1 new pods, 1 available, 2 in all: no later component was changed"},
 		"adopt", name, "--apply", "--yes", "--original-stopped", "--timeout", "2s")
 	for _, c := range harness.OriginalComponents[3:] {
 		d := &appsv1.Deployment{}

@@ -39,7 +39,7 @@ import (
 
 const agentImage = "example/agent:v1"
 
-// serve replaces a service: it listens at the address of the service's probe.
+// serve runs instead of a service: it listens at the address of the service's probe.
 func serve(args []string) int {
 	for _, arg := range args {
 		if address, ok := strings.CutPrefix(arg, "--listen="); ok {
@@ -56,7 +56,7 @@ func serve(args []string) int {
 	return exitError
 }
 
-// databaseEnv is a platform of the original operator with a real database and two services, whose objects are adopted.
+// databaseEnv is a platform of the original operator with a real database and two services. The platform's objects were adopted.
 type databaseEnv struct {
 	*env
 
@@ -65,7 +65,7 @@ type databaseEnv struct {
 	op    *stage.Operator
 }
 
-// withDatabase gives a test a databaseEnv. The options are for the original server.
+// withDatabase creates a databaseEnv for a test. The options are for the original server.
 func withDatabase(t *testing.T, options ...string) *databaseEnv {
 	e := &databaseEnv{env: newEnv(t, "edit")}
 	e.mayWrite()
@@ -97,7 +97,7 @@ func withDatabase(t *testing.T, options ...string) *databaseEnv {
 	return e
 }
 
-// operate starts an operator that has the agent's image.
+// operate starts an operator that knows the agent's image.
 func (e *databaseEnv) operate() {
 	e.Helper()
 	e.op = e.Start(func(_ *rest.Config, o *manager.Options) { o.Images = map[string]string{"agent": agentImage} })
@@ -109,7 +109,7 @@ func (e *databaseEnv) emulate(options []string) {
 	server, err := process.Program("MYSQL", "mysql", "mysqld")
 	e.Must(err)
 	e.tools = filepath.Dir(server)
-	run, err := os.MkdirTemp("", "my-") // the path of a socket is short
+	run, err := os.MkdirTemp("", "my-") // the path of a socket must be short
 	e.Must(err)
 	folder := e.TempDir()
 	agent, service := filepath.Join(folder, "agent"), filepath.Join(folder, "service")
@@ -156,19 +156,19 @@ func (e *databaseEnv) emulate(options []string) {
 
 var toOriginal = regexp.MustCompile(`(--server=|^mysql://)mysql-dataservice(?:\.[a-z0-9-]+\.svc)?:3306`)
 
-// resolve has programs reach the original server by the address of its pod: there is no DNS.
+// resolve replaces the DNS name of the original server by its pod's address, because there is no DNS.
 func (e *databaseEnv) resolve(text string) string {
 	if !toOriginal.MatchString(text) {
 		return text
 	}
 	pod := &corev1.Pod{}
 	if err := suite.API.Get(e.Ctx, client.ObjectKey{Namespace: e.Namespace, Name: "mysql-dataservice-0"}, pod); err != nil {
-		return text // the program reports that it cannot be reached
+		return text // the program then reports that the server is unreachable
 	}
 	return toOriginal.ReplaceAllString(text, "${1}"+pod.Status.PodIP+":3306")
 }
 
-// client returns a client of the server in a pod.
+// client returns a command that connects to the server in a pod.
 func (e *databaseEnv) client(ctx context.Context, pod, user, password string, more ...string) (*exec.Cmd, error) {
 	live := &corev1.Pod{}
 	if err := suite.API.Get(ctx, client.ObjectKey{Namespace: e.Namespace, Name: pod}, live); err != nil {
@@ -182,7 +182,7 @@ func (e *databaseEnv) client(ctx context.Context, pod, user, password string, mo
 	return cmd, nil
 }
 
-// ask runs SQL at the server in a pod.
+// ask runs SQL on the server in a pod.
 func (e *databaseEnv) ask(pod, user, password, sql string) (string, error) {
 	cmd, err := e.client(e.Ctx, pod, user, password, "--execute="+sql)
 	if err != nil {
@@ -195,7 +195,7 @@ func (e *databaseEnv) ask(pod, user, password, sql string) (string, error) {
 	return string(out), nil
 }
 
-// ledger is a client that writes to the original server as root, and records the acknowledged writes.
+// ledger is a client that writes to the original server as root. It records the acknowledged writes.
 type ledger struct {
 	mu    sync.Mutex
 	acks  map[int64]bool
@@ -230,7 +230,7 @@ func (e *databaseEnv) write() *ledger {
 			l.mu.Unlock()
 			select {
 			case <-ctx.Done():
-			case <-time.After(5 * time.Millisecond): // leaves processor time to other processes
+			case <-time.After(5 * time.Millisecond): // leaves processor time for other processes
 			}
 		}
 	}()
@@ -250,7 +250,7 @@ func (l *ledger) count() (acks int, tried int64) {
 	return len(l.acks), l.tried
 }
 
-// writes waits until more writes were tried, and returns how many of them were acknowledged.
+// writes waits until more writes were tried. It returns the number of acknowledged ones.
 func (e *databaseEnv) writes(l *ledger) int {
 	e.Helper()
 	before, from := l.count()
@@ -263,7 +263,7 @@ func (e *databaseEnv) writes(l *ledger) int {
 	return after - before
 }
 
-// account returns the account of the services at the new database.
+// account returns the services' account in the new database.
 func (e *databaseEnv) account() (user, password string) {
 	e.Helper()
 	secret := &corev1.Secret{}
@@ -271,7 +271,7 @@ func (e *databaseEnv) account() (user, password string) {
 	return string(secret.Data["username"]), string(secret.Data["password"])
 }
 
-// lost stops the client, and returns its acknowledged writes that a database lacks.
+// lost stops the client. It returns the acknowledged writes that a database lacks.
 func (e *databaseEnv) lost(l *ledger, pod, user, password string) (missing []int64) {
 	e.Helper()
 	l.stop()
@@ -289,7 +289,7 @@ func (e *databaseEnv) lost(l *ledger, pod, user, password string) (missing []int
 	return missing
 }
 
-// uses fails unless the service uses a database.
+// uses fails unless the service uses the given database.
 func (e *databaseEnv) uses(database string) {
 	e.Helper()
 	file := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: e.Namespace, Name: "es-adapter"}}
@@ -297,7 +297,7 @@ func (e *databaseEnv) uses(database string) {
 	e.Must(harness.Mentions(fmt.Sprint(file.Data), "jdbc:mysql://"+database+"."))
 }
 
-// goesOn fails unless the service has its pod and uses the original database.
+// goesOn fails unless the service still has its pod and uses the original database.
 func (e *databaseEnv) goesOn() {
 	e.Helper()
 	e.uses("mysql-dataservice")
@@ -307,7 +307,8 @@ func (e *databaseEnv) goesOn() {
 	assert.Equal(e.T, d.Status.AvailableReplicas, int32(1))
 }
 
-// through runs a command, which is killed after its first write, after its second, and so on, until it ends. The operator is restarted after each kill.
+// through runs a command again and again: it is killed after the first write, then after the second, and so on, until a run ends. The
+// operator restarts after each kill.
 func (e *databaseEnv) through(args ...string) (wrote []string) {
 	e.Helper()
 	k := &kill{env: e.env}
@@ -319,9 +320,9 @@ func (e *databaseEnv) through(args ...string) (wrote []string) {
 	return k.wrote
 }
 
-// The original database, which has no volume and no log, is copied and cut over to, while a client writes to it as root. Plugin and operator are
-// killed at each step. The new database has each acknowledged write, and no write is acknowledged after the fence. The report has named all
-// written objects.
+// The original database, which has no volume and no log, is copied and cut over, while a client writes to it as root. Plugin and operator
+// are killed at each step. The new database has each acknowledged write. After the fence, no write is acknowledged. The report has named
+// all written objects.
 func TestAdoptionOfTheDatabase(t *testing.T) {
 	harness.Long(t)
 	for kind, options := range map[string][]string{"without a log": {"--skip-log-bin"}, "with a log": {"--log-bin=binlog", "--server-id=1"}} {
@@ -351,14 +352,14 @@ func TestAdoptionOfTheDatabase(t *testing.T) {
 			_, err = e.ask("mysql-dataservice-0", "root", harness.OriginalRootPassword, "SET GLOBAL super_read_only = OFF; INSERT INTO ledger.acks VALUES (-1)")
 			e.Must(err)
 			for range 2 { // nor is it forgotten
-				e.says(exitError, []string{"what was written to it since the cut-over is in no other place"}, "adopt", name, "--finish", "--yes", "--original-stopped", "--agent-image", agentImage)
+				e.says(exitError, []string{"writes since the cut-over may exist only on the original server"}, "adopt", name, "--finish", "--yes", "--original-stopped", "--agent-image", agentImage)
 			}
 		})
 	}
 }
 
-// The command does not use a copy that differs because a person allowed a write. After the undo of another copy, the original
-// server accepts writes, and the claim with the copy still exists.
+// A user has allowed a write, so the copy differs: the command does not use the copy. After the undo of another copy, the original server
+// accepts writes, and the claim with the copy still exists.
 func TestAdoptionOfTheDatabaseIsUndone(t *testing.T) {
 	harness.Long(t)
 	e := withDatabase(t, "--skip-log-bin")
@@ -367,7 +368,7 @@ func TestAdoptionOfTheDatabaseIsUndone(t *testing.T) {
 	e.Must(err)
 	e.says(exitError, []string{"the services have not moved: ", "the copy differs from the source"}, "adopt", name, "--finish", "--yes", "--original-stopped", "--agent-image", agentImage)
 	e.goesOn()
-	e.says(exitYes, []string{"another copy is begun", "the copy exists"}, "adopt", name, "--copy", "--yes", "--original-stopped", "--agent-image", agentImage)
+	e.says(exitYes, []string{"another copy starts", "the copy exists"}, "adopt", name, "--copy", "--yes", "--original-stopped", "--agent-image", agentImage)
 	l := e.write()
 	assert.Equal(t, e.writes(l), 0)
 	e.through("adopt", name, "--undo")

@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// original returns a test's environment with the sample and the objects that the original operator made for it.
+// original creates an environment with the sample and the objects that the original operator created for the sample.
 func original(t *testing.T, sample *unstructured.Unstructured) *env {
 	e := newEnv(t, "edit")
 	e.mayWrite()
@@ -43,7 +43,7 @@ func original(t *testing.T, sample *unstructured.Unstructured) *env {
 		}
 		for i := range workloads.Items {
 			if d := &workloads.Items[i]; d.Status.AvailableReplicas != 1 {
-				return fmt.Errorf("%s has no pod that is available", d.Name)
+				return fmt.Errorf("%s has no available pod", d.Name)
 			}
 		}
 		return nil
@@ -58,7 +58,7 @@ func (e *env) record() *harness.Record {
 	return sent
 }
 
-// report runs adopt and returns its report.
+// report runs the command adopt and returns its report.
 func (e *env) report(code int, args ...string) *adopt.Report {
 	e.Helper()
 	got, out, errOut := e.run(append([]string{"adopt", name, "-o", "json"}, args...)...)
@@ -68,7 +68,7 @@ func (e *env) report(code int, args ...string) *adopt.Report {
 	return report
 }
 
-// action returns the action of an object, as Kind/name, in a report.
+// action returns the action on an object, given as Kind/name, in a report.
 func action(r *adopt.Report, id string) adopt.Action {
 	i := slices.IndexFunc(r.Objects, func(o adopt.Object) bool { return o.Kind+"/"+o.Name == id })
 	if i < 0 {
@@ -77,7 +77,7 @@ func action(r *adopt.Report, id string) adopt.Action {
 	return r.Objects[i].Action
 }
 
-// The report has a line for each object, names the obstacles, and changes nothing.
+// The report has a line for each object and names the obstacles. The command changes nothing.
 func TestAdoptionIsReported(t *testing.T) {
 	e := original(t, harness.Sample())
 	sent := e.record()
@@ -96,7 +96,7 @@ func TestAdoptionIsReported(t *testing.T) {
 		}
 	}
 	assert.Equal(t, rolled, 10)
-	assert.Assert(t, strings.Contains(r.Database, "the data has no volume and ends with its pod"), r.Database)
+	assert.Assert(t, strings.Contains(r.Database, "the data has no volume and is lost when the pod ends"), r.Database)
 	code, text, errOut := e.run("adopt", name, "--original-stopped")
 	assert.Equal(t, code, exitYes, errOut)
 	for _, secret := range []string{harness.OriginalRootPassword, harness.OriginalJWTSecret, harness.OriginalGatewayPassword} {
@@ -107,7 +107,7 @@ func TestAdoptionIsReported(t *testing.T) {
 		t.Helper()
 		e.Must(harness.Mentions(strings.Join(r.Refused, "\n"), words...))
 	}
-	refused(e.report(exitNo), "whether the original operator still runs is not known", "--original-stopped")
+	refused(e.report(exitNo), "it is unknown whether the original operator still runs", "--original-stopped")
 	e.Must(suite.API.Create(e.Ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: e.user}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: e.user}},
@@ -132,7 +132,7 @@ func TestAdoptionIsReported(t *testing.T) {
 		"ConfigMap web belongs to another owner: rename component web, or remove that object", "the JWT secret is not the same in the ConfigMaps auth, proxy")
 }
 
-// A DataService that the original operator never saw, and one that does not exist.
+// Two cases have nothing to adopt: a DataService that the original operator never reconciled, and a DataService that does not exist.
 func TestNothingToAdopt(t *testing.T) {
 	e := newEnv(t, "edit")
 	e.Create(harness.Small())

@@ -48,7 +48,7 @@ func (p *cli) backupCommand() *cobra.Command {
 	return cmd
 }
 
-// newBackup is a DataBackup of a DataService's database.
+// newBackup returns a DataBackup of a DataService's database.
 func newBackup(ds *dsv1.DataService, name string, now time.Time) (*backupv1.DataBackup, error) {
 	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil {
 		return nil, fmt.Errorf("DataService %s declares no backups: declare spec.mysql.backup first", ds.Name)
@@ -61,7 +61,7 @@ func newBackup(ds *dsv1.DataService, name string, now time.Time) (*backupv1.Data
 	return backup, nil
 }
 
-// stamped returns a name with the time, cut to a number of characters.
+// stamped returns a name with the time appended. The name is cut so that the result has at most longest characters.
 func stamped(name string, longest int, now time.Time) string {
 	const layout = "-20060102-150405"
 	return name[:min(len(name), longest-len(layout))] + now.UTC().Format(layout)

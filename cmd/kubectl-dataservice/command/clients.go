@@ -25,7 +25,7 @@ var (
 	etcdKind  = schema.GroupVersionKind{Group: "etcd.database.coreos.com", Version: "v1alpha1", Kind: "EtcdCluster"}
 )
 
-// asRedis is the client's shell command. It reads the password from a file in the container, so that no argument contains the password
+// asRedis is the shell command of redis-cli. It reads the password from a file in the container, so that no argument contains the password
 // and the user need not read a Secret.
 const asRedis = `[ ! -r /credentials/password ] || REDISCLI_AUTH=$(cat /credentials/password); export REDISCLI_AUTH; exec redis-cli -c --no-auth-warning "$@"`
 
@@ -55,7 +55,7 @@ func (p *cli) redisCommand() *cobra.Command {
 	}
 }
 
-// redisOf returns the RedisCluster of a DataService, or the RedisCluster of that name.
+// redisOf returns the RedisCluster of a DataService. If there is none, it returns the RedisCluster with that name.
 func (c *cluster) redisOf(ctx context.Context, name string) (*unstructured.Unstructured, error) {
 	ds, err := c.get(ctx, name)
 	if apierrors.IsNotFound(err) {
@@ -113,12 +113,12 @@ func (p *cli) etcdCommand() *cobra.Command {
 	}
 }
 
-// etcdctl is the client's command. The images have no shell.
+// etcdctl returns the command of etcdctl. (The images have no shell.)
 func etcdctl(pod *corev1.Pod, arguments []string) []string {
 	command := []string{"etcdctl", "--endpoints=http://localhost:2379"}
 	if i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == "etcd" }); i >= 0 {
 		for _, mount := range pod.Spec.Containers[i].VolumeMounts {
-			if mount.Name == "tls-server" { // a server's certificate is a client's, too
+			if mount.Name == "tls-server" { // the certificate is valid for servers and clients
 				at := mount.MountPath
 				command = []string{"etcdctl", "--endpoints=https://localhost:2379", "--cacert=" + at + "/ca.crt", "--cert=" + at + "/tls.crt", "--key=" + at + "/tls.key"}
 			}
@@ -130,7 +130,7 @@ func etcdctl(pod *corev1.Pod, arguments []string) []string {
 	return append(command, arguments...)
 }
 
-// resource reads a resource of another kind of the operator's.
+// resource reads a resource of another of the operator's kinds.
 func (c *cluster) resource(ctx context.Context, gvk schema.GroupVersionKind, name string) (*unstructured.Unstructured, error) {
 	live, err := c.Dynamic.Resource(object.ResourceOf(gvk)).Namespace(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -139,7 +139,7 @@ func (c *cluster) resource(ctx context.Context, gvk schema.GroupVersionKind, nam
 	return live, nil
 }
 
-// runningPod is a pod of a resource, a ready one if there is one.
+// runningPod returns a running pod of a resource, preferably a ready one.
 func (c *cluster) runningPod(ctx context.Context, of *unstructured.Unstructured, container string) (*corev1.Pod, error) {
 	pods, err := c.Pods(ctx, plugin.SelectorOf(of))
 	if err != nil {
@@ -156,7 +156,7 @@ func (c *cluster) runningPod(ctx context.Context, of *unstructured.Unstructured,
 	return slices.MaxFunc(pods, func(a, b *corev1.Pod) int { return cmp.Or(ready(a)-ready(b), cmp.Compare(b.Name, a.Name)) }), nil
 }
 
-// ready is 1 for a pod that is ready.
+// ready returns 1 for a ready pod, else 0.
 func ready(pod *corev1.Pod) int {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue {

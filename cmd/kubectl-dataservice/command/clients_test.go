@@ -21,8 +21,9 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// answering starts a fake API server. answers maps a method and a path to the response to the n-th request; methods are those of HTTP and
-// WATCH, which returns a list of events and then ends. A number is the status of a response without a body. Any other request returns NotFound.
+// answering starts a fake API server. answers maps a method and a path to the response to the n-th request. Methods are those of HTTP and
+// WATCH; the response to WATCH is a list of events, after which the watch ends. A number is the status of a response without a body. All
+// other requests return NotFound.
 func answering(t *testing.T, answers map[string]func(n int) any) *server {
 	t.Helper()
 	s := &server{}
@@ -59,10 +60,10 @@ func answering(t *testing.T, answers map[string]func(n int) any) *server {
 	return s
 }
 
-// always is the same answer each time.
+// always returns the same answer to each request.
 func always(answer any) func(int) any { return func(int) any { return answer } }
 
-// executed is the requested command in a pod, and its container.
+// executed returns the command that was requested in a pod, and the container.
 func (s *server) executed(t *testing.T, pod string) (container string, command []string) {
 	t.Helper()
 	for _, request := range s.asked {
@@ -72,7 +73,7 @@ func (s *server) executed(t *testing.T, pod string) (container string, command [
 			return u.Query().Get("container"), u.Query()["command"]
 		}
 	}
-	t.Fatalf("nothing is run in pod %s: %v", pod, s.asked)
+	t.Fatalf("no command was run in pod %s: %v", pod, s.asked)
 	return "", nil
 }
 
@@ -103,8 +104,7 @@ func platform(spec dsv1.DataServiceSpec) *dsv1.DataService {
 	return ds
 }
 
-// For a DataService and for a RedisCluster, the client runs in a ready pod of the cluster. The password is on no command
-// line.
+// For a DataService and for a RedisCluster, redis-cli runs in a ready pod of the cluster. No argument contains the password.
 func TestRedis(t *testing.T) {
 	t.Parallel()
 	starting, running := podOf("redis-0-0", "redis", corev1.ConditionFalse), podOf("redis-1-0", "redis", corev1.ConditionTrue)
@@ -120,7 +120,7 @@ func TestRedis(t *testing.T) {
 	}
 	for _, name := range []string{"platform", "cache"} {
 		s := answering(t, answers)
-		_, _, _ = s.run(t, "redis", name, "--", "CLUSTER", "INFO") // which this server refuses
+		_, _, _ = s.run(t, "redis", name, "--", "CLUSTER", "INFO") // fails: the fake server refuses it
 		container, command := s.executed(t, "redis-1-0")
 		assert.Equal(t, container, "redis")
 		assert.DeepEqual(t, command, []string{"/bin/sh", "-c", asRedis, "redis", "CLUSTER", "INFO"})
@@ -136,14 +136,14 @@ func TestRedis(t *testing.T) {
 	assert.Assert(t, strings.Contains(errOut, "no pod of RedisCluster cache runs"), errOut)
 }
 
-// For a DataService and for a MySQLCluster, the client runs in the pod of the primary.
+// For a DataService and for a MySQLCluster, mysql runs in the primary's pod.
 func TestMySQLOfSeveralMembers(t *testing.T) {
 	t.Parallel()
 	primary := podOf("db-1", "mysql", corev1.ConditionTrue)
 	primary.Spec.Containers = append([]corev1.Container{{Name: "proxy-of-a-mesh"}}, primary.Spec.Containers...)
 	formed, unformed := resourceOf(mysqlKind, "db"), resourceOf(mysqlKind, "young")
 	formed["status"] = map[string]any{"primary": "db-1"}
-	several := platform(dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}) // one server is declared, and the MySQLCluster still exists
+	several := platform(dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}) // the spec declares one server, but the MySQLCluster still exists
 	several.Status.Components = []dsv1.ComponentStatus{{Name: "mysql", Kind: "Managed"}}
 	answers := map[string]func(int) any{
 		dataServices + "platform": always(several),
@@ -157,7 +157,7 @@ func TestMySQLOfSeveralMembers(t *testing.T) {
 		script string
 	}{{[]string{"mysql", "platform"}, asMember}, {[]string{"mysql", "db"}, asMember}, {[]string{"mysql", "--root", "platform"}, asMemberRoot}} {
 		s := answering(t, answers)
-		_, _, _ = s.run(t, append(c.args, "--", "--execute", "select 1")...) // which this server refuses
+		_, _, _ = s.run(t, append(c.args, "--", "--execute", "select 1")...) // fails: the fake server refuses it
 		container, command := s.executed(t, "db-1")
 		assert.Equal(t, container, "mysql")
 		assert.DeepEqual(t, command, []string{"/bin/sh", "-c", c.script, "mysql", "--execute", "select 1"})
@@ -169,7 +169,7 @@ func TestMySQLOfSeveralMembers(t *testing.T) {
 	}
 }
 
-// The client uses the certificates of its pod, if it has some.
+// etcdctl uses the certificates in its pod, if there are any.
 func TestEtcd(t *testing.T) {
 	t.Parallel()
 	plain := podOf("e-0", "etcd", corev1.ConditionTrue)
@@ -186,7 +186,7 @@ func TestEtcd(t *testing.T) {
 		s := answering(t, map[string]func(int) any{
 			etcdOnes + "/e": always(resourceOf(etcdKind, "e")), podsPath: always(corev1.PodList{Items: []corev1.Pod{c.pod}}), podsPath + "/e-0": always(c.pod),
 		})
-		_, _, _ = s.run(t, append([]string{"etcd", "e"}, c.args...)...) // which this server refuses
+		_, _, _ = s.run(t, append([]string{"etcd", "e"}, c.args...)...) // fails: the fake server refuses it
 		container, command := s.executed(t, "e-0")
 		assert.Equal(t, container, "etcd")
 		assert.Equal(t, strings.Join(command, " "), c.want)
@@ -195,7 +195,7 @@ func TestEtcd(t *testing.T) {
 	assert.Assert(t, strings.Contains(errOut, "read EtcdCluster e in namespace a"), errOut)
 }
 
-// The command follows a backup to its end, also after the end of a watch. The result is the exit code.
+// The command follows a backup to its end, also if a watch ends. The exit code reports the result.
 func TestBackup(t *testing.T) {
 	t.Parallel()
 	const path = "/apis/d3os-product.com.d3os/v1alpha1/namespaces/a/databackups"
@@ -212,11 +212,11 @@ func TestBackup(t *testing.T) {
 	for name, c := range map[string]struct {
 		code int
 		get  []*backupv1.DataBackup
-		ends []any // the events of the second watch; the first one ends immediately
+		ends []any // events of the second watch; the first watch ends immediately
 	}{
-		"succeeds": {exitYes, []*backupv1.DataBackup{is("", ""), is(backupv1.PhaseRunning, "the Job nightly is at work")}, []any{event("MODIFIED", done)}},
+		"succeeds": {exitYes, []*backupv1.DataBackup{is("", ""), is(backupv1.PhaseRunning, "Job nightly is running")}, []any{event("MODIFIED", done)}},
 		"fails":    {exitNo, []*backupv1.DataBackup{is("", ""), is(backupv1.PhaseFailed, "AccessDenied: the store refuses the key")}, nil},
-		"deleted":  {exitError, []*backupv1.DataBackup{is("", ""), is(backupv1.PhaseRunning, "the Job nightly is at work")}, []any{event("DELETED", done)}},
+		"deleted":  {exitError, []*backupv1.DataBackup{is("", ""), is(backupv1.PhaseRunning, "Job nightly is running")}, []any{event("DELETED", done)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

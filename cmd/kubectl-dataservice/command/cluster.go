@@ -45,7 +45,7 @@ func (p *cli) cluster() (*cluster, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = fieldManager + "/" + version.Version
-	config.QPS = -1 // the API server's priority and fairness decides
+	config.QPS = -1 // no client-side limit: the API server limits requests
 	c := &cluster{plugin.Reader{Namespace: namespace}, config}
 	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("connect to the cluster: %w", err)
@@ -84,7 +84,7 @@ func decode(live *unstructured.Unstructured) (*dsv1.DataService, error) {
 }
 
 // list reads the DataServices of the namespace, or of all namespaces. It decodes them directly into Go types, because decoding into maps
-// takes as long as the request.
+// takes as long as the request itself.
 func (c *cluster) list(ctx context.Context, all bool) (items []dsv1.DataService, version string, err error) {
 	request := c.Client.Discovery().RESTClient().Get().AbsPath("/apis", resource.Group, resource.Version)
 	if !all {

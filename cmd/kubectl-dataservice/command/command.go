@@ -1,8 +1,8 @@
 // Copyright The d3os-operator Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command implements the commands of the kubectl plugin. They read the data of a screen with the user's rights, and print it;
-// internal/plugin formats it. The package imports the API of DataServices, because it reads and changes them.
+// Package command implements the commands of the kubectl plugin. A command reads data with the user's rights, formats them with
+// internal/plugin, and prints them. The package imports the API of DataServices, because its commands read and change them.
 package command
 
 import (
@@ -22,22 +22,22 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// The exit codes. status and why: ready or not; diff: same or differs, as `kubectl diff`.
+// The exit codes. For status and why: ready or not. For diff: no difference or a difference, as `kubectl diff`.
 const (
 	exitYes   = 0
 	exitNo    = 1
 	exitError = 2
 )
 
-// answerError ends a command with exit code 1 and without a message, for the answer no.
+// answerError ends a command with exit code 1 and without a message.
 type answerError struct{}
 
 func (answerError) Error() string { return "no" }
 
-// errNo is the answerError of commands that answer no.
+// errNo is the answerError of a command whose answer is no.
 var errNo error = answerError{}
 
-// plugin holds the state that commands share.
+// cli holds the state that commands share.
 type cli struct {
 	genericiooptions.IOStreams
 
@@ -47,7 +47,7 @@ type cli struct {
 	output  string
 }
 
-// Run runs the command that the arguments name, and returns the exit code.
+// Run runs the command in the arguments, and returns the exit code.
 func Run(ctx context.Context, streams genericiooptions.IOStreams, args []string) int {
 	return run(ctx, streams, genericclioptions.NewConfigFlags(true), args)
 }
@@ -62,7 +62,7 @@ func run(ctx context.Context, streams genericiooptions.IOStreams, flags *generic
 	case errors.Is(err, errNo):
 		return exitNo
 	case ctx.Err() != nil:
-		return exitYes // the user has seen enough
+		return exitYes // the reader has closed the pipe
 	}
 	_, _ = fmt.Fprintln(streams.ErrOut, "error:", plugin.Printable(err.Error()))
 	return exitError
@@ -93,7 +93,7 @@ func New(streams genericiooptions.IOStreams, flags *genericclioptions.ConfigFlag
 	return root
 }
 
-// style returns the style of screens for this output: coloured on a terminal, unless NO_COLOR is set.
+// style returns the style of this output: with colours on a terminal, unless NO_COLOR is set.
 func (p *cli) style() plugin.Style {
 	style := plugin.Style{Verbose: p.verbose}
 	if file, ok := p.Out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
@@ -117,7 +117,7 @@ func (p *cli) print(text string) error {
 	return err
 }
 
-// outputFlag adds -o, and refuses an unknown output before the command runs.
+// outputFlag adds the flag -o. An unknown value is refused before the command runs.
 func (p *cli) outputFlag(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&p.output, "output", "o", "", "json: for programs")
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]cobra.Completion{"json"}, cobra.ShellCompDirectiveNoFileComp))

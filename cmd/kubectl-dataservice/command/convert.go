@@ -51,7 +51,7 @@ func (p *cli) convertCommand() *cobra.Command {
 	return cmd
 }
 
-// plans returns why the operator cannot plan a DataService, or nil.
+// plans returns the reason why the operator cannot plan a DataService, or nil.
 func plans(text []byte) error {
 	ds, err := plan.Parse(text)
 	if err != nil {

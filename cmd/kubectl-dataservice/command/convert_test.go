@@ -25,7 +25,7 @@ metadata: {name: modelbox-sample}
 spec: {name: nginx, image: "registry.example/nginx:1.7.9", replicas: 3, rollingUpdate: 30%, ports: [{port: 80}, {port: 81, targetPort: 8081}]}
 `
 
-// A converted AppService and ModelBox run.
+// A converted AppService and a converted ModelBox become ready.
 func TestConvertedResourcesRun(t *testing.T) {
 	e := newEnv(t, "edit")
 	file := filepath.Join(t.TempDir(), "old.yaml")

@@ -145,7 +145,7 @@ func (p *cli) readFile(file string) ([]byte, error) {
 	return os.ReadFile(file) //nolint:gosec // reading the file that the user names is the purpose
 }
 
-// tryOut sends the DataService to the API server as a dry run, with the user's rights.
+// tryOut sends the DataService to the API server as a dry run with the user's rights.
 func (c *cluster) tryOut(ctx context.Context, data []byte) (notes []string, err error) {
 	wanted := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(data, &wanted.Object); err != nil {
@@ -156,7 +156,7 @@ func (c *cluster) tryOut(ctx context.Context, data []byte) (notes []string, err 
 	if err != nil {
 		return nil, err
 	}
-	body = []byte(render.Escape(string(body))) // the API server reads an apply as YAML
+	body = []byte(render.Escape(string(body))) // the API server parses the body of an apply as YAML
 	_, err = c.Dynamic.Resource(resource).Namespace(c.Namespace).Patch(ctx, wanted.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{
 		DryRun: []string{metav1.DryRunAll}, FieldManager: fieldManager, Force: ptr.To(true), FieldValidation: metav1.FieldValidationStrict,
 	})
@@ -190,7 +190,7 @@ func (c *cluster) compute(ctx context.Context, ds *dsv1.DataService) (*plugin.Di
 	return d, nil
 }
 
-// with returns an operator of the plugin's version with the given images, regardless of the running operator.
+// with returns an operator of the plugin's version with these images, which may differ from the running operator's.
 func (c *cluster) with(images map[string]string) (*plugin.Operator, error) {
 	server, err := c.Client.Discovery().ServerVersion()
 	if err != nil {

@@ -48,7 +48,7 @@ func (e *env) foreseen(args ...string) (d *plugin.Diff, objects []string, pods i
 	return d, objects, pods
 }
 
-// written are the objects that the operator wrote since a mark, each once.
+// written returns the objects that the operator wrote after a mark, without duplicates.
 func written(op *stage.Operator, mark int) []string {
 	var found []string
 	for _, sent := range op.Since(mark, harness.Sent.WritesObject) {
@@ -71,7 +71,7 @@ func (e *env) pods() map[types.UID]string {
 	return names
 }
 
-// gone returns the names of former pods that are deleted or being deleted.
+// gone returns the names of the pods in before that were deleted or are being deleted.
 func (e *env) gone(before map[types.UID]string) (names []string) {
 	now := e.pods()
 	for uid, name := range before {
@@ -82,8 +82,8 @@ func (e *env) gone(before map[types.UID]string) (names []string) {
 	return names
 }
 
-// The operator makes exactly the changes that diff prints before: it writes, replaces and deletes the same objects, and restarts the same
-// pods. Afterwards, diff prints no change. One platform gets all changes, one after the other.
+// The operator makes exactly the changes that diff has printed: it writes, replaces and deletes the same objects, and restarts the same
+// pods. Afterwards diff prints no change. All changes are made to one platform, one after the other.
 func TestDiffIsWhatThenHappens(t *testing.T) {
 	e := newEnv(t, "view")
 	op := e.Start()
@@ -92,7 +92,7 @@ func TestDiffIsWhatThenHappens(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change fields
-		more   string // an object that must be among those written
+		more   string // an object that must be written, too
 	}{
 		{"image", fields{"auth": fields{"image": "registry.example/auth:v2"}}, "apply Deployment/auth"},
 		{"number of pods", fields{"auth": fields{"replica": 3}}, "apply PodDisruptionBudget/auth"},
@@ -116,17 +116,17 @@ func TestDiffIsWhatThenHappens(t *testing.T) {
 		deleted := slices.ContainsFunc(want, func(w string) bool { return strings.HasPrefix(w, "delete Deployment") })
 		e.Until(c.name+": what was foreseen", func() error {
 			if difference := harness.Difference(written(op, mark), want); difference != "" {
-				return fmt.Errorf("foreseen %v, written %v: %s", want, written(op, mark), difference)
+				return fmt.Errorf("diff has foreseen %v, the operator wrote %v: %s", want, written(op, mark), difference)
 			}
 			if gone := e.gone(was); !deleted && int64(len(gone)) != pods {
-				return fmt.Errorf("pods %v went, %d were foreseen", gone, pods)
+				return fmt.Errorf("pods %v were deleted, but diff has foreseen %d", gone, pods)
 			}
 			return nil
 		})
 	}
 }
 
-// diff prints a foreign change as drift, and predicts a refusal by the API server.
+// diff prints a change by another writer as drift, and predicts a refusal by the API server.
 func TestDiffOfDriftAndOfMistakes(t *testing.T) {
 	e := newEnv(t, "admin")
 	e.mayWrite()
@@ -149,7 +149,7 @@ func TestDiffOfDriftAndOfMistakes(t *testing.T) {
 	e.says(exitError, []string{"not other"}, "diff", "other", "-f", wrong)
 }
 
-// For a DataService that does not exist yet, diff prints only creations.
+// For a DataService that does not exist, diff prints only creations.
 func TestDiffOfANewOne(t *testing.T) {
 	e := newEnv(t, "view")
 	d, _, _ := e.foreseen("-f", e.file(harness.Small()))

@@ -74,8 +74,8 @@ func (p *cli) eventsCommand() *cobra.Command {
 	return cmd
 }
 
-// concerns reports whether an event is about a DataService, its objects, their ReplicaSets and Jobs, or its pods.
-// Events outlive their objects: events of deleted pods are found by the names of the pods' workloads.
+// concerns reports whether an event is about a DataService, its objects, their ReplicaSets and Jobs, or its pods. Events outlive their
+// objects: it finds events of deleted pods by the names of the pods' workloads.
 func concerns(e *corev1.Event, name, component string, objects []*unstructured.Unstructured, pods []*corev1.Pod) bool {
 	about := e.InvolvedObject
 	if about.Kind == dsv1.Kind && about.Name == name {

@@ -19,8 +19,8 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// awaitPolicies waits until the API server enforces the created policies. The API server applies policies in the order of their creation,
-// so awaitPolicies creates and tests one more.
+// awaitPolicies waits until the API server enforces the created policies. The API server starts to enforce policies in the order of their
+// creation, so awaitPolicies creates one more policy and tests it.
 func (s *scene) awaitPolicies() {
 	var probe struct{ Objects []harness.Fields }
 	s.Must(yaml.Unmarshal([]byte(`objects:
@@ -37,7 +37,7 @@ func (s *scene) awaitPolicies() {
 	})
 }
 
-// awaitMutations waits until the API server runs the mutating policies that were created.
+// awaitMutations waits until the API server applies the created mutating policies.
 func (s *scene) awaitMutations() {
 	var probe struct{ Objects []harness.Fields }
 	s.Must(yaml.Unmarshal([]byte(`objects:
@@ -63,11 +63,11 @@ func (s *scene) lose(claim string) {
 	bound := &corev1.PersistentVolumeClaim{}
 	s.Must(suite.API.Get(s.Ctx, client.ObjectKey{Namespace: s.Namespace, Name: claim}, bound))
 	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: bound.Spec.VolumeName}}
-	s.Must(suite.API.Delete(s.Ctx, volume)) // first: a controller adds its finalizer again to a volume that is not being deleted
+	s.Must(suite.API.Delete(s.Ctx, volume)) // delete it first: a controller restores the finalizer of a volume that is not being deleted
 	s.Must(client.IgnoreNotFound(suite.API.Patch(s.Ctx, volume, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
 }
 
-// keepNode adds a node and reports its status in place of a kubelet, until the context ends.
+// keepNode adds a node and reports its status like a kubelet, until the context ends.
 func keepNode(ctx context.Context) error {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: still, Labels: map[string]string{still: "yes"}},
 		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: still, Effect: corev1.TaintEffectNoSchedule}}}}
@@ -85,7 +85,7 @@ func keepNode(ctx context.Context) error {
 	}
 	go func() {
 		for range time.Tick(10 * time.Second) {
-			_ = beat() // the next one follows
+			_ = beat() // the next heartbeat may succeed
 		}
 	}()
 	return nil

@@ -38,22 +38,23 @@ import (
 )
 
 const (
-	// promised limits the time until why names the cause, for the whole corpus.
+	// promised limits the time until why names the cause, for each row of the corpus.
 	promised = 10 * time.Second
-	// findings counts the findings of issue 36, W1 to W15. Each has a row.
+	// findings is the number of findings of issue 36, W1 to W15. Each has a row.
 	findings = 15
-	// theOne is the name of the DataService of a row.
+	// theOne is the name of the DataService in each row.
 	theOne = "platform"
-	// still is a node without a kubelet: rows write the statuses of its pods.
+	// still is the name of a node without a kubelet. Rows write the statuses of its pods.
 	still = "still"
-	// firstCharacters counts the characters of a line that a terminal shows.
+	// firstCharacters is the number of characters of a line that a terminal shows.
 	firstCharacters = 120
 )
 
-// short lists the rows of the short form: one row for each way in which why finds a cause. No row depends on a time limit or on the order of events.
+// short lists the rows of the short form. Each row stands for one of the ways in which why finds a cause. No row depends on a time limit or
+// on the order of events.
 var short = []string{
 	"an image that there is not",               // the state of a container
-	"out of memory",                            // its last end
+	"out of memory",                            // the last termination of a container
 	"a node selector that no node has",         // a condition of a pod
 	"a Secret of a volume that there is not",   // an event of a pod
 	"a quota of storage",                       // an event of a workload
@@ -61,7 +62,7 @@ var short = []string{
 	"an object of another owner",               // an error of a component
 	"a wrong value in a podTemplate",           // an error of the spec
 	"a claim that is being deleted",            // a claim of a running component
-	"a user without rights on pods",            // the status alone
+	"a user without rights on pods",            // only the status
 	"a finalizer",                              // the DataService
 	"paused and broken",                        // a component that is not healed
 	"a cron job whose last run failed",         // the runs of a cron job
@@ -70,8 +71,8 @@ var short = []string{
 	"an image of Redis that there is not",      // a pod of a cluster
 }
 
-// why names each fault of the corpus: the cause in line 1, and an existing object in line 2. MESSAGE names the same cause. The user may
-// only view. SEED sets another order of the rows; -short runs a fixed part of them.
+// why names each fault of the corpus: the cause in line 1, and an existing object in line 2. MESSAGE of kubectl get names the same cause.
+// The user has only the role view. SEED changes the order of the rows. With -short, only the rows of short run.
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	rows, err := why.Read()
@@ -96,13 +97,13 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// scene is one row of the corpus in a running test.
+// scene is a running test of one row.
 type scene struct {
 	*env
 	why.Fault
 
 	op      *stage.Operator
-	asked   string // the name of the resource in question
+	asked   string // name of the resource to diagnose
 	last    time.Time
 	created bool
 }
@@ -111,7 +112,7 @@ type scene struct {
 func (s *scene) start() {
 	s.op = s.Start(func(_ *rest.Config, o *manager.Options) {
 		agent := s.Agent
-		if len(s.Ask) > 0 && strings.Contains(s.Ask[0], "/") { // no etcd and no backup without the agent
+		if len(s.Ask) > 0 && strings.Contains(s.Ask[0], "/") { // etcd and backups need the agent
 			agent = "registry.example/agent:v1"
 		}
 		if agent != "" {
@@ -203,7 +204,7 @@ func (s *scene) step(step *why.Step) {
 	switch {
 	case step.Change != nil:
 		generation := s.Change(theOne, s.fill(step.Change))
-		if step.Change["paused"] == true { // until then, the operator reverts the effect of the next step
+		if step.Change["paused"] == true { // while the operator is not paused, it reverts the next step
 			s.Until("the operator pauses", func() error { return harness.Observed(s.DataService(theOne), generation) })
 		}
 	case step.Create != nil:
@@ -239,7 +240,7 @@ func (s *scene) patch(o *unstructured.Unstructured, with harness.Fields, status 
 	}
 }
 
-// podOf waits for the pod of a component on the node without a kubelet.
+// podOn waits for the pod of a component on the node without a kubelet.
 func (s *scene) podOn(component string) *corev1.Pod {
 	pods := &corev1.PodList{}
 	s.Until("a pod of "+component+" is on node "+still, func() error {
@@ -250,7 +251,7 @@ func (s *scene) podOn(component string) *corev1.Pod {
 				return nil
 			}
 		}
-		return fmt.Errorf("%d pods, none there", len(pods.Items))
+		return fmt.Errorf("%d pods, but none on that node", len(pods.Items))
 	})
 	return &pods.Items[0]
 }
@@ -267,7 +268,7 @@ func (s *scene) pod(of *why.Pod) {
 	s.patch(o, harness.Fields{"status": with}, true)
 }
 
-// event records an event about an object; a pod is named by its component.
+// event records an event about an object. A pod is given by its component.
 func (s *scene) event(fields harness.Fields) {
 	fields = s.fill(fields)
 	if about := fields["involvedObject"].(map[string]any); about["component"] != nil {
@@ -291,7 +292,7 @@ func (s *scene) why() (code int, lines []string, out string) {
 	return code, strings.SplitN(out+errOut+"\n\n", "\n", 3), out + errOut
 }
 
-// staysWell expects that nothing is wrong until the platform is ready, and after that.
+// staysWell expects why to report no problem until the platform is ready, and afterwards.
 func (s *scene) staysWell() {
 	isReady := func() error {
 		code, _, out := s.why()
@@ -299,13 +300,13 @@ func (s *scene) staysWell() {
 			return errors.New("the machine is busy: the operator takes more than ten seconds")
 		}
 		if code != exitYes {
-			s.Fatalf("why says that something is wrong:\n%s", out)
+			s.Fatalf("why reports a problem of a healthy platform:\n%s", out)
 		}
 		if err := harness.Mentions(out, s.Names...); err != nil {
 			return err
 		}
 		if ds := s.DataService(theOne); s.created && ds == nil {
-			return errors.New("the journal does not have it yet")
+			return errors.New("the journal does not have the state of the API server yet")
 		} else if s.created {
 			return s.IsReady(theOne, ds.Generation)
 		}
@@ -331,7 +332,7 @@ func (s *scene) isNamed() {
 	}
 	took := named.Sub(s.known(lines)).Round(time.Millisecond)
 	if limit := promised + time.Duration(s.After)*time.Second; !testing.Short() && took > limit {
-		s.Errorf("it is named after %s, not within %s", took, limit)
+		s.Errorf("why named the cause after %s, limit %s", took, limit)
 	}
 	s.Logf("after %s: %s", took, lines[0])
 	s.onPage(lines[0])
@@ -341,15 +342,15 @@ func (s *scene) isNamed() {
 	s.runs(lines[1])
 	s.messageSays()
 	if _, again, text := s.why(); s.says(again) != nil {
-		s.Errorf("later it is\n%s", text)
+		s.Errorf("later, why prints\n%s", text)
 	}
 }
 
-// shown matches the objects that a line names.
+// shown matches the objects in a line.
 var shown = regexp.MustCompile(`\b([A-Z][A-Za-z]+|pod) ([a-z0-9][a-z0-9.-]*[a-z0-9])`)
 
-// known returns the earliest time after the last step at which the API server showed the fault: when the newest object of the first two
-// lines was created, or the namespace could not be emptied.
+// known returns the earliest time after the last step at which the API server showed the fault: the creation of the newest object in the
+// first two lines, or the time at which deleting the namespace's content failed.
 func (s *scene) known(lines []string) time.Time {
 	at := s.last
 	later := func(t time.Time) {
@@ -385,7 +386,7 @@ func (s *scene) Check(err error, text string) {
 	}
 }
 
-// onPage expects a row for a cause on the troubleshooting page.
+// onPage expects the troubleshooting page to have a row for a cause.
 func (s *scene) onPage(cause string) {
 	causes, err := why.Page()
 	s.Must(err)
@@ -408,7 +409,7 @@ func (s *scene) named(words []string) []string {
 	return all
 }
 
-// says returns an error that names the words that the first two lines lack.
+// says returns an error that names words which the first two lines lack.
 func (s *scene) says(lines []string) error {
 	if n := utf8.RuneCountInString(lines[0]); n > firstCharacters {
 		return fmt.Errorf("line 1 has %d characters", n)
@@ -416,7 +417,7 @@ func (s *scene) says(lines []string) error {
 	return errors.Join(harness.Mentions(lines[0], s.named(s.Names)...), harness.Mentions(lines[1], "look at "+strings.ReplaceAll(s.Look, "NAMESPACE", s.Namespace)))
 }
 
-// runs executes the command of line 2 as the user. The command must find its object.
+// runs runs the command of line 2 as the user. The command must find the object in the line.
 func (s *scene) runs(line string) {
 	_, command, found := strings.Cut(line, ": kubectl ")
 	if !found {
@@ -430,10 +431,10 @@ func (s *scene) runs(line string) {
 	}
 }
 
-// messageSays compares MESSAGE of kubectl get with line 1.
+// messageSays compares MESSAGE of kubectl get with the expectation of the row.
 func (s *scene) messageSays() {
 	if s.Silent != "" && len(s.Message) > 0 {
-		s.Fatal("a row has a message, or the reason why it has none")
+		s.Fatal("a row must have a message, or the reason why it has none")
 	}
 	if s.Silent != "" {
 		return

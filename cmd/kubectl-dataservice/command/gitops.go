@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// gitOpsTool is a tool that keeps a resource equal to a repository, so that users must make changes in the repository.
+// gitOpsTool is a tool that synchronizes a resource with a repository. Users must make changes in the repository.
 type gitOpsTool struct {
 	// Name names the tool and its resource, such as "Flux Kustomization apps/platform".
 	Name string
@@ -18,7 +18,7 @@ type gitOpsTool struct {
 	Suspend string
 }
 
-// managedBy returns the tool that manages a resource, by the marks that the tool sets, or nil.
+// managedBy returns the tool that manages a resource, or nil. It recognizes the tool by the labels and annotations that the tool sets.
 func managedBy(resource metav1.Object) *gitOpsTool {
 	labels, annotations := resource.GetLabels(), resource.GetAnnotations()
 	for _, kind := range []struct{ group, title, command string }{

@@ -72,7 +72,7 @@ func (c *cluster) history(ctx context.Context, name string) (*dsv1.DataService, 
 	return ds, plugin.Entries(ds, revisions), nil
 }
 
-// rollback holds the flags of the command.
+// rollback holds the flags of the command rollback.
 type rollback struct {
 	to             int64
 	yes, dryRun    bool
@@ -145,7 +145,7 @@ func (p *cli) rollback(ctx context.Context, c *cluster, name string, r rollback)
 		"Your file still has the later spec: change it too, or the next apply brings that back.\n", name, entry.Number, name) + p.managed(ds))
 }
 
-// foreseeRollback prints the actions that the operator would take.
+// foreseeRollback prints the changes that the operator would make.
 func (p *cli) foreseeRollback(ctx context.Context, c *cluster, ds *dsv1.DataService, entry *plugin.Entry, spec map[string]any, kept []string) error {
 	wanted := ds.DeepCopy()
 	wanted.Spec = dsv1.DataServiceSpec{}
@@ -163,7 +163,7 @@ func (p *cli) foreseeRollback(ctx context.Context, c *cluster, ds *dsv1.DataServ
 	return p.print(text)
 }
 
-// toCommit prints the change to commit, for a DataService that a tool manages from a repository.
+// toCommit prints the change to commit to the repository from which a tool manages the DataService.
 func (p *cli) toCommit(ds *dsv1.DataService, spec map[string]any, tool *gitOpsTool) error {
 	data, err := render.YAML(&unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": dsv1.GroupVersion.String(), "kind": dsv1.Kind,
@@ -181,7 +181,7 @@ func (p *cli) ask(question string) error {
 	if err := p.print(question + " [y/N] "); err != nil {
 		return err
 	}
-	answer, _ := bufio.NewReader(p.In).ReadString('\n') // no answer is no
+	answer, _ := bufio.NewReader(p.In).ReadString('\n') // no answer means no
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return errors.New("nothing was changed (--yes answers beforehand)")
 	}

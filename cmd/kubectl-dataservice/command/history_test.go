@@ -23,7 +23,8 @@ func (e *env) spec() dsv1.DataServiceSpec {
 	return ds.Spec
 }
 
-// A bad change is rolled back to the last spec that was ready, including ConfigMaps. Fields about the present state do not change.
+// A bad change is rolled back to the last spec that was ready, including its ConfigMaps. Fields about the present state, such as paused, do
+// not change.
 func TestRollback(t *testing.T) {
 	e := newEditor(t)
 	op := e.Start()
@@ -62,11 +63,11 @@ func contents(data map[string]string) (found []string) {
 	return found
 }
 
-// If a tool manages the resource from a repository, the command prints the change for the repository and writes nothing.
+// If a tool manages the DataService from a repository, the command prints the change for the repository and writes nothing.
 func TestRollbackUnderGitOps(t *testing.T) {
 	e := newEditor(t)
 	e.Start()
-	e.CreateReady(harness.Small(fields{"auth": fields{"annotations": fields{"team": "a\x7fb"}}})) // which YAML has in escaped form only
+	e.CreateReady(harness.Small(fields{"auth": fields{"annotations": fields{"team": "a\x7fb"}}})) // in YAML, this character must be escaped
 	e.ChangeReady(name, fields{"auth": fields{"image": "registry.example/auth:v2"}})
 	e.Must(suite.API.Patch(e.Ctx, e.DataService(name).DeepCopy(), client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "data:d3os-product.com.d3os/DataService:a/b"}}}`))))

@@ -17,7 +17,8 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// installed returns a folder with the plugin, which is this test's binary: TestMain runs the plugin's commands under that name.
+// installed returns a folder with the plugin. The plugin is this test's binary: TestMain runs the plugin's commands if the binary has that
+// name.
 func installed(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -27,7 +28,7 @@ func installed(t *testing.T) string {
 	return folder
 }
 
-// The tour of the demo (make tour) prints the expected screens, and restores the platform. It waits a minute at most for each step.
+// The tour of the demo (make tour) prints the expected screens, and restores the platform. Each step waits at most a minute.
 func TestTour(t *testing.T) {
 	harness.Long(t)
 	e := newEnv(t, "view")
@@ -45,7 +46,7 @@ func TestTour(t *testing.T) {
 	e.says(exitYes, []string{"Running 6/6"}, "status", name)
 }
 
-// kubectl finds the plugin, passes its flags and its exit code, and requests completions from it.
+// kubectl finds the plugin, passes flags and the exit code, and requests completions from the plugin.
 func TestThroughKubectl(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()

@@ -65,7 +65,7 @@ type logView struct {
 	mu     sync.Mutex
 }
 
-// atOnce limits the number of logs that are read concurrently, unless they are followed.
+// atOnce limits the number of logs that are read concurrently. With --follow, there is no limit.
 const atOnce = 8
 
 func (l *logView) show(ctx context.Context, c *cluster, pods []*corev1.Pod) error {
@@ -77,7 +77,7 @@ func (l *logView) show(ctx context.Context, c *cluster, pods []*corev1.Pod) erro
 		for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 			previous := container.State.Waiting != nil && container.LastTerminationState.Terminated != nil
 			if container.State.Waiting != nil && !previous {
-				continue // it has no log yet
+				continue // a container that has not started has no log
 			}
 			all.Go(func() error { return l.container(ctx, c, pod.Name, container.Name, previous) })
 		}
@@ -85,7 +85,7 @@ func (l *logView) show(ctx context.Context, c *cluster, pods []*corev1.Pod) erro
 	return all.Wait()
 }
 
-// container prints the log of one container. If the log cannot be read, container prints the error instead and returns errNo.
+// container prints the log of a container. If the log cannot be read, it prints the error and returns errNo.
 func (l *logView) container(ctx context.Context, c *cluster, pod, name string, previous bool) error {
 	options := &corev1.PodLogOptions{Container: name, Previous: previous, Follow: l.follow && !previous}
 	if l.tail >= 0 {
@@ -117,7 +117,7 @@ func (l *logView) container(ctx context.Context, c *cluster, pod, name string, p
 	}
 }
 
-// failed prints why a log cannot be read, unless the user has ended the command.
+// failed prints the reason why a log cannot be read, unless the user has interrupted the command.
 func (l *logView) failed(ctx context.Context, prefix string, err error) error {
 	select {
 	case <-ctx.Done():

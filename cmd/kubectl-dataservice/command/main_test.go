@@ -32,7 +32,7 @@ import (
 	"d3os.com/d3os-operator/test/harness/stage"
 )
 
-// patience limits every wait; the machine may be busy.
+// patience limits every wait. The machine may be busy.
 const patience = 3 * time.Minute
 
 var suite = &stage.Suite{
@@ -61,7 +61,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// env is a namespace, and a user with the rights of a role in it.
+// env is a namespace, and a user with a role in the namespace.
 type env struct {
 	*stage.Stage
 
@@ -69,7 +69,7 @@ type env struct {
 	wrap func(http.RoundTripper) http.RoundTripper // nil for none
 }
 
-// newEnv gives a test a namespace and a user that has one of Kubernetes' own roles there: view, edit or admin.
+// newEnv creates a namespace for a test, and a user with one of Kubernetes' default roles in it: view, edit or admin.
 func newEnv(t *testing.T, role string) *env {
 	t.Parallel()
 	e := &env{Stage: suite.New(t)}
@@ -88,7 +88,7 @@ func newEnv(t *testing.T, role string) *env {
 	return e
 }
 
-// buffer is written by a command while a test reads it.
+// buffer can be written by a command while a test reads it.
 type buffer struct {
 	mu   sync.Mutex
 	data bytes.Buffer
@@ -129,7 +129,7 @@ func (e *env) start(ctx context.Context, out, errOut *buffer, args ...string) in
 	return run(ctx, genericiooptions.IOStreams{In: strings.NewReader(""), Out: out, ErrOut: errOut}, flags, args)
 }
 
-// says runs a command until it has the wanted exit code and its output contains all words.
+// says repeats a command until it has the wanted exit code and its output contains all words.
 func (e *env) says(code int, words []string, args ...string) string {
 	e.Helper()
 	var text string

@@ -22,13 +22,13 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// The client's shell commands. They read the passwords from the container's environment, so that no command line contains one and the user
-// need not read a Secret.
+// The shell commands of the MySQL client. They read the password from the container's environment, so that no argument contains it and the
+// user need not read a Secret.
 const (
 	asService = `MYSQL_PWD="$MYSQL_PASSWORD" exec mysql --user="$MYSQL_USER" "$@"`
 	asRoot    = `MYSQL_PWD="$MYSQL_ROOT_PASSWORD" exec mysql --user=root "$@"`
 
-	// In a database of several members, the passwords are in files.
+	// A database with several members has the passwords in files.
 	asMember     = `MYSQL_PWD="$(cat /d3os-secrets/password)" exec mysql --user="$(cat /d3os-secrets/username)" --socket=/var/run/mysqld/mysqld.sock "$@"`
 	asMemberRoot = `MYSQL_PWD="$(cat /d3os-secrets/root-password)" exec mysql --user=root --socket=/var/run/mysqld/mysqld.sock "$@"`
 )
@@ -59,7 +59,8 @@ func (p *cli) mysqlCommand() *cobra.Command {
 	return cmd
 }
 
-// databaseOf returns the database pod of a DataService, or of the MySQLCluster of that name. Of several members, it returns the primary's pod.
+// databaseOf returns the database pod of a DataService, or of the MySQLCluster of that name. If there are several members, it returns the
+// primary's pod.
 func (c *cluster) databaseOf(ctx context.Context, name string) (pod *corev1.Pod, isMember bool, err error) {
 	ds, err := c.get(ctx, name)
 	var of *unstructured.Unstructured
@@ -92,7 +93,7 @@ func (c *cluster) databaseOf(ctx context.Context, name string) (pod *corev1.Pod,
 	return pod, true, nil
 }
 
-// databasePod is the pod of the database.
+// databasePod returns the pod of the database.
 func databasePod(ds *dsv1.DataService, pods []*corev1.Pod) (*corev1.Pod, error) {
 	i := slices.IndexFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == "mysql" })
 	switch {
@@ -109,13 +110,13 @@ func databasePod(ds *dsv1.DataService, pods []*corev1.Pod) (*corev1.Pod, error) 
 	return nil, fmt.Errorf("no pod of mysql runs: run 'kubectl dataservice why %s mysql' for the reason", ds.Name)
 }
 
-// hasMembers reports whether mysql is a MySQLCluster, which remains even if the spec then declares one server.
+// hasMembers reports whether mysql is a MySQLCluster. The MySQLCluster remains even if the spec later declares one server.
 func hasMembers(ds *dsv1.DataService) bool {
 	return ds.Spec.MySQL != nil && slices.ContainsFunc(ds.Status.Components, func(c dsv1.ComponentStatus) bool { return c.Name == "mysql" && c.Kind == "Managed" })
 }
 
-// databaseContainer returns the name of the database's container. In a pod of several members it is mysql. Otherwise it is the name of the
-// workload, with which the pod's name begins. A mesh may have added a container before it.
+// databaseContainer returns the name of the database's container. In a pod of a MySQLCluster, the name is mysql. Otherwise it is the name
+// of the workload, which is the prefix of the pod's name. A mesh may have added containers before it.
 func databaseContainer(pod *corev1.Pod) string {
 	for i := range pod.Spec.Containers {
 		if c := &pod.Spec.Containers[i]; c.Name == "mysql" || strings.HasPrefix(pod.Name, c.Name+"-") {
@@ -137,6 +138,6 @@ func (p *cli) exec(ctx context.Context, c *cluster, pod *corev1.Pod, container s
 		},
 		Command: command, Config: config, PodClient: c.Client.CoreV1(), Executor: &exec.DefaultRemoteExecutor{},
 	}
-	_ = ctx // an interrupt from the terminal ends the client
+	_ = ctx // an interrupt from the terminal ends the client directly
 	return options.Run()
 }

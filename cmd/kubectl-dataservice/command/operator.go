@@ -21,24 +21,24 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// operator describes the operator that runs in a cluster, with the facts that the user may read.
+// operator describes the operator that runs in a cluster. It has only facts that the user may read.
 type operator struct {
-	// Found reports whether the operator's Deployment could be read. If not, the other fields are empty.
+	// Found reports whether the operator's Deployment could be read. If it is false, the other fields are empty.
 	Found     bool
 	Namespace string
 	Image     string
-	// Images replace the charts' default images.
+	// Images are the images that replace the charts' default images.
 	Images map[string]string
 
 	deployment *appsv1.Deployment
 }
 
-// operatorLabel selects the operator's Deployment (config/default) of any version.
+// operatorLabel selects the operator's Deployment (config/default) in any version.
 const operatorLabel = "app.kubernetes.io/name=d3os-operator,control-plane=controller-manager"
 
-// operator finds the operator's Deployment. It returns none for a user who may not list Deployments of all namespaces. The agent has the
-// operator's image, unless the Deployment names another image. Without a Deployment the image is unknown: databases keep their present
-// guard, as with an operator outside of a pod.
+// operator finds the operator's Deployment. For a user who may not list Deployments of all namespaces, it returns the zero value. The agent
+// has the operator's image, unless the Deployment names another image. Without a Deployment, the image is unknown: the plan keeps each
+// database's present guard, as for an operator that runs outside of a pod.
 func (c *cluster) operator(ctx context.Context) operator {
 	found := c.findOperator(ctx)
 	if found.Images == nil {
@@ -70,13 +70,13 @@ func (c *cluster) findOperator(ctx context.Context) operator {
 	return operator{}
 }
 
-// operatorState reads the state of the operator for why: its Deployment, and its pods and Events while none of its pods is ready.
+// operatorState reads the operator's Deployment for why. If no pod of the operator is ready, it also reads the operator's pods and Events.
 func (c *cluster) operatorState(ctx context.Context) *why.Operator {
 	found := c.findOperator(ctx).deployment
 	if found == nil || found.Status.ReadyReplicas > 0 {
 		return nil
 	}
-	found.APIVersion, found.Kind = "apps/v1", "Deployment" // lists have none
+	found.APIVersion, found.Kind = "apps/v1", "Deployment" // objects in a list lack these fields
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(found)
 	if err != nil {
 		return nil
@@ -84,7 +84,7 @@ func (c *cluster) operatorState(ctx context.Context) *why.Operator {
 	state := &why.Operator{Deployment: &unstructured.Unstructured{Object: fields}}
 	if pods, err := c.Client.CoreV1().Pods(found.Namespace).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(found.Spec.Selector)}); err == nil {
 		for i := range pods.Items {
-			if strings.HasPrefix(pods.Items[i].Name, found.Name+"-") { // other operators have the same label
+			if strings.HasPrefix(pods.Items[i].Name, found.Name+"-") { // pods of other operators have the same label
 				state.Pods = append(state.Pods, &pods.Items[i])
 			}
 		}
@@ -95,7 +95,7 @@ func (c *cluster) operatorState(ctx context.Context) *why.Operator {
 	return state
 }
 
-// tag returns the tag of an image, without the v of release tags.
+// tag returns the tag of an image without the prefix v.
 func tag(image string) string {
 	image, _, _ = strings.Cut(image, "@")
 	name := image[strings.LastIndex(image, "/")+1:]
@@ -103,7 +103,7 @@ func tag(image string) string {
 	return strings.TrimPrefix(tag, "v")
 }
 
-// writer returns the newest version of an operator that wrote one of the objects; "" if none records a version.
+// writer returns the newest operator version that wrote one of the objects; "" if no object records a version.
 func writer(objects []*unstructured.Unstructured) string {
 	newest := ""
 	for _, o := range objects {

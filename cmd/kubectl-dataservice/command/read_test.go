@@ -25,7 +25,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// events prints only the events of the DataService, of its objects and of its pods.
+// The command events prints only the events of the DataService, its objects and its pods.
 func TestEvents(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()
@@ -47,7 +47,7 @@ func TestRender(t *testing.T) {
 	e.says(exitError, []string{"which file"}, "render")
 }
 
-// server plays an API server that has one pod with two containers, one of which waits for its next start.
+// server is a fake API server. It has one pod with two containers, one of which waits for its restart.
 type server struct {
 	*httptest.Server
 
@@ -102,7 +102,7 @@ func (s *server) run(t *testing.T, args ...string) (code int, out, errOut string
 	return code, o.String(), eo.String()
 }
 
-// Each line names pod and container. For a container that waits for its next start, the command prints the log of the last run.
+// Each line names the pod and the container. For a container that waits for its restart, the command prints the log of the last run.
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -130,7 +130,7 @@ func TestLogs(t *testing.T) {
 	assert.Equal(t, previous, 1)
 }
 
-// If the log of a container cannot be read, the error is printed between the lines of other containers, and the exit code is 1.
+// If the log of one container cannot be read, the command prints the error between the lines of other containers. The exit code is 1.
 func TestLogsOfAContainerThatFails(t *testing.T) {
 	t.Parallel()
 	pod := podOf("auth-0", "auth", corev1.ConditionTrue)
@@ -147,7 +147,7 @@ func TestLogsOfAContainerThatFails(t *testing.T) {
 	assert.NilError(t, harness.Mentions(out, "[auth-0/auth] \"started\"\n", "[auth-1/auth] error: "))
 }
 
-// version and events name the objects that the user may not read, and continue without them.
+// The commands version and events name the objects that the user may not read, and continue without them.
 func TestWithFewRights(t *testing.T) {
 	t.Parallel()
 	about := func(kind, name string) corev1.Event {
@@ -202,7 +202,7 @@ func TestWithFewRights(t *testing.T) {
 	}
 }
 
-// The client runs in the database's container. The password is on no command line.
+// mysql runs in the database's container. No argument contains the password.
 func TestMySQL(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -226,7 +226,7 @@ func TestMySQL(t *testing.T) {
 	assert.ErrorContains(t, err, "runs elsewhere")
 }
 
-// The client does not run in a container that a mesh or another webhook puts first.
+// mysql does not run in a container that a mesh or another webhook has added as the first one.
 func TestMySQLPicksTheContainerOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	for _, pod := range []string{"mysql-dataservice-0", "mysql-dataservice-6b7c9-x2x"} {

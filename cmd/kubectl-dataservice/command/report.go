@@ -78,7 +78,7 @@ func (p *cli) reportCommand() *cobra.Command {
 	return cmd
 }
 
-// write writes the archive. Without force it creates the file, and never replaces one.
+// write writes the archive. Without force it only creates a new file, and never replaces an existing file.
 func write(name string, data []byte, force bool) error {
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if force {
@@ -106,7 +106,7 @@ type report struct {
 	unread  []string
 }
 
-// collect reads all that the archive has. Only a subject that does not exist, or a name that is wrong, is an error.
+// collect reads everything for the archive. Only a wrong name or a missing subject is an error.
 func (r *report) collect(ctx context.Context, subject, name string, now time.Time) error {
 	gvk := dsv1.GroupVersion.WithKind(dsv1.Kind)
 	if prefix, _, found := strings.Cut(subject, "/"); found {
@@ -152,7 +152,7 @@ func (r *report) failed(what string, err error) {
 
 func (r *report) add(o *unstructured.Unstructured) { r.objects[o.GetKind()+"/"+o.GetName()] = o }
 
-// addInside adds the objects and pods that a selector selects. It never reads Secrets.
+// addInside adds the objects and pods that a selector matches. It never reads Secrets.
 func (r *report) addInside(ctx context.Context, selector string) {
 	for _, gvk := range append(slices.Clone(shownKinds), object.ConfigMapKind, object.JobKind) {
 		objects, refused, err := r.Objects(ctx, selector, []schema.GroupVersionKind{gvk})
@@ -171,7 +171,7 @@ func (r *report) addInside(ctx context.Context, selector string) {
 	}
 }
 
-// addBackups adds the DataBackups of the resources of the archive, and the DataRestores of the namespace.
+// addBackups adds the DataBackups of the resources in the archive, and the DataRestores of the namespace.
 func (r *report) addBackups(ctx context.Context) {
 	for _, gvk := range []schema.GroupVersionKind{backupKind, restoreKind} {
 		objects, refused, err := r.Objects(ctx, "", []schema.GroupVersionKind{gvk})
@@ -189,7 +189,7 @@ func (r *report) addBackups(ctx context.Context) {
 	}
 }
 
-// texts adds the answer of why, the events and the versions.
+// texts adds the output of why, the events and the versions.
 func (r *report) texts(ctx context.Context, subject, name string, now time.Time) {
 	facts, err := r.facts(ctx, []string{subject}, now)
 	r.failed("the answer of why", err)
@@ -218,7 +218,7 @@ const (
 	logTail  = 2000
 )
 
-// logs adds the logs of containers that are not healthy or were restarted: of the current and of the previous container.
+// logs adds the logs of containers that are not healthy or were restarted. For a restarted container, it also adds the previous log.
 func (r *report) logs(ctx context.Context) {
 	for _, name := range slices.Sorted(maps.Keys(r.pods)) {
 		pod := r.pods[name]
@@ -255,7 +255,7 @@ func (r *report) log(ctx context.Context, pod, container string, previous bool) 
 	r.files[path] = string(data)
 }
 
-// archive returns the archive: masked, with files in the order of their names and without times.
+// archive returns the archive with masked values. Files are sorted by name and have no times.
 func (r *report) archive(dir string) ([]byte, error) {
 	for name, pod := range r.pods {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(pod)

@@ -20,7 +20,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// unpacked returns the files of an archive, and their names in order.
+// unpacked returns the files of an archive, and the files' names in order.
 func unpacked(t *testing.T, file string) (content map[string]string, names []string) {
 	t.Helper()
 	f, err := os.Open(file)
@@ -42,7 +42,7 @@ func unpacked(t *testing.T, file string) (content map[string]string, names []str
 	}
 }
 
-// A report has all objects that the user may read, names the others, and replaces a file only on request.
+// A report has all objects that the user may read, and names the others. It replaces an existing file only with the flag.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
@@ -73,7 +73,7 @@ func TestReport(t *testing.T) {
 	assert.DeepEqual(t, again, names)
 }
 
-// No file of the archive has a password that a user wrote into the spec.
+// No file of the archive contains a password that a user wrote into the spec.
 func TestReportMasksPasswords(t *testing.T) {
 	t.Parallel()
 	const password = "correct-horse-battery"

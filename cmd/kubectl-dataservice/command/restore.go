@@ -24,10 +24,10 @@ import (
 // restores is the resource of DataRestores.
 var restores = backupv1.GroupVersion.WithResource("datarestores")
 
-// latest is the newest backup, or the latest moment of the archive.
+// latest stands for the newest backup, or for the latest moment in the archive.
 const latest = "latest"
 
-// wanted holds the restore that the user requested.
+// wanted holds the flags that describe a restore.
 type wanted struct{ backup, toTime, toPosition, database, name string }
 
 func (p *cli) restoreCommand() *cobra.Command {
@@ -75,7 +75,7 @@ func (p *cli) restoreCommand() *cobra.Command {
 	return cmd
 }
 
-// newRestore is a DataRestore of a DataService's database.
+// newRestore returns a DataRestore of a DataService's database.
 func newRestore(ds *dsv1.DataService, w wanted, now time.Time) (*backupv1.DataRestore, error) {
 	if ds.Spec.MySQL == nil || ds.Spec.MySQL.Backup == nil {
 		return nil, fmt.Errorf("DataService %s declares no backups: declare spec.mysql.backup first", ds.Name)
@@ -106,7 +106,7 @@ func newRestore(ds *dsv1.DataService, w wanted, now time.Time) (*backupv1.DataRe
 	return restore, nil
 }
 
-// listRestores prints the backups and restores of a DataService that exist in the cluster.
+// listRestores prints the DataBackups and DataRestores of a DataService.
 func (p *cli) listRestores(ctx context.Context, c *cluster, ds *dsv1.DataService) error {
 	var made backupv1.DataBackupList
 	if err := c.listTasks(ctx, backups, "DataBackups", &made); err != nil {
@@ -121,7 +121,7 @@ func (p *cli) listRestores(ctx context.Context, c *cluster, ds *dsv1.DataService
 	return p.print(p.style().Restores(ds, made.Items, restored.Items, p.now()))
 }
 
-// listTasks reads the resources of a kind in the namespace. Errors call them by name.
+// listTasks lists the resources of a kind in the namespace. name is the kind's name in errors.
 func (c *cluster) listTasks(ctx context.Context, of schema.GroupVersionResource, name string, into client.ObjectList) error {
 	content, err := c.Dynamic.Resource(of).Namespace(c.Namespace).List(ctx, metav1.ListOptions{})
 	if err == nil {

@@ -22,7 +22,7 @@ const (
 	anID         = "20260102T150405Z-0a1b2c3d"
 )
 
-// The types of the lists.
+// The types of the listed resources.
 var (
 	ofBackups  = metav1.TypeMeta{APIVersion: backupv1.GroupVersion.String(), Kind: "DataBackupList"}
 	ofRestores = metav1.TypeMeta{APIVersion: backupv1.GroupVersion.String(), Kind: "DataRestoreList"}
@@ -38,7 +38,7 @@ func restoreOf(of, name string, phase backupv1.Phase, message string) *backupv1.
 	return r
 }
 
-// The command follows a restore to its end. The result is the exit code.
+// The command follows a restore to its end. The exit code reports the result.
 func TestRestore(t *testing.T) {
 	t.Parallel()
 	is := func(phase backupv1.Phase, message string) *backupv1.DataRestore {
@@ -51,7 +51,7 @@ func TestRestore(t *testing.T) {
 	event := func(kind string, r *backupv1.DataRestore) any { return map[string]any{"type": kind, "object": r} }
 	work := []any{
 		event("MODIFIED", is(backupv1.PhaseBuilding, "the backup is loaded")), event("MODIFIED", is(backupv1.PhaseBuilding, "the backup is loaded")),
-		event("MODIFIED", is(backupv1.PhaseReplaying, "what was archived after the backup is applied")),
+		event("MODIFIED", is(backupv1.PhaseReplaying, "the archive after the backup is applied")),
 		event("MODIFIED", is(backupv1.PhaseChecking, "tables and rows are checked")),
 	}
 	for name, c := range map[string]struct {
@@ -67,7 +67,7 @@ func TestRestore(t *testing.T) {
 			s := answering(t, map[string]func(int) any{
 				dataServices + "platform":        always(platform(backedUp)),
 				"POST " + restoresPath:           always(is("", "")),
-				"GET " + restoresPath + "/drill": always(is(backupv1.PhaseValidating, "looking whether the restore can succeed")),
+				"GET " + restoresPath + "/drill": always(is(backupv1.PhaseValidating, "checking whether the restore can succeed")),
 				"WATCH " + restoresPath:          always(c.ends),
 			})
 			code, out, errOut := s.run(t, "restore", "platform", "--to-time", "latest", "--database", "mysql-restored", "--as-name", "drill")
@@ -77,13 +77,13 @@ func TestRestore(t *testing.T) {
 	}
 }
 
-// The command refuses an impossible restore before it creates an object.
+// The command refuses an impossible restore, and creates no object.
 func TestRestoreOfNothing(t *testing.T) {
 	t.Parallel()
 	for want, c := range map[string]struct {
 		spec dsv1.DataServiceSpec
 		args []string
-		kind string // of mysql, by the status
+		kind string // kind of mysql in the status
 	}{
 		"declare spec.mysql.backup first":                             {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{}}, []string{"--backup", "latest"}, "StatefulSet"},
 		"has no archive to replay":                                    {dsv1.DataServiceSpec{MySQL: &dsv1.MySQL{Backup: &dsv1.Backup{}}}, []string{"--to-time", "latest"}, "StatefulSet"},
@@ -102,7 +102,7 @@ func TestRestoreOfNothing(t *testing.T) {
 	}
 }
 
-// The flag for a position accepts a position in a backup's log.
+// The flag --to-position accepts a position in a backup's log.
 func TestRestoreToAPosition(t *testing.T) {
 	t.Parallel()
 	r, err := newRestore(platform(backedUp), wanted{backup: anID, toPosition: "binlog.000002:1234", database: "mysql-restored"}, time.Now())
@@ -113,7 +113,7 @@ func TestRestoreToAPosition(t *testing.T) {
 	})
 }
 
-// The API accepts the name of a restore for any name of the DataService.
+// For any name of the DataService, the API server accepts the name of the restore.
 func TestNameOfARestore(t *testing.T) {
 	t.Parallel()
 	ds := platform(backedUp)
@@ -125,10 +125,10 @@ func TestNameOfARestore(t *testing.T) {
 	assert.Equal(t, r.Spec.Backup, latest)
 }
 
-// Without the requested backup, the command lists the known backups and restores of this DataService only.
+// Without the flag that selects a backup, the command lists the known backups and restores of this DataService only.
 func TestRestoreLists(t *testing.T) {
 	t.Parallel()
-	// All ages are printed in whole hours, so a slow machine prints the same.
+	// All ages are printed in whole hours, so the output does not depend on the machine's speed.
 	at := func(hour int) metav1.Time { return metav1.NewTime(time.Now().Add(time.Duration(-hour) * time.Hour)) }
 	back := func(of, name, id string, age int) backupv1.DataBackup {
 		b := backupv1.DataBackup{Spec: backupv1.DataBackupSpec{Of: backupv1.BackupSource{Name: of}}}

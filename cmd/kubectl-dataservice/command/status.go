@@ -58,7 +58,7 @@ type statusView struct {
 	*cli
 
 	cluster *cluster
-	name    string // empty: a list
+	name    string // empty: all DataServices
 	all     bool
 }
 
@@ -80,7 +80,7 @@ func (s *statusView) once(ctx context.Context) error {
 	return nil
 }
 
-// read returns the named DataService, or all.
+// read returns the named DataService, or all of them if there is no name.
 func (s *statusView) read(ctx context.Context) ([]dsv1.DataService, string, error) {
 	if s.name == "" {
 		return s.cluster.list(ctx, s.all)
@@ -111,8 +111,8 @@ func (s *statusView) text(items []dsv1.DataService) (string, error) {
 // erase clears the terminal and moves the cursor to the upper left corner.
 const erase = "\x1b[H\x1b[2J"
 
-// follow prints the status after each change, until the context ends. It redraws a terminal; elsewhere it adds a line for each DataService
-// that changed.
+// follow prints the status after each change, until the context ends. On a terminal, it redraws the screen. Otherwise it adds a line for
+// each DataService that has changed.
 func (s *statusView) follow(ctx context.Context) error {
 	lines := map[string]string{}
 	for {
@@ -133,7 +133,7 @@ func (s *statusView) follow(ctx context.Context) error {
 	}
 }
 
-// watch follows changes until the API server ends the watch.
+// watch prints changes until the API server ends the watch.
 func (s *statusView) watch(ctx context.Context, version string, known map[string]dsv1.DataService, lines map[string]string) error {
 	namespace, options := s.cluster.Namespace, metav1.ListOptions{ResourceVersion: version}
 	if s.all {
@@ -144,13 +144,13 @@ func (s *statusView) watch(ctx context.Context, version string, known map[string
 	}
 	w, err := s.cluster.Dynamic.Resource(resource).Namespace(namespace).Watch(ctx, options)
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		return nil // it is listed again
+		return nil // the caller lists again
 	}
 	if err != nil {
 		return fmt.Errorf("watch DataServices: %w", err)
 	}
 	defer w.Stop()
-	again := time.NewTicker(5 * time.Second) // the ages in the screen change
+	again := time.NewTicker(5 * time.Second) // redraws the ages on the screen
 	defer again.Stop()
 	for {
 		select {

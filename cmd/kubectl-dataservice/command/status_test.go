@@ -20,7 +20,7 @@ type fields = harness.Fields
 
 const name = "dataservice-sample"
 
-// A user with the role view sees the status, and the exit code reports the health.
+// A user with the role view sees the status. The exit code reports the health.
 func TestStatus(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()
@@ -43,7 +43,7 @@ func TestStatus(t *testing.T) {
 	e.says(exitNo, []string{"0 of 1 ready"}, "status")
 }
 
-// Into a pipe, status -w adds a line for each change, and reports the deletion of the DataService.
+// If the output is a pipe, status -w adds a line for each change, and reports the deletion of the DataService.
 func TestStatusIsFollowed(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()

@@ -16,11 +16,11 @@ import (
 	"d3os.com/d3os-operator/internal/plugin/why"
 )
 
-// nodesRead bounds the nodes that are searched for a taint.
+// nodesRead is the maximum number of nodes that are searched for a taint.
 const nodesRead = 500
 
-// addTaint names a node whose taint excludes a pod, if the scheduler counts such nodes. It does nothing for a user who may not list
-// nodes.
+// addTaint adds to a diagnosis the name of a node whose taint excludes the pod, if the scheduler's message counts such nodes. For a user
+// who may not list nodes, it does nothing.
 func (c *cluster) addTaint(ctx context.Context, f *why.Facts, d *why.Diagnosis) {
 	if d.Object == nil || d.Object.Kind != "Pod" || !strings.Contains(d.Cause+d.Detail, "untolerated taint") {
 		return
@@ -38,8 +38,8 @@ func (c *cluster) addTaint(ctx context.Context, f *why.Facts, d *why.Diagnosis) 
 	}
 }
 
-// taintOf names the first node with a taint that excludes a pod, among the nodes that the pod's node selector admits. It returns "" for
-// none.
+// taintOf returns the name of the first node with a taint that excludes a pod, among the nodes that match the pod's node selector. It
+// returns "" for none.
 func taintOf(pod *corev1.Pod, nodes []corev1.Node) string {
 	for i := range nodes {
 		node := &nodes[i]

@@ -24,12 +24,12 @@ type task struct {
 	kind     string
 	object   client.Object
 	noWait   bool
-	lost     string         // the objects that are deleted with the resource
-	good     backupv1.Phase // the phase in which it has succeeded
+	lost     string         // objects that are deleted with the resource
+	good     backupv1.Phase // phase of a successful task
 	show     func(live *unstructured.Unstructured) (text string, err error)
 }
 
-// shows adapts a function that prints a Go type to a function that prints a task's resource.
+// shows converts a function that prints a Go type to a function that prints a task's resource.
 func shows[T any](screen func(*T) string) func(*unstructured.Unstructured) (string, error) {
 	return func(live *unstructured.Unstructured) (string, error) {
 		var typed T
@@ -93,7 +93,7 @@ func (c *cluster) create(ctx context.Context, t task) error {
 	return nil
 }
 
-// follow shows each change of a task's resource until the API server ends the watch.
+// follow prints each change of a task's resource until the API server ends the watch.
 func (c *cluster) follow(ctx context.Context, t task, from *unstructured.Unstructured, show func(*unstructured.Unstructured) (bool, error)) (final bool, err error) {
 	w, err := c.Dynamic.Resource(t.resource).Namespace(c.Namespace).Watch(ctx, metav1.ListOptions{
 		FieldSelector: "metadata.name=" + from.GetName(), ResourceVersion: from.GetResourceVersion(),
@@ -106,7 +106,7 @@ func (c *cluster) follow(ctx context.Context, t task, from *unstructured.Unstruc
 		live, ok := event.Object.(*unstructured.Unstructured)
 		switch {
 		case !ok || event.Type == watch.Error:
-			return false, nil // it is read again
+			return false, nil // the caller reads the resource again
 		case event.Type == watch.Deleted:
 			return false, fmt.Errorf("%s %s/%s was deleted, %s", t.kind, c.Namespace, from.GetName(), t.lost)
 		}

@@ -22,7 +22,7 @@ import (
 	"d3os.com/d3os-operator/internal/version"
 )
 
-// checkedAtOnce limits the number of DataServices that are planned in parallel.
+// checkedAtOnce is the maximum number of DataServices that are planned in parallel.
 const checkedAtOnce = 4
 
 func (p *cli) upgradeCheckCommand() *cobra.Command {
@@ -71,7 +71,7 @@ func (p *cli) upgradeCheckCommand() *cobra.Command {
 	return cmd
 }
 
-// upgrade plans each DataService with the plugin's charts and judges the changes.
+// upgrade plans each DataService with the plugin's charts and classifies the changes.
 func (c *cluster) upgrade(ctx context.Context, all bool, images map[string]string) (*plugin.Upgrade, error) {
 	items, _, err := c.list(ctx, all)
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *cluster) upgrade(ctx context.Context, all bool, images map[string]strin
 	return u, group.Wait()
 }
 
-// imagesIn returns the variables RELATED_IMAGE_* of the operator's container in a file of manifests.
+// imagesIn returns the variables RELATED_IMAGE_* of the operator's container in a file with manifests.
 func (p *cli) imagesIn(file string) (map[string]string, error) {
 	if file == "" {
 		return nil, nil
@@ -134,7 +134,7 @@ func (p *cli) imagesIn(file string) (map[string]string, error) {
 	return nil, fmt.Errorf("%s has no container %q with variables RELATED_IMAGE_*", file, "manager")
 }
 
-// environOf finds the operator's container in a manifest, wherever it is, and returns its variables.
+// environOf finds the operator's container at any depth of a manifest, and returns its environment variables.
 func environOf(node any) (environ []string) {
 	switch node := node.(type) {
 	case []any:

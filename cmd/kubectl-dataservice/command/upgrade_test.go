@@ -21,7 +21,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// A new version replaces exactly the pods that upgrade-check lists before.
+// The new version replaces exactly the pods that upgrade-check has listed.
 func TestUpgradeCheck(t *testing.T) {
 	e := newEnv(t, "view")
 	with := func(version string) func(*rest.Config, *manager.Options) {

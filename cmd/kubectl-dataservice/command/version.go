@@ -20,11 +20,11 @@ import (
 // versions are the versions of the plugin and the operator.
 type versions struct {
 	Plugin string `json:"plugin"`
-	// Operator is the tag of the running operator's image; empty when its Deployment cannot be read.
+	// Operator is the tag of the running operator's image; empty if its Deployment cannot be read.
 	Operator string `json:"operator,omitempty"`
-	// Writer is the newest version that wrote an object of the namespace; empty without such an object.
+	// Writer is the newest operator version that wrote an object of the namespace; empty if there is no such object.
 	Writer string `json:"writer,omitempty"`
-	// Refused are the kinds of objects that the user may not list, so that Writer may be wrong.
+	// Refused are the kinds of objects that the user may not list. If it is not empty, Writer may be wrong.
 	Refused []string `json:"refused,omitempty"`
 }
 
@@ -84,7 +84,7 @@ func (v versions) text() string {
 	return text
 }
 
-// skew describes the difference between the versions of the plugin and the operator; "" for none.
+// skew describes the difference between the versions of the plugin and the operator; "" if there is none.
 func (v versions) skew() string {
 	is := cmp.Or(v.Operator, v.Writer)
 	switch {

@@ -31,7 +31,7 @@ import (
 	"d3os.com/d3os-operator/internal/plugin/why"
 )
 
-// logLines is the number of last lines of a log that are searched for an error.
+// logLines is the number of lines at the end of a log that are searched for an error.
 const logLines = 30
 
 func (p *cli) whyCommand() *cobra.Command {
@@ -77,8 +77,8 @@ func (p *cli) whyCommand() *cobra.Command {
 	return cmd
 }
 
-// facts reads the input of why: the resource in question, and of the component that causes the problem the objects, pods, events and the
-// end of a log. It omits objects that the user may not read.
+// facts reads the input of why: the resource to diagnose, and the objects, pods, events and last log lines of the component that causes the
+// problem. It omits objects that the user may not read.
 func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why.Facts, error) {
 	f, objects, err := c.subject(ctx, args, now)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 	} else if err != nil {
 		return nil, err
 	}
-	if n, err := c.Client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{}); err == nil { // few roles lack all of these rights
+	if n, err := c.Client.CoreV1().Namespaces().Get(ctx, c.Namespace, metav1.GetOptions{}); err == nil { // the user may lack the right to read it
 		f.Namespace = n
 	}
 	f.Operator = c.operatorState(ctx)
@@ -118,7 +118,7 @@ func (c *cluster) facts(ctx context.Context, args []string, now time.Time) (*why
 	return f, nil
 }
 
-// clusters are the kinds that a user can name as PREFIX/NAME, by that prefix.
+// clusters maps the prefix in PREFIX/NAME, by which users name a cluster, to the cluster's kind.
 var clusters = map[string]schema.GroupVersionKind{
 	"redis": redisKind, "rediscluster": redisKind, "redisclusters": redisKind, "rec": redisKind,
 	"etcd": etcdKind, "etcdcluster": etcdKind, "etcdclusters": etcdKind,
@@ -140,12 +140,12 @@ var (
 	cronTabKind    = stablev1.GroupVersion.WithKind(stablev1.Kind)
 )
 
-// hasInside reports whether the resources of a kind have objects and pods that a diagnosis reads. The status of a backup names its pod.
+// hasInside reports whether a diagnosis reads objects and pods of this kind of resource. (The status of a backup names its pod.)
 func hasInside(gvk schema.GroupVersionKind) bool {
 	return gvk != backupKind && gvk != restoreKind && slices.Contains(slices.Collect(maps.Values(clusters)), gvk)
 }
 
-// subject reads the resource in question, with the objects and pods of the component that causes the problem.
+// subject reads the resource to diagnose, and the objects and pods of the component that causes the problem.
 func (c *cluster) subject(ctx context.Context, args []string, now time.Time) (*why.Facts, []*unstructured.Unstructured, error) {
 	kind, name, found := strings.Cut(args[0], "/")
 	if !found {
@@ -171,8 +171,8 @@ func (c *cluster) subject(ctx context.Context, args []string, now time.Time) (*w
 	return f, []*unstructured.Unstructured{live}, nil
 }
 
-// component reads a DataService, with the objects and pods of the component that causes the problem. If the status names none, it reads the
-// objects and pods of all components, because the status may be old: the operator may be down.
+// component reads a DataService, and the objects and pods of the component that causes the problem. If the status names no such component,
+// it reads all components: the operator may be down and the status outdated.
 func (c *cluster) component(ctx context.Context, args []string, now time.Time) (*why.Facts, []*unstructured.Unstructured, error) {
 	ds, err := c.get(ctx, args[0])
 	if err != nil {
@@ -225,7 +225,8 @@ func (c *cluster) backups(ctx context.Context) ([]backupv1.DataBackup, error) {
 	return list, nil
 }
 
-// lookable replaces the object of a diagnosis if it does not exist or the user may not read it, so that the command in line 2 works.
+// lookable replaces the object of a diagnosis if the object does not exist or the user may not read it. So the command in line 2 always
+// works.
 func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) {
 	if d.Object == nil || d.Object.Name == f.DataService.Name || d.Object.Elsewhere || d.Object.Kind == "Namespace" || f.Has(d.Object) {
 		return
@@ -243,8 +244,8 @@ func (c *cluster) lookable(ctx context.Context, f *why.Facts, d *why.Diagnosis) 
 	}
 }
 
-// addHolder names the Service that already has the node port that the API server refused. It searches all namespaces, or the namespace that
-// the user may read.
+// addHolder names the Service that already uses the node port that the API server refused. It searches all namespaces, or only the
+// namespace that the user may read.
 func (c *cluster) addHolder(ctx context.Context, d *why.Diagnosis) {
 	port := d.TakenPort()
 	if port == 0 {
@@ -265,12 +266,12 @@ func (c *cluster) addHolder(ctx context.Context, d *why.Diagnosis) {
 	d.Do = slices.Insert(d.Do, 0, fmt.Sprintf("choose another node port than %d: a Service has it that you may not read", port))
 }
 
-// shownKinds lists the kinds of objects with a state to show.
+// shownKinds lists the kinds of objects that have a state.
 var shownKinds = slices.DeleteFunc(slices.Concat(object.Kinds, object.Optional), func(gvk schema.GroupVersionKind) bool {
 	return gvk.Kind == "Secret" || gvk.Kind == "ConfigMap"
 })
 
-// inside adds the objects and pods of a resource that the operator created.
+// inside adds the objects that the operator created for a resource, and their pods.
 func (c *cluster) inside(ctx context.Context, f *why.Facts, of *unstructured.Unstructured) error {
 	pods, err := c.Pods(ctx, plugin.SelectorOf(of))
 	if apierrors.IsForbidden(err) {

@@ -28,7 +28,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// why follows a chain of waiting components to the cause, and reports a healthy component as such.
+// why follows a chain of waiting components to the cause. It reports that a healthy component is healthy.
 func TestWhyOfAComponent(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()
@@ -41,7 +41,7 @@ func TestWhyOfAComponent(t *testing.T) {
 	e.says(exitNo, []string{`"cause": "proxy: pod proxy-`, `"kind": "Pod"`}, "why", name, "-o", "json")
 }
 
-// why accepts a RedisCluster, an EtcdCluster and a MySQLCluster by kind and name, and reads their objects.
+// why accepts a RedisCluster, an EtcdCluster and a MySQLCluster by kind and name. It reads the objects of the cluster.
 func TestWhyOfAClusterByItself(t *testing.T) {
 	t.Parallel()
 	waiting := func(gvk schema.GroupVersionKind, name string) map[string]any {
@@ -59,7 +59,7 @@ func TestWhyOfAClusterByItself(t *testing.T) {
 	const sets, events = "GET /apis/apps/v1/namespaces/a/statefulsets", "GET /api/v1/namespaces/a/events"
 	answers := func(more map[string]func(int) any) map[string]func(int) any {
 		all := map[string]func(int) any{events: always(corev1.EventList{Items: []corev1.Event{refused}}), podsPath: always(corev1.PodList{})}
-		for _, gvk := range shownKinds { // whatever else there might be inside
+		for _, gvk := range shownKinds { // all kinds of objects
 			list := map[string]any{"kind": gvk.Kind + "List", "apiVersion": gvk.GroupVersion().String(), "items": []any{}}
 			prefix := "GET /apis/" + gvk.GroupVersion().String()
 			if gvk.Group == "" {
@@ -108,8 +108,8 @@ func TestWhyOfAClusterByItself(t *testing.T) {
 	}
 }
 
-// why accepts each kind of the CRDs except DataService by the names that kubectl accepts. It reads the objects and pods of each kind,
-// except those of backups.
+// why accepts each kind of the CRDs except DataService by the names that kubectl accepts. It reads the objects and pods of each kind except
+// backups.
 func TestWhyKnowsEveryKind(t *testing.T) {
 	t.Parallel()
 	_, _, refused := (*cluster)(nil).subject(t.Context(), []string{"pod/a"}, time.Time{})
@@ -152,7 +152,7 @@ func TestWhyKnowsEveryKind(t *testing.T) {
 	}
 }
 
-// why names an operator that does not run after the time in which the operator should have reported.
+// If no operator runs, why reports that, after the time in which the operator should have updated the status.
 func TestWhyOfAnOperatorThatIsDown(t *testing.T) {
 	e := newEnv(t, "view")
 	op := e.Start()
@@ -165,13 +165,13 @@ func TestWhyOfAnOperatorThatIsDown(t *testing.T) {
 	})
 }
 
-// An Event of the running operator names a resource that is too large for the API server to store its status.
+// A resource is too large for the API server to store its status: an Event of the operator names the resource.
 func TestWhyOfAResourceWithoutRoomForItsStatus(t *testing.T) {
 	e := newEnv(t, "view")
 	file := func(length int) fields {
 		return fields{"configFiles": []any{fields{"path": "/config/long.txt", "content": strings.Repeat("a", length)}}}
 	}
-	const third = 1 << 19 // etcd takes requests of up to 1.5 MiB
+	const third = 1 << 19 // etcd accepts requests of up to 1.5 MiB
 	created := false
 	for length := third; !created; length -= 1000 { // a status has more than 1,000 bytes
 		assert.Assert(t, length > third-100_000, "the API server takes no large DataService")
@@ -186,7 +186,7 @@ func TestWhyOfAResourceWithoutRoomForItsStatus(t *testing.T) {
 	e.says(exitNo, []string{"StatusTooLarge: DataService " + name + " has 15", "look at DataService " + name, "shorten spec"}, "why", name)
 }
 
-// Two faults are visible only in a message that the operator writes while a component starts.
+// Two faults are visible only in a message that the operator writes into the status while a component starts.
 func TestTheStatusNamesWhatWasSilent(t *testing.T) {
 	for component, c := range map[string]struct {
 		wrong fields
@@ -202,7 +202,7 @@ func TestTheStatusNamesWhatWasSilent(t *testing.T) {
 			e.Until("the component tells", func() error {
 				ds := e.DataService(name)
 				if ds == nil {
-					return errors.New("it is not there yet")
+					return errors.New("the status does not have the message yet")
 				}
 				for _, got := range ds.Status.Components {
 					if got.Name == component && got.Phase == dsv1.PhaseCreating {

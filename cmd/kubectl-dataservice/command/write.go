@@ -17,8 +17,7 @@ import (
 	dsv1 "d3os.com/d3os-operator/api/v1"
 )
 
-// annotationRestarted has the time at which a user restarted a component. kubectl rollout restart sets the same
-// annotation on pods.
+// annotationRestarted has the time at which a user restarted a component. kubectl rollout restart sets the same annotation on pods.
 const annotationRestarted = "kubectl.kubernetes.io/restartedAt"
 
 func (p *cli) pauseCommand(pause bool) *cobra.Command {
@@ -73,14 +72,14 @@ func (p *cli) restartCommand() *cobra.Command {
 	}
 }
 
-// operation is one of a JSON patch.
+// operation is an operation of a JSON patch.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// restartPatch changes the annotation on a component's pods.
+// restartPatch returns the patch that changes the annotation on a component's pods.
 func restartPatch(ds *dsv1.DataService, component string, now time.Time) ([]operation, error) {
 	spec := map[string]any{}
 	data, err := json.Marshal(&ds.Spec)
@@ -124,7 +123,7 @@ func (c *cluster) patch(ctx context.Context, ds *dsv1.DataService, kind types.Pa
 	return nil
 }
 
-// managed warns that a GitOps tool will revert the change.
+// managed returns a warning if a GitOps tool will revert the change.
 func (p *cli) managed(ds *dsv1.DataService) string {
 	if tool := managedBy(ds); tool != nil {
 		return fmt.Sprintf("warning: %s manages this DataService and will revert the change: make it in the source, or suspend it first: %s\n", tool.Name, tool.Suspend)

@@ -20,7 +20,7 @@ import (
 	"d3os.com/d3os-operator/test/harness"
 )
 
-// newEditor returns a test's namespace with a user that may only change DataServices there.
+// newEditor creates a namespace for a test, and a user who may only change DataServices in it.
 func newEditor(t *testing.T) *env {
 	e := newEnv(t, "view")
 	e.mayWrite()
@@ -49,7 +49,7 @@ func TestPauseAndResume(t *testing.T) {
 	e.says(exitNo, []string{"is paused", "by kubectl-dataservice"}, "why", name)
 	e.says(exitYes, []string{"resumed"}, "resume", name)
 	e.Ready(name)
-	// A tool that manages the resource from a repository would revert the change.
+	// A tool manages the DataService from a repository, and would revert the change.
 	e.Must(suite.API.Patch(e.Ctx, e.DataService(name).DeepCopy(), client.RawPatch(types.MergePatchType,
 		[]byte(`{"metadata": {"labels": {"kustomize.toolkit.fluxcd.io/name": "apps", "kustomize.toolkit.fluxcd.io/namespace": "flux"}}}`))))
 	e.says(exitYes, []string{"warning: Flux Kustomization flux/apps manages this DataService", "flux suspend kustomization apps -n flux"}, "pause", name)
@@ -61,7 +61,7 @@ func (e *env) paused() bool {
 	return ds.Spec.Paused
 }
 
-// A user with the role view changes nothing.
+// A user with the role view cannot change anything.
 func TestViewersChangeNothing(t *testing.T) {
 	e := newEnv(t, "view")
 	e.Start()
@@ -72,7 +72,7 @@ func TestViewersChangeNothing(t *testing.T) {
 	assert.Equal(t, e.paused(), false)
 }
 
-// A restart is a change of the spec, and its rollout replaces only the pods of this component.
+// A restart changes the spec. The rollout replaces only the pods of this component.
 func TestRestart(t *testing.T) {
 	e := newEditor(t)
 	e.Start()

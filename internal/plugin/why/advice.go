@@ -8,7 +8,7 @@ import (
 	"d3os.com/d3os-operator/internal/health"
 )
 
-// advice maps a reason of a condition, a pod or a Kubernetes event to a person's next step.
+// advice returns the user's next steps for a reason of a condition, a pod or a Kubernetes event.
 func advice(reason string) []string {
 	if text, ok := actions[reason]; ok {
 		return []string{text}
@@ -19,11 +19,10 @@ func advice(reason string) []string {
 // database is the advice for a database whose volume has changed.
 const database = "put the right volume under the claim, or restore a backup; delete no claim, Secret or ConfigMap yet: docs/mysql.md, The database's volume"
 
-// saveNow is the advice for a claim with data that is deleted while its pod runs.
+// saveNow is the advice for a claim with data that is being deleted while its pod runs.
 const saveNow = "save the data now, while the pod still runs: docs/backup.md; Kubernetes cannot take the deletion of a claim back"
 
-// actions has an entry for each reason of the condition Degraded of a DataService (docs/operations.md), and for the most frequent faults of
-// pods.
+// actions has an entry for each reason of the condition Degraded of a DataService (docs/operations.md), and for frequent faults of pods.
 var actions = map[string]string{
 	dsv1.ReasonInvalidSpec:          "correct the field that the message names; nothing was changed",
 	dsv1.ReasonRenderFailed:         "report it as a bug, with this message and the spec; nothing was changed",

@@ -17,8 +17,8 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// Alone returns the facts about a single resource of another kind than DataService. The resource is treated like a DataService with one
-// component. The caller must add its objects, its pods and the other fields of Facts.
+// Alone returns the facts about a single resource that is not a DataService. The resource is treated like a DataService with one component.
+// The caller must add the resource's objects, pods and the other fields of Facts.
 func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	var like struct {
 		metav1.ObjectMeta `json:"metadata"`
@@ -61,17 +61,17 @@ func Alone(of *unstructured.Unstructured) (*Facts, error) {
 	return &Facts{DataService: ds, Resource: of, Component: c.Name}, nil
 }
 
-// isHeld reports whether a DataBackup or a DataRestore with this reason makes no progress. No condition reports this state, because the
-// state may end without a change of the resource: a quota is raised, the pod of the Job is admitted, or the resource in spec.of is
+// isHeld reports whether a DataBackup or a DataRestore with this reason makes no progress. No condition reports this state, because it may
+// end without a change of the resource: for example, a quota is raised, the pod of the Job is admitted, or the resource in spec.of is
 // created.
 func isHeld(of *unstructured.Unstructured, reason string) bool {
 	return slices.Contains([]string{"DataBackup", "DataRestore"}, of.GetKind()) && !slices.Contains(progressReasons, reason)
 }
 
-// progressReasons lists the reasons of a backup or a restore that makes progress, or that the operator has not observed yet.
+// progressReasons are the reasons of a backup or a restore that makes progress, or that the operator has not observed yet.
 var progressReasons = []string{"", "NotReady", "Running", "Deleting", health.ReasonNotObserved, health.ReasonTerminating}
 
-// managed is the kind of a component that is a resource of the operator's own.
+// managed is the kind of a component that is a resource of the operator.
 const managed = "Managed"
 
 // kind returns the kind of the subject.
@@ -82,7 +82,7 @@ func (f *Facts) kind() string {
 	return dsv1.Kind
 }
 
-// Self returns the subject as an object to look at.
+// Self returns the subject as the object to examine.
 func (f *Facts) Self() *Object { return f.object(f.kind(), f.DataService.Name) }
 
 // resume returns the advice to resume a paused resource.

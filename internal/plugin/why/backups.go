@@ -24,7 +24,7 @@ type backedUp struct {
 	conditions []metav1.Condition
 }
 
-// backedUp returns the resources whose backups are explained: the subject, and the resources of its components.
+// backedUp returns the resources whose backups are explained: the subject and the resources of its components.
 func (f *Facts) backedUp() []backedUp {
 	var found []backedUp
 	if f.Resource == nil && f.concernsMySQL() {
@@ -46,10 +46,10 @@ func (f *Facts) backedUp() []backedUp {
 	return found
 }
 
-// concernsMySQL reports whether the subject includes the database of a DataService, by itself or with all components.
+// concernsMySQL reports whether the database of a DataService is to be explained, alone or with all components.
 func (f *Facts) concernsMySQL() bool { return f.Component == "" || f.Component == "mysql" }
 
-// backups explains a condition about backups that is False, or returns nil.
+// backups explains a condition about backups that is False. It returns nil if there is none.
 func (f *Facts) backups() *Diagnosis {
 	for _, of := range f.backedUp() {
 		for _, kind := range []string{dsv1.ConditionBackupHealthy, dsv1.ConditionRecoverable} {
@@ -70,7 +70,8 @@ func (f *Facts) backups() *Diagnosis {
 	return nil
 }
 
-// warned explains the warnings of the last backup, or of the restore that created the database; nil for none. Warnings are no failure: the backup
+// warned explains the warnings of the last backup, or of the restore that created the database; nil for none. Warnings are no failure: the
+// backup exists, and why exits with code 0.
 // exists, and why ends with success.
 func (f *Facts) warned() *Diagnosis {
 	if f.Resource == nil && !f.concernsMySQL() {
@@ -89,7 +90,7 @@ func (f *Facts) warned() *Diagnosis {
 	return nil
 }
 
-// AsksForBackups reports whether the cause depends on Facts.Backups: a condition reports that no backup was made yet.
+// AsksForBackups reports whether the cause depends on Facts.Backups. That is the case if a condition reports that no backup exists yet.
 func (f *Facts) AsksForBackups() bool {
 	return slices.ContainsFunc(f.backedUp(), func(of backedUp) bool {
 		return slices.ContainsFunc(of.conditions, func(c metav1.Condition) bool {
@@ -98,7 +99,7 @@ func (f *Facts) AsksForBackups() bool {
 	})
 }
 
-// unfinished returns the oldest DataBackup of a resource that has not ended, or nil.
+// unfinished returns the oldest unfinished DataBackup of a resource, or nil.
 func (f *Facts) unfinished(of backedUp) (first *backupv1.DataBackup) {
 	for i := range f.Backups {
 		b := &f.Backups[i]
@@ -113,7 +114,7 @@ func (f *Facts) unfinished(of backedUp) (first *backupv1.DataBackup) {
 	return first
 }
 
-// firstBackup explains why no backup exists while a DataBackup has not ended. A DataBackup that makes progress is no fault.
+// firstBackup explains why no backup exists while a DataBackup is unfinished. A DataBackup that makes progress is no fault.
 func (f *Facts) firstBackup(b *backupv1.DataBackup) *Diagnosis {
 	s, reason := &b.Status, ""
 	if s.Reason != string(s.Phase) {
@@ -129,7 +130,8 @@ func (f *Facts) firstBackup(b *backupv1.DataBackup) *Diagnosis {
 	return d
 }
 
-// others returns further causes for the diagnosis of a whole DataService: its broken components except the named component, and its backups.
+// others returns further causes for the diagnosis of a whole DataService: those of its broken components except the named component, and
+// those of its backups.
 func (f *Facts) others(d *Diagnosis, named string) []string {
 	if f.Component != "" || f.Resource != nil || !d.Wrong {
 		return nil

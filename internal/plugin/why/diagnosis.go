@@ -21,50 +21,50 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// Diagnosis explains why a DataService, or a resource by itself, is not ready.
+// Diagnosis explains why a DataService or a single resource is not ready.
 type Diagnosis struct {
 	// Ready reports whether the subject is ready.
 	Ready bool `json:"ready"`
-	// Wrong reports whether a person has to do something. It is false for a rollout that is underway.
+	// Wrong reports whether a user must act. It is false for a rollout in progress.
 	Wrong bool `json:"wrong"`
 	// Cause is the root cause in at most 120 characters: component, object, reason, message.
 	Cause string `json:"cause"`
-	// Detail is the full cause, if Cause was cut.
+	// Detail is the complete cause if Cause was truncated.
 	Detail string `json:"detail,omitempty"`
-	// Others are the causes of further problems, which Cause counts.
+	// Others are the causes of further problems. Cause has their number.
 	Others []string `json:"others,omitempty"`
 	// Policy names the field that an admission policy changed, unless Cause names it.
 	Policy string `json:"policy,omitempty"`
-	// Object is the object to look at; nil if the cluster has no such object.
+	// Object is the object to examine; nil if the cluster has no such object.
 	Object *Object `json:"object,omitempty"`
-	// Way is the path from a waiting component to the component that causes the problem.
+	// Way is the path from a waiting component to the component that is the cause.
 	Way []string `json:"way,omitempty"`
-	// Waiting are all components that wait for the component at the end of Way.
+	// Waiting are all components that wait for the last component of Way.
 	Waiting []string `json:"waiting,omitempty"`
 	// State has the state of each container of the pod.
 	State []string `json:"state,omitempty"`
-	// Log holds the last lines of the container's log. LogCommand is the command that shows more lines.
+	// Log has the last lines of the container's log. LogCommand prints more lines.
 	Log        []string `json:"log,omitempty"`
 	LogCommand string   `json:"logCommand,omitempty"`
 	// Events are the last events of the component's objects.
 	Events []corev1.Event `json:"events,omitempty"`
-	// Do lists next steps for a person.
+	// Do lists the user's next steps.
 	Do []string `json:"do,omitempty"`
 }
 
-// Object is an object to look at.
+// Object is an object to examine.
 type Object struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
 	Command string `json:"command"`
-	// Elsewhere reports whether the object is in another namespace, which the user may not read.
+	// Elsewhere reports whether the object is in another namespace, which the user may not be allowed to read.
 	Elsewhere bool `json:"-"`
 }
 
 const (
-	// reports is the maximum time until the operator reports the state of a new generation.
+	// reports is the time within which the operator reports the state of a new generation.
 	reports = 10 * time.Second
-	// lastEvents and lastLines limit the events, and the lines of a log, that are shown.
+	// lastEvents and lastLines limit the printed events and log lines.
 	lastEvents = 5
 	lastLines  = 6
 	// causeLength limits the characters of the first line.
@@ -73,7 +73,7 @@ const (
 	patience = 10 * time.Minute
 )
 
-// Explain returns why the subject is not ready: a DataService, one of its components, or a single resource.
+// Explain returns the reason why the subject is not ready. The subject is a DataService, a component or a single resource.
 func Explain(f *Facts) *Diagnosis {
 	d := f.withOperator(explain(f))
 	if len(f.Refused) > 0 {
@@ -159,7 +159,7 @@ func (f *Facts) deleting() *Diagnosis {
 	return d
 }
 
-// ending explains a namespace that is being deleted, by the conditions that list its remaining objects.
+// ending explains a namespace that is being deleted. The namespace's conditions list its remaining objects.
 func (f *Facts) ending() *Diagnosis {
 	n := f.Namespace
 	d := &Diagnosis{
@@ -177,7 +177,8 @@ func (f *Facts) ending() *Diagnosis {
 	return d
 }
 
-// notSeen: the operator does not run, does not watch this namespace, or has not processed the resource yet.
+// notSeen explains a resource that the operator has not observed: the operator does not run, does not watch this namespace, or has not
+// processed the resource yet.
 func (f *Facts) notSeen() *Diagnosis {
 	ds := f.DataService
 	_, when := changedBy(ds, "spec")
@@ -213,7 +214,7 @@ func (f *Facts) notSeen() *Diagnosis {
 	return d
 }
 
-// failure explains a spec that cannot be applied. It returns nil if a component's own error explains more.
+// failure explains a spec that cannot be applied. It returns nil if an error of a component explains more.
 func (f *Facts) failure(reason, message string) *Diagnosis {
 	for _, c := range f.DataService.Status.Components {
 		if c.Phase == dsv1.PhaseFailed && c.Culprit != nil {
@@ -221,11 +222,11 @@ func (f *Facts) failure(reason, message string) *Diagnosis {
 		}
 	}
 	d := &Diagnosis{Wrong: true, Cause: reason + ": " + message, Object: f.object(dsv1.Kind, f.DataService.Name), Do: advice(reason)}
-	if strings.Contains(message, ": "+reason+": ") { // the line is short, so it names the reason once
+	if strings.Contains(message, ": "+reason+": ") { // the line is short, so the reason is printed only once
 		d.Cause = message
 	}
 	for _, named := range objectNamed.FindAllStringSubmatch(message, -1) {
-		if d.Object.Kind == dsv1.Kind || named[1] == "Secret" { // a claim is named with the Secret that opens it
+		if d.Object.Kind == dsv1.Kind || named[1] == "Secret" { // the Secret that opens a claim is named instead of the claim
 			d.Object = f.object(named[1], named[2])
 		}
 	}
@@ -233,24 +234,24 @@ func (f *Facts) failure(reason, message string) *Diagnosis {
 	return d
 }
 
-// takenPort matches the API server's answer to a node port that another Service has.
+// takenPort matches the API server's error about a node port that another Service has.
 var takenPort = regexp.MustCompile(`nodePort: Invalid value: (\d+): provided port is already allocated`)
 
-// TakenPort returns the node port that another Service has, if that is the cause, or 0.
+// TakenPort returns the node port that another Service has if that is the cause, otherwise 0.
 func (d *Diagnosis) TakenPort() int32 {
 	found := takenPort.FindStringSubmatch(cmp.Or(d.Detail, d.Cause))
 	if found == nil {
 		return 0
 	}
-	port, _ := strconv.ParseInt(found[1], 10, 32) // 0 if it is not a port
+	port, _ := strconv.ParseInt(found[1], 10, 32) // 0 if the text is not a port
 	return int32(port)
 }
 
-// objectNamed parses the object in a message of the operator: Service auth, or Service data-prod/auth.
+// objectNamed matches an object in a message of the operator: Service auth, or Service data-prod/auth.
 var objectNamed = regexp.MustCompile(`\b(Secret|ConfigMap|PersistentVolumeClaim|Service|Deployment|StatefulSet|DaemonSet|CronJob|HorizontalPodAutoscaler|` +
 	`PodDisruptionBudget|Ingress|HTTPRoute|NetworkPolicy|RedisCluster|EtcdCluster|MySQLCluster) (?:[a-z0-9-]+/)?([a-z0-9][a-z0-9.-]*[a-z0-9])`)
 
-// paused explains a paused resource without a known problem: the operator does nothing.
+// paused explains a paused resource without a known problem.
 func (f *Facts) paused() *Diagnosis {
 	ds, since, parts := f.DataService, "", "components"
 	field := "paused"
@@ -268,8 +269,8 @@ func (f *Facts) paused() *Diagnosis {
 	}
 }
 
-// hibernating explains a DataService whose pods are stopped, or are being stopped, because of spec.hibernate. It returns nil if a component has a
-// problem, or if the DataService does not hibernate.
+// hibernating explains a DataService whose pods are stopped, or are being stopped, because of spec.hibernate. It returns nil if a component
+// has a problem, or if the DataService does not hibernate.
 func (f *Facts) hibernating(blamed *dsv1.ComponentStatus) *Diagnosis {
 	ds := f.DataService
 	isActive := ds.Status.Phase == dsv1.PhaseHibernating || ds.Status.Phase == dsv1.PhaseHibernated
@@ -301,7 +302,7 @@ func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
 			text = state.Hint
 		}
 	}
-	// A claim is named before the pod that needs it.
+	// A claim is reported before the pod that needs the claim.
 	if lost, what := f.claim(); what != "" {
 		culprit, text = lost, what
 	} else {
@@ -310,7 +311,7 @@ func (f *Facts) component(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.named(c, culprit, text)
 }
 
-// named explains the problem of a component, given the object that causes it.
+// named explains the problem of a component for which the object that causes the problem is known.
 func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text string) *Diagnosis {
 	d := &Diagnosis{Wrong: true, Cause: strings.TrimSuffix(c.Name+": "+health.Refusal(text), ": "), Do: advice(culprit.Reason)}
 	if text == "" {
@@ -319,7 +320,7 @@ func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text stri
 	switch {
 	case culprit.Name != "":
 		d.Object = f.object(culprit.Kind, culprit.Name)
-	case culprit.Kind != "": // a kind that the API server does not serve
+	case culprit.Kind != "": // the API server does not serve this kind
 		d.Object = f.Self()
 	}
 	pod := f.pod(culprit.Name)
@@ -330,7 +331,7 @@ func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text stri
 		f.addLog(d, source, lastWords(pod, source.Name))
 	}
 	d.Events = f.last(f.concerns)
-	if len(d.Do) == 0 && culprit.Kind == object.Route.Kind { // the reason is the Gateway's
+	if len(d.Do) == 0 && culprit.Kind == object.Route.Kind { // the Gateway has set this reason
 		d.Do = []string{"correct `httpRoute`, or the listener of the Gateway, as the message says"}
 	}
 	if len(d.Do) == 0 {
@@ -339,8 +340,8 @@ func (f *Facts) named(c *dsv1.ComponentStatus, culprit health.Culprit, text stri
 	return d
 }
 
-// addLog adds the end of a container's log. It appends the last error in the log, or else in the container's termination message, to the
-// cause.
+// addLog adds the last lines of a container's log. It appends the last error to the cause: from the log, or else from the container's
+// termination message.
 func (f *Facts) addLog(d *Diagnosis, source *Container, ended []string) {
 	d.Log = f.Log[max(0, len(f.Log)-lastLines):]
 	if f.LogError != "" {
@@ -354,17 +355,17 @@ func (f *Facts) addLog(d *Diagnosis, source *Container, ended []string) {
 	line := cmp.Or(health.LastError(f.Log), health.LastError(ended))
 	switch crash := crashed.FindStringSubmatch(d.Cause); {
 	case line == "" || strings.Contains(d.Cause, line) || strings.Contains(d.Cause, ": StartError: "): // a program that did not start has no log
-	case crash != nil: // the error says more than the exit code
+	case crash != nil: // the error explains more than the exit code
 		d.Cause = fmt.Sprintf("%s%s (container %s, exit code %s)", crash[1], line, crash[2], crash[3])
 	default:
 		d.Cause += "; log: " + line
 	}
 }
 
-// crashed matches the cause of a container that ended by itself with an error.
+// crashed matches the cause of a container that exited with an error.
 var crashed = regexp.MustCompile(`^(.*CrashLoopBackOff: )container (\S+) ended with exit code (\d+)$`)
 
-// lastWords returns the lines of the termination message of a container that ended.
+// lastWords returns the lines of the termination message of a container.
 func lastWords(pod *corev1.Pod, container string) []string {
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		ended := cmp.Or(c.State.Terminated, c.LastTerminationState.Terminated)
@@ -375,7 +376,7 @@ func lastWords(pod *corev1.Pod, container string) []string {
 	return nil
 }
 
-// fallback returns advice if there is none for the reason of the culprit.
+// fallback returns the advice for a culprit whose reason has no advice.
 func (f *Facts) fallback(c *dsv1.ComponentStatus) string {
 	degraded := meta.FindStatusCondition(f.DataService.Status.Conditions, dsv1.ConditionDegraded)
 	switch {
@@ -387,7 +388,7 @@ func (f *Facts) fallback(c *dsv1.ComponentStatus) string {
 	return "Waiting"
 }
 
-// states describes the state of each container of a pod, and its last end.
+// states describes the state of each container of a pod, and the container's last termination.
 func states(pod *corev1.Pod, now time.Time) []string {
 	var lines []string
 	if pod.Spec.NodeName != "" {

@@ -2,8 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package why finds the root cause of a problem in a DataService, a RedisCluster, an EtcdCluster or a MySQLCluster. It is pure: it reads
-// nothing, and returns what the caller must read next. It assesses objects and pods with internal/health, like the operator. In addition it
-// uses events and logs, which the operator does not read. It imports the API of DataServices, because it starts at their status.
+// nothing, and its functions return what the caller must read next. Like the operator, it assesses objects and pods with internal/health.
+// In addition, it uses events and logs, which the operator does not read. It imports the API of DataServices, because a diagnosis starts
+// with their status.
 package why
 
 import (
@@ -25,18 +26,18 @@ import (
 // Facts has the objects, events and logs that were read for a DataService.
 type Facts struct {
 	DataService *dsv1.DataService
-	// Resource is the subject in place of a DataService (Alone), or nil.
+	// Resource is the subject if the subject is not a DataService (see Alone); otherwise nil.
 	Resource *unstructured.Unstructured
 	// Component is the component to explain. Empty: any component that is not ready.
 	Component string
 	// Objects are the live objects of the component that Blamed returns, except Secrets and ConfigMaps. If the component is a resource, the
-	// objects of the resource come before the resource itself, so that the last object has the state if none is broken.
+	// objects of the resource come before the resource. So the resource's state is used if none of these objects is broken.
 	Objects []*unstructured.Unstructured
 	// Pods are the pods of that component, including those of its resource.
 	Pods []*corev1.Pod
 	// Events are the events of the namespace.
 	Events []corev1.Event
-	// Log holds the last log lines of the container that Source returns. LogError is the reason for missing lines.
+	// Log has the last log lines of the container that Source returns. LogError is the reason why lines are missing.
 	Log      []string
 	LogError string
 	// Backups are the DataBackups of the namespace. They are needed only if AsksForBackups returns true.
@@ -44,9 +45,9 @@ type Facts struct {
 	// Refused are the kinds that the user may not read.
 	Refused []string
 	Now     time.Time
-	// Namespace is the namespace, or nil when the user may not read it.
+	// Namespace is the namespace; nil if the user may not read it.
 	Namespace *corev1.Namespace
-	// Operator is the operator's own state, or nil when the user may not read it.
+	// Operator is the state of the operator; nil if the user may not read it.
 	Operator *Operator
 
 	// suspect is the component that Contradict has selected.
@@ -55,15 +56,15 @@ type Facts struct {
 	resources []*unstructured.Unstructured
 }
 
-// Blamed returns the component that causes the problem, and the path to it from the component in question: web, proxy, auth. It is nil if
-// no component is the cause.
+// Blamed returns the component that causes the problem, and the path to it from the component that the user asked about: web, proxy, auth.
+// It returns nil if no component is the cause.
 func Blamed(ds *dsv1.DataService, asked string) (blamed *dsv1.ComponentStatus, way []string) {
 	start := asked
 	if start == "" {
 		start = first(ds.Status.Components)
 	}
 	for blamed = find(ds, start); blamed != nil; blamed = find(ds, blamed.WaitsFor[0]) {
-		if slices.Contains(way, blamed.Name) { // real components never form a cycle, but a status is only text
+		if slices.Contains(way, blamed.Name) { // dependencies have no cycles, but a status may contain any text
 			return blamed, way
 		}
 		way = append(way, blamed.Name)
@@ -77,7 +78,7 @@ func Blamed(ds *dsv1.DataService, asked string) (blamed *dsv1.ComponentStatus, w
 	return blamed, way
 }
 
-// first returns the most likely cause: a broken component, else a component in progress, else a waiting component.
+// first returns the most likely cause: a broken component, or else a component in progress, or else a waiting component.
 func first(components []dsv1.ComponentStatus) string {
 	for _, is := range []func(*dsv1.ComponentStatus) bool{
 		func(c *dsv1.ComponentStatus) bool {
@@ -95,7 +96,7 @@ func first(components []dsv1.ComponentStatus) string {
 	return ""
 }
 
-// longest returns the longest path of waiting components that ends at a component.
+// longest returns the longest path of waiting components that ends at the given component.
 func longest(ds *dsv1.DataService, end string) []string {
 	way := []string{end}
 	for {
@@ -140,18 +141,18 @@ func waiting(ds *dsv1.DataService, name string) []string {
 // Container identifies the source of a log.
 type Container struct {
 	Pod, Name string
-	// Previous selects the log of the previous run, because the container does not run now.
+	// Previous selects the log of the previous run. It is set if the container does not run now.
 	Previous bool
 }
 
-// Has reports whether an object was read.
+// Has reports whether Facts contain an object.
 func (f *Facts) Has(o *Object) bool {
 	return o.Kind == "Pod" && f.pod(o.Name) != nil || slices.ContainsFunc(f.Objects, func(other *unstructured.Unstructured) bool {
 		return other.GetKind() == o.Kind && other.GetName() == o.Name
 	})
 }
 
-// Instead returns the object to look at if an object does not exist: the cron job of a Job, or else the subject.
+// Instead returns the object to examine if the given object does not exist: for a Job its cron job, otherwise the subject.
 func (f *Facts) Instead(of *Object) *Object {
 	for _, o := range f.Objects {
 		if of.Kind == "Job" && o.GetKind() == "CronJob" && strings.HasPrefix(of.Name, o.GetName()+"-") {
@@ -161,12 +162,12 @@ func (f *Facts) Instead(of *Object) *Object {
 	return f.Self()
 }
 
-// Refuse notes the kinds that the user may not list.
+// Refuse records kinds that the user may not list.
 func (f *Facts) Refuse(kinds []string) {
 	f.Refused = append(f.Refused, plugin.WithoutOptional(kinds)...)
 }
 
-// Source returns the container whose log may have the reason for an unhealthy pod, or nil.
+// Source returns the container whose log may have the reason why a pod is not healthy, or nil.
 func Source(f *Facts) *Container { return sourceOf(f.pod(f.culprit().Name)) }
 
 func sourceOf(pod *corev1.Pod) *Container {
@@ -178,14 +179,14 @@ func sourceOf(pod *corev1.Pod) *Container {
 			continue
 		}
 		if c.State.Running == nil && c.State.Terminated == nil && c.LastTerminationState.Terminated == nil {
-			continue // it has never run
+			continue // the container has never run
 		}
 		return &Container{Pod: pod.Name, Name: c.Name, Previous: c.State.Waiting != nil}
 	}
 	return nil
 }
 
-// culprit returns the object to look at: the object that the operator names, or else the culprit of the health.
+// culprit returns the object to examine: the object that the operator names, or else the culprit according to the objects' health.
 func (f *Facts) culprit() health.Culprit {
 	if f.suspect != "" {
 		culprit, _ := f.unwell()
@@ -214,7 +215,7 @@ func (f *Facts) pod(name string) *corev1.Pod {
 	return nil
 }
 
-// about returns the events of objects, the oldest first.
+// about returns the events of the objects for which is returns true, oldest first.
 func (f *Facts) about(is func(kind, name string) bool) []corev1.Event {
 	var found []corev1.Event
 	for i := range f.Events {
@@ -235,11 +236,11 @@ func (f *Facts) concerns(kind, name string) bool {
 		if o.GetKind() == kind && o.GetName() == name {
 			return true
 		}
-		// MongoDB's operator creates a StatefulSet without the labels of the component.
+		// MongoDB's operator creates a StatefulSet without the component's labels.
 		if kind == object.StatefulSetKind.Kind && object.IsForeign(o) && o.GetName() == name {
 			return true
 		}
-		// The ReplicaSets of a Deployment are named after it.
+		// The names of a Deployment's ReplicaSets begin with its name.
 		if kind == "ReplicaSet" && o.GetKind() == "Deployment" && strings.HasPrefix(name, o.GetName()+"-") {
 			return true
 		}
@@ -247,7 +248,7 @@ func (f *Facts) concerns(kind, name string) bool {
 	return false
 }
 
-// changedBy returns the last writer of a field of the spec, and the time; nothing if unknown.
+// changedBy returns the last writer of a field of the spec, and the time of the write. Both are empty if unknown.
 func changedBy(ds *dsv1.DataService, field string) (who string, when *metav1.Time) {
 	for _, entry := range ds.ManagedFields {
 		if entry.Subresource != "" || entry.FieldsV1 == nil || !strings.Contains(entry.FieldsV1.GetRawString(), `"f:`+field+`"`) {

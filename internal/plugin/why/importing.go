@@ -14,7 +14,7 @@ import (
 	"d3os.com/d3os-operator/internal/contract"
 )
 
-// onImport are the next steps during an import, by the reason of its condition.
+// onImport maps the reason of the condition Imported to the user's next steps.
 var onImport = map[string]string{
 	dsv1.ReasonImporting:            "wait; the condition Imported shows the progress",
 	dsv1.ReasonImportFollowing:      "stop everything that writes to the source, then set `mysql.importFrom.cutOver` to true: docs/mysql.md, Import",
@@ -23,7 +23,7 @@ var onImport = map[string]string{
 	string(contract.ReasonBusy):     "stop what the message names at the source; the cut-over goes on by itself",
 }
 
-// importing explains a database that is being copied from a running server, or returns nil.
+// importing explains a database that is being copied from a running server. It returns nil if there is none.
 func (f *Facts) importing(blamed *dsv1.ComponentStatus) *Diagnosis {
 	c := meta.FindStatusCondition(f.DataService.Status.Conditions, dsv1.ConditionImported)
 	if c == nil || blamed.Name != "mysql" || c.Status != metav1.ConditionFalse || c.Reason == dsv1.ReasonImportNotRunning {
@@ -42,7 +42,7 @@ func (f *Facts) importing(blamed *dsv1.ComponentStatus) *Diagnosis {
 	}
 }
 
-// adoptsDatabase reports whether the database is a copy that `kubectl dataservice adopt` has begun.
+// adoptsDatabase reports whether `kubectl dataservice adopt` has started the copy of the database.
 func (f *Facts) adoptsDatabase() bool {
 	mysql := f.DataService.Spec.MySQL
 	return mysql != nil && mysql.ImportFrom != nil && mysql.ImportFrom.Host == dsv1.OriginalMySQL &&

@@ -15,15 +15,16 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// Operator is the state of the operator itself, as far as the user may read it.
+// Operator is the state of the operator, as far as the user may read it.
 type Operator struct {
 	Deployment *unstructured.Unstructured
 	Pods       []*corev1.Pod
-	// Events are those of its namespace with health.ReasonOperator.
+	// Events are the events in the operator's namespace with health.ReasonOperator.
 	Events []corev1.Event
 }
 
-// problem returns why no pod of the operator is ready, and the object to look at. It returns "" if one is ready, or starts.
+// problem returns the reason why no pod of the operator is ready, and the object to examine. It returns "" if a pod is ready or is
+// starting.
 func (o *Operator) problem() (string, *Object) {
 	if o == nil || o.Deployment == nil {
 		return "", nil
@@ -40,13 +41,13 @@ func (o *Operator) problem() (string, *Object) {
 		culprit = health.Culprit{Kind: o.Deployment.GetKind(), Name: o.Deployment.GetName()}
 		text = fmt.Sprintf("the operator does not run: Deployment %s has 0 replicas", culprit.Name)
 	case state.Problem == "":
-		return "", nil // it starts
+		return "", nil // a pod is starting
 	}
 	namespace := o.Deployment.GetNamespace()
 	return text, &Object{Kind: culprit.Kind, Name: culprit.Name, Elsewhere: true, Command: plugin.Look(namespace, culprit.Kind, culprit.Name)}
 }
 
-// own returns the first Event of the operator about one of its pods, in the order of their messages, or nil.
+// own returns the operator's first Event about one of the operator's pods, sorted by message, or nil.
 func (o *Operator) own() *corev1.Event {
 	var first *corev1.Event
 	for i := range o.Events {
@@ -63,7 +64,7 @@ func isReady(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && health.IsReady(pod)
 }
 
-// withOperator adds the operator's own problem to a diagnosis: as the cause if nothing else is wrong, else as advice.
+// withOperator adds the operator's problem to a diagnosis: as the cause if there is no other problem, otherwise as advice.
 func (f *Facts) withOperator(d *Diagnosis) *Diagnosis {
 	text, look := f.Operator.problem()
 	switch {

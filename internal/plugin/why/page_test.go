@@ -17,7 +17,8 @@ import (
 	"d3os.com/d3os-operator/test/why"
 )
 
-// The troubleshooting page has all texts of the plugin. Its tables come from test/why, which is compared with the corpus.
+// The troubleshooting page contains all texts of the plugin. Its tables are generated from test/why. Tests compare test/why with the
+// corpus.
 func TestTroubleIsWhatThePluginSays(t *testing.T) {
 	t.Parallel()
 	const page = "docs/operate/troubleshooting.md"

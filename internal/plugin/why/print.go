@@ -11,7 +11,7 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// Print prints a diagnosis: the cause, the object to look at, and then the evidence.
+// Print prints a diagnosis: the cause, the object to examine, and then the evidence.
 func (d *Diagnosis) Print(style plugin.Style, now time.Time) string {
 	var out strings.Builder
 	cause := d.Cause

@@ -12,11 +12,11 @@ import (
 	"d3os.com/d3os-operator/internal/object"
 )
 
-// reasonNoGateway is the reason of an HTTPRoute that no Gateway carries, in a culprit.
+// reasonNoGateway is the reason, in a culprit, of an HTTPRoute without a Gateway.
 const reasonNoGateway = "NoGateway"
 
-// route returns the first HTTPRoute of the component that has no Gateway or that a Gateway refuses, or "".
-// https://gateway-api.sigs.k8s.io/geps/gep-1364 defines the conditions.
+// route returns the first HTTPRoute of the component that no Gateway handles or that a Gateway refuses, with the problem. The problem is ""
+// if there is none. https://gateway-api.sigs.k8s.io/geps/gep-1364 defines the conditions.
 func (f *Facts) route() (health.Culprit, string) {
 	for _, o := range f.Objects {
 		if o.GroupVersionKind() != object.Route || f.Now.Sub(o.GetCreationTimestamp().Time) < reports {
@@ -32,7 +32,8 @@ func (f *Facts) route() (health.Culprit, string) {
 	return health.Culprit{}, ""
 }
 
-// refusedRoute returns why a route is not carried: the first refusal of a Gateway, or a Gateway that has no status for it.
+// refusedRoute returns the reason why a route has no effect: the first refusal by a Gateway, or a Gateway that has set no status for the
+// route.
 func refusedRoute(route *unstructured.Unstructured) (reason, message string) {
 	wanted := items(route, "spec", "parentRefs")
 	parents := items(route, "status", "parents")
@@ -55,7 +56,7 @@ func refusedRoute(route *unstructured.Unstructured) (reason, message string) {
 	return "", ""
 }
 
-// carried reports whether a Gateway has a status for the route.
+// carried reports whether a Gateway has set a status for the route.
 func carried(want map[string]any, parents []map[string]any) bool {
 	for _, parent := range parents {
 		if ref, _ := parent["parentRef"].(map[string]any); gatewayOf(ref) == gatewayOf(want) {
@@ -65,7 +66,7 @@ func carried(want map[string]any, parents []map[string]any) bool {
 	return false
 }
 
-// gatewayOf returns the name of the Gateway in a reference, as namespace/name/listener without the parts that the reference omits.
+// gatewayOf returns the name of the Gateway in a reference as namespace/name/listener. Parts that the reference omits are missing.
 func gatewayOf(ref map[string]any) string {
 	text := fmt.Sprint(ref["name"])
 	if namespace, _ := ref["namespace"].(string); namespace != "" {
@@ -77,7 +78,7 @@ func gatewayOf(ref map[string]any) string {
 	return text
 }
 
-// items returns the objects of a list in an object.
+// items returns the maps in a list of an object.
 func items(o *unstructured.Unstructured, path ...string) (found []map[string]any) {
 	list, _, _ := unstructured.NestedSlice(o.Object, path...)
 	for _, item := range list {

@@ -20,9 +20,9 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// Contradict selects the first component that is running by its status, and has unhealthy objects or pods. The operator may be down, or may
-// not watch the faulty object. Facts has the pods of all components; Contradict keeps only those of the selected component, and returns its
-// objects. It returns nothing if all objects and pods are healthy.
+// Contradict selects the first component that is running according to its status, but has unhealthy objects or pods. (The operator may be
+// down, or may not watch the faulty object.) Facts must have the pods of all components. Contradict keeps only the pods of the selected
+// component, and returns the component's objects. If all objects and pods are healthy, it returns nil.
 func (f *Facts) Contradict(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
 	all := f.Pods
 	f.resources = slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return !object.IsResource(o) })
@@ -43,7 +43,7 @@ func (f *Facts) Contradict(objects []*unstructured.Unstructured) []*unstructured
 	return nil
 }
 
-// unwell returns the problem of a component that is running by its status, or "".
+// unwell returns the problem of a component that is running according to its status, or "".
 func (f *Facts) unwell() (health.Culprit, string) {
 	if culprit, text := f.claim(); text != "" {
 		return culprit, text
@@ -69,7 +69,8 @@ func unreadySince(pod *corev1.Pod) time.Time {
 // binds is the time after which an unbound claim counts as a fault.
 const binds = time.Minute
 
-// claim returns the first claim of the component's pods that is lost, is being deleted, or has not been bound for long, or "".
+// claim returns the first claim of the component's pods that is lost, is being deleted, or has been unbound for too long, with the problem.
+// The problem is "" if there is none.
 func (f *Facts) claim() (health.Culprit, string) {
 	for _, o := range f.Objects {
 		if o.GetKind() != "PersistentVolumeClaim" || !f.claimed(o.GetName()) {
@@ -82,7 +83,7 @@ func (f *Facts) claim() (health.Culprit, string) {
 		case phase == string(corev1.ClaimLost):
 			culprit.Reason, culprit.Message = "ClaimLost", fmt.Sprintf("PersistentVolume %s does not exist any more", volume)
 		case o.GetDeletionTimestamp() != nil:
-			// After the operator has seen the deletion, it reports the same reason and the same beginning of the message.
+			// After the operator has observed the deletion, it reports the same reason and the same beginning of the message.
 			culprit.Reason, culprit.Message = dsv1.ReasonVolumeBeingDeleted, "it was deleted, and its volume goes as soon as no pod uses it"
 		case phase == string(corev1.ClaimPending) && f.Now.Sub(o.GetCreationTimestamp().Time) > binds:
 			culprit.Reason, culprit.Message = f.unbound(o.GetName())
@@ -94,7 +95,7 @@ func (f *Facts) claim() (health.Culprit, string) {
 	return health.Culprit{}, ""
 }
 
-// unbound returns why a claim is not bound, by its last event.
+// unbound returns the reason why a claim is not bound, from the claim's last event.
 func (f *Facts) unbound(claim string) (reason, message string) {
 	events := f.about(func(kind, name string) bool { return kind == "PersistentVolumeClaim" && name == claim })
 	reason, message = health.ReasonNotBound, "it has no volume, and no event shows why"
@@ -108,13 +109,13 @@ func (f *Facts) unbound(claim string) (reason, message string) {
 	return reason, message
 }
 
-// reasonNoMetrics stands for the reasons of an autoscaler that cannot set the number of pods.
+// reasonNoMetrics is used for all reasons of an autoscaler that cannot set the number of pods.
 const reasonNoMetrics = "NoMetrics"
 
-// reasonHeld is the reason of a pod whose work has ended while another container still runs.
+// reasonHeld is the reason of a pod whose working container has ended while another container still runs.
 const reasonHeld = "Held"
 
-// cronJob returns why the runs of a cron job fail, or "". It reads a pod that does not start, or else the last run.
+// cronJob returns the reason why the runs of a cron job fail, or "". It examines a pod that does not start, or else the last run.
 func (f *Facts) cronJob() (health.Culprit, string) {
 	for _, o := range f.Objects {
 		if o.GetKind() != "CronJob" {
@@ -140,7 +141,7 @@ func (f *Facts) cronJob() (health.Culprit, string) {
 	return health.Culprit{}, ""
 }
 
-// running explains a component, or a whole DataService, that is running by its status.
+// running explains a component, or a whole DataService, that is running according to its status.
 func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	ds := f.DataService
 	if ds.Spec.Paused {
@@ -167,8 +168,8 @@ func (f *Facts) running(c *dsv1.ComponentStatus) *Diagnosis {
 	return f.well(c)
 }
 
-// note explains a claim that differs from the spec and is not changed, an autoscaler that cannot work, or an omitted route. Otherwise it
-// returns nil, because other notes are advice.
+// note explains one of three notes: a claim that differs from the spec and is not changed, an autoscaler that cannot work, or an omitted
+// route. For other notes it returns nil, because they are advice.
 func (f *Facts) note(c *dsv1.ComponentStatus) *Diagnosis {
 	for i := range f.DataService.Status.Components {
 		one := &f.DataService.Status.Components[i]
@@ -229,7 +230,7 @@ func (f *Facts) underway(c *dsv1.ComponentStatus) *Diagnosis {
 	return &Diagnosis{Cause: text, Object: f.Self(), Events: f.last(f.concerns), Do: advice("Waiting")}
 }
 
-// rewritten returns the component in question, or the first component, with an object that an admission policy changed; nil for none.
+// rewritten returns the subject component, or else the first component, with an object that an admission policy has changed; nil for none.
 func (f *Facts) rewritten() *dsv1.ComponentStatus {
 	for i := range f.DataService.Status.Components {
 		c := &f.DataService.Status.Components[i]
@@ -240,7 +241,7 @@ func (f *Facts) rewritten() *dsv1.ComponentStatus {
 	return nil
 }
 
-// policy returns the change of a policy if the cause does not mention it, because the change may have led to the cause.
+// policy returns the change by an admission policy if the cause does not mention it. The change may have led to the cause.
 func (f *Facts) policy(cause string) string {
 	c := f.rewritten()
 	if c == nil || strings.Contains(cause, object.ByPolicy) {

@@ -19,31 +19,30 @@ import (
 	"d3os.com/d3os-operator/internal/plugin"
 )
 
-// decisive lists reasons of events that explain more than the state of their object. The first of them is closest to the cause.
+// decisive lists reasons of events that explain more than the state of their object. The first reason is closest to the cause.
 var decisive = []string{
 	"FailedCreate", "FailedMount", "FailedAttachVolume", "ProvisioningFailed", "FailedBinding", "NodeNotReady", "TaintManagerEviction",
 	"FailedCreatePodSandBox", "NetworkNotReady", "FailedScheduling", "Unhealthy",
 }
 
-// reasons maps reasons of events to the reasons of the resulting conditions, so that one cause has one name.
+// reasons maps a reason of an event to the reason of the resulting condition, so that a cause always has the same reason.
 var reasons = map[string]string{"FailedScheduling": corev1.PodReasonUnschedulable}
 
-// reasonAccount is the reason of the pods of MongoDB's operator whose service account does not exist.
+// reasonAccount is the reason of the pods of MongoDB's operator if their service account does not exist.
 const reasonAccount = "AccountMissing"
 
-// stuck is the time after its grace period that a pod may take to end.
+// stuck is the time after the grace period for which a pod may still exist.
 const stuck = 30 * time.Second
 
-// sharpen replaces a vague cause (not ready, not bound, pods missing) by the text of events. It also names
-// causes that no object's state shows: a node that does not exist any more, or a third party that does not
-// answer.
+// sharpen replaces a vague cause (not ready, not bound, pods missing) by the text of events. It also names causes that no object's state
+// shows: a node that no longer exists, or a third party that does not answer.
 func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.ComponentStatus) {
 	if pod := f.lostPod(); pod != nil && (culprit.Name == "" || culprit.Kind != "Pod" || vague(culprit)) {
 		*culprit = health.Culprit{Kind: "Pod", Name: pod.Name, Reason: "NodeLost"}
 		lost := fmt.Sprintf("pod %s: NodeLost: node %s does not answer: the pod should have ended %s ago", pod.Name, pod.Spec.NodeName,
 			plugin.Age(pod.DeletionTimestamp, f.Now))
 		if c.Kind == managed && *text != "" {
-			lost += "; " + *text // the effect of the pod's loss on the cluster
+			lost += "; " + *text // the effect of the lost pod on the cluster
 		}
 		*text = lost
 		return
@@ -75,7 +74,7 @@ func (f *Facts) sharpen(culprit *health.Culprit, text *string, c *dsv1.Component
 	}
 }
 
-// lookInside replaces a component's resource by the pod of the resource that causes the problem, if such a pod exists.
+// lookInside replaces a component that is a resource by the pod of the resource that causes the problem, if there is such a pod.
 func (f *Facts) lookInside(culprit *health.Culprit, text *string) {
 	state := health.Assess(f.Objects, f.Pods)
 	if state.Culprit.Kind != "Pod" {
@@ -94,7 +93,7 @@ func (f *Facts) lookInside(culprit *health.Culprit, text *string) {
 	}
 }
 
-// header matches what precedes the message of a resource: its kind, name and reason.
+// header matches the text before the message of a resource: its kind, name and reason.
 var header = regexp.MustCompile(`^[A-Za-z]+ [a-z0-9.-]+: [A-Za-z]+: $`)
 
 // runsAgain reports whether all containers of a pod run.
@@ -110,7 +109,7 @@ func label(kind string) string {
 	return kind
 }
 
-// vague reports whether a culprit only reports that something is not ready, without a reason.
+// vague reports whether a culprit has no reason except that something is not ready.
 func vague(c *health.Culprit) bool {
 	return slices.Contains([]string{
 		"", health.ReasonPodsMissing, "ContainersNotReady", "NotReady", "PodsNotReady", "LessReady", "LessReplicas", "LessAvailable", "LessUpdated",
@@ -119,8 +118,8 @@ func vague(c *health.Culprit) bool {
 	}, c.Reason) || strings.Contains(c.Message, "unbound immediate PersistentVolumeClaims") || c.Reason == "Unschedulable" && strings.Contains(c.Message, " is not bound: ")
 }
 
-// decisive returns the most informative warning about the component, or nil. It is the latest warning of the first object by name, because
-// several objects may fail alternately. An event that is older than the state of the component is about an earlier fault.
+// decisive returns the most informative warning about the component, or nil: the latest warning about the first object by name, because
+// several objects may fail alternately. An event that is older than the state of the component belongs to an earlier fault.
 func (f *Facts) decisive(c *dsv1.ComponentStatus) *corev1.Event {
 	events := f.about(f.concerns)
 	var best *corev1.Event
@@ -139,7 +138,7 @@ func (f *Facts) decisive(c *dsv1.ComponentStatus) *corev1.Event {
 
 // outdated reports whether an event happened before the component entered its present state.
 func outdated(e *corev1.Event, c *dsv1.ComponentStatus) bool {
-	const slack = 2 * time.Minute // the operator notices later than the kubelet
+	const slack = 2 * time.Minute // the operator reacts later than the kubelet
 	return c.LastTransitionTime != nil && plugin.Last(e).Add(slack).Before(c.LastTransitionTime.Time)
 }
 
@@ -160,7 +159,7 @@ func (f *Facts) applies(e *corev1.Event) bool {
 			return false
 		}
 	}
-	return !strings.Contains(e.Message, "unbound immediate PersistentVolumeClaims") // the claim's own events have the reason
+	return !strings.Contains(e.Message, "unbound immediate PersistentVolumeClaims") // events about the claim itself have the reason
 }
 
 // claimed reports whether a pod of the component uses a claim.
@@ -172,7 +171,7 @@ func (f *Facts) claimed(name string) bool {
 	})
 }
 
-// workload returns the Deployment of a ReplicaSet: users know the Deployment, and it outlives the ReplicaSet.
+// workload returns the Deployment of a ReplicaSet. Users know the Deployment, and it outlives the ReplicaSet.
 func (f *Facts) workload(kind, name string) (string, string) {
 	for _, o := range f.Objects {
 		if o.GetKind() == "Deployment" && strings.HasPrefix(name, o.GetName()+"-") {
@@ -182,7 +181,7 @@ func (f *Facts) workload(kind, name string) (string, string) {
 	return kind, name
 }
 
-// lostPod returns a pod that is being deleted and does not end, because its node does not answer.
+// lostPod returns a pod whose deletion does not end because its node does not answer.
 func (f *Facts) lostPod() *corev1.Pod {
 	for _, pod := range f.Pods {
 		if pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && f.Now.Sub(pod.DeletionTimestamp.Time) > stuck {
@@ -192,7 +191,7 @@ func (f *Facts) lostPod() *corev1.Pod {
 	return nil
 }
 
-// url returns the address of a third party in the spec.
+// url returns the address of a third party from the spec.
 func (f *Facts) url(component string) string {
 	spec := &f.DataService.Spec
 	var m *dsv1.ThirdParty

@@ -26,15 +26,15 @@ import (
 // now is the time of all cases.
 var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// fault is a file in testdata/cases: the objects and events of a cluster with a fault, with the texts of a real
-// kubelet, scheduler or controller.
+// fault is a file in testdata/cases: the objects and events of a cluster with a fault, with texts of a real kubelet, scheduler or
+// controller.
 type fault struct {
-	// Names must be in the first two lines: the cause, and the object to look at.
+	// Names must be in the first two lines: the cause, and the object to examine.
 	Names []string `json:"names"`
 	// Well: the case has no fault, so the exit code is 0.
 	Well      bool   `json:"well"`
 	Component string `json:"component"`
-	// Resource is the subject in place of a DataService.
+	// Resource is the subject if it is not a DataService.
 	Resource *unstructured.Unstructured  `json:"resource"`
 	Status   dsv1.DataServiceStatus      `json:"status"`
 	Spec     dsv1.DataServiceSpec        `json:"spec"`
@@ -83,7 +83,7 @@ func read(t *testing.T, file string) (*fault, *Facts) {
 	return c, f
 }
 
-// For each fault, the first two lines name the cause and the object to look at.
+// For each fault, the first two lines name the cause and the object to examine.
 func TestTheCauseIsNamedFirst(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/cases/*.yaml")
@@ -111,7 +111,7 @@ func TestTheCauseIsNamedFirst(t *testing.T) {
 	}
 }
 
-// A golden file without a case would stay forever.
+// Every golden file has a case: otherwise unused files would remain.
 func TestGoldenFilesHaveCases(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/golden/*.txt")

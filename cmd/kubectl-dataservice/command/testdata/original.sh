@@ -1,5 +1,5 @@
 #!/bin/sh
-# Does what the entrypoint of the original operator's image does: fills a folder of the container, which is no volume, and becomes the server.
+# Acts as the entrypoint of the original operator's image: fills a folder of the container, which is not a volume, and becomes the server.
 # original.sh SOCKET --listen=ADDRESS [OPTION...]
 set -eu
 socket=$1 address=${2#--listen=} data=$PWD/data
